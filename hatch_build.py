@@ -1,7 +1,7 @@
 """Builds the native kernels when onnxgather is installed, if there is a C compiler.
 
-Without one, or without Python's headers, the wheel is pure Python, and one of its files says why.
-Variables that count while it is built:
+Without one, or without Python's headers, the wheel is pure Python, and one of its files
+says why. Variables that count while it is built:
 
   ONNXGATHER_NATIVE                forbids (0) or forces (1) the kernels
   CC, CFLAGS, LDFLAGS, ARCHFLAGS   the compiler and its options; ARCHFLAGS is macOS's
@@ -28,11 +28,12 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 SHARED = ("loops.c", "offsets.c", "rows.c", "check.c", "machine.c")
 """The sources of both libraries."""
 WHY_NOT = "no_kernels.txt"
-"""The file of the package that says why it has no kernels; onnxgather/execution/kernels.py reads
-it."""
+"""The file of the package that says why it has no kernels;
+onnxgather/execution/kernels.py reads it."""
 
 COMPILERS = {"win32": ["cl", "gcc", "clang"]}
-"""The compilers that are looked for, by `sys.platform`; elsewhere `cc`, `gcc` and `clang`."""
+"""The compilers that are looked for, by `sys.platform`; elsewhere `cc`, `gcc` and
+`clang`."""
 AGAIN = "install onnxgather from its sources once more"
 FAULT = re.compile(r"error(?!: ld returned)|cannot find|undefined reference")
 """What stands in the line of a compiler or a linker that says what is wrong."""
@@ -44,25 +45,36 @@ class NativeKernels(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the libraries to a wheel; an editable install gets them beside the modules."""
         self.folder = TemporaryDirectory()
-        platform, wanted = map(os.environ.get, ("ONNXGATHER_PLATFORM", "ONNXGATHER_NATIVE"))
+        platform, wanted = map(
+            os.environ.get, ("ONNXGATHER_PLATFORM", "ONNXGATHER_NATIVE")
+        )
         if wanted not in (None, "", "0", "1"):
             self.app.abort(f"ONNXGATHER_NATIVE must be 0 or 1, got {wanted}")
-        if platform and not re.fullmatch(r"(win|macosx|manylinux|musllinux)_\w+", platform):
-            self.app.abort(f"ONNXGATHER_PLATFORM must be a tag such as win_amd64, got {platform}")
+        if platform and not re.fullmatch(
+            r"(win|macosx|manylinux|musllinux)_\w+", platform
+        ):
+            self.app.abort(
+                f"ONNXGATHER_PLATFORM must be a tag such as win_amd64, got {platform}"
+            )
         libraries = libraries_of(system_of(platform))
         why, advice = "ONNXGATHER_NATIVE was 0", f"{AGAIN} without it"
         if wanted != "0":
             try:
                 why, advice = self.compile(libraries, platform)
             except ValueError as error:  # of quotes
-                self.app.abort(f"CC, CFLAGS, LDFLAGS and ARCHFLAGS must be words: {error}")
+                self.app.abort(
+                    f"CC, CFLAGS, LDFLAGS and ARCHFLAGS must be words: {error}"
+                )
         if why and wanted == "1":
             self.app.abort(
-                f"the native kernels must be built, as ONNXGATHER_NATIVE is 1, but {why}"
+                "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but"
+                f" {why}"
             )
         if why:
             self.app.display_warning(f"the native kernels are not built, as {why}")
-            Path(self.folder.name, WHY_NOT).write_text(f"{why}; {advice}\n", encoding="utf-8")
+            Path(self.folder.name, WHY_NOT).write_text(
+                f"{why}; {advice}\n", encoding="utf-8"
+            )
         made = [WHY_NOT] if why else [*libraries]
         for name in (*libraries, WHY_NOT):
             there = Path(self.root, "onnxgather", name)
@@ -71,16 +83,22 @@ class NativeKernels(BuildHookInterface[Any]):
                 if name in made:
                     shutil.copy(Path(self.folder.name, name), there)
             elif name in made:
-                build_data["force_include"][f"{self.folder.name}/{name}"] = f"onnxgather/{name}"
+                build_data["force_include"][f"{self.folder.name}/{name}"] = (
+                    f"onnxgather/{name}"
+                )
         if not why:
             here = self.build_config.builder.get_best_matching_tag().rpartition("-")[2]
             build_data.update(pure_python=False, tag=f"cp311-abi3-{platform or here}")
 
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+    def finalize(
+        self, version: str, build_data: dict[str, Any], artifact_path: str
+    ) -> None:
         """Remove the temporary folder."""
         self.folder.cleanup()
 
-    def compile(self, libraries: dict[str, str], platform: str | None) -> tuple[str, str]:
+    def compile(
+        self, libraries: dict[str, str], platform: str | None
+    ) -> tuple[str, str]:
         """Compile the libraries into the temporary folder.
 
         Returns:
@@ -100,12 +118,21 @@ class NativeKernels(BuildHookInterface[Any]):
             command = command_of(compiler, system_of(platform), name, sources, python)
             try:
                 run = subprocess.run(
-                    command, capture_output=True, text=True, errors="replace", cwd=self.folder.name
+                    command,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    cwd=self.folder.name,
                 )
             except OSError as error:
-                return f"{compiler[0]} did not start: {error.strerror}", f"mend CC, and {AGAIN}"
+                return (
+                    f"{compiler[0]} did not start: {error.strerror}",
+                    f"mend CC, and {AGAIN}",
+                )
             if run.returncode:
-                lines = (run.stderr + run.stdout).strip().splitlines() or [f"{run.returncode}"]
+                lines = (run.stderr + run.stdout).strip().splitlines() or [
+                    f"{run.returncode}"
+                ]
                 line = next(filter(FAULT.search, lines), lines[0]).strip()
                 return f"the C compiler failed: {line}", f"mend that, and {AGAIN}"
         return "", ""
@@ -144,16 +171,34 @@ def command_of(
     headers = [f"-I{python[0]}"] if python else []
     options = [*words("CFLAGS"), *words("ARCHFLAGS")]
     if Path(compiler[0].replace("\\", "/")).stem.lower() in ("cl", "clang-cl"):
-        flags = ["/nologo", "/O2", "/std:c11", "/experimental:c11atomics", "/LD", f"/Fe{made}"]
+        flags = [
+            "/nologo",
+            "/O2",
+            "/std:c11",
+            "/experimental:c11atomics",
+            "/LD",
+            f"/Fe{made}",
+        ]
         linked = ["/link", *([f"/LIBPATH:{python[1]}\\libs"] if python else [])]
-        return [*compiler, *headers, *flags, *options, *sources, *linked, *words("LDFLAGS")]
+        return [
+            *compiler,
+            *headers,
+            *flags,
+            *options,
+            *sources,
+            *linked,
+            *words("LDFLAGS"),
+        ]
     flags = ["-O2", "-std=c11", "-fvisibility=hidden", "-shared", f"-o{made}"]
     linked = words("LDFLAGS")
     if system == "darwin":
         flags += ["-Wl,-undefined,dynamic_lookup", f"-Wl,-install_name,@rpath/{made}"]
-    if system != "win32":  # where code needs no such option, and the locks are Windows' own
+    if (
+        system != "win32"
+    ):  # where code needs no such option, and the locks are Windows' own
         flags += ["-fPIC", "-pthread"]
-        # Short loops that cross a block of 32 bytes of code take up to 1.5 times as long.
+        # Short loops that cross a block of 32 bytes of code take up to 1.5 times as
+        # long.
         flags += ["-falign-loops=32"]  # which clang cannot do for Windows on ARM
     elif made.endswith(".pyd"):
         linked += [*([f"-L{python[1]}\\libs"] if python else []), "-lpython3"]

@@ -1,8 +1,8 @@
 """DirectML gather descriptors as ONNX models, run and checked.
 
-A descriptor (`GatherDesc`, `GatherElementsDesc`, `GatherNDDesc`, `GatherND1Desc`) becomes an ONNX
-model with `to_onnx`, a result with `run` on one execution provider, and a result by DirectML's own
-formulas, without ONNX, with `reference`.
+A descriptor (`GatherDesc`, `GatherElementsDesc`, `GatherNDDesc`, `GatherND1Desc`)
+becomes an ONNX model with `to_onnx`, a result with `run` on one execution provider, and
+a result by DirectML's own formulas, without ONNX, with `reference`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from onnxgather.descriptors.cpp import to_cpp as to_cpp
     from onnxgather.descriptors.datatypes import TensorDataType as TensorDataType
     from onnxgather.descriptors.explain import explain as explain
-    from onnxgather.descriptors.feature_levels import minimum_feature_level as minimum_feature_level
+    from onnxgather.descriptors.feature_levels import (
+        minimum_feature_level as minimum_feature_level,
+    )
     from onnxgather.descriptors.operators import OPERATORS as OPERATORS
     from onnxgather.descriptors.operators import Descriptor as Descriptor
     from onnxgather.descriptors.operators import GatherDesc as GatherDesc
-    from onnxgather.descriptors.operators import GatherElementsDesc as GatherElementsDesc
+    from onnxgather.descriptors.operators import (
+        GatherElementsDesc as GatherElementsDesc,
+    )
     from onnxgather.descriptors.operators import GatherND1Desc as GatherND1Desc
     from onnxgather.descriptors.operators import GatherNDDesc as GatherNDDesc
     from onnxgather.descriptors.reference import reference as reference
@@ -51,20 +55,24 @@ if TYPE_CHECKING:
 
 __version__: str
 
-# numpy, onnx and onnxruntime take longer to import than all else together, and each caller needs
-# some of the names only: each name waits for its use.
+# numpy, onnx and onnxruntime take longer to import than all else together, and each
+# caller needs some of the names only: each name waits for its use.
 _MODULES = {
     "certificates.certify": "certify",
     "descriptors.cpp": "to_cpp",
     "descriptors.datatypes": "TensorDataType",
     "descriptors.explain": "explain",
     "descriptors.feature_levels": "minimum_feature_level",
-    "descriptors.operators": "Descriptor GatherDesc GatherElementsDesc GatherND1Desc GatherNDDesc "
-    "OPERATORS",
+    "descriptors.operators": (
+        "Descriptor GatherDesc GatherElementsDesc GatherND1Desc GatherNDDesc OPERATORS"
+    ),
     "descriptors.reference": "reference",
     "descriptors.spelling": "from_dict to_dict",
     "descriptors.tensors": "TensorDesc TensorFlags",
-    "errors": "DescriptorError FileFormatError IndexOutOfRangeError OnnxGatherError ProviderError",
+    "errors": (
+        "DescriptorError FileFormatError IndexOutOfRangeError OnnxGatherError"
+        " ProviderError"
+    ),
     "execution.kernels": "custom_ops_library",
     "execution.prepared": "Gather",
     "execution.session": "Session run",

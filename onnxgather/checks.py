@@ -44,7 +44,9 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
         raise OnnxGatherError(f"{rule}, got {shown_with_suggestion(value, choices)}")
 
 
-def suggestion(found: str, names: Iterable[str], prefix: str = "", near: float = 0.7) -> str:
+def suggestion(
+    found: str, names: Iterable[str], prefix: str = "", near: float = 0.7
+) -> str:
     """The end of a message about an unknown name: `; did you mean "X"?` where a name is near.
 
     Args:
@@ -53,7 +55,9 @@ def suggestion(found: str, names: Iterable[str], prefix: str = "", near: float =
         prefix: A text that may stand before each name.
         near: How alike two names must be, from 0 to 1, where 1 means equal.
     """
-    from difflib import get_close_matches  # late, as few need it and it takes time to import
+    from difflib import (
+        get_close_matches,
+    )  # late, as few need it and it takes time to import
 
     short = found.removeprefix(prefix)
     known = {name.lower(): name for name in islice(names, 2000)}
@@ -65,14 +69,18 @@ def suggestion(found: str, names: Iterable[str], prefix: str = "", near: float =
 
 def shown_with_suggestion(found: object, names: Iterable[str], prefix: str = "") -> str:
     """An unknown name as a message shows it, with a suggestion where a known name is near."""
-    return shown(found) + (suggestion(found, names, prefix) if isinstance(found, str) else "")
+    return shown(found) + (
+        suggestion(found, names, prefix) if isinstance(found, str) else ""
+    )
 
 
 def shown(value: object) -> str:
     """A value as a message shows it: its repr, cut after `LONGEST_SHOWN` characters."""
     try:
         text = printable(repr(value))  # an array's has several lines
-    except Exception:  # such as an integer of thousands of digits, which Python does not print
+    except (
+        Exception
+    ):  # such as an integer of thousands of digits, which Python does not print
         return f"a value of type {type(value).__name__} that cannot be shown"
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
@@ -98,7 +106,9 @@ def uint(
     """
     number = value if type(value) is int else integer(value)
     if number is None or not least <= number <= largest:
-        raise error(f"{name} must be an integer from {least} to {largest}, got {shown(value)}")
+        raise error(
+            f"{name} must be an integer from {least} to {largest}, got {shown(value)}"
+        )
     return number
 
 
@@ -106,9 +116,11 @@ def uints(name: str, values: Iterable[object]) -> tuple[int, ...]:
     """The values as ints, each as `uint` takes it; an error names the place, such as `Sizes[1]`."""
     return tuple(
         [
-            value
-            if type(value) is int and 0 <= value <= MAX_ELEMENTS
-            else uint(f"{name}[{k}]", value)
+            (
+                value
+                if type(value) is int and 0 <= value <= MAX_ELEMENTS
+                else uint(f"{name}[{k}]", value)
+            )
             for k, value in enumerate(values)
         ]
     )
@@ -120,7 +132,11 @@ def integer(value: object) -> int | None:
     None for anything that is not an integer, including bool.
     """
     try:
-        return None if isinstance(value, bool) else operator.index(cast("SupportsIndex", value))
+        return (
+            None
+            if isinstance(value, bool)
+            else operator.index(cast("SupportsIndex", value))
+        )
     except Exception:
         return None
 
@@ -192,7 +208,9 @@ def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
         f"<tr><th>{escape(printable(name))}</th><td>{escape(printable(str(value)))}</td></tr>"
         for name, value in rows
     )
-    return f"<table><caption>{escape(printable(title))}</caption>{''.join(cells)}</table>"
+    return (
+        f"<table><caption>{escape(printable(title))}</caption>{''.join(cells)}</table>"
+    )
 
 
 def number_of(number: int, noun: str) -> str:

@@ -1,8 +1,9 @@
 """The doctor: which ONNX Runtime wheels and providers work, and the commands that mend the others.
 
-All ONNX Runtime wheels write the same files, and pip lets them overwrite and remove one another.
-The doctor reads an environment's files along the search path of its interpreter. It does not
-import onnxruntime, as a broken one may crash. Workers start each provider and run each gather.
+All ONNX Runtime wheels write the same files, and pip lets them overwrite and remove one
+another. The doctor reads an environment's files along the search path of its
+interpreter. It does not import onnxruntime, as a broken one may crash. Workers start
+each provider and run each gather.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.hosts import WINDOWS_LANE, find_runtime, windows_host
 from onnxgather.execution.kernels import operators_library, python_kernels, why_not
 from onnxgather.execution.prepared import Gather
-from onnxgather.execution.providers import PROVIDERS, WEB_PROVIDERS, Provider, find_provider
+from onnxgather.execution.providers import (
+    PROVIDERS,
+    WEB_PROVIDERS,
+    Provider,
+    find_provider,
+)
 from onnxgather.execution.worker import About, Worker
 from onnxgather.model.write import VERSION
 from onnxgather.parity.cases import smallest_case
@@ -42,7 +48,9 @@ MODULE = "onnxruntime"
 SYSTEM = {"Darwin": "macOS"}.get(platform.system(), platform.system())
 """This operating system, as `Provider.system` names it."""
 
-CASES = [smallest_case(name, "FLOAT32") for name in ("Gather", "GatherElements", "GatherND")]
+CASES = [
+    smallest_case(name, "FLOAT32") for name in ("Gather", "GatherElements", "GatherND")
+]
 """Cases whose model is one node; each has the name of the node's operator."""
 
 _SHORT = {provider.name: short for short, provider in PROVIDERS.items()}
@@ -63,12 +71,15 @@ class Wheel(msgspec.Struct, frozen=True):
     name: str
     version: str
     files: int
-    """How many files of the module the RECORD of the distribution lists, without .pyc files."""
+    """How many files of the module the RECORD of the distribution lists, without .pyc
+    files."""
     missing: int
     """How many of these files are not on the disk."""
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version} ({self.files} files, {self.missing} missing)"
+        return (
+            f"{self.name} {self.version} ({self.files} files, {self.missing} missing)"
+        )
 
 
 class TriedProvider(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -76,8 +87,8 @@ class TriedProvider(msgspec.Struct, frozen=True, omit_defaults=True):
 
     info: LaneInfo
     results: dict[str, Result] = {}
-    """The results by the nodes of the model: `Gather` and, if the provider does not run that alone,
-    `Mul Gather Mul` too. Empty if the provider did not start."""
+    """The results by the nodes of the model: `Gather` and, if the provider does not run
+    that alone, `Mul Gather Mul` too. Empty if the provider did not start."""
 
     @property
     def runs(self) -> bool:
@@ -92,16 +103,21 @@ class TriedProvider(msgspec.Struct, frozen=True, omit_defaults=True):
         starts = f"  {self.info.name}: starts{devices}"
         if not self.runs:
             return [f"{starts}, but runs no gather"]
-        return [starts, *(f"    {nodes}: {_told(each)}" for nodes, each in self.results.items())]
+        return [
+            starts,
+            *(f"    {nodes}: {_told(each)}" for nodes, each in self.results.items()),
+        ]
 
 
 class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     """A Python environment and its packages, or a host; and what its ONNX Runtime says."""
 
     python: str
-    """The interpreter, as the user named it; of a host its command, or its shared library."""
+    """The interpreter, as the user named it; of a host its command, or its shared
+    library."""
     versions: dict[str, str] = {}
-    """The versions of Python and of the packages that count; empty if Python does not answer."""
+    """The versions of Python and of the packages that count; empty if Python does not
+    answer."""
     pip: bool = True
     """Whether pip is installed; uv makes environments without it."""
     folder: str | None = None
@@ -111,7 +127,8 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     shared: int = 0
     """How many files several wheels own."""
     listed: tuple[str, ...] = ()
-    """The full names of the providers that ONNX Runtime lists; a listed one may not start."""
+    """The full names of the providers that ONNX Runtime lists; a listed one may not
+    start."""
     records_nodes: bool = True
     """Whether ONNX Runtime records which provider runs a node."""
     fault: str | None = None
@@ -135,7 +152,8 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
             if fault is None and info.not_run is not None:
                 provider = find_provider(info.provider)
                 library = plugins.get(info.name) if self.listed else None
-                # An extra, such as cuda's, brings libraries that a listed provider may lack.
+                # An extra, such as cuda's, brings libraries that a listed provider may
+                # lack.
                 complete = info.provider in self.listed and "[" not in provider.wheel
                 there = os.path.exists(library) if library else complete
                 cure = None if there or self.is_host else self._bring(provider, library)
@@ -150,12 +168,20 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
             yield "numpy is not installed", self._install("numpy>=1.26")
         loaded = self.versions.get(MODULE)
         pinned = {wheel.name: f"{wheel.name}=={wheel.version}" for wheel in self.wheels}
-        again = self._install(*pinned.values(), instead_of=[*pinned]) if pinned else None
+        again = (
+            self._install(*pinned.values(), instead_of=[*pinned]) if pinned else None
+        )
         if self.shared:
-            # Every wheel has the CPU provider; a special one was installed for what it adds.
-            kept = min(self.wheels, key=lambda w: (w.name == MODULE, w.version != loaded))
+            # Every wheel has the CPU provider; a special one was installed for what it
+            # adds.
+            kept = min(
+                self.wheels, key=lambda w: (w.name == MODULE, w.version != loaded)
+            )
             one = self._install(pinned[kept.name], instead_of=[*pinned])
-            what = f"{' and '.join(map(str, self.wheels))} overwrite one another: {self.shared} "
+            what = (
+                f"{' and '.join(map(str, self.wheels))} overwrite one another:"
+                f" {self.shared} "
+            )
             now = f"loads as {loaded}" if loaded else f"does not load: {self.fault}"
             yield f"{what}files belong to several; the module {now}", one
         for wheel in self.wheels:
@@ -174,7 +200,11 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         if provider.system not in ("", SYSTEM):
             return None
         if provider.wheel and library is None:
-            others = [wheel.name for wheel in self.wheels if wheel.name != provider.distribution]
+            others = [
+                wheel.name
+                for wheel in self.wheels
+                if wheel.name != provider.distribution
+            ]
             return self._install(provider.wheel, instead_of=others)
         return self._install(provider.plugin) if provider.plugin else None
 
@@ -185,12 +215,19 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
             arguments: The packages, and options of the installer.
             instead_of: Names of packages that the command removes first.
         """
-        pip = "{python} -m pip {verb}" if self.pip else "uv pip {verb} --python {python}"
+        pip = (
+            "{python} -m pip {verb}" if self.pip else "uv pip {verb} --python {python}"
+        )
         python = _quoted(self.python)
         command = [pip.format(python=python, verb="install"), *map(_quoted, arguments)]
         if instead_of:
             verb = "uninstall -y" if self.pip else "uninstall"
-            command = [pip.format(python=python, verb=verb), *instead_of, "&&", *command]
+            command = [
+                pip.format(python=python, verb=verb),
+                *instead_of,
+                "&&",
+                *command,
+            ]
         return " ".join(command)
 
 
@@ -207,7 +244,8 @@ class Checkup(msgspec.Struct, frozen=True):
     exit_code: int
     """0: nothing is wrong. 1: there are findings. 3: no provider runs a gather."""
     kernels: str = ""
-    """Whether onnxgather's native kernels run; empty if `python` is another interpreter."""
+    """Whether onnxgather's native kernels run; empty if `python` is another
+    interpreter."""
 
     def __str__(self) -> str:
         lines = [f"onnxgather {self.onnxgather} on {self.machine}"]
@@ -251,7 +289,9 @@ def examine(
     def lane(name: str, path: str | None) -> ModelLane:
         return model_lane(name, path, plugins.get(name), "portable", timeout)
 
-    made = [short for short, one in (PROVIDERS | WEB_PROVIDERS).items() if find_runtime(one)]
+    made = [
+        short for short, one in (PROVIDERS | WEB_PROVIDERS).items() if find_runtime(one)
+    ]
     made += [WINDOWS_LANE] if os.path.isfile(windows_host()) else []
     paths = {**dict.fromkeys(made), **dict.fromkeys(plugins, python), **pythons}
     environments: list[Environment] = []
@@ -261,12 +301,16 @@ def examine(
         if place == python:
             lanes[:0] = [lane(name, place) for name in _unnamed(found, lanes, plugins)]
         environments.append(_with_providers(found, lanes))
-    findings = [finding for found in environments for finding in found.findings(plugins)]
+    findings = [
+        finding for found in environments for finding in found.findings(plugins)
+    ]
     kernels, broken = try_kernels(timeout) if python == sys.executable else ("", False)
     findings += [Finding(f"native kernels: {kernels}")] if broken else []
     runs = any(one.runs for found in environments for one in found.providers)
     exit_code = (FINDINGS if findings else GOOD) if runs else NOT_RUN
-    return Checkup(VERSION, MACHINE, tuple(environments), tuple(findings), exit_code, kernels)
+    return Checkup(
+        VERSION, MACHINE, tuple(environments), tuple(findings), exit_code, kernels
+    )
 
 
 def _by_place(python: str, lanes: Iterable[ModelLane]) -> dict[str, list[ModelLane]]:
@@ -274,7 +318,9 @@ def _by_place(python: str, lanes: Iterable[ModelLane]) -> dict[str, list[ModelLa
     places: dict[str, list[ModelLane]] = {python: []}
     for lane in lanes:
         # Of a browser it is the folder of onnxruntime-web.
-        place = lane.host[-1 if lane.provider.library else 0] if lane.host else lane.python
+        place = (
+            lane.host[-1 if lane.provider.library else 0] if lane.host else lane.python
+        )
         places.setdefault(place, []).append(lane)
     return places
 
@@ -291,13 +337,17 @@ def _unnamed(
     return names if names or lanes else ["cpu"]
 
 
-def _with_providers(environment: Environment, lanes: Sequence[ModelLane]) -> Environment:
+def _with_providers(
+    environment: Environment, lanes: Sequence[ModelLane]
+) -> Environment:
     """The environment with what its lanes did; a host has its versions from its first lane."""
     tried = tuple(map(_tried, lanes))
     if environment.is_host:
         info = tried[0].info
         fault = info.not_run and f"{info.name}: {info.not_run}"
-        environment = msgspec.structs.replace(environment, versions=info.versions, fault=fault)
+        environment = msgspec.structs.replace(
+            environment, versions=info.versions, fault=fault
+        )
     return msgspec.structs.replace(environment, providers=tried)
 
 
@@ -313,7 +363,9 @@ def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
     elif Gather(case.descriptor)(*given[1:]).tobytes() != reference(*given).tobytes():
         wrong.append("the Python module gathers other elements than the reference")
     tried = _tried(model_lane("cpu@native", timeout=timeout))
-    unlike = [_told(result) for result in tried.results.values() if result.state != "PASS"]
+    unlike = [
+        _told(result) for result in tried.results.values() if result.state != "PASS"
+    ]
     missing = [*filter(None, [tried.info.not_run]), *unlike][:1]
     broken = bool(wrong) or any(result.is_wrong for result in tried.results.values())
     wrong += [f"the operators of ONNX Runtime: {why}" for why in missing]
@@ -329,7 +381,9 @@ def _tried(lane: ModelLane) -> TriedProvider:
             result = results[case.name] = judge(case, info, lane.answer(case))
             if result.state == "NOT-RUN":  # some providers run no lone node
                 wrapped = case.wrapped_in()
-                results[f"Mul {case.name} Mul"] = judge(wrapped, info, lane.answer(wrapped))
+                results[f"Mul {case.name} Mul"] = judge(
+                    wrapped, info, lane.answer(wrapped)
+                )
     return TriedProvider(info, results)
 
 
@@ -338,7 +392,9 @@ def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
     versions, path = _interrogate(python, timeout)
     for name in ("onnx", "numpy", "protobuf"):
         for package in distributions(name=name, path=path):
-            versions.setdefault(name, package.version)  # Python takes the first on the path
+            versions.setdefault(
+                name, package.version
+            )  # Python takes the first on the path
     spec = PathFinder.find_spec(MODULE, path)
     folder = os.path.dirname(spec.origin) if spec and spec.origin else None
     owned = list(_owned([os.path.dirname(folder)] if folder else path))
@@ -363,25 +419,39 @@ def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
 
 def _interrogate(python: str, timeout: float) -> tuple[dict[str, str], list[str]]:
     """The version and the search path of an interpreter; empty if it does not answer."""
-    ask = "import json, platform, sys; print(json.dumps([platform.python_version(), sys.path]))"
+    ask = (
+        "import json, platform, sys; print(json.dumps([platform.python_version(),"
+        " sys.path]))"
+    )
     try:
-        said = subprocess.run([python, "-c", ask], capture_output=True, timeout=timeout, check=True)
+        said = subprocess.run(
+            [python, "-c", ask], capture_output=True, timeout=timeout, check=True
+        )
         last = said.stdout.splitlines()[-1]  # an environment may print at its start
         version, path = msgspec.json.decode(last, type=tuple[str, list[str]])
     except (OSError, subprocess.SubprocessError, LookupError, msgspec.MsgspecError):
         return {}, []  # the worker says what is wrong with it
-    return {"python": version}, [entry for entry in path if entry]  # "" is our current folder
+    return {"python": version}, [
+        entry for entry in path if entry
+    ]  # "" is our current folder
 
 
 def _owned(path: Sequence[str]) -> Iterator[tuple[Wheel, list[Path]]]:
     """Yield the wheels that own files of the module, each with these files."""
     # pip leaves a wheel that it could not remove under a name with a ~.
-    for record in (r for root in path for r in sorted(Path(root).glob("[!~]*.dist-info/RECORD"))):
+    for record in (
+        r for root in path for r in sorted(Path(root).glob("[!~]*.dist-info/RECORD"))
+    ):
         rows = csv.reader(record.read_text(encoding="utf-8").splitlines())
         names = [row[0] for row in rows if row and row[0].startswith(f"{MODULE}/")]
-        files = [record.parents[1] / name for name in names if not name.endswith(".pyc")]
+        files = [
+            record.parents[1] / name for name in names if not name.endswith(".pyc")
+        ]
         if files:
-            owner, missing = Distribution.at(record.parent), sum(not f.exists() for f in files)
+            owner, missing = (
+                Distribution.at(record.parent),
+                sum(not f.exists() for f in files),
+            )
             yield Wheel(owner.name, owner.version, len(files), missing), files
 
 

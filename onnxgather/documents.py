@@ -1,8 +1,9 @@
 """JSON documents as DxDispatch reads them: the text, and each value with the path to it.
 
-DxDispatch allows comments, trailing commas and anything after the root value. The standard
-library's scanner does the reading. Comments and trailing commas, which it does not know, are
-replaced with spaces first, one per character, so that its positions are those of the text.
+DxDispatch allows comments, trailing commas and anything after the root value. The
+standard library's scanner does the reading. Comments and trailing commas, which it does
+not know, are replaced with spaces first, one per character, so that its positions are
+those of the text.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from onnxgather.files import reason
 UINT32_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
 
-# A string or comment without an end takes the rest of the text with it, so that each pattern
-# passes over every character once.
+# A string or comment without an end takes the rest of the text with it, so that each
+# pattern passes over every character once.
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
 _COMMENT = re.compile(rf"{_STRING}|(?P<blank>//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
 _TRAILING_COMMA = re.compile(
@@ -45,10 +46,13 @@ _RULES = {
     "Expecting ':'": "expected ':'",
     "Expecting ','": "expected ',' or the end of the array or object",
     "Unterminated string": "expected a string with an end",
-    "Invalid control character": "expected an escape for a control character in a string",
+    "Invalid control character": (
+        "expected an escape for a control character in a string"
+    ),
     "Invalid \\": "expected an escape that JSON knows",
 }
-"""The starts of the standard library's messages, each with the rule that our message names."""
+"""The starts of the standard library's messages, each with the rule that our message
+names."""
 
 _REQUIRED = object()
 
@@ -58,8 +62,8 @@ _T = TypeVar("_T")
 class JsonObject(dict[str, object]):
     """An object: a repeated key keeps its first value.
 
-    `pairs` has all keys and values in order where a key is repeated; else it is None, as a second
-    list takes memory.
+    `pairs` has all keys and values in order where a key is repeated; else it is None,
+    as a second list takes memory.
     """
 
     __slots__ = ("pairs",)
@@ -79,7 +83,8 @@ class _LiteralError(Exception):
 class Field:
     """A value of a document and its path, such as `$.commands[0].resource`.
 
-    Each method that reads the value raises FileFormatError if the value has another type.
+    Each method that reads the value raises FileFormatError if the value has another
+    type.
     """
 
     value: object
@@ -105,7 +110,9 @@ class Field:
         try:
             yield
         except OSError as error:
-            raise FileFormatError(f"{self.path}: {reason(error)}: {path or self.text()}") from None
+            raise FileFormatError(
+                f"{self.path}: {reason(error)}: {path or self.text()}"
+            ) from None
 
     def fields(self) -> dict[str, object]:
         """Read an object; of repeated fields the first counts."""
@@ -120,19 +127,23 @@ class Field:
                 if not isinstance(near, str):
                     raise self.error("must have strings as keys", quoted(near))
                 if meant := suggestion(near, [name], near=0.85):
-                    raise FileFormatError(f"{path} is required, got {quoted(near)}{meant}")
+                    raise FileFormatError(
+                        f"{path} is required, got {quoted(near)}{meant}"
+                    )
             raise FileFormatError(f"{path} is required")
         return Field(value, path)
 
     def first(self, *names: str) -> Field | None:
         """Read the first of these fields that an object has."""
-        return next((self.member(name) for name in names if name in self.fields()), None)
+        return next(
+            (self.member(name) for name in names if name in self.fields()), None
+        )
 
     def entries(self) -> list[tuple[str, Field]]:
         """Read an object whose keys the program's author chose.
 
-        Repeated entries are all in the list. A dict made of it keeps the last one, as DxDispatch
-        does for resources, dispatchables and bindings.
+        Repeated entries are all in the list. A dict made of it keeps the last one, as
+        DxDispatch does for resources, dispatchables and bindings.
         """
         fields = self.fields()
         repeated = fields.pairs if isinstance(fields, JsonObject) else None
@@ -145,7 +156,9 @@ class Field:
     def array(self) -> list[object]:
         """Read an array of plain values."""
         found = cast("list[object]", self._of((list, tuple), "must be an array"))
-        return found if type(found) is list else list(iter(found))  # whatever its len says
+        return (
+            found if type(found) is list else list(iter(found))
+        )  # whatever its len says
 
     def item(self, index: int) -> Field:
         """The item of an array."""
@@ -184,7 +197,9 @@ class Field:
         """Read a string that is one of the names; the prefix may stand before it."""
         name = self.text().removeprefix(prefix)
         if name not in names:
-            raise self.error(rule, quoted(self.value) + suggestion(self.text(), names, prefix))
+            raise self.error(
+                rule, quoted(self.value) + suggestion(self.text(), names, prefix)
+            )
         return name
 
     def choice(self, choices: Collection[str], prefix: str = "") -> str:
@@ -236,7 +251,9 @@ def quoted(value: object) -> str:
         return "an object"
     if isinstance(value, int):
         return str(value) if value.bit_length() <= 128 else "a larger integer"
-    return repr(value) if isinstance(value, float) else f"a Python {type(value).__name__}"
+    return (
+        repr(value) if isinstance(value, float) else f"a Python {type(value).__name__}"
+    )
 
 
 def _shortened(text: str) -> str:
@@ -250,7 +267,8 @@ def parse_json(source: str | bytes) -> object:
         FileFormatError: The text has no root value; the message starts with line and column.
     """
     if isinstance(source, bytes):
-        # Bytes that are not UTF-8 become lone surrogates: harmless in a comment or after the root.
+        # Bytes that are not UTF-8 become lone surrogates: harmless in a comment or
+        # after the root.
         source = source.decode("utf-8", "surrogateescape")
     text = _blanked(_TRAILING_COMMA, _blanked(_COMMENT, source.removeprefix("\ufeff")))
     start = len(text) - len(text.lstrip(" \t\r\n"))
@@ -260,7 +278,11 @@ def parse_json(source: str | bytes) -> object:
         raise _syntax_error(text, error) from None
     except _LiteralError as error:
         literal, rule = error.args
-        found = (m.start() for m in _LITERAL.finditer(text, start) if m[0].startswith(literal))
+        found = (
+            m.start()
+            for m in _LITERAL.finditer(text, start)
+            if m[0].startswith(literal)
+        )
         position = next(found, start)
         found = repr(literal[:40]) + "..." * (len(literal) > 40)
         raise _error(text, position, rule, found) from None
@@ -274,7 +296,8 @@ def parse_json(source: str | bytes) -> object:
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
     """The text with spaces in place of what the pattern calls blank, and its lines as they were.
 
-    It is written piece by piece, as millions of pieces in a list take more memory than the text.
+    It is written piece by piece, as millions of pieces in a list take more memory than
+    the text.
     """
     written, end = io.StringIO(), 0
     for match in pattern.finditer(text):
@@ -300,7 +323,9 @@ def _float(literal: str) -> float:
 
 
 def _constant(literal: str) -> float:
-    raise _LiteralError(literal, f'expected a value ("{literal}" is written as a string)')
+    raise _LiteralError(
+        literal, f'expected a value ("{literal}" is written as a string)'
+    )
 
 
 _DECODER = json.JSONDecoder(
@@ -325,7 +350,9 @@ def _check_characters(text: str, start: int, end: int) -> None:
 
 def _syntax_error(text: str, error: json.JSONDecodeError) -> FileFormatError:
     if text.startswith("/*", error.pos):
-        return _error(text, error.pos, "expected '*/' after '/*'", "the end of the text")
+        return _error(
+            text, error.pos, "expected '*/' after '/*'", "the end of the text"
+        )
     rules = (ours for theirs, ours in _RULES.items() if error.msg.startswith(theirs))
     rule = next(rules, "expected JSON")
     if text.startswith("'", error.pos):

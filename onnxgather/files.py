@@ -1,7 +1,8 @@
 """Files and folders written whole or not at all, and the package's templates for them.
 
-A file or folder is written under a random name, in the folder where it belongs, and renamed when it
-is whole. Nothing may have that random name: no existing file is opened, and no link is followed.
+A file or folder is written under a random name, in the folder where it belongs, and
+renamed when it is whole. Nothing may have that random name: no existing file is opened,
+and no link is followed.
 """
 
 from __future__ import annotations
@@ -22,26 +23,37 @@ from string import Template
 from onnxgather.checks import shown
 from onnxgather.errors import OnnxGatherError
 
-_REPORT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("schema"\s*:\s*\d+\s*,\s*)?"onnxgather"\s*:')
-"""How a report starts, however it is formatted; reports of earlier versions have no schema."""
+_REPORT = re.compile(
+    rb'(\xef\xbb\xbf)?\s*\{\s*("schema"\s*:\s*\d+\s*,\s*)?"onnxgather"\s*:'
+)
+"""How a report starts, however it is formatted; reports of earlier versions have no
+schema."""
 
 _CPP = rb"(\s|//[^\n]*+|/\*.*?\*/)*+(#\s*(include|pragma|define|if)|(const|using|namespace)\s)"
 """How C and C++ start, behind comments."""
 
 _KINDS = {
     rb"\Z": "an empty file",
-    rb"\x08[\x01-\x1f][\x12-\x7a]": "an ONNX model, which onnxgather audit, check, convert, "
-    "explain, extract, harden, repro and show take",
+    rb"\x08[\x01-\x1f][\x12-\x7a]": (
+        "an ONNX model, which onnxgather audit, check, convert, "
+        "explain, extract, harden, repro and show take"
+    ),
     rb"\xff\xfe|\xfe\xff|\0.|.\0": "UTF-16, which must be UTF-8",
     rb"\x1f\x8b": "a gzip file, which must be unpacked",
-    rb"PK\x03\x04|PK\x05\x06": "an .npz or zip file, which onnxgather audit, check, explain, "
-    "extract and repro take with --inputs",
-    rb"version https://git-lfs": "a pointer of Git LFS, which git lfs pull replaces by the file",
+    rb"PK\x03\x04|PK\x05\x06": (
+        "an .npz or zip file, which onnxgather audit, check, explain, "
+        "extract and repro take with --inputs"
+    ),
+    rb"version https://git-lfs": (
+        "a pointer of Git LFS, which git lfs pull replaces by the file"
+    ),
     rb"\x93NUMPY": "an .npy file, which a DxDispatch program names by sourcePath",
     _REPORT.pattern: "a report, which onnxgather repro and report merge take",
     _CPP: "C or C++, which onnxgather writes but does not read",
-    rb'[^\x00-\x08]*"(resources|dispatchables)"\s*:': "a DxDispatch program, which onnxgather "
-    "check, convert, explain, repro, run and show take",
+    rb'[^\x00-\x08]*"(resources|dispatchables)"\s*:': (
+        "a DxDispatch program, which onnxgather "
+        "check, convert, explain, repro, run and show take"
+    ),
 }
 """How files start, what they are, and which commands take them."""
 
@@ -70,7 +82,9 @@ def check_apart(written: Iterable[tuple[str, str]], inputs: Iterable[str]) -> No
             other = "" if read[identity] == path else f": {read[identity]}"
             raise OnnxGatherError(f"{rule}, as it is an input{other}")
         if identity in purposes:
-            raise OnnxGatherError(f"{rule} twice, for {purposes[identity]} and {purpose}")
+            raise OnnxGatherError(
+                f"{rule} twice, for {purposes[identity]} and {purpose}"
+            )
         purposes[identity] = purpose
 
 
@@ -96,7 +110,9 @@ def check_writable(path: str) -> None:
     if target.is_dir():
         raise OnnxGatherError(f"{path or os.curdir}: is a directory")
     try:
-        if target.is_file() or not target.exists():  # a device or a pipe is written to as it is
+        if (
+            target.is_file() or not target.exists()
+        ):  # a device or a pipe is written to as it is
             target.parent.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:
@@ -144,7 +160,8 @@ class FolderKind:
     sometimes: Sequence[str]
     """The names of files and folders that a folder of the kind may hold."""
     always: Sequence[str]
-    """The names of files that a folder of the kind must hold; the last is written last."""
+    """The names of files that a folder of the kind must hold; the last is written
+    last."""
     is_earlier: Callable[[str], bool] = lambda _: True
     """Whether a folder that holds all of `always` is really of the kind."""
 
@@ -163,9 +180,13 @@ class FolderKind:
             raise _sentence(folder, error, "the folder") from None
         found = {name for name in names if not _UNFINISHED.fullmatch(name)}
         other = found - {*self.sometimes, *self.always}
-        if other or (found and not (found.issuperset(self.always) and self.is_earlier(folder))):
+        if other or (
+            found and not (found.issuperset(self.always) and self.is_earlier(folder))
+        ):
             where = folder or os.curdir
-            raise OnnxGatherError(f"{where}: {self.rule.format(shown(min(other or found)))}")
+            raise OnnxGatherError(
+                f"{where}: {self.rule.format(shown(min(other or found)))}"
+            )
 
     def write(self, folder: str, files: Iterable[tuple[str, bytes]]) -> None:
         """Write a folder whole or not at all; it replaces an earlier folder of the kind.
@@ -216,8 +237,8 @@ class FolderKind:
         except OSError as error:
             if any(aside.iterdir()):
                 raise OnnxGatherError(
-                    f"{folder}: the earlier {self.name} is in {aside}, as it cannot be moved back: "
-                    f"{reason(error)}"
+                    f"{folder}: the earlier {self.name} is in {aside}, as it cannot be"
+                    f" moved back: {reason(error)}"
                 ) from None
             raise
         finally:
@@ -245,7 +266,9 @@ def got(content: bytes, wanted: str) -> str:
     Returns:
         An empty text where the file is of the right kind, or of no known kind.
     """
-    kinds = (kind for start, kind in _KINDS.items() if re.match(start, content, re.DOTALL))
+    kinds = (
+        kind for start, kind in _KINDS.items() if re.match(start, content, re.DOTALL)
+    )
     kind = next(kinds, wanted)
     return "" if kind.startswith(wanted) else f", got {kind}"
 

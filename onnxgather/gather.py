@@ -1,11 +1,12 @@
 """One gather, told once: which sizes count, what is indexed, where the output comes from.
 
 A descriptor and an ONNX node say the same in two ways. DirectML gives all tensors one
-DimensionCount, and fills their sizes up with leading ones. The other sizes are those that *count*:
-ONNX has them and nothing else. `Geometry` holds the sizes that count, and makes a descriptor or
-a node of them.
+DimensionCount, and fills their sizes up with leading ones. The other sizes are those
+that *count*: ONNX has them and nothing else. `Geometry` holds the sizes that count, and
+makes a descriptor or a node of them.
 
-`reference` and the rules of the descriptors do not use this module, so that they see its mistakes.
+`reference` and the rules of the descriptors do not use this module, so that they see
+its mistakes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from onnxgather.checks import MAX_DIMENSIONS, check_choice, integer, require, sequence, shown, uints
+from onnxgather.checks import (
+    MAX_DIMENSIONS,
+    check_choice,
+    integer,
+    require,
+    sequence,
+    shown,
+    uints,
+)
 from onnxgather.descriptors.operators import (
     FACTS,
     TENSORS,
@@ -38,8 +47,8 @@ ATTRIBUTES = {row.onnx: row.attribute for row in FACTS.values()}
 class Geometry:
     """The sizes of a gather, and what its operator does with them.
 
-    Dimensions are numbered from the end, -1 being the last one. So the numbers are right however
-    many leading ones a tensor has.
+    Dimensions are numbered from the end, -1 being the last one. So the numbers are
+    right however many leading ones a tensor has.
 
     Args:
         operator: DirectML's name: GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1.
@@ -118,12 +127,13 @@ class Geometry:
     def passed(self) -> list[tuple[int, int]]:
         """The dimensions of the data that are not indexed, as pairs (output's, data's).
 
-        The coordinate along such a dimension is the same in the output and in the data. The
-        dimensions in front of the indexed ones come first, then those behind.
+        The coordinate along such a dimension is the same in the output and in the data.
+        The dimensions in front of the indexed ones come first, then those behind.
         """
         rank, count = len(self.data), len(self.output)
         behind = range(self.number + self.tuple_size, rank)
-        # Dimensions in front of the indexed ones, batches included, come first in the output.
+        # Dimensions in front of the indexed ones, batches included, come first in the
+        # output.
         return [(k - count, k - rank) for k in range(self.number)] + [
             (k - rank, k - rank) for k in behind
         ]
@@ -149,8 +159,8 @@ class Geometry:
     def descriptor(self, tensors: Sequence[TensorDesc]) -> Descriptor:
         """The descriptor of the gather, with three tensors that have `tensor_sizes`.
 
-        With the smallest DimensionCount it is the descriptor that ONNX Runtime's DirectML provider
-        makes of the ONNX node (source: its DmlOperatorGather.cpp).
+        With the smallest DimensionCount it is the descriptor that ONNX Runtime's
+        DirectML provider makes of the ONNX node (source: its DmlOperatorGather.cpp).
 
         Args:
             tensors: InputTensor, IndicesTensor and OutputTensor.
@@ -161,9 +171,13 @@ class Geometry:
         axis, ranks = self.number - len(self.data), (len(self.data), len(self.indices))
         data, indices, output = tensors
         if self.operator == "GATHER":
-            return GatherDesc(data, indices, output, axis + data.dimension_count, ranks[1])
+            return GatherDesc(
+                data, indices, output, axis + data.dimension_count, ranks[1]
+            )
         if self.operator == "GATHER_ELEMENTS":
-            return GatherElementsDesc(data, indices, output, axis + data.dimension_count)
+            return GatherElementsDesc(
+                data, indices, output, axis + data.dimension_count
+            )
         if self.operator == "GATHER_ND":
             return GatherNDDesc(data, indices, output, *ranks)
         return GatherND1Desc(data, indices, output, *ranks, self.number)
@@ -173,16 +187,20 @@ class Geometry:
     def node(self) -> Geometry:
         """The gather whose ONNX node computes this one, of ranks up to the 8 that DirectML takes.
 
-        The node's shapes and attribute are the `data`, `indices` and `number` of that gather. Its
-        output has all DimensionCount dimensions, or fewer leading ones where only that fits.
+        The node's shapes and attribute are the `data`, `indices` and `number` of that
+        gather. Its output has all DimensionCount dimensions, or fewer leading ones
+        where only that fits.
         """
         gathers = self._nodes()
-        return next(g for g in gathers if max(len(g.data), len(g.indices)) <= MAX_DIMENSIONS)
+        return next(
+            g for g in gathers if max(len(g.data), len(g.indices)) <= MAX_DIMENSIONS
+        )
 
     def _nodes(self) -> Iterator[Geometry]:
         """Yield gathers that take the leading ones of the output from data or indices.
 
-        The last one takes none, but for an output that would be a scalar: DirectML has no such.
+        The last one takes none, but for an output that would be a scalar: DirectML has
+        no such.
         """
         data, indices, number = self.data, self.indices, self.number
         output = self.tensor_sizes()[2]
@@ -190,12 +208,19 @@ class Geometry:
         if not ones:
             yield self
         elif self.onnx == "GatherElements" or (self.has_tuples and number):
-            yield replace(self, data=ones + data, indices=ones + indices, number=number + len(ones))
+            yield replace(
+                self,
+                data=ones + data,
+                indices=ones + indices,
+                number=number + len(ones),
+            )
         elif self.has_tuples:
             yield replace(self, indices=ones + indices)
         else:
             yield replace(self, data=ones + data, number=number + len(ones))
-            if math.prod(data[:number]) == 1:  # then all sizes before those of the indices are ones
+            if (
+                math.prod(data[:number]) == 1
+            ):  # then all sizes before those of the indices are ones
                 yield replace(self, indices=ones + indices)
         if self.has_tuples and number and math.prod(data[:number]) == 1:
             merged = (1,) * number + ones + indices[number:]
@@ -205,7 +230,8 @@ class Geometry:
     def broken_rule(self, index_type: str = "INT64") -> str | None:
         """The rule of the ONNX operator that the sizes or the type of the indices break.
 
-        Source: Gather-13, GatherElements-13 and GatherND-13. None where ONNX allows the node.
+        Source: Gather-13, GatherElements-13 and GatherND-13. None where ONNX allows the
+        node.
         """
         rule, types = self._broken_by_sizes(), FACTS[self.operator].onnx_index_types
         if rule is None and index_type not in types:
@@ -213,10 +239,17 @@ class Geometry:
         return rule
 
     def _broken_by_sizes(self) -> str | None:
-        data, indices, number, rank = self.data, self.indices, self.number, len(self.data)
+        data, indices, number, rank = (
+            self.data,
+            self.indices,
+            self.number,
+            len(self.data),
+        )
         if not rank or not (indices or not self.has_tuples):
             shapes = f"{list(data)} and {list(indices)}"
-            return f"what {self.onnx} takes must have a dimension, got the shapes {shapes}"
+            return (
+                f"what {self.onnx} takes must have a dimension, got the shapes {shapes}"
+            )
         if self.has_tuples:
             return self._broken_by_tuples(min(rank, len(indices)))
         if not -rank <= number < rank:
@@ -233,13 +266,22 @@ class Geometry:
     def _broken_by_tuples(self, least: int) -> str | None:
         data, indices, number = self.data, self.indices, self.number
         if not 0 <= number < least:
-            return f"batch_dims must be at least 0 and less than both ranks ({least}), got {number}"
+            return (
+                f"batch_dims must be at least 0 and less than both ranks ({least}), got"
+                f" {number}"
+            )
         longest = len(data) - number
         if not 1 <= indices[-1] <= longest:
-            rule = f"the last size of indices must be 1 to rank(data) - batch_dims ({longest})"
+            rule = (
+                "the last size of indices must be 1 to rank(data) - batch_dims"
+                f" ({longest})"
+            )
             return f"{rule}, got {indices[-1]}"
         if data[:number] != indices[:number]:
-            rule = f"the first batch_dims ({number}) sizes of indices must be those of data"
+            rule = (
+                f"the first batch_dims ({number}) sizes of indices must be those of"
+                " data"
+            )
             return f"{rule}, {list(data[:number])}, got {list(indices[:number])}"
         return None
 
@@ -251,11 +293,14 @@ def gather_of(desc: Descriptor) -> Geometry:
     if isinstance(desc, GatherElementsDesc):
         return Geometry(desc.operator, data, indices, desc.axis, count)
     if isinstance(desc, GatherDesc):
-        # The output has DimensionCount dimensions too, so it crops as many leading ones as the
-        # indices add dimensions: those of the input before Axis, and then those of the indices.
+        # The output has DimensionCount dimensions too, so it crops as many leading ones
+        # as the indices add dimensions: those of the input before Axis, and then those
+        # of the indices.
         counted = min(desc.index_dimensions, desc.axis + 1)
         cropped, kept = max(0, counted - 1), count - counted
-        return Geometry(desc.operator, data[cropped:], indices[kept:], desc.axis - cropped, count)
+        return Geometry(
+            desc.operator, data[cropped:], indices[kept:], desc.axis - cropped, count
+        )
     data = data[count - desc.input_dimension_count :]
     indices = indices[count - desc.indices_dimension_count :]
     return Geometry(desc.operator, data, indices, desc.batches, count)
@@ -270,7 +315,8 @@ def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> G
         indices: The shape of its indices.
         number: `axis`, which may count from the end, or `batch_dims`.
     """
-    # Of GatherND the provider makes GATHER_ND1, the last row of the table with that ONNX operator.
+    # Of GatherND the provider makes GATHER_ND1, the last row of the table with that
+    # ONNX operator.
     directml = {row.onnx: name for name, row in FACTS.items()}[operator]
     if operator != "GatherND" and -len(data) <= number < 0:
         number += len(data)
@@ -309,7 +355,10 @@ def from_onnx(
     gather = gather_of_node(op_type, data_sizes, index_sizes, number)
     if (rule := gather.broken_rule(index_type)) is not None:
         raise DescriptorError(rule)
-    rule = "OutputTensor of GatherND must have a dimension, as the provider refuses a scalar"
+    rule = (
+        "OutputTensor of GatherND must have a dimension, as the provider refuses a"
+        " scalar"
+    )
     require(op_type != "GatherND" or gather.output != (), rule, "none")
     tensors: list[TensorDesc] = []
     types = (data_type, index_type, data_type)
@@ -317,7 +366,9 @@ def from_onnx(
         try:
             tensors.append(TensorDesc(kind, sizes))
         except DescriptorError as error:
-            raise DescriptorError(f"{header_names(GatherDesc)[field]}.{error}") from None
+            raise DescriptorError(
+                f"{header_names(GatherDesc)[field]}.{error}"
+            ) from None
     return gather.descriptor(tensors)
 
 
@@ -327,7 +378,11 @@ def _type_and_sizes(name: str, given: object) -> tuple[str, Sizes]:
         require(given.strides is None, rule, list(given.strides or ()))
         return given.data_type, given.sizes
     pair = sequence(name, given)
-    require(len(pair) == 2, f"{name} must be a TensorDesc, or a type and sizes", shown(given))
+    require(
+        len(pair) == 2,
+        f"{name} must be a TensorDesc, or a type and sizes",
+        shown(given),
+    )
     sizes = uints(f"{name}.Sizes", sequence(f"{name}.Sizes", pair[1]))
     kind = pair[0] if isinstance(pair[0], str) else shown(pair[0])
     return "UINT8" if kind == "BOOL" else kind, sizes

@@ -1,7 +1,7 @@
 """A gather as nested loops: what the native kernels run.
 
-Each loop counts along dimensions of the output. An element of the output is read from the data at
-the sum of the loops' steps, and of one step per coordinate of an index.
+Each loop counts along dimensions of the output. An element of the output is read from
+the data at the sum of the loops' steps, and of one step per coordinate of an index.
 """
 
 from __future__ import annotations
@@ -53,10 +53,18 @@ def loops_of(desc: Descriptor, out_of_range: OutOfRange) -> Loops:
     """The loops of a descriptor: adjacent dimensions that lie packed in all tensors are one."""
     gather = gather_of(desc)
     spans = merge_packed(_longer_dimensions(desc, gather)) or [Span(0, (1,), (0, 0, 0))]
-    data_strides, index_strides, output_strides = zip(*(s.strides for s in spans), strict=True)
+    data_strides, index_strides, output_strides = zip(
+        *(s.strides for s in spans), strict=True
+    )
     axis_strides = tuple(desc.input_tensor.element_strides[k] for k in gather.indexed)
-    if out_of_range == "directml" and gather.onnx == "GatherElements" and gather.axes == (1,):
-        axis_strides = (0,)  # measured: DirectML gives dimensions of size 1 the stride 0
+    if (
+        out_of_range == "directml"
+        and gather.onnx == "GatherElements"
+        and gather.axes == (1,)
+    ):
+        axis_strides = (
+            0,
+        )  # measured: DirectML gives dimensions of size 1 the stride 0
     indices = desc.indices_tensor
     tensors = (desc.input_tensor, indices, desc.output_tensor)
     return Loops(
@@ -78,16 +86,21 @@ def loops_of(desc: Descriptor, out_of_range: OutOfRange) -> Loops:
 def _longer_dimensions(desc: Descriptor, gather: Geometry) -> Iterator[Span]:
     """Yield the dimensions of the output that have several elements, one after another.
 
-    The strides are the steps in InputTensor, IndicesTensor and OutputTensor; 0 where a tensor does
-    not have the dimension.
+    The strides are the steps in InputTensor, IndicesTensor and OutputTensor; 0 where a
+    tensor does not have the dimension.
     """
-    data, indices = desc.input_tensor.element_strides, desc.indices_tensor.element_strides
+    data, indices = (
+        desc.input_tensor.element_strides,
+        desc.indices_tensor.element_strides,
+    )
     output, rank = desc.output_tensor, desc.output_tensor.dimension_count
     data_steps, index_steps = [0] * rank, [0] * rank
     for of_output, of_data in gather.passed:
         data_steps[of_output] = data[of_data]
     first, count = rank - gather.after - len(gather.per_index), len(gather.indices)
-    for k, stride in enumerate(indices[rank - count : rank - count + len(gather.per_index)]):
+    for k, stride in enumerate(
+        indices[rank - count : rank - count + len(gather.per_index)]
+    ):
         index_steps[first + k] = stride
     steps = zip(data_steps, index_steps, output.element_strides, strict=True)
     longer = [pair for pair in zip(output.sizes, steps, strict=True) if pair[0] > 1]

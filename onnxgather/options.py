@@ -15,7 +15,8 @@ class Policy:
     """What an index outside [0, n), or [-n, n) for a signed type, does."""
 
     rule: str
-    """The rule in full, as the end of a sentence that starts with "an index out of range"."""
+    """The rule in full, as the end of a sentence that starts with "an index out of
+    range"."""
     brief: str
     """The rule in a few words, as the end of the same sentence."""
     returns: str
@@ -42,17 +43,24 @@ POLICIES: dict[OutOfRange, Policy] = {
 """The one table of policies."""
 
 HARDENED = (*(name for name in POLICIES if name != "error"), "index=N")
-"""The policies that make a value of an index out of range; under the last it means row N."""
+"""The policies that make a value of an index out of range; under the last it means row
+N."""
 
 
 Target = Literal["portable", "cpu", "webgpu", "native"]
-"""The name of a target: the provider or providers that a model is for; see `TARGETS`."""
+"""The name of a target: the provider or providers that a model is for; see
+`TARGETS`."""
 
 TARGETS: dict[Target, str] = {
     "portable": "standard ONNX for every provider",
     "cpu": "what ONNX Runtime's CPU provider runs fastest",
-    "webgpu": "what ONNX Runtime's WebGPU provider computes, which has no 64-bit arithmetic",
-    "native": "one node of onnxgather's own operators, and standard ONNX for where they are not",
+    "webgpu": (
+        "what ONNX Runtime's WebGPU provider computes, which has no 64-bit arithmetic"
+    ),
+    "native": (
+        "one node of onnxgather's own operators, and standard ONNX for where they"
+        " are not"
+    ),
 }
 """The one table of targets, and what their models are. All models compute the same."""
 
@@ -67,11 +75,13 @@ FORMATS: dict[FormatName, str] = {
 """The one table of the formats of the exported corpus, and what each holds."""
 
 OPSETS = range(13, 26)
-"""The versions of the ONNX operator set that a model may have: from the one where the gathers took
-their present form to the newest that ONNX Runtime 1.24.4 loads (measured)."""
+"""The versions of the ONNX operator set that a model may have: from the one where the
+gathers took their present form to the newest that ONNX Runtime 1.24.4 loads
+(measured)."""
 
 DEFAULT_OPSET = 17
-"""Every node of it is registered by ONNX Runtime's DirectML provider, old builds included."""
+"""Every node of it is registered by ONNX Runtime's DirectML provider, old builds
+included."""
 
 DEFAULT_THREADS = 2
 """Threads that a model for the CPU provider is made for where no number is given."""

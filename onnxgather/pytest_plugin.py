@@ -1,14 +1,15 @@
 """A pytest plugin: the corpus as tests of a project, and a fixture that compares a provider.
 
-`pytest --onnxgather-lanes cpu,openvino --onnxgather-corpus` adds a test for each case and lane
-after the project's own tests. The options are those of `onnxgather check`, and may also stand in
-pytest's configuration, such as `onnxgather_lanes = cpu,openvino`.
+`pytest --onnxgather-lanes cpu,openvino --onnxgather-corpus` adds a test for each case
+and lane after the project's own tests. The options are those of `onnxgather check`, and
+may also stand in pytest's configuration, such as `onnxgather_lanes = cpu,openvino`.
 
-PASS passes. DIFF and ERROR fail, and so does each test of a lane that does not start. KNOWN is an
-expected failure. FIXED fails as a strict XPASS, as the entry of its known difference can go. With
-`--runxfail` no difference is known. NOT-RUN is skipped with the reason, but fails on lanes of
-`--onnxgather-require`. The fixture `onnxgather_check` runs one case in a test of the project. Heavy
-modules are imported when an option or the fixture is used.
+PASS passes. DIFF and ERROR fail, and so does each test of a lane that does not start.
+KNOWN is an expected failure. FIXED fails as a strict XPASS, as the entry of its known
+difference can go. With `--runxfail` no difference is known. NOT-RUN is skipped with the
+reason, but fails on lanes of `--onnxgather-require`. The fixture `onnxgather_check`
+runs one case in a test of the project. Heavy modules are imported when an option or the
+fixture is used.
 """
 
 from __future__ import annotations
@@ -93,7 +94,11 @@ class _LaneTests(pytest.Collector):
     def collect(self) -> Iterator[_CaseTest]:
         for case in self.cases:
             test: _CaseTest = cast("Any", _CaseTest).from_parent(self, name=case.name)
-            test.lane, test.case, test.whole = self.lane, case, f"{self.name}/{case.name}"
+            test.lane, test.case, test.whole = (
+                self.lane,
+                case,
+                f"{self.name}/{case.name}",
+            )
             test.extra_keyword_matches.add(test.whole)
             yield test
 

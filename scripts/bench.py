@@ -1,11 +1,12 @@
 """Times onnxgather's models on ONNX Runtime's CPU provider against other ways to gather.
 
-Every candidate works on the same arrays and must give the reference's bytes before anything is
-timed. The candidates take turns, in reversed order every other round, so that a busy machine meets
-them all alike, and in a process that may run on as many cores as it has threads, as not every
-library can be told how many. Ratios are to the graph that a competent user writes by hand, within
-the same run. With one thread, and where there is a C compiler, a plain C loop says what is left to
-be gained. Libraries of the extra `bench` that are not installed are left out, by name.
+Every candidate works on the same arrays and must give the reference's bytes before
+anything is timed. The candidates take turns, in reversed order every other round, so
+that a busy machine meets them all alike, and in a process that may run on as many cores
+as it has threads, as not every library can be told how many. Ratios are to the graph
+that a competent user writes by hand, within the same run. With one thread, and where
+there is a C compiler, a plain C loop says what is left to be gained. Libraries of the
+extra `bench` that are not installed are left out, by name.
 
 With --forms, each form of the CPU lowering is timed against the next one that fits.
 """
@@ -28,7 +29,15 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from bench_candidates import Candidates, candidates, form_and_next
-from bench_report import LIBRARIES, FormResult, Result, forms_section, markdown, plot, table
+from bench_report import (
+    LIBRARIES,
+    FormResult,
+    Result,
+    forms_section,
+    markdown,
+    plot,
+    table,
+)
 from bench_rivals import compiler
 from bench_workloads import APART, RIVALS_OWN, WORKLOADS, Workload
 
@@ -38,7 +47,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 LONG_ENOUGH = 0.005
 """Seconds that one sample takes at least; short calls are repeated until then."""
 
-CLOCKS: dict[str, Callable[[], float]] = {"cpu": time.process_time, "wall": time.perf_counter}
+CLOCKS: dict[str, Callable[[], float]] = {
+    "cpu": time.process_time,
+    "wall": time.perf_counter,
+}
 """The CPU time is the process', as some libraries run on threads of their own."""
 
 
@@ -56,8 +68,12 @@ def main() -> None:
         print("\n".join(table(results)))
     if options.json:
         found = {"results": results, "forms": forms}
-        report = {key: [each.as_dict() for each in listed] for key, listed in found.items()}
-        options.json.write_text(json.dumps({"environment": facts, **report}, indent=1) + "\n")
+        report = {
+            key: [each.as_dict() for each in listed] for key, listed in found.items()
+        }
+        options.json.write_text(
+            json.dumps({"environment": facts, **report}, indent=1) + "\n"
+        )
     if options.plot:
         options.plot.write_text(plot(results))
     if options.write_markdown:
@@ -77,14 +93,19 @@ def measure_candidates(options: argparse.Namespace) -> Iterator[Result]:
 def _measured(workload: Workload, threads: int, options: argparse.Namespace) -> Result:
     clock = options.clock or ("cpu" if threads == 1 else "wall")
     return Result(
-        workload, threads, clock, measure(candidates(workload, threads), options.rounds, clock)
+        workload,
+        threads,
+        clock,
+        measure(candidates(workload, threads), options.rounds, clock),
     )
 
 
 def measure_forms(options: argparse.Namespace) -> Iterator[FormResult]:
     """Yield the times of the form that each workload takes, and of the next one that fits."""
     with ExitStack() as stack:
-        cores = {threads: stack.enter_context(_cores(threads)) for threads in options.threads}
+        cores = {
+            threads: stack.enter_context(_cores(threads)) for threads in options.threads
+        }
         for workload in _chosen(options, WORKLOADS + APART):
             for index_type in ("UINT32", "INT64"):
                 for threads in options.threads:
@@ -167,10 +188,15 @@ def _processor() -> str:
     """The name of the processor, with the numbers that tell it from others of the name."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    known = {key.strip(): value.strip() for key, _, value in (s.partition(":") for s in lines)}
+    known = {
+        key.strip(): value.strip()
+        for key, _, value in (s.partition(":") for s in lines)
+    }
     if "model name" not in known:
         return platform.processor() or platform.machine()
-    numbers = (f"{key.removeprefix('cpu ')} {known[key]}" for key in ("cpu family", "model"))
+    numbers = (
+        f"{key.removeprefix('cpu ')} {known[key]}" for key in ("cpu family", "model")
+    )
     return ", ".join((known["model name"], *numbers))
 
 
@@ -178,13 +204,17 @@ def _caches() -> str:
     """The caches that hold data, of the first core and those that share them."""
     found: list[str] = []
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind, size = ((folder / n).read_text().strip() for n in ("level", "type", "size"))
+        level, kind, size = (
+            (folder / n).read_text().strip() for n in ("level", "type", "size")
+        )
         if kind != "Instruction":
             found.append(f"L{level} {int(size.removesuffix('K')):,} KiB")
     return ", ".join(found) or "unknown"
 
 
-def _chosen(options: argparse.Namespace, workloads: tuple[Workload, ...]) -> list[Workload]:
+def _chosen(
+    options: argparse.Namespace, workloads: tuple[Workload, ...]
+) -> list[Workload]:
     return [w for w in workloads if not options.only or w.name in options.only]
 
 
@@ -193,13 +223,22 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=summary)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], metavar="N")
     parser.add_argument("--rounds", type=int, default=11, metavar="N")
-    parser.add_argument("--only", action="append", metavar="NAME", help="a workload; repeatable")
-    text = "CPU time of the process, or wall clock (default: cpu with 1 thread, else wall)"
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", help="a workload; repeatable"
+    )
+    text = (
+        "CPU time of the process, or wall clock (default: cpu with 1 thread, else wall)"
+    )
     parser.add_argument("--clock", choices=CLOCKS, help=text)
-    text = "times each form of the CPU lowering against the next one that fits, and nothing else"
+    text = (
+        "times each form of the CPU lowering against the next one that fits, and"
+        " nothing else"
+    )
     parser.add_argument("--forms", action="store_true", help=text)
     parser.add_argument("--json", type=Path, metavar="FILE", help="all figures")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="all ratios as a picture")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.svg", help="all ratios as a picture"
+    )
     text = "a page to publish, the forms included"
     parser.add_argument("--write-markdown", type=Path, metavar="FILE", help=text)
     options = parser.parse_args()

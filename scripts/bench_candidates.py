@@ -41,7 +41,9 @@ def candidates(workload: Workload, threads: int) -> Candidates:
         gather = og.Gather(desc, threads=threads)
         found[DIRECT] = in_place(partial(gather, *inputs, output), output)
     found["memcpy"] = in_place(partial(np.copyto, output, expected), output)
-    found |= rivals(Given(workload, data, indices, output.reshape(workload.output), threads))
+    found |= rivals(
+        Given(workload, data, indices, output.reshape(workload.output), threads)
+    )
     _check(workload, found, output, expected)
     return found
 
@@ -66,7 +68,9 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
     return found
 
 
-def _check(workload: Workload, found: Candidates, output: Array, expected: Array) -> None:
+def _check(
+    workload: Workload, found: Candidates, output: Array, expected: Array
+) -> None:
     for name, candidate in found.items():
         output.view(np.uint8)[...] = 0xA5
         result = candidate.result(candidate.run())
@@ -100,12 +104,17 @@ def hand_written(workload: Workload) -> onnx.ModelProto:
     index = nodes[-1].partition(" ")[0]
     constants["sizes"] = np.array(desc.output_tensor.sizes)
     nodes += [
-        f"gathered = {gather.onnx} <{gather.attribute} = {gather.number}> ({data}, {index})",
+        (
+            f"gathered = {gather.onnx} <{gather.attribute} = {gather.number}> ({data},"
+            f" {index})"
+        ),
         "OutputTensor = Reshape (gathered, sizes)",
     ]
     declared = og.to_onnx(desc).graph
     model = parser.parse_model(
-        '<ir_version: 8, opset_import: ["": 17]> hand_written () => () {' + " ".join(nodes) + "}"
+        '<ir_version: 8, opset_import: ["": 17]> hand_written () => () {'
+        + " ".join(nodes)
+        + "}"
     )
     for name, array in constants.items():
         model.graph.initializer.append(numpy_helper.from_array(array, name))
@@ -119,7 +128,8 @@ def _binder(
 ) -> tuple[Callable[[onnx.ModelProto], Candidate], Array, tuple[Array, Array], Array]:
     """Return what makes a model a candidate, the right result, the inputs, and where outputs go.
 
-    All candidates share the arrays and the memory of the output: its position moves the times.
+    All candidates share the arrays and the memory of the output: its position moves the
+    times.
     """
     runtime: Any = import_module("onnxruntime")
     data, indices = workload.arrays()
@@ -148,7 +158,8 @@ def _binder(
         binding = session.io_binding()
         for value in model.graph.input:
             binding.bind_ortvalue_input(value.name, inputs[value.name])
-        # An OrtValue of an array that lives as long as the binding: both see the same memory.
+        # An OrtValue of an array that lives as long as the binding: both see the same
+        # memory.
         binding.bind_output(
             "OutputTensor", "cpu", 0, output.dtype, output.shape, output.ctypes.data
         )

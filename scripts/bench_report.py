@@ -28,7 +28,8 @@ OURS: str = TARGETS[-1]
 """The target that the summary speaks of: the one made for speed."""
 
 LIBRARIES = ("numpy", "torch", "numba", "pyarrow", "polars", "jax")
-"""The rivals: libraries that gather, each only where it is installed and has such a gather."""
+"""The rivals: libraries that gather, each only where it is installed and has such a
+gather."""
 
 C_LOOP = "C loop"
 """The candidate that says what is left to be gained."""
@@ -44,7 +45,8 @@ LEVEL = 1.05
 """Up to this many times another's time is level with it."""
 
 WORTH = 1.25
-"""A form stays if the next one that fits takes so many times as long, with 1 thread or with 2."""
+"""A form stays if the next one that fits takes so many times as long, with 1 thread or
+with 2."""
 
 Row = Sequence[str]
 
@@ -71,7 +73,9 @@ class Result:
     @property
     def best_rival(self) -> str:
         """The library that takes the least time."""
-        return min((name for name in LIBRARIES if name in self.samples), key=self.microseconds)
+        return min(
+            (name for name in LIBRARIES if name in self.samples), key=self.microseconds
+        )
 
     def ratio(self, name: str, other: str = HAND_WRITTEN) -> float:
         """A candidate's time as a share of another's."""
@@ -81,12 +85,18 @@ class Result:
         """Everything, to be written as JSON."""
         found: dict[str, Any]
         workload, first = self.workload, next(iter(self.samples))
-        found = {"workload": workload.name, "title": workload.title, "kind": workload.kind}
+        found = {
+            "workload": workload.name,
+            "title": workload.title,
+            "kind": workload.kind,
+        }
         found |= {"threads": self.threads, "clock": self.clock, "candidates": {}}
         for name, seconds in self.samples.items():
             median, least = statistics.median(seconds) * 1e6, min(seconds) * 1e6
             times = {"median_us": round(median, 3), "minimum_us": round(least, 3)}
-            found["candidates"][name] = times | {"ratio": round(self.ratio(name, first), 4)}
+            found["candidates"][name] = times | {
+                "ratio": round(self.ratio(name, first), 4)
+            }
         return found
 
 
@@ -116,7 +126,10 @@ class FormResult(Result):
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, to be written as JSON."""
-        return {"index_type": self.index_type, "gain": round(self.gain, 3)} | Result.as_dict(self)
+        return {
+            "index_type": self.index_type,
+            "gain": round(self.gain, 3),
+        } | Result.as_dict(self)
 
 
 def table(results: Sequence[Result]) -> list[str]:
@@ -146,21 +159,49 @@ def markdown(
     lines = [
         "# Benchmarks",
         "",
-        "Gathers that users run, on ONNX Runtime's CPU provider: onnxgather's models against the",
-        "graph that a competent user writes by hand (Cast to INT64, Max, Min, the gather,",
-        "Reshape), against the libraries of the extra `bench`, against copying the output (memcpy)",
-        f"as the limit, and with one thread against a plain C loop (`scripts/{SOURCE.name}`, "
-        f"{FLAGS[0]}).",
-        "Columns are times as a share of the hand-written graph's, less is better; "
-        f"`{OURS}` is our operator in ONNX Runtime, `{DIRECT}` the same kernels by og.Gather.",
+        (
+            "Gathers that users run, on ONNX Runtime's CPU provider: onnxgather's"
+            " models against the"
+        ),
+        (
+            "graph that a competent user writes by hand (Cast to INT64, Max, Min, the"
+            " gather,"
+        ),
+        (
+            "Reshape), against the libraries of the extra `bench`, against copying the"
+            " output (memcpy)"
+        ),
+        (
+            "as the limit, and with one thread against a plain C loop"
+            f" (`scripts/{SOURCE.name}`, {FLAGS[0]})."
+        ),
+        (
+            "Columns are times as a share of the hand-written graph's, less is better;"
+            f" `{OURS}` is our operator in ONNX Runtime, `{DIRECT}` the same kernels by"
+            " og.Gather."
+        ),
         "",
-        "Indices are UINT32 and clamped. All candidates gave the same bytes, from the same arrays;",
-        "pyarrow, polars and jax return new arrays, the others write into the same memory. A",
+        (
+            "Indices are UINT32 and clamped. All candidates gave the same bytes, from"
+            " the same arrays;"
+        ),
+        (
+            "pyarrow, polars and jax return new arrays, the others write into the same"
+            " memory. A"
+        ),
         "library that has no such gather has an empty place.",
-        "They take turns, in reversed order every other round, "
-        f"{facts['rounds']} rounds; the process may run on as many",
-        "cores as it has threads. With one thread the median of the process' CPU time counts, with",
-        "more the minimum of wall clock. `python scripts/bench.py --write-markdown BENCHMARKS.md`",
+        (
+            "They take turns, in reversed order every other round, "
+            f"{facts['rounds']} rounds; the process may run on as many"
+        ),
+        (
+            "cores as it has threads. With one thread the median of the process' CPU"
+            " time counts, with"
+        ),
+        (
+            "more the minimum of wall clock. `python scripts/bench.py --write-markdown"
+            " BENCHMARKS.md`"
+        ),
         "makes this page.",
         "",
         *_grid([["", ""], *([key, value] for key, value in facts.items())], titles=2),
@@ -178,10 +219,22 @@ def forms_section(results: Sequence[FormResult]) -> list[str]:
         "",
         "## The forms and what each is worth",
         "",
-        "How many times as long the next form that fits takes, or the portable lowering, for each",
-        "workload that takes a form (`onnxgather show --target cpu` says which one does, and why",
-        f"not those above it). A form stays if its geometric mean reaches {WORTH} with 1 thread or",
-        "with 2. Workloads from 13 on are there for a form that none of the others takes.",
+        (
+            "How many times as long the next form that fits takes, or the portable"
+            " lowering, for each"
+        ),
+        (
+            "workload that takes a form (`onnxgather show --target cpu` says which one"
+            " does, and why"
+        ),
+        (
+            f"not those above it). A form stays if its geometric mean reaches {WORTH}"
+            " with 1 thread or"
+        ),
+        (
+            "with 2. Workloads from 13 on are there for a form that none of the others"
+            " takes."
+        ),
         "`python scripts/bench.py --forms` measures this table.",
         "",
         *_grid(_form_rows(results), titles=4),
@@ -197,13 +250,17 @@ def _form_rows(results: Sequence[FormResult]) -> list[Row]:
         if not own:
             rows.append([name, "none", "", "", *("" for _ in counts)])
             continue
-        means = [_mean(r.gain for r in own if r.threads == threads) for threads in counts]
+        means = [
+            _mean(r.gain for r in own if r.threads == threads) for threads in counts
+        ]
         verdict = "stays" if max(means) >= WORTH else "goes"
         rows.append([name, "geometric mean", "", verdict, *map(_times, means)])
         for key in dict.fromkeys((r.workload.name, r.index_type, r.next) for r in own):
             alike = [r for r in own if (r.workload.name, r.index_type, r.next) == key]
             gains = {r.threads: r.gain for r in alike}
-            rows.append(["", *key, *(_times(gains.get(threads, 0.0)) for threads in counts)])
+            rows.append(
+                ["", *key, *(_times(gains.get(threads, 0.0)) for threads in counts)]
+            )
     return rows
 
 
@@ -219,18 +276,32 @@ def _mean(ratios: Iterable[float]) -> float:
 def _others_section(group: Sequence[Result], threads: int) -> list[str]:
     """The section on what the rivals and a C loop do faster, and why."""
     others = [name for name in ("numpy", "torch", C_LOOP) if name in group[0].samples]
-    rows = [["", "workload", *(f"{OURS} / {other}" for other in others), *_BEST, "kind"]]
+    rows = [
+        ["", "workload", *(f"{OURS} / {other}" for other in others), *_BEST, "kind"]
+    ]
     for result in group:
         factors = [_rounded(result.ratio(OURS, other)) for other in others]
         best = _best(result)
         rows.append(
-            [result.workload.name, result.workload.title, *factors, *best, result.workload.kind]
+            [
+                result.workload.name,
+                result.workload.title,
+                *factors,
+                *best,
+                result.workload.kind,
+            ]
         )
     lines = ["", f"### How far from the rivals with {_heading(threads)}", ""]
     if threads == 1:
         lines += [
-            "The C loop clamps each index and copies its row, in one pass; the call from Python",
-            f"counts. What is left of a tiny call is the start of ONNX Runtime's run; `{DIRECT}`",
+            (
+                "The C loop clamps each index and copies its row, in one pass; the call"
+                " from Python"
+            ),
+            (
+                "counts. What is left of a tiny call is the start of ONNX Runtime's"
+                f" run; `{DIRECT}`"
+            ),
             "has none. Where the time of `cpu` goes:",
             "",
             *(f"- {kind}: {reason}" for kind, reason in KINDS.items()),
@@ -241,7 +312,10 @@ def _others_section(group: Sequence[Result], threads: int) -> list[str]:
 
 def _rivals_section(group: Sequence[Result], threads: int) -> list[str]:
     """The section on the workloads that are the rivals' own."""
-    rows = [[*row, *_best(result)] for row, result in zip(_rows(group)[1:], group, strict=True)]
+    rows = [
+        [*row, *_best(result)]
+        for row, result in zip(_rows(group)[1:], group, strict=True)
+    ]
     return [
         "",
         f"### The rivals' own workloads with {_heading(threads)}",
@@ -258,7 +332,9 @@ _BEST = f"{DIRECT} / best rival", "best rival"
 def _best(result: Result) -> Row:
     """How far og.Gather is from the library that takes the least time, and which one that is."""
     best = result.best_rival
-    return _rounded(result.ratio(DIRECT, best)) if DIRECT in result.samples else "", best
+    return (
+        _rounded(result.ratio(DIRECT, best)) if DIRECT in result.samples else ""
+    ), best
 
 
 def _grid(rows: Sequence[Row], titles: int = 2, words: int = 0) -> list[str]:
@@ -266,12 +342,15 @@ def _grid(rows: Sequence[Row], titles: int = 2, words: int = 0) -> list[str]:
     widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
     sides = ["<"] * titles + [">"] * (len(widths) - titles - words) + ["<"] * words
     rule = [
-        "-" * (n - 1) + {"<": "-", ">": ":"}[side] for n, side in zip(widths, sides, strict=True)
+        "-" * (n - 1) + {"<": "-", ">": ":"}[side]
+        for n, side in zip(widths, sides, strict=True)
     ]
     lines: list[str] = []
     for row in (rows[0], rule, *rows[1:]):
         cells = zip(row, sides, widths, strict=True)
-        lines.append(f"| {' | '.join(f'{cell:{side}{width}}' for cell, side, width in cells)} |")
+        lines.append(
+            f"| {' | '.join(f'{cell:{side}{width}}' for cell, side, width in cells)} |"
+        )
     return lines
 
 
@@ -280,7 +359,9 @@ def _rows(group: Sequence[Result]) -> list[Row]:
     others = [name for name in names if name != HAND_WRITTEN]
     rows: list[Row] = [["", "workload", HAND_WRITTEN, *others]]
     for result in group:
-        ratios = [_rounded(result.ratio(o)) if o in result.samples else "" for o in others]
+        ratios = [
+            _rounded(result.ratio(o)) if o in result.samples else "" for o in others
+        ]
         time = _duration(result.microseconds(HAND_WRITTEN))
         rows.append([result.workload.name, result.workload.title, time, *ratios])
     return rows
@@ -298,7 +379,10 @@ def _duration(microseconds: float) -> str:
 
 def _summary(group: Sequence[Result]) -> list[str]:
     return [
-        line for name in (OURS, DIRECT) if name in group[0].samples for line in _of(name, group)
+        line
+        for name in (OURS, DIRECT)
+        if name in group[0].samples
+        for line in _of(name, group)
     ]
 
 
@@ -318,8 +402,9 @@ def _of(name: str, group: Sequence[Result]) -> list[str]:
         worst = max(ratios, key=lambda workload: ratios[workload])
         level = sum(ratio <= LEVEL for ratio in ratios.values())
         lines.append(
-            f"{name} / {other}: geometric mean {_mean(ratios.values()):.3f}, at most {LEVEL:g} "
-            f"in {level} of {len(ratios)}, worst {ratios[worst]:.2f} (workload {worst})"
+            f"{name} / {other}: geometric mean {_mean(ratios.values()):.3f}, at most"
+            f" {LEVEL:g} in {level} of {len(ratios)}, worst {ratios[worst]:.2f}"
+            f" (workload {worst})"
         )
     return lines
 
@@ -333,7 +418,8 @@ def _heading(threads: int) -> str:
     return f"{threads} thread{'s' if threads > 1 else ''}"
 
 
-# The picture: a row per workload, the ratio to the right on a log scale, a mark per candidate.
+# The picture: a row per workload, the ratio to the right on a log scale, a mark per
+# candidate.
 
 ROW, TOP, LEFT, WIDTH, GAP = 22, 64, 290, 560, 46
 LOWEST, HIGHEST = 0.005, 5.0
@@ -360,11 +446,15 @@ def plot(results: Sequence[Result]) -> str:
     groups = _by_threads(results)
     height = TOP + sum(GAP + ROW * len(group) for _, group in groups) + 10
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 30}" height="{height}" '
-        'font-family="system-ui, sans-serif" font-size="12">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 30}"'
+            f' height="{height}" font-family="system-ui, sans-serif" font-size="12">'
+        ),
         '<rect width="100%" height="100%" fill="white"/>',
-        '<text x="14" y="24" font-size="15" font-weight="600">'
-        "Time as a share of the hand-written graph's (log scale, left is faster)</text>",
+        (
+            '<text x="14" y="24" font-size="15" font-weight="600">Time as a share of'
+            " the hand-written graph's (log scale, left is faster)</text>"
+        ),
     ]
     for k, name in enumerate(MARKS):
         x = LEFT + 10 + 72 * k
@@ -380,7 +470,9 @@ def plot(results: Sequence[Result]) -> str:
             parts.append(_text(round(x), top + 22, f"{ratio:g}", style))
         for k, result in enumerate(group):
             y = top + GAP + ROW * k - 4
-            parts.append(_text(14, y + 4, f"{result.workload.name}  {result.workload.title}"))
+            parts.append(
+                _text(14, y + 4, f"{result.workload.name}  {result.workload.title}")
+            )
             names = [name for name in MARKS if name in result.samples]
             parts += [_mark(name, _x(result.ratio(name)), y) for name in names]
         top += GAP + ROW * len(group)

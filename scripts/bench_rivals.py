@@ -1,8 +1,8 @@
 """Other ways to gather that bench.py times: numpy, torch, numba, pyarrow, polars, jax, a C loop.
 
-Each gets the arrays of a workload and may prepare what a user would prepare once. Indices are
-clamped in each call, by the library where it can do that itself. pyarrow, polars and jax return
-new arrays; the others write where they are told.
+Each gets the arrays of a workload and may prepare what a user would prepare once.
+Indices are clamped in each call, by the library where it can do that itself. pyarrow,
+polars and jax return new arrays; the others write where they are told.
 """
 
 from __future__ import annotations
@@ -73,7 +73,12 @@ def _loop_sizes(workload: Workload) -> tuple[int, int, int, int]:
     elements = workload.operator == "GATHER_ELEMENTS"
     batches = math.prod(workload.indices[: workload.axis]) if elements else 1
     repeats = math.prod(workload.data[: workload.axis]) // batches
-    return batches, repeats, workload.limits.item(), math.prod(workload.indices) // batches
+    return (
+        batches,
+        repeats,
+        workload.limits.item(),
+        math.prod(workload.indices) // batches,
+    )
 
 
 def _in_numpy(given: Given) -> Candidate:
@@ -108,7 +113,9 @@ def _in_torch(given: Given) -> Candidate:
     torch: Any = import_module("torch")
     torch.set_num_threads(given.threads)
     workload, data, out = given.workload, given.data, given.out
-    source, index, result = (torch.from_numpy(array) for array in (data, given.indices, out))
+    source, index, result = (
+        torch.from_numpy(array) for array in (data, given.indices, out)
+    )
     axis, limits = workload.axis, np.asarray(workload.limits - 1, np.int64)
     last = torch.from_numpy(limits) if limits.ndim else int(limits)
     wide = torch.zeros(given.indices.shape, dtype=torch.int64)
@@ -181,14 +188,20 @@ def _in_numba(given: Given) -> Candidate:
 
     data, out = _bits(given.data), _bits(given.out)
     if workload.operator == "GATHER_ND":
-        arrays = data.reshape(*data.shape[:2], -1), given.indices, out.reshape(out.shape[0], -1)
+        arrays = (
+            data.reshape(*data.shape[:2], -1),
+            given.indices,
+            out.reshape(out.shape[0], -1),
+        )
         return in_place(partial(pairs, *arrays), out)
     batches, repeats, limit, count = _loop_sizes(workload)
     outer, row = batches * repeats, workload.row_bytes // data.itemsize
     if outer == 1:
         index = given.indices.reshape(count)
         if row == 1:
-            return in_place(partial(one_line, data.reshape(-1), index, out.reshape(-1)), out)
+            return in_place(
+                partial(one_line, data.reshape(-1), index, out.reshape(-1)), out
+            )
         shapes = data.reshape(limit, row), index, out.reshape(count, row)
         return in_place(partial(rows, *shapes), out)
     index = given.indices.reshape(batches, count)
@@ -212,11 +225,17 @@ def _in_pyarrow(given: Given) -> Candidate | None:
     arrow.set_cpu_count(given.threads)
     data, last = _bits(given.data), given.workload.limits - 1
     row = given.workload.row_bytes
-    kind = arrow.from_numpy_dtype(data.dtype) if row == data.itemsize else arrow.binary(row)
+    kind = (
+        arrow.from_numpy_dtype(data.dtype)
+        if row == data.itemsize
+        else arrow.binary(row)
+    )
     source = arrow.Array.from_buffers(kind, len(data), [None, arrow.py_buffer(data)])
     clamped = np.zeros(given.indices.size, given.indices.dtype)
     flat, counted = given.indices.reshape(-1), arrow.from_numpy_dtype(clamped.dtype)
-    index = arrow.Array.from_buffers(counted, clamped.size, [None, arrow.py_buffer(clamped)])
+    index = arrow.Array.from_buffers(
+        counted, clamped.size, [None, arrow.py_buffer(clamped)]
+    )
 
     def run() -> Any:
         np.minimum(flat, last, clamped)
@@ -248,7 +267,10 @@ def _in_jax(given: Given) -> Candidate:
     jax: Any = import_module("jax")
     jax.config.update("jax_platforms", "cpu")
     workload, axis = given.workload, given.workload.axis
-    data, indices = jax.numpy.asarray(_bits(given.data)), jax.numpy.asarray(given.indices)
+    data, indices = (
+        jax.numpy.asarray(_bits(given.data)),
+        jax.numpy.asarray(given.indices),
+    )
 
     def gather(data: Any, indices: Any) -> Any:
         if workload.operator == "GATHER":
@@ -276,7 +298,9 @@ def compiler() -> str | None:
     path = shutil.which(COMPILER)
     if path is None:
         return None
-    shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, check=True
+    )
     return shown.stdout.partition("\n")[0]
 
 
@@ -306,7 +330,8 @@ def _in_c(given: Given) -> Candidate | None:
     else:
         loop, sizes = loops.gather, _loop_sizes(workload)
     loop.restype = None
-    # These pointers keep their arrays alive; converted once, arguments cost a tiny call least.
+    # These pointers keep their arrays alive; converted once, arguments cost a tiny call
+    # least.
     arrays = (given.data, given.indices, given.out)
     pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in arrays)
     numbers = map(ctypes.c_size_t, (*sizes, workload.row_bytes))

@@ -24,24 +24,37 @@ SHORT = 64
 """Bytes up to which a row is short."""
 
 KINDS = {
-    "tiny call": "starting the run and each operator takes longer than the operators' work",
-    "1-byte elements": "the gather operator takes longest, and for each byte that it moves an "
-    "index of 4 bytes is clamped and converted first",
-    "short rows": "the gather operator takes longer for each row than a loop, or the rows are "
-    "taken apart by columns and put together again",
-    "columns": "indices are prepared once for many rows, so the time is the gather operator's own",
-    "single elements": "the gather operator takes longer for each element than a loop, and the "
-    "indices pass through memory before it: clamped, converted, linearised",
+    "tiny call": (
+        "starting the run and each operator takes longer than the operators' work"
+    ),
+    "1-byte elements": (
+        "the gather operator takes longest, and for each byte that it moves an "
+        "index of 4 bytes is clamped and converted first"
+    ),
+    "short rows": (
+        "the gather operator takes longer for each row than a loop, or the rows are "
+        "taken apart by columns and put together again"
+    ),
+    "columns": (
+        "indices are prepared once for many rows, so the time is the gather"
+        " operator's own"
+    ),
+    "single elements": (
+        "the gather operator takes longer for each element than a loop, and the "
+        "indices pass through memory before it: clamped, converted, linearised"
+    ),
     "long rows": "the time goes into copying whole rows, which everyone does",
 }
-"""The kinds of workload, in the order tried, and where our time goes, by ONNX Runtime's profile."""
+"""The kinds of workload, in the order tried, and where our time goes, by ONNX Runtime's
+profile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """One gather, in the ranks in which a framework states it.
 
-    The descriptor pads them with leading ones to one DimensionCount, as DirectML wants them.
+    The descriptor pads them with leading ones to one DimensionCount, as DirectML wants
+    them.
     """
 
     name: str
@@ -106,7 +119,9 @@ class Workload:
         strides = None
         if self.operator == "GATHER_ELEMENTS" and self.indices != indices:
             packed = packed_strides(self.indices)
-            strides = [0 if n == 1 else s for n, s in zip(self.indices, packed, strict=True)]
+            strides = [
+                0 if n == 1 else s for n, s in zip(self.indices, packed, strict=True)
+            ]
         tensors = (
             og.TensorDesc(self.data_type, data, self.strides),
             og.TensorDesc(index_type, indices, strides),
@@ -133,34 +148,105 @@ _NEIGHBOURS = "point-cloud neighbours"
 WORKLOADS = (
     Workload("1", f"{_LLM}, prefill 512", "GATHER", "FLOAT16", (32000, 4096), (512,)),
     Workload("1b", f"{_LLM}, decode", "GATHER", "FLOAT16", (32000, 4096), (1,)),
-    Workload("2", "MoE dispatch [4096, 2048] FLOAT16", "GATHER", "FLOAT16", (4096, 2048), (8192,)),
     Workload(
-        "3", "KV cache reorder, 64 MiB FLOAT16", "GATHER", "FLOAT16", (8, 32, 1024, 128), (8,)
-    ),
-    Workload("4", f"{_NEIGHBOURS} x 3 FLOAT32", "GATHER", "FLOAT32", (65536, 3), (65536, 16)),
-    Workload("4h", f"{_NEIGHBOURS} x 3 FLOAT16", "GATHER", "FLOAT16", (65536, 3), (65536, 16)),
-    Workload("4c", f"{_NEIGHBOURS} x 8 FLOAT32", "GATHER", "FLOAT32", (16384, 8), (16384, 20)),
-    Workload("4b", "GNN features x 64 FLOAT32", "GATHER", "FLOAT32", (16384, 64), (16384, 20)),
-    Workload(
-        "5", "DETR top-k 300 x 256", "GATHER_ELEMENTS", "FLOAT32", (8, 8400, 256), (8, 300, 1), 1
+        "2",
+        "MoE dispatch [4096, 2048] FLOAT16",
+        "GATHER",
+        "FLOAT16",
+        (4096, 2048),
+        (8192,),
     ),
     Workload(
-        "5b", "DETR top-k boxes x 4", "GATHER_ELEMENTS", "FLOAT32", (8, 8400, 4), (8, 300, 1), 1
+        "3",
+        "KV cache reorder, 64 MiB FLOAT16",
+        "GATHER",
+        "FLOAT16",
+        (8, 32, 1024, 128),
+        (8,),
     ),
     Workload(
-        "6", "deformable sampling", "GATHER_ELEMENTS", "FLOAT32", (8, 32, 20000), (8, 1, 4800), 2
-    ),
-    Workload("7", "image remap 1080p FLOAT32", "GATHER", "FLOAT32", (2073600,), (2073600,)),
-    Workload("7b", "image remap 1080p RGB UINT8", "GATHER", "UINT8", (6220800,), (6220800,)),
-    Workload(
-        "8", "column select 256 of 1024 FLOAT32", "GATHER", "FLOAT32", (4096, 1024), (256,), 1
+        "4", f"{_NEIGHBOURS} x 3 FLOAT32", "GATHER", "FLOAT32", (65536, 3), (65536, 16)
     ),
     Workload(
-        "8h", "column select 256 of 1024 FLOAT16", "GATHER", "FLOAT16", (4096, 1024), (256,), 1
+        "4h", f"{_NEIGHBOURS} x 3 FLOAT16", "GATHER", "FLOAT16", (65536, 3), (65536, 16)
     ),
-    Workload("8b", "logits pruning 8000 of 50257", "GATHER", "FLOAT32", (64, 50257), (8000,), 1),
-    Workload("9", "GatherND (y, x) sampling", "GATHER_ND", "FLOAT32", (1024, 1024), (262144, 2)),
-    Workload("9b", "GatherND (y, x) x 4", "GATHER_ND", "FLOAT32", (512, 512, 4), (262144, 2)),
+    Workload(
+        "4c", f"{_NEIGHBOURS} x 8 FLOAT32", "GATHER", "FLOAT32", (16384, 8), (16384, 20)
+    ),
+    Workload(
+        "4b", "GNN features x 64 FLOAT32", "GATHER", "FLOAT32", (16384, 64), (16384, 20)
+    ),
+    Workload(
+        "5",
+        "DETR top-k 300 x 256",
+        "GATHER_ELEMENTS",
+        "FLOAT32",
+        (8, 8400, 256),
+        (8, 300, 1),
+        1,
+    ),
+    Workload(
+        "5b",
+        "DETR top-k boxes x 4",
+        "GATHER_ELEMENTS",
+        "FLOAT32",
+        (8, 8400, 4),
+        (8, 300, 1),
+        1,
+    ),
+    Workload(
+        "6",
+        "deformable sampling",
+        "GATHER_ELEMENTS",
+        "FLOAT32",
+        (8, 32, 20000),
+        (8, 1, 4800),
+        2,
+    ),
+    Workload(
+        "7", "image remap 1080p FLOAT32", "GATHER", "FLOAT32", (2073600,), (2073600,)
+    ),
+    Workload(
+        "7b", "image remap 1080p RGB UINT8", "GATHER", "UINT8", (6220800,), (6220800,)
+    ),
+    Workload(
+        "8",
+        "column select 256 of 1024 FLOAT32",
+        "GATHER",
+        "FLOAT32",
+        (4096, 1024),
+        (256,),
+        1,
+    ),
+    Workload(
+        "8h",
+        "column select 256 of 1024 FLOAT16",
+        "GATHER",
+        "FLOAT16",
+        (4096, 1024),
+        (256,),
+        1,
+    ),
+    Workload(
+        "8b",
+        "logits pruning 8000 of 50257",
+        "GATHER",
+        "FLOAT32",
+        (64, 50257),
+        (8000,),
+        1,
+    ),
+    Workload(
+        "9",
+        "GatherND (y, x) sampling",
+        "GATHER_ND",
+        "FLOAT32",
+        (1024, 1024),
+        (262144, 2),
+    ),
+    Workload(
+        "9b", "GatherND (y, x) x 4", "GATHER_ND", "FLOAT32", (512, 512, 4), (262144, 2)
+    ),
     Workload("10", "tiny column select", "GATHER", "FLOAT32", (16, 16), (8,), 1),
 )
 """What every geometric mean is over."""
@@ -169,13 +255,17 @@ _APART = partial(Workload, operator="GATHER", data_type="FLOAT32")
 _IMAGE, _PITCH = (1080, 1920), (2048, 1)
 
 APART = (
-    _APART("13", "rows, image with a pitch", data=_IMAGE, indices=(256,), strides=_PITCH),
+    _APART(
+        "13", "rows, image with a pitch", data=_IMAGE, indices=(256,), strides=_PITCH
+    ),
     _APART("13b", "columns, same", data=_IMAGE, indices=(256,), axis=1, strides=_PITCH),
 )
 """For forms that none of the others takes; only `bench.py --forms` runs them."""
 
 RIVALS_OWN = (
-    _APART("14", "rows of 64, 200,000 of 200,000", data=(200000, 64), indices=(200000,)),
+    _APART(
+        "14", "rows of 64, 200,000 of 200,000", data=(200000, 64), indices=(200000,)
+    ),
     _APART("15", "rows of 3, 1.6 M of 100,000", data=(100000, 3), indices=(1600000,)),
     _APART("16", "scalars, 2 M of 2 M", data=(2000000,), indices=(2000000,)),
     _APART("17", "scalars, 16 M of 64 M", data=(64000000,), indices=(16000000,)),

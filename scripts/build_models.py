@@ -3,9 +3,10 @@
     python scripts/build_models.py          rewrites them and says what changed
     python scripts/build_models.py --check  changes nothing; exit code 1 if a file differs
 
-NAME.json is a DxDispatch program with one gather, written by hand. NAME.txt is the line that its
-print command prints, and NAME.onnx is the portable model of its descriptor. Every other file is
-removed. A changed version of onnxgather changes the .onnx files too, as they name their producer.
+NAME.json is a DxDispatch program with one gather, written by hand. NAME.txt is the line
+that its print command prints, and NAME.onnx is the portable model of its descriptor.
+Every other file is removed. A changed version of onnxgather changes the .onnx files
+too, as they name their producer.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ from onnxgather.programs.running import execute
 
 MODELS = Path(__file__).resolve().parent.parent / "models"
 
-DIFFERENCES = {"added": "is missing", "changed": "differs", "removed": "belongs to no program"}
+DIFFERENCES = {
+    "added": "is missing",
+    "changed": "differs",
+    "removed": "belongs to no program",
+}
 """What --check says of a file, by what happens to the file without --check."""
 
 
@@ -42,16 +47,24 @@ def build(folder: Path) -> dict[str, bytes]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Rewrite or check the folder. Returns the exit code."""
-    parser = argparse.ArgumentParser(description="Makes .onnx and .txt files of models/.")
+    parser = argparse.ArgumentParser(
+        description="Makes .onnx and .txt files of models/."
+    )
     parser.add_argument("--check", action="store_true", help="only compare")
-    parser.add_argument("--folder", type=Path, default=MODELS, help="instead of models/")
+    parser.add_argument(
+        "--folder", type=Path, default=MODELS, help="instead of models/"
+    )
     options = parser.parse_args(arguments)
     paths = [path for path in options.folder.iterdir() if path.is_file()]
     found = {path.name: path.read_bytes() for path in paths}
     files = build(options.folder)
-    differing = sorted(n for n in found.keys() | files.keys() if found.get(n) != files.get(n))
+    differing = sorted(
+        n for n in found.keys() | files.keys() if found.get(n) != files.get(n)
+    )
     for name in differing:
-        change = "added" if name not in found else "changed" if name in files else "removed"
+        change = (
+            "added" if name not in found else "changed" if name in files else "removed"
+        )
         if options.check:
             print(f"{name} {DIFFERENCES[change]}")
             continue

@@ -2,9 +2,9 @@
 
     python scripts/build_networks.py
 
-keywords.onnx embeds the words of each text, adds an embedding of their positions, scores the
-positions, and returns the two best. The weights are random. keywords.npz holds inputs, of which one
-word is not in the table.
+keywords.onnx embeds the words of each text, adds an embedding of their positions,
+scores the positions, and returns the two best. The weights are random. keywords.npz
+holds inputs, of which one word is not in the table.
 """
 
 from __future__ import annotations

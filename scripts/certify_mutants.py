@@ -2,15 +2,16 @@
 
     python scripts/certify_mutants.py --count 2000 --seed 23112026
 
-The models are those of descriptors of the corpus and of random ones, with any policy, for the
-targets portable, cpu and webgpu. A change is a constant with an element one larger or smaller, two
-inputs of a node in the other order, a Clip without a bound, a Cast to another type, an axis one
-larger or smaller, another operator of the same kind, or a node that is left out, so that one of its
-inputs is passed on. A changed model counts if ONNX Runtime opens it.
+The models are those of descriptors of the corpus and of random ones, with any policy,
+for the targets portable, cpu and webgpu. A change is a constant with an element one
+larger or smaller, two inputs of a node in the other order, a Clip without a bound, a
+Cast to another type, an axis one larger or smaller, another operator of the same kind,
+or a node that is left out, so that one of its inputs is passed on. A changed model
+counts if ONNX Runtime opens it.
 
-Each changed model is certified against the descriptor of the model. Apart from that it is run on
-the CPU provider with indices in range, at the ends of the axes and around powers of two, and
-compared with the reference. It prints how many changed models
+Each changed model is certified against the descriptor of the model. Apart from that it
+is run on the CPU provider with indices in range, at the ends of the axes and around
+powers of two, and compared with the reference. It prints how many changed models
 
 - are proved though they differ: there must be none;
 - are proved, and do not differ: the change changes nothing;
@@ -39,7 +40,14 @@ import onnxgather as og
 from onnxgather.certificates.certify import certify
 from onnxgather.descriptors.arrays import Array, axis_sizes
 from onnxgather.errors import IndexOutOfRangeError
-from onnxgather.execution.runtime import CPU, FailedError, NotRunError, Opened, RefusedError, Setup
+from onnxgather.execution.runtime import (
+    CPU,
+    FailedError,
+    NotRunError,
+    Opened,
+    RefusedError,
+    Setup,
+)
 from onnxgather.options import OutOfRange, Target
 from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus.built_in import built_in_cases
@@ -121,19 +129,28 @@ def _changes(graph: onnx.GraphProto) -> Iterator[Change]:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.INT and attribute.name != "to":
                 for step in (1, -1):
-                    yield f"{what} {attribute.name} by {step}", partial(_step, attribute, step)
+                    yield (
+                        f"{what} {attribute.name} by {step}",
+                        partial(_step, attribute, step),
+                    )
             for dtype in TYPES if attribute.name == "to" else ():
                 if dtype != attribute.i:
                     name = TensorProto.DataType.Name(dtype)
                     yield f"{what} to {name}", partial(setattr, attribute, "i", dtype)
         for operator in next((row for row in ALIKE if node.op_type in row), ()):
             if operator != node.op_type:
-                yield f"{what} as {operator}", partial(setattr, node, "op_type", operator)
+                yield (
+                    f"{what} as {operator}",
+                    partial(setattr, node, "op_type", operator),
+                )
         if node.op_type == "Clip":
             for k in range(1, len(node.input)):
                 yield f"{what} without a bound", partial(_put, node.input, k, "")
         for name in dict.fromkeys(node.input):
-            yield f"{what} left out for {name}", partial(_pass, graph, node.output[0], name)
+            yield (
+                f"{what} left out for {name}",
+                partial(_pass, graph, node.output[0], name),
+            )
 
 
 def _add(tensor: onnx.TensorProto, step: int) -> None:
@@ -190,7 +207,9 @@ def mutants(seed: str) -> Iterator[Mutant]:
         # As there are many changes of one kind, a word is drawn before a change is.
         words = {what.split()[-2] + what.split()[0] for what, _ in own}
         word = draw.choice(sorted(words))
-        what, change = draw.choice([o for o in own if o[0].split()[-2] + o[0].split()[0] == word])
+        what, change = draw.choice(
+            [o for o in own if o[0].split()[-2] + o[0].split()[0] == word]
+        )
         change()
         for graph in graphs_of(model.graph):
             del graph.value_info[:]
@@ -207,14 +226,25 @@ def indices_of(desc: og.Descriptor, draw: random.Random) -> Array:
     tensor = desc.indices_tensor
     info = np.iinfo(tensor.data_type.numpy)
     sizes = axis_sizes(desc)
-    ends = {k * n + more for n in sizes for k in (-2, -1, 0, 1, 2) for more in (-1, 0, 1)}
-    powers = {sign * 2**k for k in (8, 15, 16, 24, 31, 32, 53, 63, 64) for sign in (1, -1)}
+    ends = {
+        k * n + more for n in sizes for k in (-2, -1, 0, 1, 2) for more in (-1, 0, 1)
+    }
+    powers = {
+        sign * 2**k for k in (8, 15, 16, 24, 31, 32, 53, 63, 64) for sign in (1, -1)
+    }
     far = {power + more for power in powers for more in (-1, 0, 1, *sizes)}
-    inside, share = range(-min(sizes) if info.min else 0, min(sizes)), draw.choice((0, 0.3, 1))
-    groups = [sorted(n for n in own if info.min <= n <= info.max) for own in (ends, far)]
+    inside, share = (
+        range(-min(sizes) if info.min else 0, min(sizes)),
+        draw.choice((0, 0.3, 1)),
+    )
+    groups = [
+        sorted(n for n in own if info.min <= n <= info.max) for own in (ends, far)
+    ]
     near = draw.choice(groups)
     count = int(np.prod(tensor.array_shape))
-    drawn = [draw.choice(near if draw.random() < share else inside) for _ in range(count)]
+    drawn = [
+        draw.choice(near if draw.random() < share else inside) for _ in range(count)
+    ]
     return np.array(drawn, tensor.data_type.numpy).reshape(tensor.array_shape)
 
 
@@ -227,7 +257,9 @@ def differs(mutant: Mutant, draw: random.Random) -> bool:
     """Whether indices are found with which a mutant does not do what its descriptor says."""
     tensor = mutant.desc.input_tensor
     for number in range(TRIES):
-        data = data_values(tensor.data_type.numpy, tensor.array_shape, "distinct", number)
+        data = data_values(
+            tensor.data_type.numpy, tensor.array_shape, "distinct", number
+        )
         indices = indices_of(mutant.desc, draw)
         try:
             expected = og.reference(mutant.desc, data, indices, mutant.policy)
@@ -260,7 +292,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=23112026)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=20, help="seconds for a certificate")
+    parser.add_argument(
+        "--timeout", type=float, default=20, help="seconds for a certificate"
+    )
     args = parser.parse_args()
     states, reasons = Counter[str](), Counter[str]()
     with ProcessPoolExecutor(args.jobs) as pool:
@@ -269,14 +303,21 @@ def main() -> int:
             state = f"{one.state}{' and different' if one.differs else ''}"
             states[state] += 1
             if one.why:
-                reasons[f"{one.why.split(' [')[0]}{', different' if one.differs else ''}"] += 1
-            print(f"{number} {state}: {one.name}: {one.why}", file=sys.stderr, flush=True)
+                reasons[
+                    f"{one.why.split(' [')[0]}{', different' if one.differs else ''}"
+                ] += 1
+            print(
+                f"{number} {state}: {one.name}: {one.why}", file=sys.stderr, flush=True
+            )
     for state, count in states.most_common():
         print(f"{state}: {count} of {args.count}")
     for reason, count in reasons.most_common():
         print(f"    {count}: {reason}")
     return int(
-        any(state.startswith("crashed") or state == "proved and different" for state in states)
+        any(
+            state.startswith("crashed") or state == "proved and different"
+            for state in states
+        )
     )
 
 

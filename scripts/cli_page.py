@@ -48,7 +48,9 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
         record = parameter.get_help_record(context)
         if record and record[1] and "--help" not in record[0]:
             # How many cores a machine has is no part of the page.
-            told = re.sub(r"default: \d+\.", "default: the cores of the machine.", record[1])
+            told = re.sub(
+                r"default: \d+\.", "default: the cores of the machine.", record[1]
+            )
             told = " ".join(told.split()).replace("|", "\\|")
             yield f"| `{record[0]}` | {told} |"
     yield ""
@@ -59,9 +61,11 @@ def _prose(text: str) -> str:
     """Paragraphs of a help text; those whose lines stay, after a backspace, as blocks."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
     told = (
-        f"```\n{part.removeprefix(chr(8)).strip()}\n```"
-        if part.startswith("\b")
-        else " ".join(part.split())
+        (
+            f"```\n{part.removeprefix(chr(8)).strip()}\n```"
+            if part.startswith("\b")
+            else " ".join(part.split())
+        )
         for part in paragraphs
     )
     return "\n\n".join(told) + "\n" if text else ""

@@ -2,10 +2,10 @@
 
     python scripts/emulated.py --count 100000
 
-zig (of the extra `wheels`) compiles tests/native/answers.c with the kernels for 64-bit ARM, as they
-are in its wheel. qemu-aarch64-static, of Debian's qemu-user-static, runs it with the C library of
-libc6-arm64-cross. The gathers are those of the corpus, then random ones, under one policy after the
-other, in 1 to 5 parts.
+zig (of the extra `wheels`) compiles tests/native/answers.c with the kernels for 64-bit
+ARM, as they are in its wheel. qemu-aarch64-static, of Debian's qemu-user-static, runs
+it with the C library of libc6-arm64-cross. The gathers are those of the corpus, then
+random ones, under one policy after the other, in 1 to 5 parts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ def questions(count: int, seed: int) -> Iterator[tuple[str, bytes, bytes]]:
     cases = itertools.chain(built_in_cases(), random_cases(count, seed))
     wanted = (case for case in cases if isinstance(case, DescriptorCase))
     for number, case in enumerate(itertools.islice(wanted, count)):
-        policy, parts = policies[number % len(policies)], struct.pack("=Q", 1 + number % 5)
+        policy, parts = (
+            policies[number % len(policies)],
+            struct.pack("=Q", 1 + number % 5),
+        )
         try:
             expected = og.reference(case.descriptor, case.data, case.indices, policy)
             answer = b"f" + expected.tobytes()
@@ -56,11 +59,15 @@ def questions(count: int, seed: int) -> Iterator[tuple[str, bytes, bytes]]:
             answer = b"o"
         gather = gather_of(case.descriptor, policy)
         numbers = ctypes.string_at(ctypes.addressof(gather), ctypes.sizeof(gather))
-        arrays = (np.ascontiguousarray(array).tobytes() for array in (case.data, case.indices))
+        arrays = (
+            np.ascontiguousarray(array).tobytes() for array in (case.data, case.indices)
+        )
         yield f"{case.name} {policy}", b"".join([numbers, parts, *arrays]), answer
 
 
-def differing(program: Sequence[str], asked: Sequence[tuple[str, bytes, bytes]]) -> Iterator[str]:
+def differing(
+    program: Sequence[str], asked: Sequence[tuple[str, bytes, bytes]]
+) -> Iterator[str]:
     """Yield the name of each gather whose answer is not the reference's.
 
     An answer of another length ends the comparison, as those behind it lie elsewhere.
@@ -77,25 +84,48 @@ def differing(program: Sequence[str], asked: Sequence[tuple[str, bytes, bytes]])
             break
     if at != len(run.stdout) or run.returncode:
         said = run.stderr.decode(errors="replace").strip()
-        yield f"{program[0]} ended with {run.returncode} and {len(run.stdout)} bytes: {said}"
+        yield (
+            f"{program[0]} ended with {run.returncode} and {len(run.stdout)} bytes:"
+            f" {said}"
+        )
 
 
 def main() -> int:
     """Compare; the exit code is 1 if there is a difference."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=counted, default=100_000, help="gathers, 100000 by default")
-    parser.add_argument("--seed", type=int, default=0, help="of the random ones, 0 by default")
-    parser.add_argument("--cc", default=ZIG, help="the compiler, and what chooses its target")
+    parser.add_argument(
+        "--count", type=counted, default=100_000, help="gathers, 100000 by default"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the random ones, 0 by default"
+    )
+    parser.add_argument(
+        "--cc", default=ZIG, help="the compiler, and what chooses its target"
+    )
     parser.add_argument("--emulator", default=QEMU, help="'' where none is needed")
     options = parser.parse_args()
     if options.cc == ZIG and find_spec("ziglang") is None:
-        print("emulated.py: ziglang is not installed: pip install -e '.[wheels]'", file=sys.stderr)
+        print(
+            "emulated.py: ziglang is not installed: pip install -e '.[wheels]'",
+            file=sys.stderr,
+        )
         return 2
     started, done, differences = time.monotonic(), 0, 0
     with TemporaryDirectory() as folder:
         program = Path(folder, "answers")
-        sources = [*(NATIVE / name for name in SHARED), ROOT / "tests" / "native" / "answers.c"]
-        compiled = ["-std=c11", "-O2", "-pthread", f"-I{NATIVE}", "-o", program, *sources]
+        sources = [
+            *(NATIVE / name for name in SHARED),
+            ROOT / "tests" / "native" / "answers.c",
+        ]
+        compiled = [
+            "-std=c11",
+            "-O2",
+            "-pthread",
+            f"-I{NATIVE}",
+            "-o",
+            program,
+            *sources,
+        ]
         try:
             subprocess.run([*shlex.split(options.cc), *compiled], check=True)
             command = [*shlex.split(options.emulator), str(program)]
@@ -105,12 +135,17 @@ def main() -> int:
                     print(difference)
                     differences += 1
                 done += len(batch)
-                print(f"{time.monotonic() - started:5.0f} s  {done:,} gathers", flush=True)
+                print(
+                    f"{time.monotonic() - started:5.0f} s  {done:,} gathers", flush=True
+                )
         except OSError as error:
             print(f"emulated.py: {error.filename}: {error.strerror}", file=sys.stderr)
             return 2
         except subprocess.CalledProcessError as error:  # it has said why
-            print(f"emulated.py: the compiler ended with {error.returncode}", file=sys.stderr)
+            print(
+                f"emulated.py: the compiler ended with {error.returncode}",
+                file=sys.stderr,
+            )
             return 2
     print(f"{done:,} gathers, {differences} differences")
     return 1 if differences or not done else 0

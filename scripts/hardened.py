@@ -2,9 +2,9 @@
 
     python scripts/hardened.py [FOLDER] [--runs COUNT]
 
-The folder, or without it `tests/data/networks.zip`, holds models, NAME.onnx or NAME.KIND.onnx, each
-with arrays for its inputs, NAME.npz. Each model is audited with open sizes, and hardened with each
-policy. Of what comes out it must hold that
+The folder, or without it `tests/data/networks.zip`, holds models, NAME.onnx or
+NAME.KIND.onnx, each with arrays for its inputs, NAME.npz. Each model is audited with
+open sizes, and hardened with each policy. Of what comes out it must hold that
 
 - an audit proves every operator that carries indices, but those that harden named;
 - hardening it again gives the same bytes;
@@ -14,9 +14,9 @@ policy. Of what comes out it must hold that
   not fail on an index out of range, such as GatherBlockQuantized: a model with them is compared for
   the inputs alone that meet its contract. One that harden did not change is not compared.
 
-It prints a table with a row per model and policy, with the speed of the hardened model beside that
-of the model, and what does not hold. The models run in another program; where it ends, the input at
-hand made it fail.
+It prints a table with a row per model and policy, with the speed of the hardened model
+beside that of the model, and what does not hold. The models run in another program;
+where it ends, the input at hand made it fail.
 """
 
 from __future__ import annotations
@@ -49,13 +49,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"
 POLICIES = ("clamp", "zero", "index=0")
 
 DOCUMENTED = 20_000
-"""The number of runs with wild inputs of the full figure, over all models and policies."""
+"""The number of runs with wild inputs of the full figure, over all models and
+policies."""
 
 DRAWS = 6
 """How many draws of sizes a model runs in."""
 
 TRIES = 60
-"""How many draws are tried; the model itself may fail in some, as its inputs must fit together."""
+"""How many draws are tried; the model itself may fail in some, as its inputs must fit
+together."""
 
 LARGEST = 4
 """How many times the elements of the arrays a draw may have."""
@@ -96,7 +98,9 @@ class Row:
     @property
     def line(self) -> str:
         """The row of the table."""
-        states = ", ".join(f"{count} {state}" for state, count in sorted(self.before.items()))
+        states = ", ".join(
+            f"{count} {state}" for state, count in sorted(self.before.items())
+        )
         more = f"+{self.nodes} nodes, {self.ratio:.2f} x the time, {self.seconds:.1f} s"
         end = f"{self.runs:,} runs, {self.same:,} as the model"
         if self.named:
@@ -138,7 +142,9 @@ def made(name: str, model: Any, before: Any, policy: str, folder: Path) -> Row:
     if again.SerializeToString() != result.model.SerializeToString():
         row.wrong.append("hardening it again changes it")
     (folder / "hardened.onnx").write_bytes(result.model.SerializeToString())
-    (folder / "left.json").write_text(json.dumps([left.operator for left in result.left]))
+    (folder / "left.json").write_text(
+        json.dumps([left.operator for left in result.left])
+    )
     return row
 
 
@@ -158,7 +164,9 @@ def run(row: Row, count: int, python: str, folder: Path) -> None:
                 row.failed_left += told.get("left", False)
                 row.wrong += [told["wrong"]] if told.get("wrong") else []
         if first < count:
-            row.wrong.append(f"the program ends in run {first} with {process.returncode}")
+            row.wrong.append(
+                f"the program ends in run {first} with {process.returncode}"
+            )
             first += 1
 
 
@@ -175,7 +183,9 @@ def worker(folder: Path, first: int, count: int, name: str) -> Iterator[dict[str
     from network_draft import session
 
     inputs = dict(np.load(folder / "inputs.npz"))
-    facts, left = (json.loads((folder / f"{of}.json").read_text()) for of in ("facts", "left"))
+    facts, left = (
+        json.loads((folder / f"{of}.json").read_text()) for of in ("facts", "left")
+    )
     proto = _model(folder / "model.onnx")
     result = _model(folder / "hardened.onnx")
     model, whole, is_changed = session(proto, 3), session(result, 3), result != proto
@@ -183,10 +193,17 @@ def worker(folder: Path, first: int, count: int, name: str) -> Iterator[dict[str
     if first < 0:
         yield {"run": -1, **compared(model, whole, inputs)}
         first = 0
-    draws, most = list[dict[str, Any]](), LARGEST * sum(array.size for array in inputs.values())
+    draws, most = (
+        list[dict[str, Any]](),
+        LARGEST * sum(array.size for array in inputs.values()),
+    )
     for k in range(TRIES):
         random, sizes = Random(f"{name} {k}"), facts["contract"].get("sizes", {})
-        drawn = {which: random.choice([1, 1, 2, 3, 5, 8, 17]) for which in sizes} if k else {}
+        drawn = (
+            {which: random.choice([1, 1, 2, 3, 5, 8, 17]) for which in sizes}
+            if k
+            else {}
+        )
         fed = resized(inputs, sizes, drawn)
         if len(draws) == DRAWS or sum(array.size for array in fed.values()) > most:
             continue
@@ -198,15 +215,26 @@ def worker(folder: Path, first: int, count: int, name: str) -> Iterator[dict[str
     checks = UNCHECKED.isdisjoint(node.op_type for node in proto.graph.node)
     for k in range(first, count):
         random = Random(f"{name} run {k}")
-        kept, kind = 0.5 if left else 0.2, random.choice(["wild", "wild", "ends", "inside"])
+        kept, kind = (
+            0.5 if left else 0.2,
+            random.choice(["wild", "wild", "ends", "inside"]),
+        )
         fed = {
-            which: array if random.random() < kept else drawn_like(random, array, kind, facts)
+            which: (
+                array
+                if random.random() < kept
+                else drawn_like(random, array, kind, facts)
+            )
             for which, array in draws[k % len(draws)].items()
         }
         found = outputs(whole, fed)
         if isinstance(found, str):
             is_left = fails_where_left(found, left)
-            yield {"run": k, "left": is_left, "wrong": "" if is_left else f"run {k}: {found}"}
+            yield {
+                "run": k,
+                "left": is_left,
+                "wrong": "" if is_left else f"run {k}: {found}",
+            }
         elif not is_changed:
             yield {"run": k, "same": True}
         elif (
@@ -241,7 +269,9 @@ def drawn_like(random: Random, array: Any, kind: str, facts: dict[str, Any]) -> 
         ends = int(array.min()), int(array.max())
         drawn = [random.randint(*ends) for _ in range(array.size)]
         return np.array(drawn, array.dtype).reshape(array.shape)
-    made = numbers(random, str(array.dtype), array.shape, "near" if kind == "inside" else "wild")
+    made = numbers(
+        random, str(array.dtype), array.shape, "near" if kind == "inside" else "wild"
+    )
     if kind == "ends" and array.dtype.kind in "iu":
         info = np.iinfo(array.dtype)
         ends = [end for end in facts["ends"] if info.min <= end <= info.max] or [0]
@@ -278,7 +308,9 @@ def meets(contract: dict[str, Any], fed: dict[str, Any]) -> bool:
 
 def different(wanted: dict[str, Any], found: dict[str, Any]) -> str:
     """Which outputs have other bytes; "" where there is none."""
-    names = [key for key, array in wanted.items() if array.tobytes() != found[key].tobytes()]
+    names = [
+        key for key, array in wanted.items() if array.tobytes() != found[key].tobytes()
+    ]
     return f"other bytes of {', '.join(names)}" if names else ""
 
 
@@ -347,8 +379,8 @@ def main() -> int:
     speed = median(row.ratio for row in rows)
     which = f"{number_of(len(models), 'model')}, hardened in {len(rows)} ways"
     print(
-        f"{which}, {speed:.2f} x the time (median); {runs:,} runs, {same:,} with the bytes of the "
-        f"model, {wrong} wrong"
+        f"{which}, {speed:.2f} x the time (median); {runs:,} runs, {same:,} with the"
+        f" bytes of the model, {wrong} wrong"
     )
     return DOES_NOT if wrong else HOLDS
 

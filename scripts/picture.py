@@ -1,7 +1,7 @@
 """Makes docs/picture.png, the picture of the README, from a page of `onnxgather show --html`.
 
-It needs Chromium: `python scripts/picture.py [CHROMIUM]`. The page is shown in part; nothing is
-drawn into it.
+It needs Chromium: `python scripts/picture.py [CHROMIUM]`. The page is shown in part;
+nothing is drawn into it.
 """
 
 from __future__ import annotations
@@ -42,13 +42,20 @@ PROGRAM = {
         {
             "type": "dispatch",
             "dispatchable": "gather",
-            "bindings": {"InputTensor": "table", "IndicesTensor": "ids", "OutputTensor": "rows"},
+            "bindings": {
+                "InputTensor": "table",
+                "IndicesTensor": "ids",
+                "OutputTensor": "rows",
+            },
         }
     ],
 }
 """A program whose first index, 5, is past the four elements of its axis."""
 
-PART = "<style>header, h2, h2 ~ p { display: none } body { padding: 0 } main { margin: 0 }</style>"
+PART = (
+    "<style>header, h2, h2 ~ p { display: none } body { padding: 0 } main { margin: 0"
+    " }</style>"
+)
 """Leaves the picture of the gather at the head of the page."""
 
 
@@ -57,12 +64,29 @@ def make(chromium: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         program, page = Path(folder) / "program.json", Path(folder) / "page.html"
         program.write_text(json.dumps(PROGRAM), encoding="utf-8")
-        show = ["onnxgather", "show", program, "--out-of-range", "directml", "--html", page]
+        show = [
+            "onnxgather",
+            "show",
+            program,
+            "--out-of-range",
+            "directml",
+            "--html",
+            page,
+        ]
         subprocess.run([sys.executable, "-m", *show], check=True)
         text = page.read_text(encoding="utf-8")
         page.write_text(text.replace("</head>", f"{PART}</head>"), encoding="utf-8")
-        options = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=900,225"]
-        more = ["--force-device-scale-factor=1.5", f"--screenshot={PICTURE}", page.as_uri()]
+        options = [
+            "--headless",
+            "--no-sandbox",
+            "--hide-scrollbars",
+            "--window-size=900,225",
+        ]
+        more = [
+            "--force-device-scale-factor=1.5",
+            f"--screenshot={PICTURE}",
+            page.as_uri(),
+        ]
         subprocess.run([chromium, *options, *more], check=True, capture_output=True)
 
 

@@ -3,14 +3,15 @@
     python scripts/planted.py --count 300 --seed 0 --jobs 2 > survivors
     python scripts/planted.py --again survivors
 
-A mistake is a comparison, constant, sign, branch or name that is another one. The places are drawn
-at random from the files in `FILES`, or from those named by `--files`. Each mistake has a process of
-its own, forked when all but the audit is loaded, which finds the file with the mistake in front of
-the right one. The tests of the file run first, then the others of `TESTS`, until one fails. A
-mistake is caught by a failing test, or when it needs much more time or memory than the tests do.
-A mistake with which the file cannot be imported does not count. On stdout are the mistakes that
-survive: each either changes nothing, or shows a test that is missing. On stderr is every mistake,
-with the test that caught it.
+A mistake is a comparison, constant, sign, branch or name that is another one. The
+places are drawn at random from the files in `FILES`, or from those named by `--files`.
+Each mistake has a process of its own, forked when all but the audit is loaded, which
+finds the file with the mistake in front of the right one. The tests of the file run
+first, then the others of `TESTS`, until one fails. A mistake is caught by a failing
+test, or when it needs much more time or memory than the tests do. A mistake with which
+the file cannot be imported does not count. On stdout are the mistakes that survive:
+each either changes nothing, or shows a test that is missing. On stderr is every
+mistake, with the test that caught it.
 
 Mistakes that change nothing survive, such as these:
 
@@ -49,7 +50,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 NETWORKS = ROOT / "onnxgather/networks"
 
-FILES = "sizes intervals calls index_operators operator_types operator_bounds ranges conditions"
+FILES = (
+    "sizes intervals calls index_operators operator_types operator_bounds ranges"
+    " conditions"
+)
 """Where mistakes are planted: the algebra, the tables of operators, and the proofs."""
 
 PARTS = {
@@ -62,11 +66,12 @@ PARTS = {
         "_unpooled",
     ],
 }
-"""The functions in which mistakes are planted, of a file where it is not all of them."""
+"""The functions in which mistakes are planted, of a file where it is not all of
+them."""
 
 TESTS = (
-    "sizes intervals exact_bounds conditions operator_types operator_bounds ranges contract "
-    "shapes gathers hardening sequences index_operators"
+    "sizes intervals exact_bounds conditions operator_types operator_bounds ranges"
+    " contract shapes gathers hardening sequences index_operators"
 )
 """The test files in tests/networks, the fast ones first."""
 
@@ -147,12 +152,16 @@ def changes(node: ast.AST, may_be_none: bool) -> Iterator[tuple[str, Any]]:
     match node:
         case ast.Compare(ops=ops):
             for k, one in enumerate(ops):
-                yield from (("ops", [*ops[:k], o(), *ops[k + 1 :]]) for o in COMPARED[type(one)])
+                yield from (
+                    ("ops", [*ops[:k], o(), *ops[k + 1 :]]) for o in COMPARED[type(one)]
+                )
         case ast.Constant(value=bool() as value):
             yield "value", not value
         case ast.Constant(value=int() as value):
             yield from (("value", value + 1), ("value", value - 1))
-        case ast.Constant(value=str() as value) if value and all(map(onnx.defs.has, value.split())):
+        case ast.Constant(value=str() as value) if value and all(
+            map(onnx.defs.has, value.split())
+        ):
             words = value.split()
             for k in range(len(words)):
                 yield "value", " ".join([*words[:k], "Nothing", *words[k + 1 :]])
@@ -162,13 +171,17 @@ def changes(node: ast.AST, may_be_none: bool) -> Iterator[tuple[str, Any]]:
             yield "operand", ast.UnaryOp(sign, operand)
         case ast.BoolOp(op=sign, values=values):
             yield "op", ast.Or() if isinstance(sign, ast.And) else ast.And()
-            yield from (("values", [*values[:k], *values[k + 1 :]]) for k in range(len(values)))
+            yield from (
+                ("values", [*values[:k], *values[k + 1 :]]) for k in range(len(values))
+            )
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
             yield "test", ast.UnaryOp(ast.Not(), test)
             yield "test", ast.Constant(False)
         case ast.comprehension(ifs=ifs):
             yield from (("ifs", [*ifs[:k], *ifs[k + 1 :]]) for k in range(len(ifs)))
-        case ast.Return(value=ast.expr() as value) if may_be_none and ast.unparse(value) != "None":
+        case ast.Return(value=ast.expr() as value) if (
+            may_be_none and ast.unparse(value) != "None"
+        ):
             yield "value", ast.Constant(None)
         case ast.Name(id=name, ctx=ast.Load()) if name in OPPOSITE:
             yield "id", OPPOSITE[name]
@@ -182,15 +195,22 @@ def mistakes(file: str, text: str) -> Iterator[Mistake]:
     """Yield all mistakes to make in a file."""
     tree = ast.parse(text)
 
-    def inside(node: ast.AST, statement: ast.stmt, may_be_none: bool) -> Iterator[Mistake]:
+    def inside(
+        node: ast.AST, statement: ast.stmt, may_be_none: bool
+    ) -> Iterator[Mistake]:
         if isinstance(node, ast.stmt):
             statement = node
         if isinstance(node, ast.FunctionDef):
-            may_be_none = node.returns is not None and "None" in ast.unparse(node.returns)
+            may_be_none = node.returns is not None and "None" in ast.unparse(
+                node.returns
+            )
         for field, value in changes(node, may_be_none):
             yield Mistake(file, tree, statement, node, field, value)
         for field, child in ast.iter_fields(node):
-            if field in ("annotation", "returns") or getattr(node, "arg", "") in NEVER_REACHED:
+            if (
+                field in ("annotation", "returns")
+                or getattr(node, "arg", "") in NEVER_REACHED
+            ):
                 continue
             for one in cast("list[Any]", child if isinstance(child, list) else [child]):
                 if isinstance(one, ast.AST):
@@ -218,13 +238,17 @@ class FirstFailure:
             self.path.write_text(report.nodeid)
 
 
-def tried(folder: Path, mistake: Mistake | None, tests: list[str], seconds: float) -> int:
+def tried(
+    folder: Path, mistake: Mistake | None, tests: list[str], seconds: float
+) -> int:
     """Start a process that runs tests with a mistake; return its id.
 
     Its status is 0 if the tests pass, 1 if one fails, 2 if the file cannot be imported.
     """
     if mistake:
-        (folder / f"{mistake.file}.py").write_text(mistake.planted(mistake.tree), encoding="utf-8")
+        (folder / f"{mistake.file}.py").write_text(
+            mistake.planted(mistake.tree), encoding="utf-8"
+        )
         own = mistake.file.rpartition("_")[2]
         tests = sorted(tests, key=lambda name: not Path(name).stem.endswith(own))
     if child := os.fork():
@@ -237,7 +261,10 @@ def tried(folder: Path, mistake: Mistake | None, tests: list[str], seconds: floa
     if seconds:
         taken = time.process_time() + seconds
         resource.setrlimit(resource.RLIMIT_CPU, (int(taken) + 1, int(taken) + 1))
-        addresses = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        addresses = (
+            int(Path("/proc/self/statm").read_text().split()[0])
+            * resource.getpagesize()
+        )
         resource.setrlimit(resource.RLIMIT_AS, (addresses + MEMORY, addresses + MEMORY))
         signal.alarm(int(20 * seconds))
     status = 2
@@ -246,7 +273,14 @@ def tried(folder: Path, mistake: Mistake | None, tests: list[str], seconds: floa
         networks.__path__.insert(0, str(folder))
         for name in FILES.split():
             importlib.import_module(f"onnxgather.networks.{name}")
-        options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+        options = [
+            "-x",
+            "-q",
+            "--assert=plain",
+            "-p",
+            "no:cacheprovider",
+            "--hypothesis-seed=0",
+        ]
         failure = FirstFailure(folder / "failed")
         status = int(any(pytest.main([*options, test], [failure]) for test in tests))
     except BaseException:  # whatever a mistake leads to; the process must end here
@@ -269,7 +303,11 @@ def verdict(folder: Path, status: int) -> str:
 
 def drawn(files: list[str], seed: int, again: str) -> list[Mistake]:
     """The mistakes in the order in which they are tried; those of a file of survivors alone."""
-    every = [one for f in files for one in mistakes(f, (NETWORKS / f"{f}.py").read_text("utf-8"))]
+    every = [
+        one
+        for f in files
+        for one in mistakes(f, (NETWORKS / f"{f}.py").read_text("utf-8"))
+    ]
     if again:
         kept = set(Path(again).read_text("utf-8").splitlines())
         return [one for one in every if str(one) in kept]
@@ -283,9 +321,15 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--files", nargs="+", default=FILES.split(), help="names in networks/")
-    parser.add_argument("--tests", nargs="+", help="paths of test files, instead of those of TESTS")
-    parser.add_argument("--again", default="", metavar="FILE", help="what an earlier run printed")
+    parser.add_argument(
+        "--files", nargs="+", default=FILES.split(), help="names in networks/"
+    )
+    parser.add_argument(
+        "--tests", nargs="+", help="paths of test files, instead of those of TESTS"
+    )
+    parser.add_argument(
+        "--again", default="", metavar="FILE", help="what an earlier run printed"
+    )
     args = parser.parse_args()
     os.chdir(ROOT)
     for name in LOADED.split():
@@ -300,9 +344,15 @@ def main() -> int:
         seconds = 10 + 3 * (used.ru_utime + used.ru_stime)
         left, running = drawn(args.files, args.seed, args.again)[::-1], dict[int, Any]()
         counts, number = Counter[str](), 0
-        print(f"{len(left)} places; the tests take {seconds / 3:.0f} s", file=sys.stderr)
+        print(
+            f"{len(left)} places; the tests take {seconds / 3:.0f} s", file=sys.stderr
+        )
         while running or (left and counts.total() < args.count):
-            if left and len(running) < args.jobs and counts.total() + len(running) < args.count:
+            if (
+                left
+                and len(running) < args.jobs
+                and counts.total() + len(running) < args.count
+            ):
                 number, mistake = number + 1, left.pop()
                 folder = Path(temporary, str(number))
                 folder.mkdir()

@@ -2,7 +2,8 @@
 
 docs/policies.md is such a page.
 
-A report is the file that `onnxgather check --corpus --lanes LANES --json` prints or writes.
+A report is the file that `onnxgather check --corpus --lanes LANES --json` prints or
+writes.
 """
 
 from __future__ import annotations
@@ -55,14 +56,20 @@ def table(
 ) -> Iterator[str]:
     """The lines of a table with a row for each of some values, and a column for each lane."""
     lanes = [(report, k) for report in reports for k in range(len(report.lanes))]
-    yield f"| {head} | {' | '.join(f'`{report.lanes[k].name}`' for report, k in lanes)} |"
+    yield (
+        f"| {head} | {' | '.join(f'`{report.lanes[k].name}`' for report, k in lanes)} |"
+    )
     yield f"| --- {'| --- ' * len(lanes)}|"
     for row in rows:
         cells: list[str] = []
         for report, k in lanes:
             cases = (case for case in report.cases if case.operator in OPERATORS)
-            counts = Counter(word(case.results[k]) for case in cases if is_in(case, row))
-            cells.append(", ".join(f"{name} {count}" for name, count in counts.most_common()))
+            counts = Counter(
+                word(case.results[k]) for case in cases if is_in(case, row)
+            )
+            cells.append(
+                ", ".join(f"{name} {count}" for name, count in counts.most_common())
+            )
         yield f"| {row} | {' | '.join(cells)} |"
 
 
@@ -71,8 +78,14 @@ def page(reports: Sequence[Report]) -> str:
     lines = [HEAD, "## The lanes", ""]
     for report in reports:
         for lane in report.lanes:
-            told = [f"{name} {lane.versions[name]}" for name in VERSIONS if name in lane.versions]
-            lines.append(f"- `{lane.name}`: {', '.join([lane.provider, *told, *lane.devices])}")
+            told = [
+                f"{name} {lane.versions[name]}"
+                for name in VERSIONS
+                if name in lane.versions
+            ]
+            lines.append(
+                f"- `{lane.name}`: {', '.join([lane.provider, *told, *lane.devices])}"
+            )
     lines += ["", "## An index out of range", ""]
     lines += table(
         "policy",
@@ -81,17 +94,24 @@ def page(reports: Sequence[Report]) -> str:
         reports,
     )
     lines += ["", "## Ranks 5 to 8, indices in range", ""]
-    ranked = [f"{operator}, rank {rank}" for operator in OPERATORS for rank in range(5, 9)]
+    ranked = [
+        f"{operator}, rank {rank}" for operator in OPERATORS for rank in range(5, 9)
+    ]
     lines += table(
         "gather",
         ranked,
-        lambda case, row: case.in_range and f"{case.operator}, rank {case.dimension_count}" == row,
+        lambda case, row: (
+            case.in_range and f"{case.operator}, rank {case.dimension_count}" == row
+        ),
         reports,
     )
     lines += ["", "## Data types, indices in range", ""]
     types = sorted({case.data_type for report in reports for case in report.cases})
     lines += table(
-        "data", types, lambda case, row: case.in_range and case.data_type == row, reports
+        "data",
+        types,
+        lambda case, row: case.in_range and case.data_type == row,
+        reports,
     )
     return "\n".join(lines) + "\n"
 

@@ -1,8 +1,8 @@
 """Runs the native kernels under the sanitizers of the C compiler, and sees planted mistakes.
 
-Hostile numbers in plain C first, in buffers of exactly their size; then threads; then the operator
-of ONNX Runtime and the Python module, under a sample of their tests. Each mistake in `MISTAKES`
-must be seen by the first.
+Hostile numbers in plain C first, in buffers of exactly their size; then threads; then
+the operator of ONNX Runtime and the Python module, under a sample of their tests. Each
+mistake in `MISTAKES` must be seen by the first.
 """
 
 from __future__ import annotations
@@ -25,9 +25,17 @@ CC = os.environ.get("CC", "cc")
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 THREADS = ("-fsanitize=thread",)
 
-SMALL_PARTS = ("thresholds.h", "LEAST_PART_BYTES = 1 << 16", "LEAST_PART_BYTES = 1 << 4")
+SMALL_PARTS = (
+    "thresholds.h",
+    "LEAST_PART_BYTES = 1 << 16",
+    "LEAST_PART_BYTES = 1 << 4",
+)
 """The change by which small gathers are run in parts, too."""
-SMALL_EIGHTS = ("thresholds.h", "LEAST_EIGHTS_BYTES = 1 << 18", "LEAST_EIGHTS_BYTES = 1 << 3")
+SMALL_EIGHTS = (
+    "thresholds.h",
+    "LEAST_EIGHTS_BYTES = 1 << 18",
+    "LEAST_EIGHTS_BYTES = 1 << 3",
+)
 """The change by which elements of small data are loaded eight at a time, too."""
 STREAMED = ("loops.c", "used > machine_cache_bytes()", "1")
 """The change by which small outputs pass the caches by, too."""
@@ -35,7 +43,11 @@ STREAMED = ("loops.c", "used > machine_cache_bytes()", "1")
 MISTAKES = [
     ("check.c", "sizes[k] > LARGEST / *result", "0"),
     ("check.c", "sizes[k] < 1 || sizes[k] >", "sizes[k] >"),
-    ("check.c", "if (strides[k] && sizes[k] - 1 > (count - 1) / strides[k]) return 0;", ""),
+    (
+        "check.c",
+        "if (strides[k] && sizes[k] - 1 > (count - 1) / strides[k]) return 0;",
+        "",
+    ),
     ("check.c", "return *offset < count;", "return *offset <= count;"),
     ("check.c", "g->loop_count > GATHER_MOST_LOOPS", "0"),
     ("check.c", "g->tuple_size > GATHER_MOST_LOOPS", "0"),
@@ -55,7 +67,11 @@ MISTAKES = [
         "if (!reaches(g->sizes, g->index_strides,",
         "if (0 && !reaches(g->sizes, g->index_strides,",
     ),
-    ("check.c", "if (!reaches(g->indices_sizes,", "if (0 && !reaches(g->indices_sizes,"),
+    (
+        "check.c",
+        "if (!reaches(g->indices_sizes,",
+        "if (0 && !reaches(g->indices_sizes,",
+    ),
     (
         "check.c",
         "if (!reaches(g->sizes, g->output_strides,",
@@ -67,14 +83,19 @@ MISTAKES = [
 """Mistakes: the source, what stands there once, and what stands there instead."""
 
 
-def build(folder: Path, flags: Sequence[str], changes: Sequence[tuple[str, str, str]] = ()) -> Path:
+def build(
+    folder: Path, flags: Sequence[str], changes: Sequence[tuple[str, str, str]] = ()
+) -> Path:
     """Compile the harness of hostile numbers with changed sources.
 
-    A source that the folder has already is not compiled again: a folder has one list of flags and
-    one text of each header.
+    A source that the folder has already is not compiled again: a folder has one list of
+    flags and one text of each header.
     """
     folder.mkdir(exist_ok=True)
-    compiled = [*(NATIVE / name for name in SHARED), ROOT / "tests" / "native" / "fuzz.c"]
+    compiled = [
+        *(NATIVE / name for name in SHARED),
+        ROOT / "tests" / "native" / "fuzz.c",
+    ]
     options = ["-std=c11", "-O1", "-g", "-D_POSIX_C_SOURCE=200809L", "-pthread", *flags]
     for path in (*NATIVE.glob("*.h"), *compiled):
         text, copy = path.read_text(encoding="utf-8"), folder / path.name
@@ -105,10 +126,21 @@ def entries(folder: Path) -> None:
     """Run a sample of the tests of both libraries, built with the sanitizers."""
     flags = " ".join([*MEMORY, "-g", "-O1"])
     made = {**os.environ, "ONNXGATHER_NATIVE": "1", "CFLAGS": flags, "CC": CC}
-    build_wheel = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    build_wheel = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        str(folder),
+    ]
     subprocess.run(build_wheel, cwd=ROOT, env=made, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, folder / "site"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "zipfile", "-e", wheel, folder / "site"], check=True
+    )
     libraries = [
         subprocess.check_output([CC, f"-print-file-name={name}.so"], text=True).strip()
         for name in ("libasan", "libubsan")
@@ -122,7 +154,16 @@ def entries(folder: Path) -> None:
         "PYTHONMALLOC": "malloc",  # so that arrays lie apart
     }
     tests = ["tests/native/test_operator.py", "tests/execution/test_prepared.py"]
-    command = [sys.executable, "-m", "pytest", "-q", "--slow", *tests, "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--slow",
+        *tests,
+        "-p",
+        "no:cacheprovider",
+    ]
     command += ["-k", "not numpy"]  # what runs without the kernels
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
 
@@ -130,8 +171,12 @@ def entries(folder: Path) -> None:
 def main() -> int:
     """Run all; the exit code is 1 if a mistake is not seen."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=1_000_000, help="hostile descriptions")
-    parser.add_argument("--mistakes", action="store_true", help="plant the mistakes, too")
+    parser.add_argument(
+        "--count", type=int, default=1_000_000, help="hostile descriptions"
+    )
+    parser.add_argument(
+        "--mistakes", action="store_true", help="plant the mistakes, too"
+    )
     options = parser.parse_args()
     started = time.monotonic()
 
@@ -141,14 +186,21 @@ def main() -> int:
     unseen = 0
     with TemporaryDirectory() as name:
         folder = Path(name)
-        for kind, changes in (("", ()), (", in parts", (SMALL_PARTS, SMALL_EIGHTS, STREAMED))):
+        for kind, changes in (
+            ("", ()),
+            (", in parts", (SMALL_PARTS, SMALL_EIGHTS, STREAMED)),
+        ):
             made = build(folder / f"hostile{kind}", MEMORY, changes)
             say(f"hostile numbers{kind}")
             subprocess.run([made, str(options.count), "7"], check=True)
         for mistake in MISTAKES if options.mistakes else ():
             is_seen = seen(folder / "hostile", mistake)
             unseen += not is_seen
-            say("{}: {}: {!r} as {!r}".format("seen" if is_seen else "NOT SEEN", *mistake))
+            say(
+                "{}: {}: {!r} as {!r}".format(
+                    "seen" if is_seen else "NOT SEEN", *mistake
+                )
+            )
         if options.mistakes:
             say(f"{len(MISTAKES) - unseen} of {len(MISTAKES)} mistakes seen")
         made = build(folder / "threads", THREADS, [SMALL_PARTS, SMALL_EIGHTS])

@@ -1,7 +1,7 @@
 """Builds a static site of the pages, with live examples: `python scripts/site.py [FOLDER]`.
 
-It needs the extra `docs`. The pages keep their places beside one another, so that their links hold.
-The examples are what `show`, `check` and `audit` write, made anew.
+It needs the extra `docs`. The pages keep their places beside one another, so that their
+links hold. The examples are what `show`, `check` and `audit` write, made anew.
 """
 
 from __future__ import annotations
@@ -21,11 +21,28 @@ ROOT = Path(__file__).resolve().parents[1]
 
 NAV = {
     "Guides": ["models", "migrate-directml", "provider-ci", "examples"],
-    "Use": ["install", "cli", "api", "targets", "parts", "hardening", "capture", "glossary"],
+    "Use": [
+        "install",
+        "cli",
+        "api",
+        "targets",
+        "parts",
+        "hardening",
+        "capture",
+        "glossary",
+    ],
     "Proof": ["proof", "certificates", "policies", "disagreements", "report"],
-    "Inside": ["lowering", "native", "directml", "web", "ARCHITECTURE.md", "CONTRIBUTING.md"],
+    "Inside": [
+        "lowering",
+        "native",
+        "directml",
+        "web",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+    ],
 }
-"""The pages of docs/ by name, others by path; those that are not listed stand under More."""
+"""The pages of docs/ by name, others by path; those that are not listed stand under
+More."""
 
 LINKED = ["BENCHMARKS.svg", "LICENSE", "onnxgather/parity/known_differences.json"]
 """Files that are no pages and that pages link to."""
@@ -42,8 +59,9 @@ code span { white-space: nowrap; }
 .navbar.navbar-dark .nav-link { color: #fff; }
 .dropdown-menu { --bs-dropdown-link-active-bg: rgb(var(--blue)); }
 """
-"""A wide table or picture scrolls by itself, not the page; an option stays on one line. The theme's
-own blue is too pale for text, and behind it, and so is its grey for hints in fields."""
+"""A wide table or picture scrolls by itself, not the page; an option stays on one line.
+The theme's own blue is too pale for text, and behind it, and so is its grey for hints
+in fields."""
 
 DARK = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -52,13 +70,22 @@ const follow = () => { page.dataset.bsTheme = dark.matches ? "dark" : "light"; }
 dark.addEventListener("change", follow);
 follow();
 """
-"""Follows the system's colors; the theme's own script fails without a highlighter from the net."""
+"""Follows the system's colors; the theme's own script fails without a highlighter from
+the net."""
 
 PROGRAM, MODEL = "models/gather_3_swap_columns.json", "models/networks/keywords.onnx"
 
 EXAMPLES = {
     "show": ["show", PROGRAM, "models/image_remap.json"],
-    "check": ["check", "--corpus", "-k", "forbidden/gather-nd", "--no-known", "--lanes", "cpu"],
+    "check": [
+        "check",
+        "--corpus",
+        "-k",
+        "forbidden/gather-nd",
+        "--no-known",
+        "--lanes",
+        "cpu",
+    ],
     "audit": ["audit", MODEL, "--inputs", MODEL.replace(".onnx", ".npz")],
 }
 """The commands that write the live pages."""
@@ -79,11 +106,18 @@ def write_sources(folder: Path) -> None:
     for name, words in EXAMPLES.items():
         page = pages / "docs" / f"{name}.html"
         command = [sys.executable, "-m", "onnxgather", *words, "--html", str(page)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False
+        )
         if done.returncode not in (0, 1):  # 1: the page has findings
             raise RuntimeError(done.stderr)
-        lines.append(f"- [{name}]({name}.html): `onnxgather {' '.join(words)} --html {name}.html`")
-    (pages / "docs" / "examples.md").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+        lines.append(
+            f"- [{name}]({name}.html): `onnxgather {' '.join(words)} --html"
+            f" {name}.html`"
+        )
+    (pages / "docs" / "examples.md").write_text(
+        "\n\n".join(lines) + "\n", encoding="utf-8"
+    )
     (pages / "site.css").write_text(CSS, encoding="utf-8")
     (pages / "js").mkdir()
     (pages / "js" / "darkmode.js").write_text(DARK, encoding="utf-8")
@@ -96,9 +130,14 @@ def write_sources(folder: Path) -> None:
         "hooks": [__file__],
         "validation": {"anchors": "warn"},
         "use_directory_urls": False,
-        "nav": [{"Start": "README.md"}, *({title: paths} for title, paths in menu(found).items())],
+        "nav": [
+            {"Start": "README.md"},
+            *({title: paths} for title, paths in menu(found).items()),
+        ],
     }
-    (folder / "mkdocs.yml").write_text(json.dumps(told), encoding="utf-8")  # JSON is YAML
+    (folder / "mkdocs.yml").write_text(
+        json.dumps(told), encoding="utf-8"
+    )  # JSON is YAML
 
 
 def menu(pages: Iterable[str]) -> dict[str, list[str]]:
@@ -149,7 +188,9 @@ def build(site: Path) -> None:
             "--site-dir",
             site,
         ]
-        subprocess.run([*command, "--config-file", Path(folder) / "mkdocs.yml"], check=True)
+        subprocess.run(
+            [*command, "--config-file", Path(folder) / "mkdocs.yml"], check=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Prints how many lines of code the package has, by its parts, and what a first call loads.
 
-Code is what is left of a file without blank lines, comments and docstrings. `--check` ends with 1
-if a figure is above its budget.
+Code is what is left of a file without blank lines, comments and docstrings. `--check`
+ends with 1 if a figure is above its budget.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ BUDGETS = {
     "certificates": 1_720,
     "cli": 2_063,
 }
-"""The most lines of code of each part; "top" is the files of the package that are no other part.
-A part that grows needs a reason, and first a look for what it replaces."""
+"""The most lines of code of each part; "top" is the files of the package that are no
+other part. A part that grows needs a reason, and first a look for what it replaces."""
 
 WHOLE = 19_738
 """The most lines of code of the package."""
@@ -50,7 +50,8 @@ CALLS = {
     "to_onnx": ("og.to_onnx(desc)", 24, 2_484),
     "run": ("og.run(desc, np.zeros(4, np.float32), np.array([0, 1]))", 35, 3_847),
 }
-"""What a new process does, and the most files and lines of code of the package that it may load."""
+"""What a new process does, and the most files and lines of code of the package that it
+may load."""
 
 
 def code_lines(text: str) -> int:
@@ -61,7 +62,9 @@ def code_lines(text: str) -> int:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             told.update(range(value.lineno, (value.end_lineno or 0) + 1))
     lines = [line.strip() for line in text.splitlines()]
-    return sum(line[:1] not in ("", "#") and k not in told for k, line in enumerate(lines, 1))
+    return sum(
+        line[:1] not in ("", "#") and k not in told for k, line in enumerate(lines, 1)
+    )
 
 
 def by_part() -> dict[str, int]:
@@ -69,7 +72,9 @@ def by_part() -> dict[str, int]:
     found = dict.fromkeys(BUDGETS, 0)
     for path in sorted(PACKAGE.rglob("*.py")):
         part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        found[part if part in found else "top"] += code_lines(path.read_text(encoding="utf-8"))
+        found[part if part in found else "top"] += code_lines(
+            path.read_text(encoding="utf-8")
+        )
     return found
 
 
@@ -88,7 +93,10 @@ def rows() -> list[tuple[str, int, int]]:
     for name, (call, files, lines) in CALLS.items():
         paths = loaded(call)
         code = sum(code_lines(path.read_text(encoding="utf-8")) for path in paths)
-        found += [(f"files after {name}", len(paths), files), (f"lines after {name}", code, lines)]
+        found += [
+            (f"files after {name}", len(paths), files),
+            (f"lines after {name}", code, lines),
+        ]
     names = [path.name for path in PACKAGE.iterdir() if path.suffix in ("", ".py")]
     entries = len([name for name in names if name != "__pycache__"])
     return [*found, ("entries at the top", entries, ENTRIES)]
@@ -99,7 +107,9 @@ def main() -> int:
     above = 0
     for name, figure, most in rows():
         above += figure > most
-        print(f"{name:<20} {figure:>7,} of {most:>7,}{'  above' if figure > most else ''}")
+        print(
+            f"{name:<20} {figure:>7,} of {most:>7,}{'  above' if figure > most else ''}"
+        )
     return int("--check" in sys.argv[1:] and above > 0)
 
 

@@ -2,16 +2,17 @@
 
     python scripts/soundness.py [COUNT]
 
-Each network has open sizes, chains of shape arithmetic as exporters write them, and traps, where
-ONNX Runtime computes something else than one would think. It runs with several draws of sizes and
-wild inputs, at random levels of graph optimizations. A gather that is proved must keep its indices
-in range; types, sizes and bounds that the audit tells must hold.
+Each network has open sizes, chains of shape arithmetic as exporters write them, and
+traps, where ONNX Runtime computes something else than one would think. It runs with
+several draws of sizes and wild inputs, at random levels of graph optimizations. A
+gather that is proved must keep its indices in range; types, sizes and bounds that the
+audit tells must hold.
 
-With `--hardened` each network is hardened instead: what comes out must be proved, must not fail at
-an index, and must have the outputs of the network where this does not fail.
+With `--hardened` each network is hardened instead: what comes out must be proved, must
+not fail at an index, and must have the outputs of the network where this does not fail.
 
-It prints what was drawn, and each claim that does not hold. The networks of those are kept as
-SEED.onnx with SEED.npz in the folder that `--save` names.
+It prints what was drawn, and each claim that does not hold. The networks of those are
+kept as SEED.onnx with SEED.npz in the folder that `--save` names.
 """
 
 from __future__ import annotations
@@ -81,7 +82,11 @@ class Tally:
 
     def __init__(self, count: int) -> None:
         self.count, self.done = count, 0
-        self.states, self.operators, self.runs = Counter[str](), Counter[str](), Counter[str]()
+        self.states, self.operators, self.runs = (
+            Counter[str](),
+            Counter[str](),
+            Counter[str](),
+        )
         self.violations = list[dict[str, Any]]()
         self.started = time.monotonic()
         self._lock = threading.Lock()
@@ -112,18 +117,27 @@ class Tally:
             by_chain.setdefault(chain, Counter())[state] += count
             by_state[state] += count
         drawn = sorted(self.operators.items(), key=lambda row: -row[1])
-        yield "networks with each operator: " + ", ".join(f"{n} {c:,}" for n, c in drawn)
+        yield "networks with each operator: " + ", ".join(
+            f"{n} {c:,}" for n, c in drawn
+        )
         for chain in sorted(by_chain):
             states = by_chain[chain]
-            yield f"{chain}: " + ", ".join(f"{c:,} {s}" for s, c in sorted(states.items()))
+            yield f"{chain}: " + ", ".join(
+                f"{c:,} {s}" for s, c in sorted(states.items())
+            )
         yield f"runs: {dict(self.runs)}"
         yield f"gathers: {sum(by_state.values()):,}: {dict(by_state)}"
         missing = sorted(TRANSFERS.keys() - self.operators.keys())
-        yield f"operators of the audit that were never drawn: {', '.join(missing) or 'none'}"
+        yield (
+            "operators of the audit that were never drawn:"
+            f" {', '.join(missing) or 'none'}"
+        )
         yield f"{self.done:,} networks, {len(self.violations)} claims that do not hold"
 
 
-def worker(python: str, first: int, last: int, step: int, more: list[str], tally: Tally) -> None:
+def worker(
+    python: str, first: int, last: int, step: int, more: list[str], tally: Tally
+) -> None:
     """Check seeds in another process; where it dies, this is a finding, and a new one goes on."""
     while first < last:
         seeds = f"{first}:{last}:{step}"
@@ -146,9 +160,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("count", nargs="?", type=int, default=DOCUMENTED, metavar="COUNT")
+    parser.add_argument(
+        "count", nargs="?", type=int, default=DOCUMENTED, metavar="COUNT"
+    )
     parser.add_argument("--seed", type=int, default=0, help="the first network's")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes"
+    )
     parser.add_argument(
         "--python",
         action="append",
@@ -158,12 +176,16 @@ def main() -> int:
     parser.add_argument("--save", default="", metavar="FOLDER")
     parser.add_argument("--trap", default="", help="each network has this trap")
     parser.add_argument("--chain", default="", help="each network has this chain")
-    parser.add_argument("--hardened", action="store_true", help="check the claims of harden")
+    parser.add_argument(
+        "--hardened", action="store_true", help="check the claims of harden"
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         seeds = range(*map(int, options.worker.split(":")))
-        for row in rows(seeds, options.save, options.trap, options.chain, options.hardened):
+        for row in rows(
+            seeds, options.save, options.trap, options.chain, options.hardened
+        ):
             print(json.dumps(row), flush=True)
         return SOUND
     tally = Tally(options.count)

@@ -2,7 +2,8 @@
 
     python scripts/speed.py
 
-Prints seconds of wall-clock time. The import and the conversion are whole processes, best of five.
+Prints seconds of wall-clock time. The import and the conversion are whole processes,
+best of five.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def descriptors() -> list[og.Descriptor]:
     """COUNT different descriptors of all operators and types."""
     made: list[og.Descriptor] = []
     kinds = itertools.cycle(itertools.product(INDICES, og.TensorDataType, INDEX_TYPES))
-    for n, (operator, data_type, index_type) in enumerate(itertools.islice(kinds, COUNT), 2):
+    for n, (operator, data_type, index_type) in enumerate(
+        itertools.islice(kinds, COUNT), 2
+    ):
         gather = Geometry(operator, (3, n, 4), *INDICES[operator], dimension_count=4)
         types = (data_type, index_type, data_type)
         tensors = list(map(og.TensorDesc, types, gather.tensor_sizes()))
@@ -61,7 +64,9 @@ def whole_process(*arguments: str) -> float:
     seconds: list[float] = []
     for _ in range(5):
         start = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL
+        )
         seconds.append(time.perf_counter() - start)
     return min(seconds)
 
@@ -70,7 +75,9 @@ def main() -> None:
     """Print the three figures."""
     print(f"{COUNT} descriptors to serialized, checked models: {translate():.2f} s")
     python = whole_process("-c", "pass")
-    print(f"import onnxgather: {whole_process('-c', 'import onnxgather') - python:.2f} s")
+    print(
+        f"import onnxgather: {whole_process('-c', 'import onnxgather') - python:.2f} s"
+    )
     with tempfile.TemporaryDirectory() as folder:
         target = str(Path(folder) / "model.onnx")
         seconds = whole_process("-m", "onnxgather", "convert", str(MODEL), "-o", target)

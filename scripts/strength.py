@@ -2,11 +2,12 @@
 
     python scripts/strength.py [FOLDER]
 
-The folder, or without it `tests/data/networks.zip`, holds models, NAME.onnx or NAME.KIND.onnx, each
-with arrays for its inputs, NAME.npz. It prints for each model, and for all, how many gathers that
-compute no shapes are proved: from the file alone; under conditions on the inputs; under the printed
-contract; and with the sizes and the ranges of the arrays. Each gather that is not proved has its
-cause. The arrays must meet the contract.
+The folder, or without it `tests/data/networks.zip`, holds models, NAME.onnx or
+NAME.KIND.onnx, each with arrays for its inputs, NAME.npz. It prints for each model, and
+for all, how many gathers that compute no shapes are proved: from the file alone; under
+conditions on the inputs; under the printed contract; and with the sizes and the ranges
+of the arrays. Each gather that is not proved has its cause. The arrays must meet the
+contract.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ import onnxgather as og
 from onnxgather.networks.gathers import Audit, audit
 
 ZIP = Path(__file__).parents[1] / "tests/data/networks.zip"
-"""Architectures in small configurations with random weights, exported for this project; the weights
-are rounded so that the file is small."""
+"""Architectures in small configurations with random weights, exported for this project;
+the weights are rounded so that the file is small."""
 
 
-def exported(source: Path = ZIP) -> Iterator[tuple[str, onnx.ModelProto, dict[str, Any]]]:
+def exported(
+    source: Path = ZIP,
+) -> Iterator[tuple[str, onnx.ModelProto, dict[str, Any]]]:
     """Yield the name of each model of a folder or of a zip file, the model and its inputs."""
     root: Any = source if source.is_dir() else zipfile.Path(source)
     for path in sorted(root.iterdir(), key=lambda path: path.name):
@@ -44,7 +47,9 @@ def exported(source: Path = ZIP) -> Iterator[tuple[str, onnx.ModelProto, dict[st
 
 def states(found: Audit) -> Counter[str]:
     """How many gathers that compute no shapes are in each state."""
-    return Counter(one.range.state for one in found.gathers if not one.shape_computation)
+    return Counter(
+        one.range.state for one in found.gathers if not one.shape_computation
+    )
 
 
 def measured(model: onnx.ModelProto, inputs: dict[str, Any]) -> dict[str, Counter[str]]:

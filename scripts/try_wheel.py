@@ -27,7 +27,10 @@ def main() -> int:
         index_dimensions=1,
     )
     rng = np.random.default_rng(0)
-    data, indices = rng.random((1000, 3), np.float32), rng.integers(-1500, 1500, (1, 500))
+    data, indices = (
+        rng.random((1000, 3), np.float32),
+        rng.integers(-1500, 1500, (1, 500)),
+    )
     expected = og.reference(desc, data, indices).tobytes()
     prepared = og.Gather(desc)(data, indices).tobytes() == expected
     native = og.run(desc, data, indices, target="native").tobytes() == expected

@@ -1,7 +1,8 @@
 """Reads a wheel back: what its tag says, what its files are, and what its libraries need.
 
-The rules are those of a wheel with native kernels, for each platform of scripts/wheels.py. lief
-reads the libraries; abi3audit and auditwheel judge the wheel again, by their own rules.
+The rules are those of a wheel with native kernels, for each platform of
+scripts/wheels.py. lief reads the libraries; abi3audit and auditwheel judge the wheel
+again, by their own rules.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class System:
     module: str
     operators: str
     imports: str
-    """A pattern of libraries; python3.dll besides, which the module for Windows imports."""
+    """A pattern of libraries; python3.dll besides, which the module for Windows
+    imports."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,12 @@ WINDOWS = System(
     "onnxgather_operators.dll",
     r"KERNEL32\.dll|api-ms-win-crt-[a-z]+-l1-1-0\.dll",
 )
-MACOS = System("_native.abi3.so", "onnxgather_operators.dylib", r"/usr/lib/libSystem\.B\.dylib")
-GLIBC = System("_native.abi3.so", "onnxgather_operators.so", r"libc\.so\.6|libpthread\.so\.0")
+MACOS = System(
+    "_native.abi3.so", "onnxgather_operators.dylib", r"/usr/lib/libSystem\.B\.dylib"
+)
+GLIBC = System(
+    "_native.abi3.so", "onnxgather_operators.so", r"libc\.so\.6|libpthread\.so\.0"
+)
 MUSL = System("_native.abi3.so", "onnxgather_operators.so", r"libc\.so")
 
 PLATFORMS = {
@@ -97,7 +103,10 @@ def faults(wheel: Path, tag: str) -> list[str]:
         (system.operators, "RegisterCustomOps"),
     ):
         if library := files.get(f"onnxgather/{name}"):
-            found += [f"{name} {fault}" for fault in of_library(library, symbol, PLATFORMS[tag])]
+            found += [
+                f"{name} {fault}"
+                for fault in of_library(library, symbol, PLATFORMS[tag])
+            ]
     return found or [*of_others(wheel, tag)]
 
 
@@ -111,12 +120,20 @@ def of_names(name: str, files: dict[str, bytes], tag: str) -> Iterator[str]:
     there = sorted(file for file in files if re.fullmatch(pattern, file))
     wanted = sorted(f"onnxgather/{each}" for each in (system.module, system.operators))
     if there != wanted:
-        yield f"its libraries must be {', '.join(wanted)}, got {', '.join(there) or 'none'}"
+        yield (
+            f"its libraries must be {', '.join(wanted)}, got"
+            f" {', '.join(there) or 'none'}"
+        )
     said = message_from_bytes(files.get(f"onnxgather-{VERSION}.dist-info/WHEEL", b""))
     for key, value in {"Root-Is-Purelib": "false", "Tag": f"cp311-abi3-{tag}"}.items():
         if said.get_all(key) != [value]:
-            yield f"{key} of WHEEL must be {value}, got {', '.join(said.get_all(key, ['none']))}"
-    said = message_from_bytes(files.get(f"onnxgather-{VERSION}.dist-info/METADATA", b""))
+            yield (
+                f"{key} of WHEEL must be {value}, got"
+                f" {', '.join(said.get_all(key, ['none']))}"
+            )
+    said = message_from_bytes(
+        files.get(f"onnxgather-{VERSION}.dist-info/METADATA", b"")
+    )
     for key, value in {
         "Name": "onnxgather",
         "Version": VERSION,
@@ -129,7 +146,10 @@ def of_names(name: str, files: dict[str, bytes], tag: str) -> Iterator[str]:
 def of_record(files: dict[str, bytes]) -> Iterator[str]:
     """Yield what is wrong with the list of the files."""
     record = f"onnxgather-{VERSION}.dist-info/RECORD"
-    rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(files.get(record, b"").decode()))}
+    rows = {
+        row[0]: row[1:]
+        for row in csv.reader(io.StringIO(files.get(record, b"").decode()))
+    }
     for name in sorted(files.keys() ^ rows.keys()):
         other = "RECORD lacks it" if name in files else "the wheel lacks it"
         yield f"{name} must be in the wheel and in RECORD, but {other}"
@@ -153,7 +173,9 @@ def of_library(content: bytes, symbol: str, platform: Platform) -> Iterator[str]
     allowed = platform.system.imports
     if is_module and platform.system == WINDOWS:
         allowed += r"|python3\.dll"
-    if others := {name for name in library.libraries if not re.fullmatch(allowed, name)}:
+    if others := {
+        name for name in library.libraries if not re.fullmatch(allowed, name)
+    }:
         yield f"must import the system's libraries alone, got {listed(others)}"
     python = {name for name in library.imports if re.match(r"_?Py", name)}
     if unstable := python - (stable_abi() if is_module else set()):
@@ -161,7 +183,10 @@ def of_library(content: bytes, symbol: str, platform: Platform) -> Iterator[str]
     if is_module and not python:
         yield "must import functions of Python, but imports no function"
     if library.oldest > platform.oldest:
-        yield f"must run on version {numbers(platform.oldest)}, needs {numbers(library.oldest)}"
+        yield (
+            f"must run on version {numbers(platform.oldest)}, needs"
+            f" {numbers(library.oldest)}"
+        )
     if not library.signed:
         yield "must be signed, as macOS on ARM runs nothing else"
 
@@ -205,10 +230,15 @@ def read(content: bytes) -> Library | None:
             {*binary.libraries},
             max(needs, default=(0, 0)),
         )
-    if isinstance(binary, lief.MachO.Binary) and lief.MachO.parse(list(content)).size == 1:
+    if (
+        isinstance(binary, lief.MachO.Binary)
+        and lief.MachO.parse(list(content)).size == 1
+    ):
         has_build = binary.has_build_version
         oldest = binary.build_version.minos if has_build else binary.version_min.version
-        exports = {each.name for each in binary.exported_symbols if each.has_export_info}
+        exports = {
+            each.name for each in binary.exported_symbols if each.has_export_info
+        }
         machine = short(binary.header.cpu_type)
         own = lief.MachO.LoadCommand.TYPE.ID_DYLIB
         return Library(
@@ -224,7 +254,14 @@ def read(content: bytes) -> Library | None:
 
 def of_others(wheel: Path, tag: str) -> Iterator[str]:
     """Yield what abi3audit says against a wheel, and auditwheel against one for glibc."""
-    abi3 = ["abi3audit", "--strict", "--verbose", "--assume-minimum-abi3", "3.11", str(wheel)]
+    abi3 = [
+        "abi3audit",
+        "--strict",
+        "--verbose",
+        "--assume-minimum-abi3",
+        "3.11",
+        str(wheel),
+    ]
     code, said = told(abi3)
     right = r": [12] extensions scanned; 0 ABI version mismatches and 0 ABI violations"
     if code or not re.search(right, said):
@@ -232,13 +269,19 @@ def of_others(wheel: Path, tag: str) -> Iterator[str]:
     if PLATFORMS[tag].system == GLIBC:
         code, said = told(["auditwheel", "show", str(wheel)])
         tags = re.findall(rf'"manylinux_(\d+)_(\d+)_{tag.partition("28_")[2]}"', said)
-        if code or not tags or max(tuple(map(int, each)) for each in tags) > PLATFORMS[tag].oldest:
+        if (
+            code
+            or not tags
+            or max(tuple(map(int, each)) for each in tags) > PLATFORMS[tag].oldest
+        ):
             yield f"auditwheel says {said or 'nothing'}"
 
 
 def told(command: list[str]) -> tuple[int, str]:
     """Run a module; return its exit code, and what it prints as one line."""
-    run = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-m", *command], capture_output=True, text=True
+    )
     return run.returncode, " ".join((run.stdout + run.stderr).split())
 
 
@@ -247,7 +290,9 @@ def stable_abi() -> set[str]:
     abi3 = import_module("abi3info")
     tables = [*abi3.FUNCTIONS.items(), *abi3.DATAS.items()]
     return {
-        symbol.name for symbol, entry in tables if (entry.added.major, entry.added.minor) <= (3, 11)
+        symbol.name
+        for symbol, entry in tables
+        if (entry.added.major, entry.added.minor) <= (3, 11)
     }
 
 

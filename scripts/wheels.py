@@ -3,10 +3,10 @@
     python scripts/wheels.py -o dist                           all platforms
     python scripts/wheels.py --platform win_amd64 -o dist      one of them
 
-The package's own hook (hatch_build.py) compiles, with the C compiler of zig, which the extra
-`wheels` brings for all platforms. Python's headers are this machine's, with scripts/pyconfig.h in
-place of the one that is for this machine alone. scripts/wheel_checks.py reads back. This has run on
-Linux alone.
+The package's own hook (hatch_build.py) compiles, with the C compiler of zig, which the
+extra `wheels` brings for all platforms. Python's headers are this machine's, with
+scripts/pyconfig.h in place of the one that is for this machine alone.
+scripts/wheel_checks.py reads back. This has run on Linux alone.
 """
 
 from __future__ import annotations
@@ -51,10 +51,13 @@ def headers(folder: Path) -> Path:
 def import_library(folder: Path, target: str) -> Path:
     """Make the library by which a module imports python3.dll, for a target of zig's.
 
-    It has the stable ABI of Python 3.11, and nothing else, so that nothing else can be linked.
+    It has the stable ABI of Python 3.11, and nothing else, so that nothing else can be
+    linked.
     """
     exports = folder / "python3.def"
-    exports.write_text("LIBRARY python3.dll\nEXPORTS\n" + "\n".join(sorted(stable_abi())) + "\n")
+    exports.write_text(
+        "LIBRARY python3.dll\nEXPORTS\n" + "\n".join(sorted(stable_abi())) + "\n"
+    )
     made = folder / "python3.lib"
     machine = {"x86_64": "i386:x86-64", "aarch64": "arm64"}[target.partition("-")[0]]
     run([*ZIG, "dlltool", "-m", machine, "-d", str(exports), "-l", str(made)], {})
@@ -64,9 +67,13 @@ def import_library(folder: Path, target: str) -> Path:
 def run(command: Sequence[str], variables: dict[str, str]) -> None:
     """Run a command in the checkout; its last line is the error if it fails."""
     environment = os.environ | variables
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     if done.returncode:
-        said = (done.stderr + done.stdout).strip().splitlines() or [f"{command[0]} failed"]
+        said = (done.stderr + done.stdout).strip().splitlines() or [
+            f"{command[0]} failed"
+        ]
         raise BuildError(said[-1])
 
 
@@ -82,9 +89,14 @@ def build(tag: str, folder: Path) -> Path:
         "ONNXGATHER_PLATFORM": tag,
     }
     if tag.startswith("win"):
-        variables["LDFLAGS"] += f" {shlex.quote(f'-L{import_library(folder, target).parent}')}"
+        variables["LDFLAGS"] += (
+            f" {shlex.quote(f'-L{import_library(folder, target).parent}')}"
+        )
     wheels = folder / "wheels"
-    run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)], variables)
+    run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)],
+        variables,
+    )
     (made,) = wheels.iterdir()
     return made
 
@@ -92,12 +104,16 @@ def build(tag: str, folder: Path) -> Path:
 def main() -> int:
     """Make the wheels; the exit code is 1 if one is not as it must be."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--platform", action="append", metavar="TAG", help=", ".join(PLATFORMS))
+    parser.add_argument(
+        "--platform", action="append", metavar="TAG", help=", ".join(PLATFORMS)
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     options = parser.parse_args()
     wanted: list[str] = options.platform or [*PLATFORMS]
     if unknown := [tag for tag in wanted if tag not in PLATFORMS]:
-        return refuse(f"a platform must be one of {', '.join(PLATFORMS)}, got {unknown[0]}")
+        return refuse(
+            f"a platform must be one of {', '.join(PLATFORMS)}, got {unknown[0]}"
+        )
     if missing := [name for name in EXTRA if find_spec(name) is None]:
         return refuse(f"{missing[0]} is not installed: pip install -e '.[wheels]'")
     started = time.monotonic()
@@ -133,7 +149,8 @@ def main() -> int:
         return refuse(f"{error}", 1)
     count = len(tags) - wrong
     say(
-        f"{count} wheel{'s' * (count != 1)} in {options.output}{f', {wrong} refused' * (wrong > 0)}"
+        f"{count} wheel{'s' * (count != 1)} in"
+        f" {options.output}{f', {wrong} refused' * (wrong > 0)}"
     )
     return 1 if wrong else 0
 

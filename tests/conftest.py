@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, settings
 
 # A host that a test starts ends with the test.
 os.environ.setdefault("ONNXGATHER_WARM_SECONDS", "0")
-# Importing numpy starts OpenBLAS's threads, which doubles the cost of each process a test starts.
+# Importing numpy starts OpenBLAS's threads, which doubles the cost of each process a
+# test starts.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Each process that a test starts would compile the package anew; so bytecode is kept apart from it.
+# Each process that a test starts would compile the package anew; so bytecode is kept
+# apart from it.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     bytecode = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
     os.environ.setdefault("PYTHONPYCACHEPREFIX", str(bytecode))
@@ -29,14 +31,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long",
         action="store_true",
-        help="run the slow tests, and try 4 times as many random examples of each law: 2000 of "
-        "those of the lowerings, 400 of the others; 2000 mutated inputs of each kind; "
-        "40,000 intervals of networks",
+        help=(
+            "run the slow tests, and try 4 times as many random examples of each law:"
+            " 2000 of those of the lowerings, 400 of the others; 2000 mutated inputs of"
+            " each kind; 40,000 intervals of networks"
+        ),
     )
     parser.addoption(
         "--openvino",
         metavar="PYTHON",
-        help="an environment with onnxruntime-openvino and numpy, to try a second provider in",
+        help=(
+            "an environment with onnxruntime-openvino and numpy, to try a second"
+            " provider in"
+        ),
     )
 
 
@@ -52,7 +59,9 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("onnxgather")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """Leave the slow tests out, and say so of each."""
     if config.getoption("--slow") or config.getoption("--long"):
         return

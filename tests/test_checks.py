@@ -1,4 +1,5 @@
-"""What a message shows of a value; the arguments of descriptors, and sequences of any kind."""
+"""What a message shows of a value; the arguments of descriptors, and sequences of any
+kind."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ from onnxgather.checks import printable
         ("\U000e0041", r"\U000e0041"),
     ],
 )
-def test_characters_that_are_not_plain_to_see_are_escaped(text: str, written: str) -> None:
+def test_characters_that_are_not_plain_to_see_are_escaped(
+    text: str, written: str
+) -> None:
     assert printable(text) == written
 
 
@@ -61,23 +64,31 @@ class Liar(list[int]):
         return 10**18
 
 
-@pytest.mark.parametrize("sizes", [Liar([4, 3]), iter([4, 3]), np.array([4, 3]), range(4, 2, -1)])
+@pytest.mark.parametrize(
+    "sizes", [Liar([4, 3]), iter([4, 3]), np.array([4, 3]), range(4, 2, -1)]
+)
 def test_sizes_may_be_any_sequence(sizes: Any) -> None:
     assert og.TensorDesc("INT8", sizes) == og.TensorDesc("INT8", [4, 3])
 
 
-@pytest.mark.parametrize("sizes", [itertools.count(1), itertools.repeat(1), range(1, 10**12)])
+@pytest.mark.parametrize(
+    "sizes", [itertools.count(1), itertools.repeat(1), range(1, 10**12)]
+)
 def test_a_sequence_without_an_end_is_not_read_on(sizes: Any) -> None:
     with pytest.raises(og.DescriptorError) as caught:
         og.TensorDesc("INT8", sizes)
     assert str(caught.value) == "DimensionCount must be 1 to 8, got 10000"
 
 
-@pytest.mark.parametrize("size", [1.0, "1", Fraction(1), np.bool_(True), None, [1], 10**30, -1])
+@pytest.mark.parametrize(
+    "size", [1.0, "1", Fraction(1), np.bool_(True), None, [1], 10**30, -1]
+)
 def test_a_size_must_be_an_integer_whatever_equals_it(size: Any) -> None:
     with pytest.raises(og.DescriptorError) as caught:
         og.TensorDesc("INT8", [size])
-    assert str(caught.value) == (f"Sizes[0] must be an integer from 0 to 4294967295, got {size!r}")
+    assert str(caught.value) == (
+        f"Sizes[0] must be an integer from 0 to 4294967295, got {size!r}"
+    )
 
 
 DICTS: list[Callable[[Any], Any]] = [dict, OrderedDict, partial(defaultdict, list)]
@@ -100,9 +111,13 @@ def test_a_value_is_shown_on_one_line() -> None:
 
 
 @pytest.mark.parametrize("kind", DICTS)
-def test_a_descriptor_is_read_from_a_dict_of_any_class(kind: Callable[[Any], Any]) -> None:
+def test_a_descriptor_is_read_from_a_dict_of_any_class(
+    kind: Callable[[Any], Any],
+) -> None:
     raw = og.to_dict(DESC)
-    desc = {name: kind(v) if isinstance(v, dict) else v for name, v in raw["desc"].items()}
+    desc = {
+        name: kind(v) if isinstance(v, dict) else v for name, v in raw["desc"].items()
+    }
     assert og.from_dict(kind(raw | {"desc": kind(desc)})) == DESC
 
 
@@ -127,7 +142,10 @@ GATHER = {"type": "DML_OPERATOR_GATHER"}
             "$.desc.InputTensor must have strings as keys, got an array",
         ),
         (GATHER | {"desc": None}, "$.desc must be an object, got null"),
-        (GATHER | {"desc": {"InputTensor": 4}}, "$.desc.InputTensor must be an object, got 4"),
+        (
+            GATHER | {"desc": {"InputTensor": 4}},
+            "$.desc.InputTensor must be an object, got 4",
+        ),
     ],
 )
 def test_from_dict_says_what_a_document_must_be(value: object, sentence: str) -> None:
@@ -178,7 +196,9 @@ class Forged:
         lambda: msgspec.convert({"DataType": "FLOAT32", "Sizes": [0]}, og.TensorDesc),
     ],
 )
-def test_no_way_to_make_a_descriptor_passes_the_rules(make: Callable[[], object]) -> None:
+def test_no_way_to_make_a_descriptor_passes_the_rules(
+    make: Callable[[], object],
+) -> None:
     with pytest.raises(og.DescriptorError) as caught:
         make()
     assert str(caught.value) == "Sizes[0] must be at least 1, got 0"

@@ -59,14 +59,21 @@ def test_an_error_pickles() -> None:
 
 @pytest.mark.slow
 def test_the_recipe_prints_what_the_page_says(tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="the extra docs brings Dask, which is not installed")
+    pytest.importorskip(
+        "distributed", reason="the extra docs brings Dask, which is not installed"
+    )
     page = (ROOT / "docs" / "provider-ci.md").read_text(encoding="utf-8")
-    blocks = r"runs it on a local cluster.+?```python\n(.+?)```\n\n```\n(.+?)\n\.\.\.\n(.+?)```"
+    blocks = (
+        r"runs it on a local"
+        r" cluster.+?```python\n(.+?)```\n\n```\n(.+?)\n\.\.\.\n(.+?)```"
+    )
     ((recipe, first, last),) = re.findall(blocks, page, re.DOTALL)
     shutil.copytree(ROOT / "models", tmp_path / "models")
     (tmp_path / "recipe.py").write_text(recipe, encoding="utf-8")
     command = [sys.executable, "recipe.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{first}\n")
     assert done.stdout.endswith(last)

@@ -1,4 +1,5 @@
-"""The doctor: what it finds in environments made to be ill, and the commands that mend them."""
+"""The doctor: what it finds in environments made to be ill, and the commands that mend
+them."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ pytestmark = pytest.mark.skipif(
 CPU = "CPUExecutionProvider"
 PYTHON = ".".join(map(str, sys.version_info[:3]))
 NONE = (
-    "PYTHON: cpu: CPUExecutionProvider needs ONNX Runtime, which is not installed; install "
-    "onnxgather[cpu]"
+    "PYTHON: cpu: CPUExecutionProvider needs ONNX Runtime, which is not installed;"
+    " install onnxgather[cpu]"
 )
 
 # A runtime with the CPU provider that computes the three gathers.
@@ -100,15 +101,23 @@ class Home:
             (self.site / "pip" / "__init__.py").touch()
         if numpy:
             found = Path(np.__file__).parent.parent
-            for path in [found / "numpy", *found.glob("numpy.libs"), *found.glob("numpy-*")]:
+            for path in [
+                found / "numpy",
+                *found.glob("numpy.libs"),
+                *found.glob("numpy-*"),
+            ]:
                 (self.site / path.name).symlink_to(path)
-        script = f'#!/bin/sh\nPYTHONPATH="{self.site}" exec "{sys.executable}" -S "$@"\n'
+        script = (
+            f'#!/bin/sh\nPYTHONPATH="{self.site}" exec "{sys.executable}" -S "$@"\n'
+        )
         Path(self.python).write_text(script, encoding="utf-8")
         Path(self.python).chmod(0o755)
 
     def module(self, change: str = "", version: str = "1.31.1") -> None:
         """Put the stand-in there, in two files."""
-        self.write("onnxruntime/__init__.py", f"{RUNTIME}__version__ = {version!r}\n{change}")
+        self.write(
+            "onnxruntime/__init__.py", f"{RUNTIME}__version__ = {version!r}\n{change}"
+        )
         self.write("onnxruntime/capi/state.py", "")
 
     def write(self, name: str, text: str) -> None:
@@ -118,14 +127,18 @@ class Home:
         path.write_text(text, encoding="utf-8")
 
     def own(self, name: str, version: str, *others: str, folder: str = "") -> None:
-        """Let a distribution own the files of the module that are there now, and others."""
+        """Let a distribution own the files of the module that are there now, and
+        others."""
         info = folder or f"{name.replace('-', '_')}-{version}.dist-info"
         lines = [f"{info}/METADATA,,", f"{info}/RECORD,,"]
         there = sorted((self.site / "onnxruntime").rglob("*.py"))
         files = [path.relative_to(self.site).as_posix() for path in there]
         lines += [f"{file},sha256=AAAA,4" for file in (*files, *others)]
         lines.append("onnxruntime/__pycache__/__init__.cpython-311.pyc,,")
-        self.write(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        self.write(
+            f"{info}/METADATA",
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        )
         self.write(f"{info}/RECORD", "\n".join(lines) + "\n")
 
     def healthy(self, change: str = "") -> Home:
@@ -185,7 +198,9 @@ class TestTheModule:
         assert home.finding() == (NONE, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
 
     @pytest.mark.slow
-    def test_a_missing_module_is_to_be_installed_by_uv_without_pip(self, tmp_path: Path) -> None:
+    def test_a_missing_module_is_to_be_installed_by_uv_without_pip(
+        self, tmp_path: Path
+    ) -> None:
         home = Home(tmp_path / "home", pip=False)
         command = 'uv pip install --python PYTHON "onnxruntime>=1.24.4"'
         assert home.finding() == (NONE, command)
@@ -196,31 +211,39 @@ class TestTheModule:
         assert home.finding() == (NONE, '"PYTHON" -m pip install "onnxruntime>=1.24.4"')
 
     @pytest.mark.slow
-    def test_a_missing_module_under_a_plugin_names_the_plugin_wheel(self, home: Home) -> None:
+    def test_a_missing_module_under_a_plugin_names_the_plugin_wheel(
+        self, home: Home
+    ) -> None:
         what = (
-            "PYTHON: QNNExecutionProvider: QNNExecutionProvider needs ONNX Runtime, which is not "
-            "installed; install onnxruntime-qnn on Windows"
+            "PYTHON: QNNExecutionProvider: QNNExecutionProvider needs ONNX Runtime,"
+            " which is not installed; install onnxruntime-qnn on Windows"
         )
         assert home.finding("QNNExecutionProvider") == (what, None)
 
-    def test_a_provider_without_a_wheel_on_this_system_has_no_command(self, home: Home) -> None:
+    def test_a_provider_without_a_wheel_on_this_system_has_no_command(
+        self, home: Home
+    ) -> None:
         what = (
-            "PYTHON: DmlExecutionProvider: DmlExecutionProvider needs ONNX Runtime, which is not "
-            "installed; install onnxgather[directml] on Windows, or run "
-            "scripts/directml/setup.sh on Linux"
+            "PYTHON: DmlExecutionProvider: DmlExecutionProvider needs ONNX Runtime,"
+            " which is not installed; install onnxgather[directml] on Windows, or run"
+            " scripts/directml/setup.sh on Linux"
         )
         assert home.finding("DmlExecutionProvider") == (what, None)
 
-    def test_an_empty_folder_of_an_uninstalled_wheel_is_told_apart(self, home: Home) -> None:
+    def test_an_empty_folder_of_an_uninstalled_wheel_is_told_apart(
+        self, home: Home
+    ) -> None:
         home.write("onnxruntime/capi/left.txt", "")
         what = (
-            "PYTHON: cpu: the module onnxruntime is empty, as uninstalling one of its wheels "
-            "leaves it; reinstall onnxgather[cpu]"
+            "PYTHON: cpu: the module onnxruntime is empty, as uninstalling one of its"
+            " wheels leaves it; reinstall onnxgather[cpu]"
         )
         assert home.finding() == (what, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
 
     @pytest.mark.slow
-    def test_a_module_without_a_distribution_that_works_is_healthy(self, home: Home) -> None:
+    def test_a_module_without_a_distribution_that_works_is_healthy(
+        self, home: Home
+    ) -> None:
         home.module()
         assert look_at(home.python).wheels == ()
         assert home.finding() is None
@@ -237,10 +260,14 @@ class TestTheModule:
         assert found.folder == str(home.site / "onnxruntime")
         assert home.finding() is None
 
-    def test_what_an_environment_prints_at_its_start_does_no_harm(self, home: Home) -> None:
+    def test_what_an_environment_prints_at_its_start_does_no_harm(
+        self, home: Home
+    ) -> None:
         home.healthy()
         script = Path(home.python).read_text(encoding="utf-8")
-        Path(home.python).write_text(script.replace("\n", "\necho hello\n", 1), encoding="utf-8")
+        Path(home.python).write_text(
+            script.replace("\n", "\necho hello\n", 1), encoding="utf-8"
+        )
         assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
 
     def test_two_distributions_overwrite_one_another(self, home: Home) -> None:
@@ -249,9 +276,9 @@ class TestTheModule:
         home.write("onnxruntime/capi/openvino.py", "")
         home.own("onnxruntime-openvino", "1.24.1")
         what = (
-            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-openvino 1.24.1 (3 "
-            "files, 0 missing) overwrite one another: 2 files belong to several; the module "
-            "loads as 1.31.1"
+            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-openvino"
+            " 1.24.1 (3 files, 0 missing) overwrite one another: 2 files belong to"
+            " several; the module loads as 1.31.1"
         )
         command = (
             "PYTHON -m pip uninstall -y onnxruntime onnxruntime-openvino && "
@@ -265,9 +292,9 @@ class TestTheModule:
         home.own("onnxruntime-gpu", "1.31.1", "onnxruntime/capi/gone.so")
         home.own("onnxruntime", "1.31.1")
         what = (
-            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-gpu 1.31.1 (3 files, "
-            "1 missing) overwrite one another: 2 files belong to several; the module does not "
-            "load: the worker died of SIGSEGV and printed nothing"
+            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-gpu 1.31.1"
+            " (3 files, 1 missing) overwrite one another: 2 files belong to several;"
+            " the module does not load: the worker died of SIGSEGV and printed nothing"
         )
         command = (
             "PYTHON -m pip uninstall -y onnxruntime onnxruntime-gpu && "
@@ -284,9 +311,9 @@ class TestTheModule:
         home.own("onnxruntime-directml", "1.24.4", "onnxruntime/capi/DirectML.dll")
         home.own("onnxruntime", "1.31.1")
         what = (
-            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-directml 1.24.4 (3 "
-            "files, 1 missing) overwrite one another: 2 files belong to several; the module loads "
-            "as 1.31.1"
+            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-directml"
+            " 1.24.4 (3 files, 1 missing) overwrite one another: 2 files belong to"
+            " several; the module loads as 1.31.1"
         )
         command = (
             "uv pip uninstall --python PYTHON onnxruntime onnxruntime-directml && "
@@ -295,25 +322,36 @@ class TestTheModule:
         assert home.finding() == (what, command)
 
     @pytest.mark.slow
-    def test_of_two_special_distributions_the_one_that_loads_stays(self, home: Home) -> None:
+    def test_of_two_special_distributions_the_one_that_loads_stays(
+        self, home: Home
+    ) -> None:
         home.module(version="1.24.1")
         home.own("onnxruntime-gpu", "1.31.1")
         home.own("onnxruntime-openvino", "1.24.1")
         found = home.finding()
         assert found is not None
-        assert found[1] == (
-            "PYTHON -m pip uninstall -y onnxruntime-gpu onnxruntime-openvino && "
+        assert (
+            found[1]
+            == "PYTHON -m pip uninstall -y onnxruntime-gpu onnxruntime-openvino && "
             "PYTHON -m pip install onnxruntime-openvino==1.24.1"
         )
 
     @pytest.mark.slow
     def test_distributions_that_share_no_file_are_healthy(self, home: Home) -> None:
         home.healthy()
-        home.write("onnxruntime_extra-1.dist-info/METADATA", "Name: onnxruntime-extra\nVersion: 1")
-        home.write("onnxruntime_extra-1.dist-info/RECORD", "onnxruntime/capi/extra.so,,")
+        home.write(
+            "onnxruntime_extra-1.dist-info/METADATA",
+            "Name: onnxruntime-extra\nVersion: 1",
+        )
+        home.write(
+            "onnxruntime_extra-1.dist-info/RECORD", "onnxruntime/capi/extra.so,,"
+        )
         home.write("onnxruntime/capi/extra.so", "")
         found = look_at(home.python)
-        assert [wheel.name for wheel in found.wheels] == ["onnxruntime", "onnxruntime-extra"]
+        assert [wheel.name for wheel in found.wheels] == [
+            "onnxruntime",
+            "onnxruntime-extra",
+        ]
         assert home.finding() is None
 
     def test_a_distribution_whose_files_another_uninstalled_is_half_removed(
@@ -325,7 +363,8 @@ class TestTheModule:
         home.write("onnxruntime/LICENSE", "")
         what = "PYTHON: onnxruntime 1.31.1 (2 files, 2 missing) is half removed"
         command = (
-            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install onnxruntime==1.31.1"
+            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
+            " onnxruntime==1.31.1"
         )
         assert home.finding() == (what, command)
 
@@ -334,7 +373,9 @@ class TestTheModule:
         home.module()
         home.own("onnxruntime-openvino", "1.24.1")
         shutil.rmtree(home.site / "onnxruntime")
-        what = "PYTHON: onnxruntime-openvino 1.24.1 (2 files, 2 missing) is half removed"
+        what = (
+            "PYTHON: onnxruntime-openvino 1.24.1 (2 files, 2 missing) is half removed"
+        )
         command = (
             "PYTHON -m pip uninstall -y onnxruntime-openvino && "
             "PYTHON -m pip install onnxruntime-openvino==1.24.1"
@@ -343,10 +384,13 @@ class TestTheModule:
 
     def test_a_distribution_without_one_file_is_half_removed(self, home: Home) -> None:
         home.module()
-        home.own("onnxruntime", "1.31.1", "onnxruntime/capi/onnxruntime_pybind11_state.so")
+        home.own(
+            "onnxruntime", "1.31.1", "onnxruntime/capi/onnxruntime_pybind11_state.so"
+        )
         what = "PYTHON: onnxruntime 1.31.1 (3 files, 1 missing) is half removed"
         command = (
-            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install onnxruntime==1.31.1"
+            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
+            " onnxruntime==1.31.1"
         )
         assert home.finding() == (what, command)
 
@@ -356,7 +400,9 @@ class TestTheModule:
         assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
 
     @pytest.mark.slow
-    def test_an_owner_elsewhere_on_the_path_is_hidden(self, home: Home, tmp_path: Path) -> None:
+    def test_an_owner_elsewhere_on_the_path_is_hidden(
+        self, home: Home, tmp_path: Path
+    ) -> None:
         behind = Home(tmp_path / "behind")
         behind.module()
         behind.own("onnxruntime-openvino", "1.24.1")
@@ -370,27 +416,38 @@ class TestTheModule:
 
 
 class TestWhatDoesNotLoad:
-    def test_an_interpreter_that_is_not_there_does_not_start(self, tmp_path: Path) -> None:
+    def test_an_interpreter_that_is_not_there_does_not_start(
+        self, tmp_path: Path
+    ) -> None:
         python = str(tmp_path / "python")
         what = f"{python} does not start: No such file or directory"
         assert [*look_at(python).findings({})] == [Finding(what)]
 
     def test_an_environment_without_numpy_needs_it(self, tmp_path: Path) -> None:
         home = Home(tmp_path / "home", numpy=False).healthy()
-        what, command = "PYTHON: numpy is not installed", 'PYTHON -m pip install "numpy>=1.26"'
+        what, command = (
+            "PYTHON: numpy is not installed",
+            'PYTHON -m pip install "numpy>=1.26"',
+        )
         assert home.finding() == (what, command)
         cure = f"install it: {sys.executable} -m pip install numpy"
         fault = f"a lane needs numpy, which is not installed; {cure}"
         assert look_at(home.python).fault == fault
 
     @pytest.mark.parametrize("owned", [True, False])
-    def test_a_module_that_crashes_is_to_be_reinstalled(self, home: Home, owned: bool) -> None:
+    def test_a_module_that_crashes_is_to_be_reinstalled(
+        self, home: Home, owned: bool
+    ) -> None:
         home.module("os.kill(os.getpid(), signal.SIGSEGV)\n")
         if owned:
             home.own("onnxruntime", "1.31.1")
-        what = "PYTHON: ONNX Runtime does not load: the worker died of SIGSEGV and printed nothing"
+        what = (
+            "PYTHON: ONNX Runtime does not load: the worker died of SIGSEGV and printed"
+            " nothing"
+        )
         command = (
-            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install onnxruntime==1.31.1"
+            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
+            " onnxruntime==1.31.1"
         )
         assert home.finding() == (what, command if owned else None)
 
@@ -399,7 +456,8 @@ class TestWhatDoesNotLoad:
         home.healthy("raise ImportError('undefined\\nsymbol')\n")
         what = "PYTHON: ONNX Runtime does not load: undefined symbol"
         command = (
-            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install onnxruntime==1.31.1"
+            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
+            " onnxruntime==1.31.1"
         )
         assert home.finding() == (what, command)
 
@@ -407,10 +465,15 @@ class TestWhatDoesNotLoad:
         said = "DLL load failed while importing onnxruntime_pybind11_state: not found"
         home.healthy(f"raise ImportError({said!r})\n")
         what = f"PYTHON: ONNX Runtime does not load: {said}"
-        assert home.finding() == (what, "winget install --id Microsoft.VCRedist.2015+.x64")
+        assert home.finding() == (
+            what,
+            "winget install --id Microsoft.VCRedist.2015+.x64",
+        )
 
     @pytest.mark.parametrize("owned", [True, False])
-    def test_an_old_onnx_runtime_is_to_be_upgraded(self, home: Home, owned: bool) -> None:
+    def test_an_old_onnx_runtime_is_to_be_upgraded(
+        self, home: Home, owned: bool
+    ) -> None:
         home.module(
             "del InferenceSession.get_provider_graph_assignment_info\n"
             "del InferenceSession.__base__.get_provider_graph_assignment_info\n",
@@ -419,8 +482,8 @@ class TestWhatDoesNotLoad:
         if owned:
             home.own("onnxruntime-openvino", "1.23.0")
         what = (
-            "PYTHON: CPUExecutionProvider must say which nodes it ran, which ONNX Runtime 1.23.0 "
-            "does not record; install 1.24.4 or later"
+            "PYTHON: CPUExecutionProvider must say which nodes it ran, which ONNX"
+            " Runtime 1.23.0 does not record; install 1.24.4 or later"
         )
         command = "PYTHON -m pip install --upgrade onnxruntime-openvino"
         assert home.finding() == (what, command if owned else None)
@@ -447,19 +510,25 @@ class TestProviders:
             model = to_onnx(case.descriptor, case.out_of_range)
             assert [node.op_type for node in model.graph.node] == [case.name]
 
-    def test_a_healthy_provider_passes_alone_and_between_others(self, home: Home) -> None:
+    def test_a_healthy_provider_passes_alone_and_between_others(
+        self, home: Home
+    ) -> None:
         checkup = examine(python=home.healthy().python)
         assert states(checkup) == {"cpu": ALL}
         (cpu,) = checkup.environments[0].providers
-        assert [result.nodes for result in cpu.results.values()] == [(name,) for name in NAMES]
+        assert [result.nodes for result in cpu.results.values()] == [
+            (name,) for name in NAMES
+        ]
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
     @pytest.mark.slow
-    def test_a_provider_that_takes_some_nodes_only_between_others_is_told(self, home: Home) -> None:
+    def test_a_provider_that_takes_some_nodes_only_between_others_is_told(
+        self, home: Home
+    ) -> None:
         home.healthy(
-            "PROVIDERS = ['OpenVINOExecutionProvider', 'CPUExecutionProvider']\n"
-            "def place(provider, wrapped, operator):\n"
-            "    return provider if wrapped or operator == 'Gather' else 'CPUExecutionProvider'\n"
+            "PROVIDERS = ['OpenVINOExecutionProvider', 'CPUExecutionProvider']\ndef"
+            " place(provider, wrapped, operator):\n    return provider if wrapped or"
+            " operator == 'Gather' else 'CPUExecutionProvider'\n"
         )
         checkup = examine(python=home.python)
         assert states(checkup) == {
@@ -475,9 +544,10 @@ class TestProviders:
         openvino = checkup.environments[0].providers[0]
         assert openvino.runs
         assert openvino.results["Mul GatherND Mul"].nodes == ("Mul", "GatherND", "Mul")
-        assert openvino.results["GatherElements"].reason == (
-            "OpenVINOExecutionProvider must run every node, but GatherElements (GatherElements) "
-            "runs on CPUExecutionProvider"
+        assert (
+            openvino.results["GatherElements"].reason
+            == "OpenVINOExecutionProvider must run every node, but GatherElements"
+            " (GatherElements) runs on CPUExecutionProvider"
         )
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
@@ -490,16 +560,20 @@ class TestProviders:
         checkup = examine(python=home.python)
         assert states(checkup) == {
             "AzureExecutionProvider": dict.fromkeys(
-                [nodes for name in NAMES for nodes in (name, f"Mul {name} Mul")], "NOT-RUN"
+                [nodes for name in NAMES for nodes in (name, f"Mul {name} Mul")],
+                "NOT-RUN",
             ),
             "cpu": ALL,
         }
         assert [one.runs for one in checkup.environments[0].providers] == [False, True]
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
-    def test_a_sole_provider_that_runs_no_gather_is_exit_code_3(self, home: Home) -> None:
+    def test_a_sole_provider_that_runs_no_gather_is_exit_code_3(
+        self, home: Home
+    ) -> None:
         home.healthy(
-            "PROVIDERS = ['AzureExecutionProvider']\ndef place(*_): return 'CPUExecutionProvider'\n"
+            "PROVIDERS = ['AzureExecutionProvider']\ndef place(*_): return"
+            " 'CPUExecutionProvider'\n"
         )
         checkup = examine(python=home.python)
         assert (checkup.findings, checkup.exit_code) == ((), 3)
@@ -512,8 +586,10 @@ class TestProviders:
             (
                 "CUDAExecutionProvider",
                 "cuda",
-                "PYTHON -m pip uninstall -y onnxruntime && "
-                'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"',
+                (
+                    "PYTHON -m pip uninstall -y onnxruntime && "
+                    'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
+                ),
             ),
         ],
     )
@@ -521,10 +597,9 @@ class TestProviders:
         self, home: Home, provider: str, name: str, command: str | None
     ) -> None:
         home.healthy(
-            f"PROVIDERS = [{provider!r}, 'CPUExecutionProvider']\n"
-            "def start(self):\n"
-            "    if self.provider != 'CPUExecutionProvider': raise RuntimeError('no adapter')\n"
-            "InferenceSession.open = start\n"
+            f"PROVIDERS = [{provider!r}, 'CPUExecutionProvider']\ndef start(self):\n   "
+            " if self.provider != 'CPUExecutionProvider': raise RuntimeError('no"
+            " adapter')\nInferenceSession.open = start\n"
         )
         checkup = examine(python=home.python)
         assert states(checkup) == {name: {}, "cpu": ALL}
@@ -536,22 +611,26 @@ class TestProviders:
         home.healthy("def value(_, array): return array + (array.shape == (3, 1))\n")
         checkup = examine(python=home.python)
         reason = (
-            "DIFF 3 of 3 elements differ, first OutputTensor[0,0]: expected 2.0 (00 00 00 40), "
-            "got 3.0 (00 00 40 40)"
+            "DIFF 3 of 3 elements differ, first OutputTensor[0,0]: expected 2.0 (00 00"
+            " 00 40), got 3.0 (00 00 40 40)"
         )
-        assert home.told(checkup.findings) == [(f"PYTHON: cpu: GatherND: {reason}", None)]
+        assert home.told(checkup.findings) == [
+            (f"PYTHON: cpu: GatherND: {reason}", None)
+        ]
         assert checkup.exit_code == 1
 
     @pytest.mark.slow
     def test_a_provider_that_crashes_costs_only_itself(self, home: Home) -> None:
         home.healthy(
-            "PROVIDERS = ['OtherExecutionProvider', 'CPUExecutionProvider']\n"
-            "def start(self):\n"
-            "    if self.provider != 'CPUExecutionProvider': os.kill(os.getpid(), signal.SIGSEGV)\n"
-            "InferenceSession.open = start\n"
+            "PROVIDERS = ['OtherExecutionProvider', 'CPUExecutionProvider']\ndef"
+            " start(self):\n    if self.provider != 'CPUExecutionProvider':"
+            " os.kill(os.getpid(), signal.SIGSEGV)\nInferenceSession.open = start\n"
         )
         checkup = examine(python=home.python)
-        what = "PYTHON: OtherExecutionProvider: the worker died of SIGSEGV and printed nothing"
+        what = (
+            "PYTHON: OtherExecutionProvider: the worker died of SIGSEGV and printed"
+            " nothing"
+        )
         assert home.told(checkup.findings) == [(what, None)]
         assert checkup.exit_code == 1
 
@@ -611,12 +690,14 @@ class TestLanes:
         assert other.told(checkup.findings) == [(what, command)]
 
     @pytest.mark.slow
-    def test_a_fault_of_the_environment_is_told_once(self, home: Home, tmp_path: Path) -> None:
+    def test_a_fault_of_the_environment_is_told_once(
+        self, home: Home, tmp_path: Path
+    ) -> None:
         other = Home(tmp_path / "other")
         checkup = examine({"cuda": other.python}, python=home.healthy().python)
         what = (
-            "PYTHON: cuda: CUDAExecutionProvider needs ONNX Runtime, which is not installed; "
-            "install onnxruntime-gpu"
+            "PYTHON: cuda: CUDAExecutionProvider needs ONNX Runtime, which is not"
+            " installed; install onnxruntime-gpu"
         )
         command = 'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
         assert other.told(checkup.findings) == [(what, command)]
@@ -642,46 +723,47 @@ class TestLanes:
         home.healthy(NO_LIBRARY)
         checkup = examine(plugins={lane: "/none/lib.so"}, python=home.python)
         what = (
-            f"PYTHON: {lane}: the plugin library of {name}ExecutionProvider does not load: "
-            "no /none/lib.so"
+            f"PYTHON: {lane}: the plugin library of {name}ExecutionProvider does not"
+            " load: no /none/lib.so"
         )
         assert home.told(checkup.findings) == [(what, command)]
 
     @pytest.mark.slow
     def test_a_plugin_without_a_device_is_a_finding(self, home: Home) -> None:
         home.healthy(
-            "def get_ep_devices(): return []\ndef register_execution_provider_library(*_): pass\n"
+            "def get_ep_devices(): return []\ndef"
+            " register_execution_provider_library(*_): pass\n"
         )
         home.write("lib.so", "")
         library = str(home.site / "lib.so")
         checkup = examine(plugins={"webgpu": library}, python=home.python)
         what = (
-            "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider loads, but offers no "
-            "device for it"
+            "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider loads, but"
+            " offers no device for it"
         )
         assert home.told(checkup.findings) == [(what, None)]
 
     def test_the_devices_of_a_lane_are_told(self, home: Home) -> None:
-        home.healthy(
-            """
+        home.healthy("""
 def device(ep, kind, vendor):
     about = Any_(type="OrtHardwareDeviceType." + kind, vendor=vendor)
     return Any_(ep_name=ep + "ExecutionProvider", device=about)
 def get_ep_devices():
     return [device("CPU", "CPU", "Intel"), device("Dml", "GPU", "AMD"), device("CPU", "NPU", "X")]
-"""
-        )
+""")
         text = str(examine(python=home.python))
         assert "\n  cpu: starts on CPU Intel, NPU X\n" in text
 
     @pytest.mark.slow
-    def test_a_plugin_does_not_hide_the_provider_that_is_listed(self, home: Home) -> None:
+    def test_a_plugin_does_not_hide_the_provider_that_is_listed(
+        self, home: Home
+    ) -> None:
         home.healthy(NO_LIBRARY)
         checkup = examine(plugins={"cpu@plugin": "/none/lib.so"}, python=home.python)
         assert states(checkup) == {"cpu": ALL, "cpu@plugin": {}}
         what = (
-            "PYTHON: cpu@plugin: the plugin library of CPUExecutionProvider does not load: "
-            "no /none/lib.so"
+            "PYTHON: cpu@plugin: the plugin library of CPUExecutionProvider does not"
+            " load: no /none/lib.so"
         )
         assert home.told(checkup.findings) == [(what, None)]
 
@@ -701,9 +783,9 @@ def get_ep_devices():
         found = checkup.environments[1]
         assert (found.python, found.versions["onnxruntime"]) == (library, "1.31.1")
         what = (
-            f"{library}: webgpu@library: WebGpuExecutionProvider is not available (available: "
-            "CPUExecutionProvider); install onnxruntime-webgpu, or run "
-            "scripts/directml/setup.sh on Linux"
+            f"{library}: webgpu@library: WebGpuExecutionProvider is not available"
+            " (available: CPUExecutionProvider); install onnxruntime-webgpu, or run"
+            " scripts/directml/setup.sh on Linux"
         )
         assert checkup.findings == (Finding(what),)
 
@@ -713,11 +795,14 @@ def get_ep_devices():
         monkeypatch.setenv("CXX", "/none/c++")
         checkup = examine({"cpu@library": "/none/lib.so"}, python=home.healthy().python)
         what = (
-            "cpu@library: the host of a shared library must be compiled by /none/c++, or what CXX "
-            "names: /none/c++: No such file or directory"
+            "cpu@library: the host of a shared library must be compiled by /none/c++,"
+            " or what CXX names: /none/c++: No such file or directory"
         )
         assert checkup.findings == (Finding(what),)
-        assert "\n/none/lib.so: does not answer\n  cpu@library: does not start: " in str(checkup)
+        assert (
+            "\n/none/lib.so: does not answer\n  cpu@library: does not start: "
+            in str(checkup)
+        )
         assert checkup.exit_code == 1
 
     @pytest.mark.slow
@@ -736,7 +821,9 @@ def get_ep_devices():
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
     def test_an_unknown_provider_is_refused(self) -> None:
-        with pytest.raises(ProviderError, match=r"^provider must be one of cpu, .*, got 'cqu'$"):
+        with pytest.raises(
+            ProviderError, match=r"^provider must be one of cpu, .*, got 'cqu'$"
+        ):
             examine({"cqu": "python"})
 
 
@@ -748,7 +835,9 @@ def checkup_of(*findings: Finding) -> Checkup:
 
     runs = {
         "Gather": result(ResultKind.SAME, None, "Gather"),
-        "GatherElements": result(ResultKind.NOT_RUN, "it must run every node, but it sleeps"),
+        "GatherElements": result(
+            ResultKind.NOT_RUN, "it must run every node, but it sleeps"
+        ),
         "Mul GatherElements Mul": result(ResultKind.BROKEN, "oh"),
         "GatherND": result(ResultKind.SHAPE, "no", "GatherND"),
     }
@@ -758,15 +847,27 @@ def checkup_of(*findings: Finding) -> Checkup:
             "/env/python",
             {"python": "3.11.7", "numpy": "2.4.6", "onnxruntime": "1.31.1"},
             folder="/env/onnxruntime",
-            wheels=(Wheel("onnxruntime", "1.31.1", 317, 0), Wheel("onnxruntime-odd", "1", 9, 2)),
+            wheels=(
+                Wheel("onnxruntime", "1.31.1", 317, 0),
+                Wheel("onnxruntime-odd", "1", 9, 2),
+            ),
             shared=314,
             providers=(
                 TriedProvider(
-                    LaneInfo("openvino", "OpenVINOExecutionProvider", {}, ("GPU Intel", "CPU X")),
+                    LaneInfo(
+                        "openvino",
+                        "OpenVINOExecutionProvider",
+                        {},
+                        ("GPU Intel", "CPU X"),
+                    ),
                     runs,
                 ),
-                TriedProvider(LaneInfo("cuda", "CUDAExecutionProvider", not_run="no adapter")),
-                TriedProvider(LaneInfo("ZExecutionProvider", "ZExecutionProvider"), runs_none),
+                TriedProvider(
+                    LaneInfo("cuda", "CUDAExecutionProvider", not_run="no adapter")
+                ),
+                TriedProvider(
+                    LaneInfo("ZExecutionProvider", "ZExecutionProvider"), runs_none
+                ),
             ),
         ),
         Environment("/own/python", {"python": "3.12.1"}, folder="/own/onnxruntime"),
@@ -824,7 +925,14 @@ class TestText:
         assert msgspec.json.decode(text, type=Checkup) == checkup
         plain = msgspec.json.decode(text)
         assert plain["findings"] == [{"what": "bad", "command": "mend"}]
-        names = {"onnxgather", "machine", "environments", "findings", "exit_code", "kernels"}
+        names = {
+            "onnxgather",
+            "machine",
+            "environments",
+            "findings",
+            "exit_code",
+            "kernels",
+        }
         assert set(plain) == names
         environment = plain["environments"][0]
         assert set(environment) == {
@@ -853,13 +961,19 @@ class TestThisEnvironment:
             "assert 'onnxruntime' not in sys.modules\n"
             "sys.stdout.buffer.write(msgspec.json.encode(checkup))\n"
         )
-        said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        said = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True
+        )
         checkup = msgspec.json.decode(said.stdout, type=Checkup)
         assert checkup.onnxgather == og.__version__
         assert states(checkup)["cpu"] == ALL
         found = checkup.environments[0]
         (owner,) = found.wheels
-        assert owner.version == distribution(owner.name).version == found.versions["onnxruntime"]
+        assert (
+            owner.version
+            == distribution(owner.name).version
+            == found.versions["onnxruntime"]
+        )
         assert (owner.missing, found.shared) == (0, 0)
         assert owner.files > 100
         assert (checkup.findings, checkup.exit_code) == ((), 0)
@@ -879,7 +993,9 @@ class TestThisEnvironment:
         monkeypatch.setattr(kernels, "_WHY_NOT", why)
         lost = "they are not beside onnxgather's modules; install onnxgather once more"
         assert try_kernels() == (f"none, as {lost}", False)
-        why.write_text("the C compiler failed: 3: error: no Python.h; mend that\n", "utf-8")
+        why.write_text(
+            "the C compiler failed: 3: error: no Python.h; mend that\n", "utf-8"
+        )
         failed = "the C compiler failed: 3: error: no Python.h; mend that"
         assert try_kernels() == (
             f"none, as they were not built with onnxgather, as {failed}",
@@ -896,17 +1012,21 @@ class TestThisEnvironment:
         broken = tmp_path / "broken.so"
         broken.write_text("no library", encoding="utf-8")
         monkeypatch.setattr(kernels, "_OPERATORS", broken)
-        monkeypatch.setattr(doctor, "Gather", Mock(return_value=Mock(return_value=np.zeros(9))))
+        monkeypatch.setattr(
+            doctor, "Gather", Mock(return_value=Mock(return_value=np.zeros(9)))
+        )
         checkup = examine()
         (finding,) = checkup.findings
         assert finding == Finding(f"native kernels: {checkup.kernels}")
         assert str(checkup).splitlines()[1] == finding.what
         assert finding.what.startswith(
-            "native kernels: the Python module gathers other elements than the reference; the "
-            "operators of ONNX Runtime: CPUExecutionProvider must run onnxgather's own operators, "
-            "but their library does not load: "
+            "native kernels: the Python module gathers other elements than the"
+            " reference; the operators of ONNX Runtime: CPUExecutionProvider must run"
+            " onnxgather's own operators, but their library does not load: "
         )
         monkeypatch.setitem(sys.modules, "onnxgather._native", None)
         said, wrong = try_kernels()
-        assert said.startswith("the Python module does not load; the operators of ONNX Runtime: ")
+        assert said.startswith(
+            "the Python module does not load; the operators of ONNX Runtime: "
+        )
         assert wrong

@@ -56,7 +56,11 @@ class Block:
     def commands(self) -> list[list[str]]:
         """The words of each command of a block for shells."""
         lines = re.split(r"\n|&&", self.text.replace("\\\n", " "))
-        return [words for words in (shlex.split(line, comments=True) for line in lines) if words]
+        return [
+            words
+            for words in (shlex.split(line, comments=True) for line in lines)
+            if words
+        ]
 
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -72,9 +76,13 @@ NOT_RUN = [
     block
     for block in BLOCKS
     if block.mark.startswith("not run: ")
-    or (block.page == "README.md" and block.text.startswith("python3 -m venv"))  # .ci/run has them
+    or (
+        block.page == "README.md" and block.text.startswith("python3 -m venv")
+    )  # .ci/run has them
 ]
-RUN = [block for block in BLOCKS if block not in NOT_RUN and block.page not in ELSEWHERE]
+RUN = [
+    block for block in BLOCKS if block not in NOT_RUN and block.page not in ELSEWHERE
+]
 
 
 def _run(words: list[str]) -> tuple[int, str]:
@@ -90,10 +98,16 @@ def _run(words: list[str]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "page", but_slow(["certificates.md", "provider-ci.md"], sorted({block.page for block in RUN}))
+    "page",
+    but_slow(
+        ["certificates.md", "provider-ci.md"], sorted({block.page for block in RUN})
+    ),
 )
 def test_blocks_of_a_page_print_what_the_page_says(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """They run in their order, in one folder, with the same names of Python."""
     shutil.copytree(ROOT / "models", tmp_path / "models")
@@ -107,12 +121,16 @@ def test_blocks_of_a_page_print_what_the_page_says(
             said = capsys.readouterr().out
         else:
             done = [_run(words) for words in block.commands]
-            codes = [int(code) for code in block.mark.removeprefix("exit codes: ").split()]
+            codes = [
+                int(code) for code in block.mark.removeprefix("exit codes: ").split()
+            ]
             assert [code for code, _ in done] == (codes or [0] * len(done)), done
             said = "".join(output for _, output in done)
         if block.told is not None:
             promised = block.told
-            if CPU_COMPARES_HALVES:  # the runtime has the fault, and shows what it computes
+            if (
+                CPU_COMPARES_HALVES
+            ):  # the runtime has the fault, and shows what it computes
                 cut = r" and InputTensor counts.+"
                 said, promised = re.sub(cut, "", said), re.sub(cut, "", promised)
             pieces = re.split(r"^\.\.\.\n|\.\.\.", promised, flags=re.MULTILINE)
@@ -133,10 +151,14 @@ def test_block_that_does_not_run_here_is_good_usage(
     for name, *words in block.commands:
         if name == "onnxgather":
             parent = click.Context(main, **main.context_settings)
-            with monkeypatch.context() as there:  # the files of the lanes, which this test lacks
+            with (
+                monkeypatch.context() as there
+            ):  # the files of the lanes, which this test lacks
                 there.setattr("os.path.exists", bool)
                 command = find_command(words[0])
-                with command.make_context(words[0], words[1:], parent=parent) as context:
+                with command.make_context(
+                    words[0], words[1:], parent=parent
+                ) as context:
                     assert context.params
         elif name == "python" or name.startswith("scripts/"):
             assert (ROOT / (words[0] if name == "python" else name)).exists()
@@ -155,11 +177,18 @@ def test_commands_in_the_sentences_of_a_page_exist(page: Path) -> None:
             if isinstance(command, click.Group):
                 command = command.commands[words[0]]
             options = {flag for parameter in command.params for flag in parameter.opts}
-            assert {word for word in words if word.startswith("-")} <= options, (name, words)
+            assert {word for word in words if word.startswith("-")} <= options, (
+                name,
+                words,
+            )
 
 
-def test_readme_program_prints_what_is_promised(capsys: pytest.CaptureFixture[str]) -> None:
-    ((path, promised),) = re.findall(r"onnxgather run (\S+)\n```\n\n```\n(.+?\n)```", README)
+def test_readme_program_prints_what_is_promised(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ((path, promised),) = re.findall(
+        r"onnxgather run (\S+)\n```\n\n```\n(.+?\n)```", README
+    )
     with pytest.raises(SystemExit, match="0"):
         main(["run", str(ROOT / path)], prog_name="onnxgather")
     assert capsys.readouterr() == (promised, "")
@@ -181,7 +210,9 @@ def test_table_of_commands_is_that_of_the_program() -> None:
             command = listed = command.commands[words[0]]
         assert listed.get_short_help_str(80).lower().startswith(told.split()[0]), line
         options = {flag for parameter in command.params for flag in parameter.opts}
-        assert {word.strip("[]") for word in words if word.strip("[").startswith("-")} <= options
+        assert {
+            word.strip("[]") for word in words if word.strip("[").startswith("-")
+        } <= options
     assert [line.split()[1] for line in block.splitlines()] == [*chain(*TASKS.values())]
 
 
@@ -203,7 +234,9 @@ def test_line_that_switches_completion_on_prints_a_script(
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     assert f"_ONNXGATHER_COMPLETE={shell}_source onnxgather" in page
     monkeypatch.setenv("_ONNXGATHER_COMPLETE", f"{shell}_source")
-    monkeypatch.setattr(shell_completion.BashComplete, "_check_version", staticmethod(lambda: None))
+    monkeypatch.setattr(
+        shell_completion.BashComplete, "_check_version", staticmethod(lambda: None)
+    )
     with pytest.raises(SystemExit, match="0"):
         main([], prog_name="onnxgather")
     assert f"_ONNXGATHER_COMPLETE={shell}_complete" in capsys.readouterr().out

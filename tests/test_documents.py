@@ -1,4 +1,5 @@
-"""JSON text as DxDispatch reads it: what is accepted, where errors point, and that it is quick."""
+"""JSON text as DxDispatch reads it: what is accepted, where errors point, and that it
+is quick."""
 
 from __future__ import annotations
 
@@ -45,33 +46,57 @@ REFUSED = {
     '{"a":,}': "line 1 column 6: expected a value, got ','",
     '{"a":1,,}': "line 1 column 8: expected a field name in double quotes, got ','",
     "[1 2]": "line 1 column 4: expected ',' or the end of the array or object, got '2'",
-    "[1/**/2]": "line 1 column 7: expected ',' or the end of the array or object, got '2'",
+    "[1/**/2]": (
+        "line 1 column 7: expected ',' or the end of the array or object, got '2'"
+    ),
     "[\n// x\n  }": "line 3 column 3: expected a value, got '}'",
     "/*/": "line 1 column 1: expected '*/' after '/*', got the end of the text",
     "[1, /* x": "line 1 column 5: expected '*/' after '/*', got the end of the text",
     "[1e400]": "line 1 column 2: expected a number that FLOAT64 holds, got '1e400'",
-    '["1e400", 1e400]': "line 1 column 11: expected a number that FLOAT64 holds, got '1e400'",
-    "[NaN]": "line 1 column 2: expected a value (\"NaN\" is written as a string), got 'NaN'",
-    "[-Infinity]": 'line 1 column 2: expected a value ("-Infinity" is written as a string), '
-    "got '-Infinity'",
-    "[NaNx]": "line 1 column 2: expected a value (\"NaN\" is written as a string), got 'NaN'",
-    '{"a":1e400x}': "line 1 column 6: expected a number that FLOAT64 holds, got '1e400'",
-    '["-1e400", -1e400.5]': "line 1 column 12: expected a number that FLOAT64 holds, got '-1e400'",
-    '[1e4000"NaN"]': "line 1 column 2: expected a number that FLOAT64 holds, got '1e4000'",
+    '["1e400", 1e400]': (
+        "line 1 column 11: expected a number that FLOAT64 holds, got '1e400'"
+    ),
+    "[NaN]": (
+        "line 1 column 2: expected a value (\"NaN\" is written as a string), got 'NaN'"
+    ),
+    "[-Infinity]": (
+        'line 1 column 2: expected a value ("-Infinity" is written as a string), '
+        "got '-Infinity'"
+    ),
+    "[NaNx]": (
+        "line 1 column 2: expected a value (\"NaN\" is written as a string), got 'NaN'"
+    ),
+    '{"a":1e400x}': (
+        "line 1 column 6: expected a number that FLOAT64 holds, got '1e400'"
+    ),
+    '["-1e400", -1e400.5]': (
+        "line 1 column 12: expected a number that FLOAT64 holds, got '-1e400'"
+    ),
+    '[1e4000"NaN"]': (
+        "line 1 column 2: expected a number that FLOAT64 holds, got '1e4000'"
+    ),
     '"\\udc00"': "line 1 column 2: expected a pair of surrogates, got \\udc00 alone",
-    '["\\ud800\\ud800"]': "line 1 column 3: expected a pair of surrogates, got \\ud800 alone",
+    '["\\ud800\\ud800"]': (
+        "line 1 column 3: expected a pair of surrogates, got \\ud800 alone"
+    ),
     '"\ud800"': "line 1 column 2: expected UTF-8, got '\\ud800'",
-    '"a\nb"': "line 1 column 3: expected an escape for a control character in a string, got '\\n'",
+    '"a\nb"': (
+        "line 1 column 3: expected an escape for a control character in a string, got"
+        " '\\n'"
+    ),
     '"\\x"': "line 1 column 2: expected an escape that JSON knows, got '\\\\'",
     '["abc': "line 1 column 2: expected a string with an end, got '\"'",
     "{'a': 1}": 'line 1 column 2: expected double quotes, got "\'"',
     "['a']": 'line 1 column 2: expected double quotes, got "\'"',
     '{"a" 1}': "line 1 column 6: expected ':', got '1'",
     "\0": "line 1 column 1: expected a value, got '\\x00'",
-    "[" * 100_000: "line 1 column 1: expected fewer arrays and objects inside one another, "
-    "got too many",
-    "[" + "9" * 5000 + "]": "line 1 column 2: expected a number that FLOAT64 holds, got "
-    f"'{'9' * 40}'...",
+    "[" * 100_000: (
+        "line 1 column 1: expected fewer arrays and objects inside one another, "
+        "got too many"
+    ),
+    "[" + "9" * 5000 + "]": (
+        f"line 1 column 2: expected a number that FLOAT64 holds, got '{'9' * 40}'..."
+    ),
 }
 
 
@@ -107,7 +132,10 @@ def test_bytes_that_are_not_utf8_are_ignored_where_text_is():
 
 
 def test_integers_stay_integers_up_to_64_bits():
-    assert [type(parse_json(text)) for text in ("7", "18446744073709551615", "7.0", "1" * 21)] == [
+    assert [
+        type(parse_json(text))
+        for text in ("7", "18446744073709551615", "7.0", "1" * 21)
+    ] == [
         int,
         int,
         float,
@@ -156,7 +184,8 @@ plain = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: (
-        st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner)
+        st.lists(inner)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner)
     ),
     max_leaves=10,
 )

@@ -1,4 +1,5 @@
-"""Files and folders written whole or not at all, and what is no file; how a report is told."""
+"""Files and folders written whole or not at all, and what is no file; how a report is
+told."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.files import FolderKind, is_report, replace_file, write_whole
 from onnxgather.parity.results import Report
 
-POSIX = pytest.mark.skipif(os.name == "nt", reason="makes pipes and opens devices of POSIX")
+POSIX = pytest.mark.skipif(
+    os.name == "nt", reason="makes pipes and opens devices of POSIX"
+)
 
 
 @pytest.fixture
@@ -45,7 +48,9 @@ class TestWhatIsNoFile:
             path = tmp_path / "link"
             path.symlink_to(pipe)
         read: list[bytes] = []
-        reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+        reader = threading.Thread(
+            target=lambda: read.append(pipe.read_bytes()), daemon=True
+        )
         reader.start()
         write_whole(str(path), b"content")
         reader.join(10)
@@ -113,7 +118,9 @@ class TestWhatIsNotYetWhole:
     """Files and folders under a name of their own, until they are whole."""
 
     def test_parts_follow_one_another(self, tmp_path: Path) -> None:
-        write_whole(str(tmp_path / "below" / "file"), b"a", memoryview(b"bc"), b"", b"d")
+        write_whole(
+            str(tmp_path / "below" / "file"), b"a", memoryview(b"bc"), b"", b"d"
+        )
         assert (tmp_path / "below" / "file").read_bytes() == b"abcd"
 
     @pytest.mark.parametrize("before", [None, b"before"])
@@ -149,7 +156,8 @@ class TestWhatIsNotYetWhole:
     def test_two_writers_of_one_file_do_not_mix(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The second writer comes, writes and goes while the first one's file is not yet moved."""
+        """The second writer comes, writes and goes while the first one's file is not
+        yet moved."""
         file, replace, names = tmp_path / "file", os.replace, list[str]()
 
         def late(source: str, target: str) -> None:
@@ -178,7 +186,9 @@ class TestWhatIsNotYetWhole:
         for _ in range(100):
             write_whole(str(tmp_path / "file"), b"content")
         assert len(set(names)) == 100
-        assert all(re.fullmatch(r"\.onnxgather\.[0-9a-f]{32}\.partial", name) for name in names)
+        assert all(
+            re.fullmatch(r"\.onnxgather\.[0-9a-f]{32}\.partial", name) for name in names
+        )
 
     @POSIX
     def test_a_link_at_the_name_is_not_followed(
@@ -271,7 +281,9 @@ class TestFolders:
         assert not list(tmp_path.rglob("*.partial"))
 
     @pytest.mark.parametrize("names", [["one"], ["mark", "three"], ["three"]])
-    def test_a_folder_with_other_files_is_refused(self, tmp_path: Path, names: list[str]) -> None:
+    def test_a_folder_with_other_files_is_refused(
+        self, tmp_path: Path, names: list[str]
+    ) -> None:
         for name in [*names, ".onnxgather.1.partial"]:
             (tmp_path / name).touch()
         found = "one" if names == ["one"] else "three"

@@ -55,7 +55,9 @@ def test_an_element_is_explained() -> None:
 
 def test_a_gather_is_checked_on_lanes() -> None:
     data, indices = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[2, 7]])
-    passed, absent = og.check(DESC, data, indices, lanes=["cpu", "XyzExecutionProvider"])
+    passed, absent = og.check(
+        DESC, data, indices, lanes=["cpu", "XyzExecutionProvider"]
+    )
     assert (passed.lane, passed.state) == ("cpu", "PASS")
     assert (absent.lane, absent.state) == ("XyzExecutionProvider", "NOT-RUN")
     assert (absent.reason or "").startswith("XyzExecutionProvider is not available")
@@ -70,10 +72,16 @@ def test_a_gather_is_checked_on_lanes() -> None:
         ("cpu", None, "lanes must be a sequence, got 'cpu'"),
         ([5], None, "lanes[0] must be a text in UTF-8, got 5"),
         ([], None, "lanes must name one beside the reference, got none"),
-        (["cpu"], "gpu", "target must be one of portable, cpu, webgpu, native, got 'gpu'"),
+        (
+            ["cpu"],
+            "gpu",
+            "target must be one of portable, cpu, webgpu, native, got 'gpu'",
+        ),
     ],
 )
-def test_lanes_that_there_are_not_are_refused(lanes: Any, target: Any, said: str) -> None:
+def test_lanes_that_there_are_not_are_refused(
+    lanes: Any, target: Any, said: str
+) -> None:
     data, indices = np.zeros((4, 3), np.float32), np.zeros((1, 2), np.int64)
     with pytest.raises(og.OnnxGatherError) as caught:
         og.check(DESC, data, indices, lanes=lanes, target=target)
@@ -106,11 +114,12 @@ def test_what_is_no_path_and_no_name_is_refused(
 
 
 def test_a_notebook_shows_tables() -> None:
-    assert html_of(DESC) == (
-        "<table><caption>GatherDesc</caption>"
+    assert (
+        html_of(DESC) == "<table><caption>GatherDesc</caption>"
         "<tr><th>input_tensor</th><td>TensorDesc(&#x27;FLOAT32&#x27;, (4, 3))</td></tr>"
         "<tr><th>indices_tensor</th><td>TensorDesc(&#x27;INT64&#x27;, (1, 2))</td></tr>"
-        "<tr><th>output_tensor</th><td>TensorDesc(&#x27;FLOAT32&#x27;, (4, 2))</td></tr>"
+        "<tr><th>output_tensor</th><td>TensorDesc(&#x27;FLOAT32&#x27;, (4,"
+        " 2))</td></tr>"
         "<tr><th>axis</th><td>1</td></tr><tr><th>index_dimensions</th><td>1</td></tr></table>"
     )
     audit = og.audit(str(KEYWORDS))
@@ -123,21 +132,30 @@ def test_a_notebook_shows_tables() -> None:
 
 
 def test_what_is_prepared_to_run_is_told_in_short() -> None:
-    assert repr(og.Gather(DESC)) == (
-        "<Gather of GatherDesc: FLOAT32 [4, 3] by INT64 [1, 2], clamp>"
+    assert (
+        repr(og.Gather(DESC))
+        == "<Gather of GatherDesc: FLOAT32 [4, 3] by INT64 [1, 2], clamp>"
     )
-    assert repr(og.Gather(DESC, "zero", np.zeros((1, 2), np.int64))) == (
-        "<Gather of GatherDesc: FLOAT32 [4, 3] by INT64 [1, 2] that are known, zero>"
+    assert (
+        repr(og.Gather(DESC, "zero", np.zeros((1, 2), np.int64)))
+        == "<Gather of GatherDesc: FLOAT32 [4, 3] by INT64 [1, 2] that are known, zero>"
     )
-    told = "InputTensor FLOAT [4, 3], IndicesTensor INT64 [1, 2] -> OutputTensor FLOAT [4, 2]"
+    told = (
+        "InputTensor FLOAT [4, 3], IndicesTensor INT64 [1, 2] -> OutputTensor FLOAT"
+        " [4, 2]"
+    )
     with og.Session(DESC) as session:
         assert repr(session) == f"<Session on CPUExecutionProvider: {told}>"
     assert repr(session) == f"<Session on CPUExecutionProvider, closed: {told}>"
     inputs = ", ".join(f"float[n] x{k}" for k in range(9))
     text = (
-        f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => (float[n] y) {{ y = Neg (x8) }}'
+        f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => (float[n] y) {{ y ='
+        " Neg (x8) }"
     )
-    told = "x0 FLOAT [?], x1 FLOAT [?], x2 FLOAT [?], x3 FLOAT [?] and 5 more -> y FLOAT [?]"
+    told = (
+        "x0 FLOAT [?], x1 FLOAT [?], x2 FLOAT [?], x3 FLOAT [?] and 5 more -> y"
+        " FLOAT [?]"
+    )
     session = og.Session(parser.parse_model(text))
     assert repr(session) == f"<Session on CPUExecutionProvider: {told}>"
 

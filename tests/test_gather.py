@@ -56,7 +56,11 @@ def fields_of(desc: og.Descriptor) -> dict[str, Any]:
             ("GatherND", ("INT8", [2, 4, 3]), ("INT64", [2, 7, 1]), 9, 1),
             "GATHER_ND1",
             [[2, 4, 3], [2, 7, 1], [2, 7, 3]],
-            {"input_dimension_count": 3, "indices_dimension_count": 3, "batch_dimension_count": 1},
+            {
+                "input_dimension_count": 3,
+                "indices_dimension_count": 3,
+                "batch_dimension_count": 1,
+            },
         ),
     ],
 )
@@ -87,28 +91,44 @@ def test_tensors_may_be_descriptors() -> None:
         ),
         (
             ("GatherElements", ("FLOAT32", [3, 3]), ("INT64", [1, 2]), 1),
-            "IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (3), as it is not at Axis, got 1",
+            (
+                "IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (3), as it is not"
+                " at Axis, got 1"
+            ),
         ),
         (
             ("GatherND", DATA, ("INT64", [2])),
-            "OutputTensor of GatherND must have a dimension, as the provider refuses a scalar, "
-            "got none",
+            (
+                "OutputTensor of GatherND must have a dimension, as the provider"
+                " refuses a scalar, got none"
+            ),
         ),
         (
             ("Gather", ("STRING", [3]), ("INT64", [2])),
-            "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, "
-            "INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'",
+            (
+                "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64,"
+                " INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'"
+            ),
         ),
         (
             ("Gather", ("FLOAT32", [0, 3]), ("INT64", [2])),
             "InputTensor.Sizes[0] must be at least 1, got 0",
         ),
-        (("Gather", DATA, ("INT64", [0])), "IndicesTensor.Sizes[1] must be at least 1, got 0"),
+        (
+            ("Gather", DATA, ("INT64", [0])),
+            "IndicesTensor.Sizes[1] must be at least 1, got 0",
+        ),
         (("Gather", DATA, ("INT64", [2]), 2), "axis must be in [-2, 2), got 2"),
         (("Gather", DATA, ("INT64", [2]), 1.5), "axis must be an integer, got 1.5"),
-        (("GatherND", DATA, ("INT64", [2]), 0, None), "batch_dims must be an integer, got None"),
+        (
+            ("GatherND", DATA, ("INT64", [2]), 0, None),
+            "batch_dims must be an integer, got None",
+        ),
         (("GatherND", DATA, ("INT32", [2, 1])), "indices must be INT64, got INT32"),
-        (("Gather", DATA, ("UINT32", [2])), "indices must be INT32 or INT64, got UINT32"),
+        (
+            ("Gather", DATA, ("UINT32", [2])),
+            "indices must be INT32 or INT64, got UINT32",
+        ),
         (("Gather", DATA, 5), "IndicesTensor must be a sequence, got 5"),
         (
             ("Gather", DATA, ("INT64",)),
@@ -124,7 +144,9 @@ def test_tensors_may_be_descriptors() -> None:
         ),
     ],
 )
-def test_a_node_without_a_descriptor_is_refused_with_the_rule(arguments: Any, said: str) -> None:
+def test_a_node_without_a_descriptor_is_refused_with_the_rule(
+    arguments: Any, said: str
+) -> None:
     with pytest.raises(og.DescriptorError) as caught:
         og.from_onnx(*arguments)
     assert str(caught.value) == said
@@ -133,15 +155,17 @@ def test_a_node_without_a_descriptor_is_refused_with_the_rule(arguments: Any, sa
 def test_an_operator_that_is_no_gather_is_refused() -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         og.from_onnx("GatherNd", DATA, ("INT64", [2]))
-    assert str(caught.value) == (
-        "op_type must be one of Gather, GatherElements, GatherND, got 'GatherNd'; did you mean "
-        '"GatherND"?'
+    assert (
+        str(caught.value)
+        == "op_type must be one of Gather, GatherElements, GatherND, got 'GatherNd';"
+        ' did you mean "GatherND"?'
     )
 
 
 @st.composite
 def nodes(draw: st.DrawFn) -> tuple[str, tuple[int, ...], tuple[int, ...], int]:
-    """Draw an operator, the sizes of its data and indices, and its attribute: valid in ONNX."""
+    """Draw an operator, the sizes of its data and indices, and its attribute: valid in
+    ONNX."""
     return random_node(random.Random(draw(st.integers(0, 2**32 - 1))))
 
 
@@ -152,16 +176,21 @@ def test_a_node_goes_to_a_descriptor_and_back(
 ) -> None:
     """The node that the descriptor becomes differs in leading ones alone.
 
-    It has some where the output of the descriptor has more dimensions than that of the node, unless
-    its rank would pass 8.
+    It has some where the output of the descriptor has more dimensions than that of the
+    node, unless its rank would pass 8.
     """
     operator, data, indices, number = node
     types = ("FLOAT32", "INT64")
     try:
-        desc = og.from_onnx(operator, (types[0], data), (types[1], indices), number, max(number, 0))
+        desc = og.from_onnx(
+            operator, (types[0], data), (types[1], indices), number, max(number, 0)
+        )
     except og.DescriptorError:
         return
-    given_gather, found = gather_of_node(operator, data, indices, number), gather_of(desc)
+    given_gather, found = (
+        gather_of_node(operator, data, indices, number),
+        gather_of(desc),
+    )
     assert (found.operator, found.data, found.indices, found.number) == (
         given_gather.operator,
         given_gather.data,
@@ -185,12 +214,13 @@ def without_leading_ones(sizes: tuple[int, ...]) -> tuple[int, ...]:
 @settings(max_examples=EXAMPLES)
 @given(descriptors(packed=True))
 def test_a_descriptor_goes_to_a_node_and_back(desc: og.Descriptor) -> None:
-    """It comes back as it was if the sizes that count of its output are all DimensionCount sizes.
+    """It comes back as it was if the sizes that count of its output are all
+    DimensionCount sizes.
 
-    But GATHER_ND comes back as GATHER_ND1 without batches, as GatherND always does, the indices
-    have a type of ONNX's, and IndexDimensions leaves out the leading ones that the output crops,
-    so that it is Axis + 1 at most. Other descriptors come back with more or fewer leading ones, and
-    with the counts of dimensions that go with them.
+    But GATHER_ND comes back as GATHER_ND1 without batches, as GatherND always does, the
+    indices have a type of ONNX's, and IndexDimensions leaves out the leading ones that
+    the output crops, so that it is Axis + 1 at most. Other descriptors come back with
+    more or fewer leading ones, and with the counts of dimensions that go with them.
     """
     gather = gather_of(desc)
     node = gather.node()
@@ -205,16 +235,23 @@ def test_a_descriptor_goes_to_a_node_and_back(desc: og.Descriptor) -> None:
         assert without_leading_ones(one) == without_leading_ones(other)
         assert one == other or not fills
     if fills:
-        cropped = {"index_dimensions": len(gather.indices)} if gather.onnx == "Gather" else {}
+        cropped = (
+            {"index_dimensions": len(gather.indices)} if gather.onnx == "Gather" else {}
+        )
         assert fields_of(found) == fields_of(desc) | batches | cropped
     elif not nd1:
         axis, count = fields_of(desc)["axis"], desc.input_tensor.dimension_count
-        assert fields_of(found)["axis"] - found.input_tensor.dimension_count == axis - count
+        assert (
+            fields_of(found)["axis"] - found.input_tensor.dimension_count
+            == axis - count
+        )
     rng = np.random.default_rng(len(node.data))
     values = random_data(desc.input_tensor, rng)
     where = random_indices(found, rng, wild=0)
     type_of_indices = desc.indices_tensor.data_type.numpy
-    first = where % np.array(axis_sizes(found))  # the same indices in a type without a sign
+    first = where % np.array(
+        axis_sizes(found)
+    )  # the same indices in a type without a sign
     first = first.astype(type_of_indices).reshape(desc.indices_tensor.sizes)
     second = og.reference(found, values.reshape(found.input_tensor.sizes), where)
     assert og.reference(desc, values, first).tobytes() == second.tobytes()

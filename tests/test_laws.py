@@ -44,7 +44,9 @@ def test_policies_agree_in_range(case: Case, policy: OutOfRange) -> None:
 def padded(desc: og.Descriptor) -> og.Descriptor:
     """Return a packed descriptor with one more leading one in each tensor."""
     fields: dict[str, Any] = {
-        name: msgspec.structs.replace(getattr(desc, name), sizes=(1, *getattr(desc, name).sizes))
+        name: msgspec.structs.replace(
+            getattr(desc, name), sizes=(1, *getattr(desc, name).sizes)
+        )
         for name in ("input_tensor", "indices_tensor", "output_tensor")
     }
     if isinstance(desc, og.GatherDesc | og.GatherElementsDesc):
@@ -74,7 +76,9 @@ def test_more_leading_ones_change_nothing_else(case: Case, policy: OutOfRange) -
 
 
 @given(cases(), st.sampled_from(POLICIES))
-def test_gather_nd_is_gather_nd1_without_batches(case: Case, policy: OutOfRange) -> None:
+def test_gather_nd_is_gather_nd1_without_batches(
+    case: Case, policy: OutOfRange
+) -> None:
     desc = case.desc
     if not isinstance(desc, og.GatherNDDesc):
         return
@@ -99,14 +103,19 @@ def test_gather_nd_is_gather_nd1_without_batches(case: Case, policy: OutOfRange)
         assert same(og.run(twin, case.data, case.indices, policy), first)
 
 
-@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 6), st.integers(0, 2**32 - 1))
+@given(
+    st.integers(1, 5), st.integers(1, 4), st.integers(1, 6), st.integers(0, 2**32 - 1)
+)
 def test_gather_on_axis_0_is_gather_nd1_with_one_coordinate(
     rows: int, width: int, count: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     data = rng.standard_normal((rows, width)).astype(np.float32)
     index = rng.integers(-rows, rows, count).astype(np.int64)
-    x, y = og.TensorDesc("FLOAT32", [rows, width]), og.TensorDesc("FLOAT32", [count, width])
+    x, y = (
+        og.TensorDesc("FLOAT32", [rows, width]),
+        og.TensorDesc("FLOAT32", [count, width]),
+    )
     gather = og.GatherDesc(x, og.TensorDesc("INT64", [1, count]), y, 0, 1)
     tuples = og.GatherND1Desc(x, og.TensorDesc("INT64", [count, 1]), y, 2, 2, 0)
     for compute_one in (og.reference, og.run):
@@ -125,7 +134,9 @@ def test_strides_only_say_where_elements_lie(case: Case, policy: OutOfRange) -> 
         **{
             name: og.TensorDesc(tensor.data_type, tensor.sizes)
             for name, tensor in zip(
-                ("input_tensor", "indices_tensor", "output_tensor"), tensors, strict=True
+                ("input_tensor", "indices_tensor", "output_tensor"),
+                tensors,
+                strict=True,
             )
         },
     )
@@ -139,11 +150,15 @@ def test_strides_only_say_where_elements_lie(case: Case, policy: OutOfRange) -> 
         return
     for compute_one in (og.reference, og.run):
         result = compute_one(desc, case.data, case.indices, policy)
-        assert same(np.ascontiguousarray(elements(desc.output_tensor, result)), expected)
+        assert same(
+            np.ascontiguousarray(elements(desc.output_tensor, result)), expected
+        )
 
 
 @given(descriptors())
-def test_descriptor_survives_dict_and_json_and_its_own_text(desc: og.Descriptor) -> None:
+def test_descriptor_survives_dict_and_json_and_its_own_text(
+    desc: og.Descriptor,
+) -> None:
     assert eval(repr(desc), {**vars(operators)}) == desc
     assert og.from_dict(og.to_dict(desc)) == desc
     assert og.from_dict(json.loads(json.dumps(og.to_dict(desc)))) == desc
@@ -165,7 +180,9 @@ def test_model_can_be_made_again_from_its_metadata(
 
 
 @given(cases(), st.sampled_from(POLICIES))
-def test_known_indices_leave_no_index_arithmetic(case: Case, policy: OutOfRange) -> None:
+def test_known_indices_leave_no_index_arithmetic(
+    case: Case, policy: OutOfRange
+) -> None:
     try:
         model = og.to_onnx(case.desc, policy, indices=case.indices)
     except og.IndexOutOfRangeError:

@@ -1,4 +1,5 @@
-"""A gather as nested loops: the numbers by hand, and what they compute against the reference."""
+"""A gather as nested loops: the numbers by hand, and what they compute against the
+reference."""
 
 from __future__ import annotations
 
@@ -24,11 +25,13 @@ T = og.TensorDesc
 WORKED = og.GatherDesc(
     T("FLOAT16", [1, 6, 4]), T("INT64", [1, 2, 3]), T("FLOAT16", [2, 3, 4]), 1, 2
 )
-"""The example of docs/lowering.md: six rows of four elements, chosen by 2 x 3 indices."""
+"""The example of docs/lowering.md: six rows of four elements, chosen by 2 x 3
+indices."""
 
 
 def loops(**numbers: Any) -> dict[str, Any]:
-    """Return the numbers of a gather of one coordinate, with those that differ from the usual."""
+    """Return the numbers of a gather of one coordinate, with those that differ from the
+    usual."""
     usual = {"policy": "clamp", "tuple_stride": 0, "axis_strides": (1,)}
     return usual | numbers
 
@@ -39,7 +42,10 @@ def loops(**numbers: Any) -> dict[str, Any]:
         pytest.param(
             WORKED,
             loops(
-                sizes=(6, 4),  # the 2 x 3 indices lie packed in indices and output, so one loop
+                sizes=(
+                    6,
+                    4,
+                ),  # the 2 x 3 indices lie packed in indices and output, so one loop
                 data_strides=(0, 1),
                 index_strides=(1, 0),
                 output_strides=(4, 1),
@@ -75,7 +81,9 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="GATHER, strided",
         ),
         pytest.param(
-            og.GatherElementsDesc(T("INT8", [3, 4]), T("INT32", [2, 4]), T("INT8", [2, 4]), axis=0),
+            og.GatherElementsDesc(
+                T("INT8", [3, 4]), T("INT32", [2, 4]), T("INT8", [2, 4]), axis=0
+            ),
             loops(
                 sizes=(2, 4),
                 data_strides=(0, 1),
@@ -92,7 +100,11 @@ def loops(**numbers: Any) -> dict[str, Any]:
         ),
         pytest.param(
             og.GatherNDDesc(
-                T("INT16", [3, 4, 2]), T("INT64", [1, 5, 2]), T("INT16", [1, 5, 2]), 3, 2
+                T("INT16", [3, 4, 2]),
+                T("INT64", [1, 5, 2]),
+                T("INT16", [1, 5, 2]),
+                3,
+                2,
             ),
             loops(
                 sizes=(5, 2),
@@ -111,10 +123,18 @@ def loops(**numbers: Any) -> dict[str, Any]:
         ),
         pytest.param(
             og.GatherND1Desc(
-                T("FLOAT32", [3, 4, 2]), T("UINT32", [1, 3, 1]), T("FLOAT32", [1, 3, 2]), 3, 2, 1
+                T("FLOAT32", [3, 4, 2]),
+                T("UINT32", [1, 3, 1]),
+                T("FLOAT32", [1, 3, 2]),
+                3,
+                2,
+                1,
             ),
             loops(
-                sizes=(3, 2),  # a batch is a step in the data, in the indices and in the output
+                sizes=(
+                    3,
+                    2,
+                ),  # a batch is a step in the data, in the indices and in the output
                 data_strides=(8, 1),
                 index_strides=(1, 0),
                 output_strides=(2, 1),
@@ -168,7 +188,9 @@ def run(numbers: Loops, data: Array, indices: Array) -> Array | None:
     for at in np.ndindex(numbers.sizes):
         offset, first, to = (sum(map(int.__mul__, at, strides)) for strides in steps)
         found = True
-        for k, (n, stride) in enumerate(zip(numbers.axis_sizes, numbers.axis_strides, strict=True)):
+        for k, (n, stride) in enumerate(
+            zip(numbers.axis_sizes, numbers.axis_strides, strict=True)
+        ):
             index = read[first + k * numbers.tuple_stride]
             if numbers.policy == "directml":
                 index -= 2**64 if index >= 2**63 else 0
@@ -196,14 +218,18 @@ def agrees(numbers: Loops, desc: og.Descriptor, data: Array, indices: Array) -> 
 
 
 @given(cases(), st.sampled_from([*POLICIES]))
-def test_the_loops_of_any_descriptor_equal_the_reference(case: Case, policy: OutOfRange) -> None:
+def test_the_loops_of_any_descriptor_equal_the_reference(
+    case: Case, policy: OutOfRange
+) -> None:
     assert agrees(loops_of(case.desc, policy), case.desc, case.data, case.indices)
 
 
 @given(cases())
 def test_loops_are_at_most_8_and_none_of_them_joins_with_the_next(case: Case) -> None:
     found = loops_of(case.desc, "clamp")
-    strides = [*zip(found.data_strides, found.index_strides, found.output_strides, strict=True)]
+    strides = [
+        *zip(found.data_strides, found.index_strides, found.output_strides, strict=True)
+    ]
     assert 1 <= len(found.sizes) <= 8
     assert all(size > 1 for size in found.sizes) or found.sizes == (1,)
     for outer, inner, size in zip(strides, strides[1:], found.sizes[1:], strict=False):
@@ -227,11 +253,16 @@ CHANGES: dict[str, Callable[[Loops], Loops]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_planted_mistake_in_the_loops_is_seen(change: Callable[[Loops], Loops]) -> None:
+def test_a_planted_mistake_in_the_loops_is_seen(
+    change: Callable[[Loops], Loops],
+) -> None:
     def differs(case: DescriptorCase) -> bool:
         right = loops_of(case.descriptor, case.out_of_range)
         try:
-            expected, found = case.expected(), run(change(right), case.data, case.indices)
+            expected, found = (
+                case.expected(),
+                run(change(right), case.data, case.indices),
+            )
         except IndexError:  # the loops lead outside
             return True
         return (found is None) != isinstance(expected, str) or (

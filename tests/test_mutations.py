@@ -1,4 +1,5 @@
-"""Mutated inputs of every kind end properly, and the harness that tries them sees a fault."""
+"""Mutated inputs of every kind end properly, and the harness that tries them sees a
+fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The suite sees mistakes: each of these, planted into the lowering, makes a check fail."""
+"""The suite sees mistakes: each of these, planted into the lowering, makes a check
+fail."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def differs(policy: OutOfRange, *, wild: bool = False) -> bool:
-    """Return whether a model of every eighth recorded case gives other bytes than the reference."""
+    """Return whether a model of every eighth recorded case gives other bytes than the
+    reference."""
     for number, case in enumerate((OUT_OF_RANGE if wild else IN_RANGE)[::8]):
         desc, data, indices, _ = recorded(case)
         try:
@@ -39,7 +41,10 @@ def differs(policy: OutOfRange, *, wild: bool = False) -> bool:
         try:
             session = Session(og.to_onnx(desc, policy), threads=1)
             found = session.run({"InputTensor": data, "IndicesTensor": indices})
-        except (ProviderError, ValueError):  # refused, by ONNX Runtime or in the lowering
+        except (
+            ProviderError,
+            ValueError,
+        ):  # refused, by ONNX Runtime or in the lowering
             return True
         if (found.shape, found.tobytes()) != (expected.shape, expected.tobytes()):
             return True
@@ -72,8 +77,13 @@ def ignored_batch_count(node: Geometry) -> Geometry:
 
 
 def dropped_size(node: Geometry) -> Geometry:
-    """Drop a leading one of the data, and leave the number of the indexed dimension as it is."""
-    return replace(node, data=node.data[1:]) if node.data[0] == 1 < len(node.data) else node
+    """Drop a leading one of the data, and leave the number of the indexed dimension as
+    it is."""
+    return (
+        replace(node, data=node.data[1:])
+        if node.data[0] == 1 < len(node.data)
+        else node
+    )
 
 
 def merged_axis(node: Geometry) -> Geometry:
@@ -137,7 +147,9 @@ def int32_cast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cast unsigned indices to INT32, where 2^32 - 1 is -1."""
     cast = graph.Graph.cast
 
-    def narrow(self: graph.Graph, value: graph.Value, dtype: Any, name: str, why: str) -> Any:
+    def narrow(
+        self: graph.Graph, value: graph.Value, dtype: Any, name: str, why: str
+    ) -> Any:
         if value.dtype.kind == "u" and np.dtype(dtype) == np.int64:
             value = cast(self, value, np.int32, f"{name}_narrow", why)
         return cast(self, value, dtype, name, why)
@@ -151,7 +163,9 @@ def clamp_per_axis(monkeypatch: pytest.MonkeyPatch) -> None:
     def clamped(g: graph.Graph, index: graph.Value, sizes: Any) -> graph.Value:
         value = offsets.clamp(g, index, sizes)
         value = g.cast(value, np.int64, "clamped_int64", "")
-        return g.cast(offsets.non_negative(g, value, sizes), np.uint32, "clamped_uint32", "")
+        return g.cast(
+            offsets.non_negative(g, value, sizes), np.uint32, "clamped_uint32", ""
+        )
 
     monkeypatch.setattr(offsets, "wrapped_word", clamped)
 
@@ -233,7 +247,8 @@ def one_index(index_type: str, index: int) -> tuple[og.Descriptor, Any, Any]:
 
 
 def refuses(index_type: str, index: int) -> bool:
-    """Return whether the model of policy "error" refuses an index, alone, without `run`."""
+    """Return whether the model of policy "error" refuses an index, alone, without
+    `run`."""
     desc, data, indices = one_index(index_type, index)
     session = Session(og.to_onnx(desc, "error"), threads=1)
     try:
@@ -243,21 +258,33 @@ def refuses(index_type: str, index: int) -> bool:
     return False
 
 
-WRAPPING = [("UINT32", 2**32 - 1), ("UINT32", 2**32 - 3), ("UINT64", 2**64 - 1), ("UINT64", 2**63)]
+WRAPPING = [
+    ("UINT32", 2**32 - 1),
+    ("UINT32", 2**32 - 3),
+    ("UINT64", 2**64 - 1),
+    ("UINT64", 2**63),
+]
 
 
-@pytest.mark.parametrize(("index_type", "index"), [*WRAPPING, ("INT64", 3), ("INT32", -4)])
-def test_model_refuses_indices_that_a_cast_could_wrap(index_type: str, index: int) -> None:
+@pytest.mark.parametrize(
+    ("index_type", "index"), [*WRAPPING, ("INT64", 3), ("INT32", -4)]
+)
+def test_model_refuses_indices_that_a_cast_could_wrap(
+    index_type: str, index: int
+) -> None:
     assert refuses(index_type, index)
 
 
-def test_int32_cast_of_unsigned_indices_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int32_cast_of_unsigned_indices_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     int32_cast(monkeypatch)
     assert not refuses("UINT32", 2**32 - 1)
 
 
 def clamps(index: int) -> bool:
-    """Return whether the model of policy "clamp" moves an INT64 index to the last element."""
+    """Return whether the model of policy "clamp" moves an INT64 index to the last
+    element."""
     desc, data, indices = one_index("INT64", index)
     wide = msgspec.structs.replace(
         desc,

@@ -1,4 +1,5 @@
-"""Public calls with arguments of wrong types: each is one sentence, never an error of Python's."""
+"""Public calls with arguments of wrong types: each is one sentence, never an error of
+Python's."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ CALLED: Any = og
 """The package, for calls that its types forbid."""
 
 MODEL = og.to_onnx(DESC)
-INPUTS = {"InputTensor": np.zeros((4, 3), np.float32), "IndicesTensor": np.zeros((1, 2), np.int64)}
+INPUTS = {
+    "InputTensor": np.zeros((4, 3), np.float32),
+    "IndicesTensor": np.zeros((1, 2), np.int64),
+}
 
 GIVEN: dict[str, Any] = {
     "at": (0, 0),
@@ -55,7 +59,10 @@ DESCRIPTORS = [each.__name__ for each in og.OPERATORS.values()]
 MANY = "descs must be fewer than 10,000, got more"
 
 LARGE = og.GatherElementsDesc(
-    og.TensorDesc("UINT8", [2**31]), og.TensorDesc("UINT32", [2]), og.TensorDesc("UINT8", [2]), 0
+    og.TensorDesc("UINT8", [2**31]),
+    og.TensorDesc("UINT32", [2]),
+    og.TensorDesc("UINT8", [2]),
+    0,
 )
 
 
@@ -68,7 +75,16 @@ def with_no_memory(call: Any, *arguments: Any) -> None:
 OF_PYTHON = ("OPERATORS", "Descriptor", "OutOfRange", "TensorDataType", "TensorFlags")
 """Public names that are no calls, or enums, where Python says what a wrong value is."""
 
-WRONG: list[Any] = [None, 5, "x", [], {}, {5: 5}, {"InputTensor": 5}, {"InputTensor": "\ud800"}]
+WRONG: list[Any] = [
+    None,
+    5,
+    "x",
+    [],
+    {},
+    {5: 5},
+    {"InputTensor": 5},
+    {"InputTensor": "\ud800"},
+]
 
 CALLS = [
     (name, parameter)
@@ -87,8 +103,14 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
         if each.default is each.empty
     }
     for wrong in WRONG:
-        model = onnx.ModelProto.FromString(MODEL.SerializeToString())  # as add_to changes it
-        given = {**needed, **({"model": model} if "model" in needed else {}), parameter: wrong}
+        model = onnx.ModelProto.FromString(
+            MODEL.SerializeToString()
+        )  # as add_to changes it
+        given = {
+            **needed,
+            **({"model": model} if "model" in needed else {}),
+            parameter: wrong,
+        }
         said = ""
         try:
             call(**given)
@@ -100,38 +122,67 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: CALLED.audit(None), "model must be a file, or an onnx.ModelProto, got None"),
-        (lambda: CALLED.harden(5), "model must be a file, or an onnx.ModelProto, got 5"),
-        (lambda: CALLED.to_onnx(DESC, prefix=5), "prefix must be a text in UTF-8, got 5"),
+        (
+            lambda: CALLED.audit(None),
+            "model must be a file, or an onnx.ModelProto, got None",
+        ),
+        (
+            lambda: CALLED.harden(5),
+            "model must be a file, or an onnx.ModelProto, got 5",
+        ),
+        (
+            lambda: CALLED.to_onnx(DESC, prefix=5),
+            "prefix must be a text in UTF-8, got 5",
+        ),
         (
             lambda: CALLED.to_onnx(DESC, names={"InputTensor": 5}),
             "the name of InputTensor must be a text in UTF-8, got 5",
         ),
-        (lambda: CALLED.harden(MODEL, shapes=1), "shapes must be a mapping from names, got 1"),
-        (lambda: CALLED.audit(MODEL, shapes=[1]), "shapes must be a mapping from names, got [1]"),
+        (
+            lambda: CALLED.harden(MODEL, shapes=1),
+            "shapes must be a mapping from names, got 1",
+        ),
+        (
+            lambda: CALLED.audit(MODEL, shapes=[1]),
+            "shapes must be a mapping from names, got [1]",
+        ),
         (
             lambda: CALLED.audit(MODEL, shapes={"InputTensor": 5}),
             "shapes['InputTensor'] must be a sequence, got 5",
         ),
-        (lambda: CALLED.audit(MODEL, inputs=5), "inputs must be a mapping from names, got 5"),
-        (lambda: CALLED.audit(MODEL, ranges=5), "ranges must be a mapping from names, got 5"),
+        (
+            lambda: CALLED.audit(MODEL, inputs=5),
+            "inputs must be a mapping from names, got 5",
+        ),
+        (
+            lambda: CALLED.audit(MODEL, ranges=5),
+            "ranges must be a mapping from names, got 5",
+        ),
         (
             lambda: CALLED.audit(MODEL, ranges={"InputTensor": 5}),
             "the model: the range of 'InputTensor' must be a sequence, got 5",
         ),
         (
             lambda: CALLED.audit(MODEL, ranges={"InputTensor": (5, 4)}),
-            "the model: the range of 'InputTensor' must be from a low to a high number, got 5:4",
+            (
+                "the model: the range of 'InputTensor' must be from a low to a high"
+                " number, got 5:4"
+            ),
         ),
-        (lambda: CALLED.audit(MODEL, assume=5), "contract must be a file or a plain dict, got 5"),
+        (
+            lambda: CALLED.audit(MODEL, assume=5),
+            "contract must be a file or a plain dict, got 5",
+        ),
         (
             lambda: CALLED.run(DESC, None, None),
             "InputTensor must be an array of float32 (4, 3), got None",
         ),
         (
             lambda: CALLED.Session(5),
-            "source must be a descriptor, an onnx.ModelProto, its bytes, or the path of its file, "
-            "got 5",
+            (
+                "source must be a descriptor, an onnx.ModelProto, its bytes, or the"
+                " path of its file, got 5"
+            ),
         ),
         (
             lambda: CALLED.from_onnx(5, ("FLOAT32", [4]), ("INT64", [2])),
@@ -143,7 +194,10 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
         ),
         (lambda: CALLED.functions(5), "descs must be a sequence, got 5"),
         (lambda: CALLED.functions(itertools.repeat(DESC, 10_000)), MANY),
-        (lambda: CALLED.functions([5]), f"desc must be one of {', '.join(DESCRIPTORS)}, got 5"),
+        (
+            lambda: CALLED.functions([5]),
+            f"desc must be one of {', '.join(DESCRIPTORS)}, got 5",
+        ),
         (
             lambda: CALLED.from_dict({2: {}}),
             "$ must have strings as keys, got 2",
@@ -153,7 +207,10 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
             f"DataType must be one of {', '.join(og.TensorDataType)}, got 5",
         ),
         (lambda: CALLED.TensorFlags(5), "Flags must be a sequence, got 5"),
-        (lambda: CALLED.TensorFlags("NO"), "Flags must be NONE or OWNED_BY_DML, got 'NO'"),
+        (
+            lambda: CALLED.TensorFlags("NO"),
+            "Flags must be NONE or OWNED_BY_DML, got 'NO'",
+        ),
         (
             lambda: CALLED.audit(MODEL, allow_empty=[]),
             "allow_empty must be True or False, got []",
@@ -168,32 +225,43 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
         ),
         (
             lambda: CALLED.audit(MODEL, ranges={"InputTensor": range(10**12)}),
-            "the model: the range of 'InputTensor' must be from a low to a high number, "
-            "got 0:1:2:3:4:5:6:7:8",
+            (
+                "the model: the range of 'InputTensor' must be from a low to a high"
+                " number, got 0:1:2:3:4:5:6:7:8"
+            ),
         ),
         (
             lambda: CALLED.run(DESC, *INPUTS.values(), target=np.zeros(2)),
             "target must be one of portable, cpu, webgpu, native, got array([0., 0.])",
         ),
         (
-            lambda: CALLED.add_to(MODEL, DESC, input="a", indices="b", output="c", target=[]),
+            lambda: CALLED.add_to(
+                MODEL, DESC, input="a", indices="b", output="c", target=[]
+            ),
             "target must be one of portable, cpu, webgpu, native, got []",
         ),
         (
             lambda: CALLED.check_inputs({"sizes": itertools.count()}, INPUTS),
-            "the contract: $ must be plain: Encoding objects of type itertools.count is "
-            "unsupported",
+            (
+                "the contract: $ must be plain: Encoding objects of type"
+                " itertools.count is unsupported"
+            ),
         ),
         (
             lambda: CALLED.to_onnx(LARGE, "error", "webgpu"),
-            'target "webgpu" must have tensors whose elements INT32 counts, '
-            "got 2147483648 elements",
+            (
+                'target "webgpu" must have tensors whose elements INT32 counts, '
+                "got 2147483648 elements"
+            ),
         ),
         (
             lambda: with_no_memory(og.Gather(DESC), *INPUTS.values()),
             "memory must hold another OutputTensor, got one of 32 bytes",
         ),
-        (lambda: CALLED.audit("\u202e.onnx"), "\\u202e.onnx: no such file or directory"),
+        (
+            lambda: CALLED.audit("\u202e.onnx"),
+            "\\u202e.onnx: no such file or directory",
+        ),
         (
             lambda: CALLED.program_to_onnx(5),
             "program must be a program or the path of its file, got 5",

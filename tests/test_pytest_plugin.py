@@ -17,7 +17,8 @@ import onnxgather as og
 from onnxgather.cli.check import check_command
 from onnxgather.errors import OnnxGatherError
 
-# Here, as what an inner run imports is forgotten at its end, and onnx cannot be imported twice.
+# Here, as what an inner run imports is forgotten at its end, and onnx cannot be
+# imported twice.
 from onnxgather.parity import checking, corpus, lanes, reading
 from onnxgather.parity.cases import Case, DescriptorCase
 from onnxgather.parity.known import CasePattern, Known, ResultPattern
@@ -55,10 +56,16 @@ def gather(name: str, indices: list[int]) -> Case:
         axis=0,
         index_dimensions=1,
     )
-    return DescriptorCase(name, desc, np.array([1, 2, 3], np.float32), np.array(indices, np.int32))
+    return DescriptorCase(
+        name, desc, np.array([1, 2, 3], np.float32), np.array(indices, np.int32)
+    )
 
 
-CASES = [gather("gather/right", [0, 1]), gather("gather/odd", [2, 0]), gather("nd/last", [1, 1])]
+CASES = [
+    gather("gather/right", [0, 1]),
+    gather("gather/odd", [2, 0]),
+    gather("nd/last", [1, 1]),
+]
 
 
 @dataclass
@@ -131,7 +138,9 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return [FakeLane(name, told, pythons.get(name)) for name in names]
 
     def random_cases(count: int, seed: int, out_of_range: str | None) -> Iterator[Case]:
-        yield from (gather(f"random/{seed}/{out_of_range}/{k}", [0, 1]) for k in range(count))
+        yield from (
+            gather(f"random/{seed}/{out_of_range}/{k}", [0, 1]) for k in range(count)
+        )
 
     def built_in_cases(out_of_range: str | None) -> Iterator[Case]:
         suffix = f"/{out_of_range}" if out_of_range else ""
@@ -147,7 +156,8 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> Run:
-    """Return a function that runs pytest with the plugin on a project of one passing test."""
+    """Return a function that runs pytest with the plugin on a project of one passing
+    test."""
     pytester.makepyfile(test_own="def test_own(): pass")
 
     def runs(*options: str) -> pytest.RunResult:
@@ -161,8 +171,12 @@ def test_without_options_nothing_is_added(run: Run, events: list[str]) -> None:
     assert events == []
 
 
-def test_a_test_per_case_and_lane_behind_the_projects_own(run: Run, events: list[str]) -> None:
-    result = run("-v", "--onnxgather-lanes", "one, two@b=some/python", "--onnxgather-corpus")
+def test_a_test_per_case_and_lane_behind_the_projects_own(
+    run: Run, events: list[str]
+) -> None:
+    result = run(
+        "-v", "--onnxgather-lanes", "one, two@b=some/python", "--onnxgather-corpus"
+    )
     result.assert_outcomes(passed=7)
     result.stdout.fnmatch_lines(
         [
@@ -197,14 +211,18 @@ def test_findings_fail_in_two_lines(run: Run, events: list[str]) -> None:
             "",
             "*= FAILURES =*",
             "*_ onnxgather/wrong/gather/odd _*",
-            "wrong: DIFF: 1 of 2 elements differ, first OutputTensor[[]1[]]: expected 1.0 "
-            "(00 00 80 3f), got 0.0 (00 00 00 00)",
+            (
+                "wrong: DIFF: 1 of 2 elements differ, first OutputTensor[[]1[]]:"
+                " expected 1.0 (00 00 80 3f), got 0.0 (00 00 00 00)"
+            ),
             "output[[]1[]] = input[[]indices[[]1[]][]] = input[[]0[]] = 1",
             "*_ onnxgather/broken/gather/odd _*",
             "broken: ERROR: the worker died",
             "*_ onnxgather/mended/gather/odd _*",
-            "[[]XPASS(strict)[]] the entry of a known difference can go: mended: FIXED: passes, "
-            "although it is a known difference",
+            (
+                "[[]XPASS(strict)[]] the entry of a known difference can go: mended:"
+                " FIXED: passes, although it is a known difference"
+            ),
             "It is odd. (https://example.com)",
             "*= short test summary info =*",
         ],
@@ -220,19 +238,26 @@ def test_what_did_not_run_is_skipped_and_what_is_known_expected(
     result.stdout.fnmatch_lines(
         [
             "SKIPPED [[]1[]] *: elsewhere: NOT-RUN: a node ran on the CPU",
-            "XFAIL onnxgather/known::gather/odd - known: KNOWN: It is odd. (https://example.com)",
+            (
+                "XFAIL onnxgather/known::gather/odd - known: KNOWN: It is odd."
+                " (https://example.com)"
+            ),
         ],
         consecutive=True,
     )
 
 
 def test_with_runxfail_no_difference_is_known(run: Run, events: list[str]) -> None:
-    result = run("--runxfail", "--onnxgather-lanes", "known,mended", "--onnxgather-corpus")
+    result = run(
+        "--runxfail", "--onnxgather-lanes", "known,mended", "--onnxgather-corpus"
+    )
     result.assert_outcomes(passed=6, failed=1)
     result.stdout.fnmatch_lines(["known: DIFF: 1 of 2 elements differ, first *"])
 
 
-def test_without_known_differences_they_are_findings(run: Run, events: list[str]) -> None:
+def test_without_known_differences_they_are_findings(
+    run: Run, events: list[str]
+) -> None:
     options = ("--onnxgather-lanes", "known,mended", "--onnxgather-corpus")
     result = run(*options, "--onnxgather-no-known")
     result.assert_outcomes(passed=6, failed=1)
@@ -243,7 +268,9 @@ def test_without_known_differences_they_are_findings(run: Run, events: list[str]
 def test_known_differences_of_files_stand_beside_ours(
     pytester: pytest.Pytester, run: Run, events: list[str], in_file: bool
 ) -> None:
-    entry = msgspec.to_builtins(replaced(known_differences()[0], provider="wrongProvider"))
+    entry = msgspec.to_builtins(
+        replaced(known_differences()[0], provider="wrongProvider")
+    )
     file = pytester.path / "differences.json"
     file.write_bytes(msgspec.json.encode([entry]))
     options = ["--onnxgather-known", str(file)]
@@ -255,9 +282,15 @@ def test_known_differences_of_files_stand_beside_ours(
 
 
 def test_a_plugin_library_adds_its_lane(run: Run, events: list[str]) -> None:
-    run("--onnxgather-plugin", "gpu=lib.so", "--onnxgather-corpus").assert_outcomes(passed=4)
+    run("--onnxgather-plugin", "gpu=lib.so", "--onnxgather-corpus").assert_outcomes(
+        passed=4
+    )
     opened = "open with {'gpu': 'lib.so'}, target None, 60 s"
-    assert [e for e in events if e.startswith(("open", "start"))] == [opened, opened, "start gpu"]
+    assert [e for e in events if e.startswith(("open", "start"))] == [
+        opened,
+        opened,
+        "start gpu",
+    ]
 
 
 def test_a_plugin_library_may_be_of_a_lane_in_another_environment(
@@ -268,7 +301,9 @@ def test_a_plugin_library_may_be_of_a_lane_in_another_environment(
     assert [e for e in events if e.startswith("start")] == ["start gpu in python"]
 
 
-def test_a_case_runs_without_the_plugin_of_pytest_that_skips(run: Run, events: list[str]) -> None:
+def test_a_case_runs_without_the_plugin_of_pytest_that_skips(
+    run: Run, events: list[str]
+) -> None:
     options = ["--onnxgather-lanes", "one", "--onnxgather-corpus", "-p", "no:skipping"]
     run(*options).assert_outcomes(passed=4)
     assert "start one" in events
@@ -285,7 +320,10 @@ def test_lanes_get_their_target_timeout_and_plugin_library(
         onnxgather_check(DESC, DATA, INDICES, lane="cpu")
 """
     )
-    options = "--onnxgather-plugin gpu=lib.so --onnxgather-target webgpu --onnxgather-timeout 5"
+    options = (
+        "--onnxgather-plugin gpu=lib.so --onnxgather-target webgpu"
+        " --onnxgather-timeout 5"
+    )
     run("--onnxgather-lanes", "one, gpu", *options.split()).assert_outcomes(passed=1)
     assert [event for event in events if event.startswith("open")] == [
         *["open with {'gpu': 'lib.so'}, target webgpu, 5 s"] * 2,
@@ -305,14 +343,15 @@ def test_wrap_puts_each_gather_between_multiplications(
     )
     run("--onnxgather-wrap", "--onnxgather-corpus").assert_outcomes(passed=4)
     asked = ["onnxgather_check", *(case.name for case in CASES)]
-    assert [e for e in events if e.startswith("cpu")] == [f"cpu {name} wrapped" for name in asked]
+    assert [e for e in events if e.startswith("cpu")] == [
+        f"cpu {name} wrapped" for name in asked
+    ]
 
 
 def test_options_may_stand_in_the_configuration(
     pytester: pytest.Pytester, run: Run, events: list[str]
 ) -> None:
-    pytester.makeini(
-        """
+    pytester.makeini("""
         [pytest]
         onnxgather_lanes = one
         onnxgather_require = one
@@ -325,12 +364,14 @@ def test_options_may_stand_in_the_configuration(
         onnxgather_out_of_range = zero
         onnxgather_target = cpu
         onnxgather_no_known = true
-        """
-    )
+        """)
     result = run("--onnxgather-lanes", "known", "--onnxgather-require", "known")
     result.assert_outcomes(passed=9)
     opened = "open with {'gpu': 'lib.so'}, target cpu, 7 s"
-    cases = [*(f"{case.name}/zero wrapped" for case in CASES), "random/9/zero/0 wrapped"]
+    cases = [
+        *(f"{case.name}/zero wrapped" for case in CASES),
+        "random/9/zero/0 wrapped",
+    ]
     assert events == [
         *[opened, opened, "start known", *(f"known {name}" for name in cases)],
         *["start gpu", *(f"gpu {name}" for name in cases)],
@@ -338,7 +379,9 @@ def test_options_may_stand_in_the_configuration(
     ]
 
 
-def test_each_test_of_a_lane_that_does_not_start_fails(run: Run, events: list[str]) -> None:
+def test_each_test_of_a_lane_that_does_not_start_fails(
+    run: Run, events: list[str]
+) -> None:
     result = run("--onnxgather-lanes", "one,absent", "--onnxgather-corpus")
     result.assert_outcomes(passed=4, failed=3)
     result.stdout.fnmatch_lines(
@@ -349,8 +392,13 @@ def test_each_test_of_a_lane_that_does_not_start_fails(run: Run, events: list[st
 
 def test_what_did_not_run_on_a_required_lane_fails(run: Run, events: list[str]) -> None:
     lanes = ("--onnxgather-lanes", "elsewhere,known", "--onnxgather-corpus")
-    run(*lanes, "--onnxgather-require", "known").assert_outcomes(passed=5, skipped=1, xfailed=1)
-    for required in ([" known,elsewhere"], ["known", "--onnxgather-require", "elsewhere"]):
+    run(*lanes, "--onnxgather-require", "known").assert_outcomes(
+        passed=5, skipped=1, xfailed=1
+    )
+    for required in (
+        [" known,elsewhere"],
+        ["known", "--onnxgather-require", "elsewhere"],
+    ):
         result = run(*lanes, "--onnxgather-require", *required)
         result.assert_outcomes(passed=5, xfailed=1, failed=1)
     result.stdout.fnmatch_lines(["elsewhere: NOT-RUN: a node ran on the CPU"])
@@ -377,7 +425,9 @@ def test_an_expression_of_k_selects_cases(
 
 
 def test_collect_only_starts_no_lane(run: Run, events: list[str]) -> None:
-    result = run("--collect-only", "-q", "--onnxgather-lanes", "one", "--onnxgather-corpus")
+    result = run(
+        "--collect-only", "-q", "--onnxgather-lanes", "one", "--onnxgather-corpus"
+    )
     assert result.outlines[:4] == [
         "test_own.py::test_own",
         *(f"onnxgather/one::{case.name}" for case in CASES),
@@ -395,7 +445,9 @@ def test_option_x_stops_at_the_first_finding(run: Run, events: list[str]) -> Non
 def test_random_cases_are_collected(run: Run, events: list[str]) -> None:
     options = "--onnxgather-random 2 --onnxgather-seed 7 --onnxgather-out-of-range zero"
     result = run("--collect-only", "-q", *options.split())
-    assert result.outlines[1:3] == [f"onnxgather/cpu::random/7/zero/{k}" for k in range(2)]
+    assert result.outlines[1:3] == [
+        f"onnxgather/cpu::random/7/zero/{k}" for k in range(2)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -405,7 +457,10 @@ def test_random_cases_are_collected(run: Run, events: list[str]) -> None:
         *(
             (
                 ["--onnxgather-lanes", lanes],
-                "--onnxgather-lanes: lanes must name one beside the reference, got none",
+                (
+                    "--onnxgather-lanes: lanes must name one beside the reference, got"
+                    " none"
+                ),
             )
             for lanes in ("", " , ", "reference")
         ),
@@ -422,12 +477,17 @@ def test_random_cases_are_collected(run: Run, events: list[str]) -> None:
         ),
         (
             ["--onnxgather-random", "2", "--onnxgather-out-of-range", "wrap"],
-            "--onnxgather-out-of-range: out_of_range must be one of clamp, error, zero, directml, "
-            "got 'wrap'",
+            (
+                "--onnxgather-out-of-range: out_of_range must be one of clamp, error,"
+                " zero, directml, got 'wrap'"
+            ),
         ),
         (
             ["--onnxgather-target", "gpu"],
-            "--onnxgather-target: target must be one of portable, cpu, webgpu, native, got 'gpu'",
+            (
+                "--onnxgather-target: target must be one of portable, cpu, webgpu,"
+                " native, got 'gpu'"
+            ),
         ),
         (
             ["--onnxgather-plugin", "gpu"],
@@ -457,7 +517,9 @@ def test_the_options_are_those_of_the_command(run: Run) -> None:
     in_file = re.findall(r"^  onnxgather_(\w+) \(", text, re.MULTILINE)
     assert flags == {name.replace("_", "-") for name in in_file}
     assert len(flags) == 12
-    assert flags < {option[2:] for parameter in check_command.params for option in parameter.opts}
+    assert flags < {
+        option[2:] for parameter in check_command.params for option in parameter.opts
+    }
     assert "--onnxgather-seed=S   Of --onnxgather-random." in text
 
 
@@ -473,7 +535,9 @@ def test_the_options_are_those_of_the_command(run: Run) -> None:
 def test_counts_are_integers(run: Run, option: str, value: str, rule: str) -> None:
     result = run(f"--onnxgather-{option}", value)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines[0] == f"ERROR: --onnxgather-{option}: must be an integer {rule}"
+    assert (
+        result.errlines[0] == f"ERROR: --onnxgather-{option}: must be an integer {rule}"
+    )
 
 
 def test_a_mistake_in_the_configuration_is_one_sentence(
@@ -482,19 +546,21 @@ def test_a_mistake_in_the_configuration_is_one_sentence(
     pytester.makeini("[pytest]\nonnxgather_timeout = soon")
     result = run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines[0] == (
-        "ERROR: --onnxgather-timeout: must be an integer from 1 to 86400, got 'soon'"
+    assert (
+        result.errlines[0]
+        == "ERROR: --onnxgather-timeout: must be an integer from 1 to 86400, got 'soon'"
     )
 
 
 def test_an_unknown_lane_is_a_usage_error(run: Run) -> None:
     result = run("--onnxgather-lanes", "cpu,gpu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines[0] == (
-        "ERROR: --onnxgather-lanes: provider must be one of cpu, directml, openvino, cuda, "
-        "tensorrt, webgpu, qnn, coreml, "
-        "web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name of one, which ends in "
-        "ExecutionProvider, got 'gpu'"
+    assert (
+        result.errlines[0]
+        == "ERROR: --onnxgather-lanes: provider must be one of cpu, directml, openvino,"
+        " cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu, web-jsep, or"
+        " ONNX Runtime's full name of one, which ends in ExecutionProvider, got"
+        " 'gpu'"
     )
 
 
@@ -532,7 +598,10 @@ def test_the_fixture_checks_a_descriptor_arrays_or_a_case(
             "*_ test_other_lane _*",
             "absent: NOT-RUN: there is none",
             "*_ test_no_array _*",
-            "E *DescriptorError: IndicesTensor must be an array of int32 (1, 2), got None",
+            (
+                "E *DescriptorError: IndicesTensor must be an array of int32 (1, 2),"
+                " got None"
+            ),
             "*_ test_no_lane _*",
             "E *OnnxGatherError: there is no nowhere",
         ]
@@ -572,7 +641,9 @@ def test_a_lane_is_told_by_its_name_and_its_python(
     ]
 
 
-def test_an_interpreter_that_is_not_there_did_not_run(pytester: pytest.Pytester, run: Run) -> None:
+def test_an_interpreter_that_is_not_there_did_not_run(
+    pytester: pytest.Pytester, run: Run
+) -> None:
     pytester.makepyfile(
         test_own=PROJECT
         + """
@@ -609,7 +680,9 @@ def test_cases_run_on_the_cpu_provider(pytester: pytest.Pytester, run: Run) -> N
     result = run("--onnxgather-random", "3", "--onnxgather-corpus", "-k", chosen)
     passed = result.parseoutcomes()["passed"]
     assert passed > 4
-    result.assert_outcomes(passed=passed, deselected=result.parseoutcomes()["deselected"])
+    result.assert_outcomes(
+        passed=passed, deselected=result.parseoutcomes()["deselected"]
+    )
 
 
 @pytest.mark.slow
@@ -619,7 +692,13 @@ def test_the_tests_are_the_same_in_every_worker(
     lines: list[list[str]] = []
     for seed in ("1", "2"):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        options = ["--collect-only", "-q", "--onnxgather-corpus", "--onnxgather-random", "5"]
+        options = [
+            "--collect-only",
+            "-q",
+            "--onnxgather-corpus",
+            "--onnxgather-random",
+            "5",
+        ]
         lines.append(pytester.runpytest_subprocess(*PLUGIN, *options).outlines[:-1])
     assert len(lines[0]) > 1000
     assert lines[0] == lines[1]

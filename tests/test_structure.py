@@ -1,4 +1,5 @@
-"""The shape of the package: imports point one way, and nothing heavy is imported early."""
+"""The shape of the package: imports point one way, and nothing heavy is imported
+early."""
 
 from __future__ import annotations
 
@@ -21,34 +22,49 @@ ORDER = {
     "options": "",
     "files": "",
     "documents": "",
-    "descriptors": "datatypes strides tensors operators arrays reference explain feature_levels "
-    "spelling cpp __init__",
+    "descriptors": (
+        "datatypes strides tensors operators arrays reference explain feature_levels "
+        "spelling cpp __init__"
+    ),
     "gather": "",
     "loops": "",
-    "lowering": "graph positions indices offsets portable gather_nodes cpu/facts "
-    "cpu/long_rows cpu/row_numbers cpu/forms cpu/__init__ native __init__ show",
+    "lowering": (
+        "graph positions indices offsets portable gather_nodes cpu/facts "
+        "cpu/long_rows cpu/row_numbers cpu/forms cpu/__init__ native __init__ show"
+    ),
     "model": "functions write values protos parts __init__",
-    "execution": "runtime providers substitutes kernels prepared child hosts browser worker "
-    "session __init__",
+    "execution": (
+        "runtime providers substitutes kernels prepared child hosts browser worker "
+        "session __init__"
+    ),
     "programs": "resources program running writer __init__ whole",
-    "parity": "decoding cases layouts models corpus/splitmix corpus/drawn corpus/groups "
-    "corpus/built_in corpus/sampling corpus/export corpus/__init__ lanes/lane lanes/python "
-    "lanes/directml lanes/__init__ states results judge known checking "
-    "merge reading asked __init__",
+    "parity": (
+        "decoding cases layouts models corpus/splitmix corpus/drawn corpus/groups"
+        " corpus/built_in corpus/sampling corpus/export corpus/__init__ lanes/lane"
+        " lanes/python lanes/directml lanes/__init__ states results judge known"
+        " checking merge reading asked __init__"
+    ),
     "report": "sentences paths plain junit markdown picture page lesson __init__",
     "repro": "candidates folder reduce flow plan __init__",
     "doctor": "",
     "pytest_plugin": "",
-    "networks": "sizes network contract inputs intervals tokenizer calls index_operators "
-    "capture operator_types operator_bounds ranges conditions shapes gathers cropping extraction "
-    "text comparison findings audit_reports hardening verify audit_page __init__",
-    "certificates": "terms formula tensors solvers lemmas operators claims counterexamples certify "
-    "files __init__",
-    "cli": "arguments terminal commands sources outputs processes check examine "
-    "networks translate certify __init__",
+    "networks": (
+        "sizes network contract inputs intervals tokenizer calls index_operators"
+        " capture operator_types operator_bounds ranges conditions shapes gathers"
+        " cropping extraction text comparison findings audit_reports hardening verify"
+        " audit_page __init__"
+    ),
+    "certificates": (
+        "terms formula tensors solvers lemmas operators claims counterexamples certify "
+        "files __init__"
+    ),
+    "cli": (
+        "arguments terminal commands sources outputs processes check examine "
+        "networks translate certify __init__"
+    ),
 }
-"""The way of a descriptor through the package, and for each package its files in their order. Each
-file imports only what stands before it."""
+"""The way of a descriptor through the package, and for each package its files in their
+order. Each file imports only what stands before it."""
 
 SPEAKERS = {
     "onnx": ("model/", "networks/", "parity/models"),
@@ -59,13 +75,20 @@ SPEAKERS = {
 
 APART = [
     ("execution/runtime", ""),  # it runs where the package is not
-    ("lowering/(?!show)", "descriptors/reference"),  # `show` prints the reference's formulas
+    (
+        "lowering/(?!show)",
+        "descriptors/reference",
+    ),  # `show` prints the reference's formulas
     ("model/", "descriptors/reference"),
     ("lowering/portable", "lowering/cpu/"),
-    ("programs/(?!whole)", "lowering/"),  # a program runs whatever lowers its descriptors
+    (
+        "programs/(?!whole)",
+        "lowering/",
+    ),  # a program runs whatever lowers its descriptors
 ]
-"""What the order allows, but the design does not: files of the first pattern import nothing of the
-second. That the reference imports nothing of the lowering, the order says."""
+"""What the order allows, but the design does not: files of the first pattern import
+nothing of the second. That the reference imports nothing of the lowering, the order
+says."""
 
 
 def imports(path: Path) -> set[str]:
@@ -83,7 +106,8 @@ def imports(path: Path) -> set[str]:
 
 
 def place(module: str) -> str | None:
-    """Return the path in the package of a module's file, without its suffix; None if it is none."""
+    """Return the path in the package of a module's file, without its suffix; None if it
+    is none."""
     package, *names = module.split(".")
     path = PACKAGE.joinpath(*names)
     for file in (path.with_suffix(".py"), path / "__init__.py"):
@@ -98,13 +122,22 @@ FILES = {
 }
 """What each file of the package imports, by its path without the suffix."""
 
-ARROWS = [(file, target) for file, found in FILES.items() for target in map(place, found) if target]
+ARROWS = [
+    (file, target)
+    for file, found in FILES.items()
+    for target in map(place, found)
+    if target
+]
 """Which file imports which."""
 
 
 def in_order() -> list[str]:
     """Return the paths of all files, in the order."""
-    files = [f"{top}/{name}" if name else top for top, n in ORDER.items() for name in n.split(" ")]
+    files = [
+        f"{top}/{name}" if name else top
+        for top, n in ORDER.items()
+        for name in n.split(" ")
+    ]
     return [*files, "__init__", "__main__"]
 
 
@@ -123,7 +156,9 @@ def test_imports_point_one_way() -> None:
 def test_what_must_stand_apart_does(one: str, other: str) -> None:
     assert any(re.match(one, file) for file in FILES)
     for file, target in ARROWS:
-        assert not (re.match(one, file) and re.match(other, target)), f"{file} imports {target}"
+        assert not (re.match(one, file) and re.match(other, target)), (
+            f"{file} imports {target}"
+        )
 
 
 @pytest.mark.parametrize("library", SPEAKERS)
@@ -144,7 +179,11 @@ def definitions(path: Path) -> set[str]:
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        targets = (
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [getattr(node, "target", None)]
+        )
         names = (name for target in targets if target for name in ast.walk(target))
         found |= {name.id for name in names if isinstance(name, ast.Name)}
     return {name for name in found if not name.startswith("_") and name != "T"}
@@ -165,13 +204,16 @@ def test_no_package_has_the_name_of_a_public_function() -> None:
 def test_architecture_describes_the_packages_in_their_order() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     rows = text[text.index("| module |") :].partition("\n\n")[0].splitlines()[2:]
-    named = [name for row in rows for name in re.findall(r"`(\w+)/?`", row.split("|")[1])]
+    named = [
+        name for row in rows for name in re.findall(r"`(\w+)/?`", row.split("|")[1])
+    ]
     assert named == [*ORDER]
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     code = (
-        "import sys, onnxgather; print(*sorted({'onnx', 'onnxruntime', 'click'} & {*sys.modules}))"
+        "import sys, onnxgather; print(*sorted({'onnx', 'onnxruntime', 'click'} &"
+        " {*sys.modules}))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -181,4 +223,6 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 def test_the_public_names_exist() -> None:
     assert all(hasattr(onnxgather, name) for name in onnxgather.__all__)
-    assert {"to_onnx", "run", "reference", "from_dict", "to_dict"} <= set(onnxgather.__all__)
+    assert {"to_onnx", "run", "reference", "from_dict", "to_dict"} <= set(
+        onnxgather.__all__
+    )

@@ -57,14 +57,19 @@ WRONG = len(PROGRAM.splitlines())
 
 CHECKERS = {
     "mypy": (["--strict", "--cache-dir=."], r'{}: note: Revealed type is "(.*)"'),
-    "pyright": (["--pythonpath", sys.executable], r'{}:\d+ - information: Type of .* is "(.*)"'),
+    "pyright": (
+        ["--pythonpath", sys.executable],
+        r'{}:\d+ - information: Type of .* is "(.*)"',
+    ),
 }
 """Their arguments, and how they tell a type."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKERS)
-def test_a_type_checker_sees_the_type_of_each_public_name(name: str, tmp_path: Path) -> None:
+def test_a_type_checker_sees_the_type_of_each_public_name(
+    name: str, tmp_path: Path
+) -> None:
     pytest.importorskip(name, reason="the extra lint is not installed")
     arguments, told = CHECKERS[name]
     names = "".join(f"reveal_type(og.{name})\n" for name in og.__all__)

@@ -28,8 +28,8 @@ from onnxgather.networks.network import read_network
 from onnxgather.options import POLICIES, TARGETS, OutOfRange, Target
 
 LOW_HALVES = (
-    "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of ONNX Runtime "
-    "before 1.32 does"
+    "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of"
+    " ONNX Runtime before 1.32 does"
 )
 """A precondition."""
 
@@ -47,7 +47,8 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     why: str = ""
     """What stopped an undecided one."""
     obligations: tuple[str, ...] = ()
-    """The scripts whose claims do not follow from the normal form of terms alone, each once."""
+    """The scripts whose claims do not follow from the normal form of terms alone, each
+    once."""
     lemmas: tuple[str, ...] = ()
     """The names of the lemmas of `lemmas` that it rests on."""
     counterexample: Counterexample | None = None
@@ -60,7 +61,9 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __str__(self) -> str:
         if self.state == "proved":
-            return ", if ".join(filter(None, ["proved", " and ".join(self.preconditions)]))
+            return ", if ".join(
+                filter(None, ["proved", " and ".join(self.preconditions)])
+            )
         return printable(f"{self.state}: {self.counterexample or self.why}")
 
     def __repr__(self) -> str:
@@ -72,7 +75,9 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             "digest": self.digest,
             "lemmas": ", ".join(self.lemmas),
         }
-        return html_table(str(self), ((name, text) for name, text in told.items() if text))
+        return html_table(
+            str(self), ((name, text) for name, text in told.items() if text)
+        )
 
 
 def certify(
@@ -131,9 +136,11 @@ def certified(
         out_of_range=out_of_range,
         target=target,
         digest=digest_of(network),
-        statement="for any data and every value of every index, each element of OutputTensor is "
-        f"the element of InputTensor that DirectML's formula of {desc.operator} names, and an "
-        f"index out of range {POLICIES[out_of_range].rule}",
+        statement=(
+            "for any data and every value of every index, each element of OutputTensor"
+            f" is the element of InputTensor that DirectML's formula of {desc.operator}"
+            f" names, and an index out of range {POLICIES[out_of_range].rule}"
+        ),
         preconditions=(*needed, *([LOW_HALVES] if low_halves else [])),
     )
     try:
@@ -148,7 +155,9 @@ def certified(
                     left = end - time.monotonic()
                     with terms.until(math.inf):
                         shown = counterexample(model, formula, claim, left, low_halves)
-                    return told(state="refuted", obligations=(text,), counterexample=shown)
+                    return told(
+                        state="refuted", obligations=(text,), counterexample=shown
+                    )
                 ensure(answer.verdict == "unsat", answer.why)
                 asked[text] = None
         _checked(model)

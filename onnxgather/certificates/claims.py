@@ -27,7 +27,16 @@ from onnxgather.certificates.tensors import (
     moved,
     unrounded,
 )
-from onnxgather.certificates.terms import Int, Term, Truth, all_of, any_of, is_equal, no, weighted
+from onnxgather.certificates.terms import (
+    Int,
+    Term,
+    Truth,
+    all_of,
+    any_of,
+    is_equal,
+    no,
+    weighted,
+)
 from onnxgather.checks import listed, number_of, shown
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import OnnxGatherError
@@ -39,9 +48,10 @@ AnyModel = str | os.PathLike[str] | ModelProto
 
 
 ONE_BY_ONE = 64
-"""The most elements of a tensor that are claimed one by one. For more, the coordinates are
-variables, which takes a solver less time; but the elements of an output with strides, and the gaps
-between them, are always claimed one by one, up to `MOST_ELEMENTS`."""
+"""The most elements of a tensor that are claimed one by one. For more, the coordinates
+are variables, which takes a solver less time; but the elements of an output with
+strides, and the gaps between them, are always claimed one by one, up to
+`MOST_ELEMENTS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +84,12 @@ def walk(
     Raises:
         UndecidedError: An operator, or what it does, is not known.
     """
-    ensure(scope.version >= FIRST_OPSET, f"the opset {scope.version}, below {FIRST_OPSET}")
-    own = scope.types if scope.outer else ()  # a body may have names of the graphs around it
+    ensure(
+        scope.version >= FIRST_OPSET, f"the opset {scope.version}, below {FIRST_OPSET}"
+    )
+    own = (
+        scope.types if scope.outer else ()
+    )  # a body may have names of the graphs around it
     around = {k: v for k, v in (outer or {}).items() if k not in own}
     values = {**around, **dict(zip(scope.inputs, inputs, strict=False))}
 
@@ -94,10 +108,16 @@ def walk(
         if "function" in operation.bodies:
             ensure(None not in given, "a call of a function that leaves an input out")
             body = operation.bodies["function"]
-            rule = "a call of a function with more inputs or outputs than the function has"
-            is_more = len(given) > len(body.inputs) or len(operation.outputs) > len(body.outputs)
+            rule = (
+                "a call of a function with more inputs or outputs than the function has"
+            )
+            is_more = len(given) > len(body.inputs) or len(operation.outputs) > len(
+                body.outputs
+            )
             ensure(not is_more, rule)
-            rule = "a function whose output is one of its inputs"  # ONNX Runtime refuses it
+            rule = (  # ONNX Runtime refuses it
+                "a function whose output is one of its inputs"
+            )
             ensure({*body.inputs}.isdisjoint(body.outputs), rule)
             found = walk(body, [one for one in given if one], run)
         else:
@@ -105,11 +125,16 @@ def walk(
             if key not in TABLE:
                 raise UndecidedError(f"the operator {'.'.join(filter(None, key))}")
             refused = refusal(operation, scope)
-            ensure(not refused, f"the node {operation.label}, which ONNX refuses: {refused}")
+            ensure(
+                not refused,
+                f"the node {operation.label}, which ONNX refuses: {refused}",
+            )
             inner = partial(walk, outer=values)
             made = TABLE[key](NodeCall(operation, given, scope.version, run, inner))
             found = made if isinstance(made, list) else [made]
-        values |= {k: one for k, one in zip(operation.outputs, found, strict=False) if k}
+        values |= {
+            k: one for k, one in zip(operation.outputs, found, strict=False) if k
+        }
         for name in scope.declared.keys() & {*operation.outputs} & values.keys():
             run.ensure_declared(name, scope.declared[name], values[name].shape)
     return [*map(value, scope.outputs)]
@@ -118,14 +143,18 @@ def walk(
 def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
     """The names of InputTensor, IndicesTensor and OutputTensor in a model.
 
-    They are found by these names with a common prefix, as `to_onnx` gives them, else by their
-    order.
+    They are found by these names with a common prefix, as `to_onnx` gives them, else by
+    their order.
 
     Raises:
         OnnxGatherError: It is not clear which they are, or they do not fit the descriptor.
     """
     inputs, outputs = main.inputs, main.outputs
-    starts = [name.removesuffix("InputTensor") for name in inputs if name.endswith("InputTensor")]
+    starts = [
+        name.removesuffix("InputTensor")
+        for name in inputs
+        if name.endswith("InputTensor")
+    ]
     starts = [start for start in starts if f"{start}IndicesTensor" in inputs]
     if len(starts) == 1:
         inputs = f"{starts[0]}InputTensor", f"{starts[0]}IndicesTensor"
@@ -133,18 +162,29 @@ def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
         outputs = (own,) if own in outputs else outputs
     for what, names, count in (("input", inputs, 2), ("output", outputs, 1)):
         if len(names) != count:
-            rule = f"the model must have {number_of(count, what)}, or have names of to_onnx"
+            rule = (
+                f"the model must have {number_of(count, what)}, or have names of"
+                " to_onnx"
+            )
             raise OnnxGatherError(f"{rule}, got {listed(names, 4) or 'none'}")
-    for name, tensor in zip(inputs, (desc.input_tensor, desc.indices_tensor), strict=True):
+    for name, tensor in zip(
+        inputs, (desc.input_tensor, desc.indices_tensor), strict=True
+    ):
         wanted = ValueType(name_of(tensor.data_type.onnx), tensor.array_shape)
         found = main.types[name]
         sizes = zip(found.sizes or (), tensor.array_shape, strict=False)
-        if found.data_type != wanted.data_type or any(n not in (None, size) for n, size in sizes):
-            raise OnnxGatherError(f"{shown(name)} of the model must be {wanted}, got {found}")
+        if found.data_type != wanted.data_type or any(
+            n not in (None, size) for n, size in sizes
+        ):
+            raise OnnxGatherError(
+                f"{shown(name)} of the model must be {wanted}, got {found}"
+            )
     return inputs[0], inputs[1], outputs[0]
 
 
-def claims(model: AnyModel | Network, formula: GatherFormula, run: Run) -> Iterator[Claim]:
+def claims(
+    model: AnyModel | Network, formula: GatherFormula, run: Run
+) -> Iterator[Claim]:
     """What must follow for a model to mean a descriptor.
 
     Raises:
@@ -155,23 +195,31 @@ def claims(model: AnyModel | Network, formula: GatherFormula, run: Run) -> Itera
     data, indices, output = tensor_names(network.main, desc)
     shape, index_shape = desc.input_tensor.array_shape, desc.indices_tensor.array_shape
     main = read_network(network, {data: shape, indices: index_shape}).main
-    dtype, index_dtype = (one.data_type.numpy for one in (desc.input_tensor, desc.indices_tensor))
+    dtype, index_dtype = (
+        one.data_type.numpy for one in (desc.input_tensor, desc.indices_tensor)
+    )
     given = {
         # nothing is known of InputTensor but that its elements only move
         data: lazy(dtype, shape, lambda at: Moved(True, flat(at, shape), 0)),
-        indices: lazy(index_dtype, index_shape, lambda at: formula.index(flat(at, index_shape))),
+        indices: lazy(
+            index_dtype, index_shape, lambda at: formula.index(flat(at, index_shape))
+        ),
     }
     for value in main.proto.input:
         if value.name in given and value.type.tensor_type.HasField("shape"):
             dims = value.type.tensor_type.shape.dim
-            told = [dim.dim_value if dim.dim_value > 0 else dim.dim_param for dim in dims]
+            told = [
+                dim.dim_value if dim.dim_value > 0 else dim.dim_param for dim in dims
+            ]
             run.ensure_declared(value.name, told, given[value.name].shape)
     found = walk(main, [], run, given)[main.outputs.index(output)]
     wanted = desc.output_tensor.array_shape
     if found.dtype != dtype or len(found.shape) != len(wanted):
         yield Claim(True, False)
         return
-    yield from (Claim(True, is_equal(*sizes)) for sizes in zip(found.shape, wanted, strict=True))
+    yield from (
+        Claim(True, is_equal(*sizes)) for sizes in zip(found.shape, wanted, strict=True)
+    )
     yield from _elements(formula, found)
     yield from _failures(formula, run.failures)
 
@@ -190,7 +238,9 @@ def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
         element = moved(output.at((offset,) if has_gaps else at), output.dtype)
         given = formula.policy != "error" or no(source.outside)
         here = all_of(given, source.is_input, element.is_input)
-        found, wanted = (terms.assuming(one, here) for one in (element.position, source.position))
+        found, wanted = (
+            terms.assuming(one, here) for one in (element.position, source.position)
+        )
         conclusion = all_of(
             terms.agree(element.is_input, source.is_input),
             any_of(no(here), _alike(found, wanted), is_equal(found, wanted)),
@@ -200,7 +250,9 @@ def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
     for offset in range(math.prod(tensor.array_shape) if has_gaps else 0):
         if offset not in used:
             element = moved(output.at((offset,)), output.dtype)
-            yield Claim(True, all_of(no(element.is_input), is_equal(element.bits, 0)), (offset,))
+            yield Claim(
+                True, all_of(no(element.is_input), is_equal(element.bits, 0)), (offset,)
+            )
 
 
 def _alike(first: Int, second: Int) -> Truth:
@@ -223,14 +275,20 @@ def _places(sizes: Sequence[int], most: int = ONE_BY_ONE) -> Iterable[Place]:
 
 def _anywhere(sizes: Sequence[int]) -> Place:
     """Variables for the coordinates of any element of a tensor."""
-    return tuple(terms.variable(f"at{k}", 0, n - 1) if n > 1 else 0 for k, n in enumerate(sizes))
+    return tuple(
+        terms.variable(f"at{k}", 0, n - 1) if n > 1 else 0 for k, n in enumerate(sizes)
+    )
 
 
-def _failures(formula: GatherFormula, failures: Sequence[LazyTensor]) -> Iterator[Claim]:
+def _failures(
+    formula: GatherFormula, failures: Sequence[LazyTensor]
+) -> Iterator[Claim]:
     """The model fails under the policy "error" where an index is out of range, and never else."""
     if formula.policy != "error":
         for one in failures:
-            yield from (Claim(True, no(unrounded(one.at(at)))) for at in _places(one.sizes))
+            yield from (
+                Claim(True, no(unrounded(one.at(at)))) for at in _places(one.sizes)
+            )
         return
     indices = formula.desc.indices_tensor
     outside = lazy(bool, indices.sizes, formula.is_outside)
@@ -238,7 +296,13 @@ def _failures(formula: GatherFormula, failures: Sequence[LazyTensor]) -> Iterato
     most = ONE_BY_ONE if indices.array_shape == indices.sizes else MOST_ELEMENTS
     if all(one.size <= most for one in (*failures, outside)):
         is_outside, fails = (
-            any_of(*(unrounded(one.at(at)) for one in several for at in _places(one.sizes, most)))
+            any_of(
+                *(
+                    unrounded(one.at(at))
+                    for one in several
+                    for at in _places(one.sizes, most)
+                )
+            )
             for several in ([outside], failures)
         )
         yield Claim(True, any_of(no(is_outside), fails))
@@ -261,7 +325,9 @@ def _implying(cause: LazyTensor, effects: Sequence[LazyTensor]) -> Iterator[Clai
             for position, own in reads:
                 start, factors = terms.as_sum(own)
                 # If the steps are not multiples of each other, this is any place.
-                steps = [factors.get(one, 0) if isinstance(one, Term) else 0 for one in place]
+                steps = [
+                    factors.get(one, 0) if isinstance(one, Term) else 0 for one in place
+                ]
                 pairs = zip(steps, sizes, strict=True)
                 where = ((position - start) // s % n if s > 0 else 0 for s, n in pairs)
                 found.append(unrounded(effect.at(tuple(where))))

@@ -1,7 +1,7 @@
 """Counterexamples: inputs for which a model on the CPU provider does what its descriptor does not.
 
-A solver's values for the indices are made as small as the solver finds them in time, and the model
-is run with them.
+A solver's values for the indices are made as small as the solver finds them in time,
+and the model is run with them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ MOST_STEPS = 20_000_000
 """The most steps that the solver takes to find smaller values once."""
 
 COUNTS = (127, 113, 109)
-"""What InputTensor's elements count up to, one after another, until the outputs differ: the largest
-number of INT8, and primes, so that few positions have the same elements in each."""
+"""What InputTensor's elements count up to, one after another, until the outputs differ:
+the largest number of INT8, and primes, so that few positions have the same elements in
+each."""
 
 LARGEST_RUN = 2**28
 """The most bytes of the tensors that a model is run with."""
@@ -48,10 +49,11 @@ class Counterexample(msgspec.Struct, frozen=True):
     data: int
     """InputTensor's elements count from 1 to this number, over and over."""
     output: int | None
-    """The first position in OutputTensor's array where the elements differ; None if the outputs do
-    not have the same type and sizes, or one is an error."""
+    """The first position in OutputTensor's array where the elements differ; None if the
+    outputs do not have the same type and sizes, or one is an error."""
     expected: float | str
-    """The element there that the descriptor says; or the type and the sizes, or an error."""
+    """The element there that the descriptor says; or the type and the sizes, or an
+    error."""
     found: float | str
     """Likewise, of the model."""
 
@@ -60,7 +62,10 @@ class Counterexample(msgspec.Struct, frozen=True):
         given = "IndicesTensor is 0" + (f" but {listed(indices, 8)}" if indices else "")
         where = "" if self.output is None else f" at {self.output}"
         output = f"OutputTensor must be {self.expected}{where}, got {self.found}"
-        return f"where {given} and InputTensor counts from 1 to {self.data} over and over, {output}"
+        return (
+            f"where {given} and InputTensor counts from 1 to {self.data} over and over,"
+            f" {output}"
+        )
 
 
 def counterexample(
@@ -85,21 +90,35 @@ def counterexample(
     """
     desc = formula.desc
     needed = sum(one.total_tensor_size_in_bytes for one in tensors(desc).values())
-    ensure(needed <= LARGEST_RUN, f"tensors of {needed:,} bytes, with which no model is run")
-    values = _smallest(claim, time.monotonic() + seconds) if claim else dict[Term, int]()
-    indices = np.zeros(desc.indices_tensor.array_shape, desc.indices_tensor.data_type.numpy)
+    ensure(
+        needed <= LARGEST_RUN,
+        f"tensors of {needed:,} bytes, with which no model is run",
+    )
+    values = (
+        _smallest(claim, time.monotonic() + seconds) if claim else dict[Term, int]()
+    )
+    indices = np.zeros(
+        desc.indices_tensor.array_shape, desc.indices_tensor.data_type.numpy
+    )
     for term, value in values.items():
         # What a model reads behind the indices counts nowhere.
-        if term.kind == "read" and (at := evaluate(term.args[1], values)) < indices.size:
+        if (
+            term.kind == "read"
+            and (at := evaluate(term.args[1], values)) < indices.size
+        ):
             indices.reshape(-1)[at] = value
     if shown := _differing(model, formula, indices):
         return shown
     if low_halves:
         return Counterexample(_numbered(indices), COUNTS[0], None, *_OF_LOW_HALVES)
-    raise UndecidedError("the model does not differ on the CPU provider where it is refuted")
+    raise UndecidedError(
+        "the model does not differ on the CPU provider where it is refuted"
+    )
 
 
-def _differing(model: AnyModel, formula: GatherFormula, indices: Array) -> Counterexample | None:
+def _differing(
+    model: AnyModel, formula: GatherFormula, indices: Array
+) -> Counterexample | None:
     """The counterexample with an IndicesTensor."""
     desc, tensor = formula.desc, formula.desc.input_tensor
     network = read_network(model)
@@ -110,9 +129,14 @@ def _differing(model: AnyModel, formula: GatherFormula, indices: Array) -> Count
             ensure(is_safe, "a division that may stop the process")
     try:
         content, proto = loaded(model)
-        opened, (inputs, outputs) = Opened(content, Setup(CPU, threads=1)), values_of(proto)
+        opened, (inputs, outputs) = (
+            Opened(content, Setup(CPU, threads=1)),
+            values_of(proto),
+        )
     except Exception as error:  # whatever ONNX Runtime says of a model
-        raise UndecidedError(f"the model does not run on the CPU provider: {line(error)}") from None
+        raise UndecidedError(
+            f"the model does not run on the CPU provider: {line(error)}"
+        ) from None
     names = tensor_names(network.main, desc)
     for name, kind in inputs.items():
         rule = f"the input {name} of {kind}, with which no model is run"
@@ -120,19 +144,26 @@ def _differing(model: AnyModel, formula: GatherFormula, indices: Array) -> Count
     sizes = {k: [max(1, n or 1) for n in v.sizes or ()] for k, v in inputs.items()}
     feeds = {k: np.zeros(sizes[k], v.dtype) for k, v in inputs.items()}
     for most in COUNTS:
-        data = np.resize(np.arange(1, most + 1, dtype=tensor.data_type.numpy), tensor.array_shape)
+        data = np.resize(
+            np.arange(1, most + 1, dtype=tensor.data_type.numpy), tensor.array_shape
+        )
         expected = found = None
         with suppress(IndexOutOfRangeError):
             expected = reference(desc, data, indices, formula.policy)
         with suppress(FailedError):
             feeds |= {names[0]: data, names[1]: indices}
             found = opened.run_all(feeds)[[*outputs].index(names[2])]
-        told = ["an error" if x is None else f"{x.dtype} {[*x.shape]}" for x in (expected, found)]
+        told = [
+            "an error" if x is None else f"{x.dtype} {[*x.shape]}"
+            for x in (expected, found)
+        ]
         if told[0] != told[1]:
             return Counterexample(_numbered(indices), most, None, told[0], told[1])
         if expected is None or found is None:
             continue
-        bits = [array.reshape(-1).view(f"u{array.itemsize}") for array in (expected, found)]
+        bits = [
+            array.reshape(-1).view(f"u{array.itemsize}") for array in (expected, found)
+        ]
         for at in np.flatnonzero(bits[0] != bits[1])[:1].tolist():
             own = (array.reshape(-1)[at].item() for array in (expected, found))
             return Counterexample(_numbered(indices), most, at, *own)
@@ -150,7 +181,9 @@ def _smallest(claim: Claim, end: float) -> Mapping[Term, int]:
     _, constants = claim.script()
     while low < high and time.monotonic() < end:
         within = [
-            bound for one in constants.values() for bound in (one < most + 1, -one < most + 1)
+            bound
+            for one in constants.values()
+            for bound in (one < most + 1, -one < most + 1)
         ]
         text, names = claim.script(*within)
         answer = solve(text, end - time.monotonic(), steps=MOST_STEPS)

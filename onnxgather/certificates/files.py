@@ -32,7 +32,9 @@ def read_certificate(path: str) -> Certified:
         FileFormatError: The file has no certificate, or one that breaks a rule.
     """
     with decoding(path, "docs/certificates.md"), open(path, "rb") as file:
-        certificate = msgspec.json.decode(whole(file, LARGEST_CERTIFICATE), type=Certified)
+        certificate = msgspec.json.decode(
+            whole(file, LARGEST_CERTIFICATE), type=Certified
+        )
     for k, text in enumerate(certificate.obligations):
         with located(f"{path}: $.obligations[{k}]"):
             solvers.check_script(text)
@@ -42,7 +44,9 @@ def read_certificate(path: str) -> Certified:
             raise FileFormatError(f"{path}: $.lemmas[{k}] {rule}, got {shown(name)}")
     try:
         from_dict(certificate.descriptor)
-    except OnnxGatherError as error:  # a rule of DirectML that is broken makes a bad file too
+    except (
+        OnnxGatherError
+    ) as error:  # a rule of DirectML that is broken makes a bad file too
         raise FileFormatError(f"{path}: $.descriptor: {error}") from None
     return certificate
 
@@ -52,8 +56,8 @@ def check_certificate(
 ) -> Iterator[str]:
     """Yield why a certificate does not prove what it says.
 
-    The obligations are solved by cvc5; what it does not decide, and all where it is not installed,
-    by z3.
+    The obligations are solved by cvc5; what it does not decide, and all where it is not
+    installed, by z3.
 
     Args:
         certificate: The certificate.
@@ -71,8 +75,12 @@ def check_certificate(
     yield from found
     if not found:
         texts = enumerate(certificate.obligations)
-        answers = {f"$.obligations[{k}]": _solved_again(text, seconds) for k, text in texts}
-        answers |= {f"the lemma {name}": prove(name, seconds) for name in certificate.lemmas}
+        answers = {
+            f"$.obligations[{k}]": _solved_again(text, seconds) for k, text in texts
+        }
+        answers |= {
+            f"the lemma {name}": prove(name, seconds) for name in certificate.lemmas
+        }
         for where, answer in answers.items():
             if answer.verdict != "unsat":
                 yield f"{where} is not proved: {answer.why or 'it does not hold'}"
@@ -83,9 +91,15 @@ def _differences(certificate: Certified, model: AnyModel | None) -> Iterator[str
     if model is None:
         return
     if certificate.digest != (digest := digest_of(read_network(model))):
-        yield f"$.digest must be that of the model, {digest}, got {shown(certificate.digest)}"
+        yield (
+            f"$.digest must be that of the model, {digest}, got"
+            f" {shown(certificate.digest)}"
+        )
         return
-    desc, low_halves = from_dict(certificate.descriptor), LOW_HALVES in certificate.preconditions
+    desc, low_halves = (
+        from_dict(certificate.descriptor),
+        LOW_HALVES in certificate.preconditions,
+    )
     asked = desc, certificate.out_of_range, certificate.target, model
     own = asdict(certified(*asked, math.inf, low_halves, _believed))
     del own["descriptor"]  # which may be spelled in another way

@@ -1,7 +1,8 @@
 """DirectML's formulas, from Microsoft's pages: where each element of OutputTensor comes from.
 
-The formulas share nothing with `reference` and `gather`, so that certificates see their mistakes.
-Under the policy "directml" they say what DirectML.dll 1.15.4 was measured to do.
+The formulas share nothing with `reference` and `gather`, so that certificates see their
+mistakes. Under the policy "directml" they say what DirectML.dll 1.15.4 was measured to
+do.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class GatherFormula:
         """Where the element of OutputTensor at some coordinates comes from."""
         tensor = self.desc.input_tensor
         read_at = [*self._coordinates(coordinates)]
-        outside = terms.any_of(*(self._is_outside(k, at) for at, k in read_at if k is not None))
+        outside = terms.any_of(
+            *(self._is_outside(k, at) for at, k in read_at if k is not None)
+        )
         if self.policy == "directml":
             position = self._measured(read_at)
         else:
@@ -62,9 +65,17 @@ class GatherFormula:
         desc, index, number = self.desc, self._index(coordinates), coordinates[-1]
         if isinstance(desc, GatherDesc | GatherElementsDesc):
             return self._is_outside(desc.axis, index)
-        first = desc.input_tensor.dimension_count - desc.input_dimension_count + desc.batches
-        each = enumerate(self._is_outside(first + k, index) for k in range(desc.tuple_size))
-        return terms.any_of(*(terms.all_of(terms.is_equal(number, k), o) for k, o in each))
+        first = (
+            desc.input_tensor.dimension_count
+            - desc.input_dimension_count
+            + desc.batches
+        )
+        each = enumerate(
+            self._is_outside(first + k, index) for k in range(desc.tuple_size)
+        )
+        return terms.any_of(
+            *(terms.all_of(terms.is_equal(number, k), o) for k, o in each)
+        )
 
     def _is_outside(self, dimension: int, index: Int) -> Truth:
         size = self.desc.input_tensor.sizes[dimension]
@@ -87,12 +98,14 @@ class GatherFormula:
         desc = self.desc
         count = desc.input_tensor.dimension_count
         if isinstance(desc, GatherElementsDesc):
-            # OutputTensor[x, y, z] = InputTensor[x, IndicesTensor[x, y, z], z], for Axis 1.
+            # OutputTensor[x, y, z] = InputTensor[x, IndicesTensor[x, y, z], z], for
+            # Axis 1.
             for k in range(count):
                 yield (self._index(output), k) if k == desc.axis else (output[k], None)
         elif isinstance(desc, GatherDesc):
-            # The sizes of OutputTensor are those of InputTensor, with the last IndexDimensions of
-            # IndicesTensor in the place of Axis; leading ones are dropped or added.
+            # The sizes of OutputTensor are those of InputTensor, with the last
+            # IndexDimensions of IndicesTensor in the place of Axis; leading ones are
+            # dropped or added.
             kept = desc.index_dimensions
             whole = [*[0] * (kept - 1), *output[int(kept == 0) :]]
             chosen = [0] * (count - kept) + whole[desc.axis : desc.axis + kept]
@@ -102,7 +115,8 @@ class GatherFormula:
                 else:
                     yield whole[k if k < desc.axis else k + kept - 1], None
         else:
-            # Batches, then the sizes of IndicesTensor but the last, then what the tuple leaves.
+            # Batches, then the sizes of IndicesTensor but the last, then what the tuple
+            # leaves.
             length = desc.tuple_size
             tuples = desc.indices_dimension_count - 1
             after = desc.input_dimension_count - desc.batches - length
@@ -120,7 +134,9 @@ class GatherFormula:
         desc, tensor = self.desc, self.desc.input_tensor
         strides = tensor.element_strides
         if isinstance(desc, GatherElementsDesc):
-            strides = [0 if n == 1 else s for n, s in zip(tensor.sizes, strides, strict=True)]
+            strides = [
+                0 if n == 1 else s for n, s in zip(tensor.sizes, strides, strict=True)
+            ]
         words = [self._word(at, k) for at, k in read_at]
         offset = terms.weighted(zip(words, strides, strict=True)) % (2**32)
         return terms.smaller_of(offset, tensor.reachable_count - 1)
@@ -140,8 +156,8 @@ def formula_of(
 ) -> tuple[GatherFormula, tuple[str, ...]]:
     """The formula of a descriptor for any indices, and what a target needs of them.
 
-    Of the preconditions the formula knows the first one under the policy "error"; the others are
-    those of WebGPU's provider itself.
+    Of the preconditions the formula knows the first one under the policy "error"; the
+    others are those of WebGPU's provider itself.
     """
     indices, needed = desc.indices_tensor, list[str]()
     index = index_reader(indices)
@@ -149,10 +165,16 @@ def formula_of(
         if indices.data_type != "INT32":
             low, high = -(2**31), 2**31 - 65
             index = index_reader(indices, low, high)
-            needed.append(f"each index is from {low:,} to {high:,}, so FLOAT32 of it fits INT32")
-        needed.append("no index is out of range on WebGPU's provider, which does not check it")
+            needed.append(
+                f"each index is from {low:,} to {high:,}, so FLOAT32 of it fits INT32"
+            )
+        needed.append(
+            "no index is out of range on WebGPU's provider, which does not check it"
+        )
     elif target == "webgpu" and indices.data_type == "INT64":
-        needed.append("each index fits INT32 on WebGPU's provider, which reads the low half")
+        needed.append(
+            "each index fits INT32 on WebGPU's provider, which reads the low half"
+        )
     return GatherFormula(desc, policy, index), tuple(needed)
 
 

@@ -1,8 +1,8 @@
 """What is known of floats made from integers: sentences that a solver shows, for all values.
 
-fl(v) is the float nearest to an integer v, to even where two are as near; v is any integer of 65
-bits, so any INT64 and any UINT64. E is 2^11, 2^24, 2^53 for FLOAT16, FLOAT32, FLOAT64: up to it a
-float holds every integer. c is an integer from -E to E.
+fl(v) is the float nearest to an integer v, to even where two are as near; v is any
+integer of 65 bits, so any INT64 and any UINT64. E is 2^11, 2^24, 2^53 for FLOAT16,
+FLOAT32, FLOAT64: up to it a float holds every integer. c is an integer from -E to E.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _CLAIMS = {
     ),
     # fl(v) = c if and only if v = c, unless c is E or -E and v is beyond it.
     "equal": (
-        "(or (and (= n low) (bvslt v c)) (and (= n high) (bvslt c v)) (= (fp.eq f g) (= v c)))",
+        (
+            "(or (and (= n low) (bvslt v c)) (and (= n high) (bvslt c v)) (= (fp.eq f"
+            " g) (= v c)))"
+        ),
     ),
     # min(fl(v), c) is fl(min(v, c)), max(fl(v), c) is fl(max(v, c)), and c is a float.
     "clip": (
@@ -48,10 +51,14 @@ _CLAIMS = {
     # A Cast of fl(v) to INT32 is at least E for v from E to 2^31 - 65,
     # and at most -E for v from -2^31 to -E.
     "beyond": (
-        "(or (distinct n high) (bvslt v c) (bvslt (_ bv2147483583 65) v)"
-        " (and (bvsle c {whole}) (bvsle {whole} (_ bv2147483647 65))))",
-        "(or (distinct n low) (bvslt c v) (bvslt v (bvneg (_ bv2147483648 65)))"
-        " (and (bvsle {whole} c) (bvsle (bvneg (_ bv2147483648 65)) {whole})))",
+        (
+            "(or (distinct n high) (bvslt v c) (bvslt (_ bv2147483583 65) v)"
+            " (and (bvsle c {whole}) (bvsle {whole} (_ bv2147483647 65))))"
+        ),
+        (
+            "(or (distinct n low) (bvslt c v) (bvslt v (bvneg (_ bv2147483648 65)))"
+            " (and (bvsle {whole} c) (bvsle (bvneg (_ bv2147483648 65)) {whole})))"
+        ),
     ),
 }
 """What the lemmas claim, by the words that their names start with."""
@@ -65,7 +72,9 @@ LEMMAS = {
 """The lemmas, each with its kind and its type."""
 
 
-def prove(name: str, seconds: float, solver: str | None = None, beyond: int = 0) -> Solved:
+def prove(
+    name: str, seconds: float, solver: str | None = None, beyond: int = 0
+) -> Solved:
     """Prove a lemma: unsat says that all of its scripts are, any other answer is that of one.
 
     Args:
@@ -74,8 +83,12 @@ def prove(name: str, seconds: float, solver: str | None = None, beyond: int = 0)
         solver: As in `solve`.
         beyond: Is added to E; the lemmas hold for 0 alone.
     """
-    answers = (solved(script, seconds, solver) for script in lemma_scripts(name, beyond))
-    return next((answer for answer in answers if answer.verdict != "unsat"), Solved("unsat"))
+    answers = (
+        solved(script, seconds, solver) for script in lemma_scripts(name, beyond)
+    )
+    return next(
+        (answer for answer in answers if answer.verdict != "unsat"), Solved("unsat")
+    )
 
 
 def lemma_scripts(name: str, beyond: int = 0) -> Iterator[str]:

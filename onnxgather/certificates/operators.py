@@ -1,8 +1,8 @@
 """What each operator of ONNX computes, one row each, from ONNX's specification.
 
-Where providers were measured to do less than the specification says, so does the row. An operator
-that is not in the table, or of which a row does not know what it does, makes a certificate
-undecided.
+Where providers were measured to do less than the specification says, so does the row.
+An operator that is not in the table, or of which a row does not know what it does,
+makes a certificate undecided.
 """
 
 from __future__ import annotations
@@ -18,13 +18,21 @@ import numpy as np
 
 from onnxgather.certificates import tensors, terms
 from onnxgather.certificates.lemmas import DIGITS, LEMMAS
-from onnxgather.certificates.tensors import Item, LazyTensor, NodeCall, Place, ensure, lazy
+from onnxgather.certificates.tensors import (
+    Item,
+    LazyTensor,
+    NodeCall,
+    Place,
+    ensure,
+    lazy,
+)
 from onnxgather.certificates.terms import Int, Term, Truth
 from onnxgather.descriptors.arrays import Array
 from onnxgather.model.values import ValueType, name_of
 
 MOST_TURNS = 16
-"""The most steps of a Scan whose body is walked for each; for more, the step is a variable."""
+"""The most steps of a Scan whose body is walked for each; for more, the step is a
+variable."""
 
 Semantics = Callable[[NodeCall], LazyTensor | list[LazyTensor]]
 
@@ -58,7 +66,9 @@ def _rely(node: NodeCall, lemma: str, dtype: np.dtype[Any], *values: Int) -> Non
 # Elementwise operators
 
 
-def _view(tensor: LazyTensor, shape: Sequence[Int], place: Callable[[Place], Place]) -> LazyTensor:
+def _view(
+    tensor: LazyTensor, shape: Sequence[Int], place: Callable[[Place], Place]
+) -> LazyTensor:
     """A tensor whose elements are those of another one at other coordinates."""
     return lazy(tensor.dtype, shape, lambda at: tensor.at(place(at)))
 
@@ -79,12 +89,16 @@ def _common(shapes: Sequence[Sequence[Int]]) -> list[Int]:
     common = list[Int]()
     for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
         larger = [size for size in sizes if size != 1] or [1]
-        ensure(all(size - larger[0] == 0 for size in larger), "sizes that do not broadcast")
+        ensure(
+            all(size - larger[0] == 0 for size in larger), "sizes that do not broadcast"
+        )
         common.insert(0, larger[0])
     return common
 
 
-def _each(dtype: Any, compute: Callable[..., Item], inputs: Sequence[LazyTensor]) -> LazyTensor:
+def _each(
+    dtype: Any, compute: Callable[..., Item], inputs: Sequence[LazyTensor]
+) -> LazyTensor:
     """What is computed of the elements of tensors that broadcast."""
     shape = _common([one.shape for one in inputs])
     own = [_expanded(one, shape) for one in inputs]
@@ -155,8 +169,13 @@ def _division(compute: Callable[[Int, int], Int]) -> Semantics:
 
     def of(node: NodeCall) -> LazyTensor:
         ensure(not node.attribute("fmod", 0), "Mod with fmod")
-        ensure({0, -1}.isdisjoint(node[1].numbers()), "a division that may stop the process")
-        return _fold(node, lambda a, b: compute(a, tensors.known_integer(b, "a divisor")))
+        ensure(
+            {0, -1}.isdisjoint(node[1].numbers()),
+            "a division that may stop the process",
+        )
+        return _fold(
+            node, lambda a, b: compute(a, tensors.known_integer(b, "a divisor"))
+        )
 
     return of
 
@@ -230,7 +249,10 @@ def _where(node: NodeCall) -> LazyTensor:
     def compute(truth: Item, first: Item, second: Item) -> Item:
         found = tensors.chosen(tensors.unrounded(truth), first, second, dtype)
         is_data = isinstance(found, tensors.Moved) and dtype.kind == "f"
-        ensure(not is_data, "Where of floats, of which the CPU provider changes -0.0 and NaNs")
+        ensure(
+            not is_data,
+            "Where of floats, of which the CPU provider changes -0.0 and NaNs",
+        )
         return found
 
     return _each(dtype, compute, [node[0], node[1], node[2]])
@@ -260,7 +282,9 @@ def _cast(node: NodeCall, after: np.dtype[Any] | None) -> LazyTensor:
             value = terms.choose(value, 1, 0)
         low, high = terms.lowest(value), terms.highest(value)
         is_beyond = before == np.float32 and max(-low, high) > _largest_exact(before)
-        fits = low >= -(2**31) and high < 2**31 - 64 and after.name in ("int32", "int64")
+        fits = (
+            low >= -(2**31) and high < 2**31 - 64 and after.name in ("int32", "int64")
+        )
         if is_beyond and fits and isinstance(value, Term):
             return _cast_beyond(node, value)
         if before.kind == "f":
@@ -272,7 +296,11 @@ def _cast(node: NodeCall, after: np.dtype[Any] | None) -> LazyTensor:
                 ensure(is_held, f"a Cast of {before} to {after} that need not hold it")
         if after.kind == "f":
             return tensors.Rounded(value)
-        return terms.no(terms.is_equal(value, 0)) if after.kind == "b" else _wrapped(value, after)
+        return (
+            terms.no(terms.is_equal(value, 0))
+            if after.kind == "b"
+            else _wrapped(value, after)
+        )
 
     return lazy(after, data.shape, at)
 
@@ -299,7 +327,9 @@ def _instead(at: Place, axis: int, *new: Int) -> Place:
 
 def _reshaped(tensor: LazyTensor, shape: Sequence[int]) -> LazyTensor:
     sizes = tensor.sizes
-    ensure(math.prod(shape) == math.prod(sizes), f"a Reshape of {[*sizes]} to {[*shape]}")
+    ensure(
+        math.prod(shape) == math.prod(sizes), f"a Reshape of {[*sizes]} to {[*shape]}"
+    )
 
     def place(at: Place) -> Place:
         own = [one for one, size in zip(at, shape, strict=True) if size != 1]
@@ -328,7 +358,9 @@ def _reshape(node: NodeCall) -> LazyTensor:
 def _squeeze(node: NodeCall) -> LazyTensor:
     """Squeeze."""
     sizes, named = node[0].sizes, node.numbers(1, "axes")
-    ensure(named != [], "a Squeeze of no axes, of which the CPU provider makes one of all")
+    ensure(
+        named != [], "a Squeeze of no axes, of which the CPU provider makes one of all"
+    )
     ones = [k for k, size in enumerate(sizes) if size == 1]
     dropped = ones if named is None else _axes(named, len(sizes))
     ensure({*dropped} <= {*ones}, "a Squeeze of sizes other than 1")
@@ -349,20 +381,28 @@ def _transpose(node: NodeCall) -> LazyTensor:
     order: list[int] = [*node.attribute("perm", range(len(shape))[::-1])]
     ensure(sorted(order) == [*range(len(shape))], "a Transpose that is no permutation")
     places = [order.index(k) for k in range(len(shape))]
-    return _view(node[0], [shape[k] for k in order], lambda at: tuple(at[k] for k in places))
+    return _view(
+        node[0], [shape[k] for k in order], lambda at: tuple(at[k] for k in places)
+    )
 
 
 def _expand(node: NodeCall) -> LazyTensor:
     """Expand."""
     sizes = [tensors.unrounded(node[1].at(at)) for at in node[1].coordinates()]
-    ensure(all(terms.lowest(size) >= 0 for size in sizes), f"Expand with the sizes {sizes}")
+    ensure(
+        all(terms.lowest(size) >= 0 for size in sizes), f"Expand with the sizes {sizes}"
+    )
     return _expanded(node[0], _common([node[0].shape, sizes]))
 
 
 def _shape_of(node: NodeCall) -> LazyTensor:
     """Shape."""
     sizes = node[0].shape[slice(node.attribute("start", 0), node.attribute("end"))]
-    return lazy(np.int64, [len(sizes)], lambda at: sizes[tensors.known_integer(at[0], "a place")])
+    return lazy(
+        np.int64,
+        [len(sizes)],
+        lambda at: sizes[tensors.known_integer(at[0], "a place")],
+    )
 
 
 def _joined(parts: Sequence[LazyTensor], number: int) -> LazyTensor:
@@ -379,7 +419,9 @@ def _joined(parts: Sequence[LazyTensor], number: int) -> LazyTensor:
                 return parts[k].at(place)
             later = _instead(place, axis, place[axis] - size)
             if is_here is not False:
-                return tensors.chosen(is_here, parts[k].at(place), at(later, k + 1), parts[0].dtype)
+                return tensors.chosen(
+                    is_here, parts[k].at(place), at(later, k + 1), parts[0].dtype
+                )
             place, k = later, k + 1
 
     whole = sum(part.shape[axis] for part in parts)
@@ -389,20 +431,32 @@ def _joined(parts: Sequence[LazyTensor], number: int) -> LazyTensor:
 def _slice(node: NodeCall) -> LazyTensor:
     """Slice."""
     picked = [*map(range, node[0].sizes)]
-    starts, ends = (node.numbers(k, name) or [] for k, name in ((1, "starts"), (2, "ends")))
-    named, steps = node.numbers(3, "axes"), node.numbers(4, "steps") or [1] * len(starts)
+    starts, ends = (
+        node.numbers(k, name) or [] for k, name in ((1, "starts"), (2, "ends"))
+    )
+    named, steps = (
+        node.numbers(3, "axes"),
+        node.numbers(4, "steps") or [1] * len(starts),
+    )
     axes = _axes(range(len(starts)) if named is None else named, len(picked))
     lengths = {len(axes), len(starts), len(ends), len(steps)}
     ensure(picked and len(lengths) == 1, "a Slice of other lengths")
     for k, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        # Backwards ONNX starts at 0 where Python starts nowhere, and ONNX Runtime takes the largest
-        # number of a type for the end that it goes to.
-        is_usual = step > 0 or (step < 0 and start >= -len(picked[k]) < 0 and end < 2**31 - 1)
-        ensure(is_usual, "a Slice with the step 0, or backwards from below 0 or to 2^31 - 1")
+        # Backwards ONNX starts at 0 where Python starts nowhere, and ONNX Runtime takes
+        # the largest number of a type for the end that it goes to.
+        is_usual = step > 0 or (
+            step < 0 and start >= -len(picked[k]) < 0 and end < 2**31 - 1
+        )
+        ensure(
+            is_usual,
+            "a Slice with the step 0, or backwards from below 0 or to 2^31 - 1",
+        )
         picked[k] = picked[k][start:end:step]
 
     def place(at: Place) -> Place:
-        return tuple(one.start + own * one.step for one, own in zip(picked, at, strict=True))
+        return tuple(
+            one.start + own * one.step for one, own in zip(picked, at, strict=True)
+        )
 
     return _view(node[0], [*map(len, picked)], place)
 
@@ -420,12 +474,18 @@ def _scatter(node: NodeCall) -> LazyTensor:
     places[axis] = np.array(indices.numbers(), np.int64).reshape(indices.sizes)
     pairs = zip(places, moved.shape, strict=False)
     is_usual = is_usual and all(((-n <= at) & (at < n)).all() for at, n in pairs)
-    ensure(is_usual, "ScatterElements out of range, of other sizes, or with a reduction")
+    ensure(
+        is_usual, "ScatterElements out of range, of other sizes, or with a reduction"
+    )
     moved[tuple(places)] = own
     ensure(np.isin(own, moved).all(), "ScatterElements twice to one place")
     both = _joined([_reshaped(one, [one.size]) for one in (data, updates)], 0)
     numbers = tensors.constant_tensor(moved)
-    return lazy(data.dtype, moved.shape, lambda at: both.at((tensors.unrounded(numbers.at(at)),)))
+    return lazy(
+        data.dtype,
+        moved.shape,
+        lambda at: both.at((tensors.unrounded(numbers.at(at)),)),
+    )
 
 
 def _filled(node: NodeCall) -> LazyTensor:
@@ -461,11 +521,17 @@ def _reduce_sum(node: NodeCall) -> LazyTensor:
 def _range_of(node: NodeCall) -> LazyTensor:
     """Range of constants."""
     ensure(not any(one.shape for one in node.tensors), "a Range of several numbers")
-    ends = (tensors.known_integer(one.at(()), "an end of a Range") for one in node.tensors)
+    ends = (
+        tensors.known_integer(one.at(()), "an end of a Range") for one in node.tensors
+    )
     start, limit, delta = ends
     ensure(delta, "a Range with the step 0")
-    # ONNX Runtime may make a Slice of it and a Gather, whose ends below 0 count from the end.
-    ensure(min(start, limit) >= 0, "a Range with an end below 0, of which may be made a Slice")
+    # ONNX Runtime may make a Slice of it and a Gather, whose ends below 0 count from
+    # the end.
+    ensure(
+        min(start, limit) >= 0,
+        "a Range with an end below 0, of which may be made a Slice",
+    )
     count = len(range(start, limit, delta))
     return lazy(node[0].dtype, [count], lambda at: at[0] * delta + start)
 
@@ -483,7 +549,8 @@ def _indexed(
 ) -> LazyTensor:
     """Data at indices, which count from the end where negative.
 
-    The node fails where an index is out of range; some coordinate in range stands for it then.
+    The node fails where an index is out of range; some coordinate in range stands for
+    it then.
 
     Args:
         node: The node, whose first input is the data.
@@ -495,7 +562,10 @@ def _indexed(
     """
     data = node[0]
     sizes = data.shape[axis : axis + len(indices)]
-    ensure(0 not in data.shape and len(sizes) == len(indices) > 0, "a gather from other sizes")
+    ensure(
+        0 not in data.shape and len(sizes) == len(indices) > 0,
+        "a gather from other sizes",
+    )
 
     def is_outside(size: Int, item: Item) -> Truth:
         index = tensors.unrounded(item)
@@ -512,7 +582,9 @@ def _indexed(
         return (*rest[:axis], *found, *rest[axis:])
 
     pairs = zip(indices, sizes, strict=True)
-    node.run.failures += [_each(bool, partial(is_outside, size), [one]) for one, size in pairs]
+    node.run.failures += [
+        _each(bool, partial(is_outside, size), [one]) for one, size in pairs
+    ]
     return _view(data, shape, place)
 
 
@@ -522,7 +594,9 @@ def _gather(node: NodeCall) -> LazyTensor:
     axis = _axis(node.attribute("axis", 0), len(data.shape))
     end = axis + len(indices.shape)
     shape = _instead(data.shape, axis, *indices.shape)
-    return _indexed(node, [indices], axis, shape, lambda at: (at[axis:end], at[:axis] + at[end:]))
+    return _indexed(
+        node, [indices], axis, shape, lambda at: (at[axis:end], at[:axis] + at[end:])
+    )
 
 
 def _gather_elements(node: NodeCall) -> LazyTensor:
@@ -531,7 +605,10 @@ def _gather_elements(node: NodeCall) -> LazyTensor:
     axis = _axis(node.attribute("axis", 0), len(data.shape))
     ensure(len(shape) == len(data.shape), "GatherElements of other dimensions")
     pairs = zip(_instead(shape, axis), _instead(data.shape, axis), strict=True)
-    ensure(all(terms.highest(n - m) <= 0 for n, m in pairs), "indices that are larger than data")
+    ensure(
+        all(terms.highest(n - m) <= 0 for n, m in pairs),
+        "indices that are larger than data",
+    )
     return _indexed(node, [node[1]], axis, shape, lambda at: (at, _instead(at, axis)))
 
 
@@ -539,11 +616,16 @@ def _gather_nd(node: NodeCall) -> LazyTensor:
     """GatherND."""
     data, indices, batches = node[0], node[1], node.attribute("batch_dims", 0)
     ensure(indices.shape, "a GatherND of a scalar")
-    outer, length = indices.shape[:-1], tensors.known_integer(indices.shape[-1], "a length")
+    outer, length = (
+        indices.shape[:-1],
+        tensors.known_integer(indices.shape[-1], "a length"),
+    )
     ensure(data.shape[:batches] == outer[:batches], "a GatherND of other sizes")
     each = [_view(indices, outer, lambda at, k=k: (*at, k)) for k in range(length)]
     shape, end = (*outer, *data.shape[batches + length :]), len(outer)
-    return _indexed(node, each, batches, shape, lambda at: (at[:end], at[:batches] + at[end:]))
+    return _indexed(
+        node, each, batches, shape, lambda at: (at[:end], at[:batches] + at[end:])
+    )
 
 
 def _array_feature_extractor(node: NodeCall) -> LazyTensor:
@@ -590,12 +672,16 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
     shapes = [one.shape for one in run_at(0)]
     # What the body computes of its inputs may be sizes, or a divisor.
     last = terms.highest(steps) - 1
-    for step in range(last + 1) if last < MOST_TURNS else [terms.variable("step", 0, last)]:
+    for step in (
+        range(last + 1) if last < MOST_TURNS else [terms.variable("step", 0, last)]
+    ):
         is_same = [one.shape for one in run_at(step)] == shapes
         ensure(is_same, "a Scan whose values have other sizes in other steps")
 
     def joined(k: int, first: LazyTensor) -> LazyTensor:
-        return lazy(first.dtype, (steps, *first.shape), lambda at: run_at(at[0])[k].at(at[1:]))
+        return lazy(
+            first.dtype, (steps, *first.shape), lambda at: run_at(at[0])[k].at(at[1:])
+        )
 
     made = [joined(k, first) for k, first in enumerate(run_at(0))]
     count = len(body.outputs)
@@ -607,7 +693,9 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Abs"): _alone(lambda a: terms.larger_of(a, -a)),
     ("", "Add"): lambda node: _fold(node, operator.add),
     ("", "And"): _of_truths(terms.all_of),
-    ("", "Cast"): lambda node: _cast(node, ValueType(name_of(node.attribute("to"))).dtype),
+    ("", "Cast"): lambda node: _cast(
+        node, ValueType(name_of(node.attribute("to"))).dtype
+    ),
     ("", "Clip"): _clip,
     ("", "Concat"): lambda node: _joined(node.tensors, node.attribute("axis", 1)),
     ("", "ConstantOfShape"): _filled,

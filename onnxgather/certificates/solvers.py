@@ -1,7 +1,8 @@
 """Scripts in SMT-LIB for a solver, which works in a program of its own, with limits.
 
-A script declares constants and functions, defines, asserts, and ends with `(check-sat)`, one
-command in a line. For terms that it has twice it has definitions without arguments.
+A script declares constants and functions, defines, asserts, and ends with
+`(check-sat)`, one command in a line. For terms that it has twice it has definitions
+without arguments.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ from onnxgather.errors import FileFormatError, OnnxGatherError
 
 SOLVERS = {
     "z3": "(reset)(set-option :timeout {})(set-option :rlimit {})",
-    "cvc5": "(set-option :tlimit-per {})(set-option :rlimit-per {})"
-    "(set-option :produce-models true)",
+    "cvc5": (
+        "(set-option :tlimit-per {})(set-option :rlimit-per {})"
+        "(set-option :produce-models true)"
+    ),
 }
-"""The modules of the solvers, in the order in which they are looked for, and what stands before a
-script, with the milliseconds that it may take, and the steps; 0 is any number."""
+"""The modules of the solvers, in the order in which they are looked for, and what
+stands before a script, with the milliseconds that it may take, and the steps; 0 is any
+number."""
 
 DEEP = 250
 """The most parentheses inside one another in a foreign script."""
@@ -41,11 +45,13 @@ MEMORY = 2**32
 """The most bytes of the address space of a program that solves scripts."""
 
 SPARE = 5
-"""The seconds of a processor that such a program gets for a script beyond those of its solver."""
+"""The seconds of a processor that such a program gets for a script beyond those of its
+solver."""
 
 _PROGRAM = "from onnxgather.certificates.solvers import serve_scripts; serve_scripts()"
 _COMMAND = re.compile(
-    r"\((set-logic|declare-const|declare-fun|define-fun|assert) [\w\s()~!@$%^&*+=<>.?/#-]+\)",
+    r"\((set-logic|declare-const|declare-fun|define-fun|assert)"
+    r" [\w\s()~!@$%^&*+=<>.?/#-]+\)",
     re.ASCII,
 )
 _REASON = re.compile(r'\(:reason-unknown "?([^")]+)')
@@ -62,7 +68,8 @@ class Solved(msgspec.Struct, frozen=True):
 
     verdict: Literal["unsat", "sat", "unknown"]
     values: dict[str, int] = {}
-    """If the verdict is sat: the values of the script's constants of Int by their names."""
+    """If the verdict is sat: the values of the script's constants of Int by their
+    names."""
     why: str = ""
     """If the verdict is unknown: what stopped the solver."""
 
@@ -83,10 +90,13 @@ def installed_solver(asked: str | None = None) -> str:
     raise OnnxGatherError(f"a proof needs {missing} not installed: pip install {wheel}")
 
 
-def solve(script: str, seconds: float, solver: str | None = None, steps: int = 0) -> Solved:
+def solve(
+    script: str, seconds: float, solver: str | None = None, steps: int = 0
+) -> Solved:
     """Solve a script; a foreign one must pass `check_script`.
 
-    A script that ends the solver's program is unknown; the next one is solved by another program.
+    A script that ends the solver's program is unknown; the next one is solved by
+    another program.
 
     Args:
         script: The script.
@@ -105,7 +115,9 @@ def solve(script: str, seconds: float, solver: str | None = None, steps: int = 0
         assert program.stdout
         try:
             with suppress(BrokenPipeError):
-                program.stdin.write(msgspec.json.encode([script, seconds, steps]) + b"\n")
+                program.stdin.write(
+                    msgspec.json.encode([script, seconds, steps]) + b"\n"
+                )
                 program.stdin.flush()
             line = program.stdout.readline()
         except BaseException:  # a signal, which does not wait for the solver
@@ -114,7 +126,9 @@ def solve(script: str, seconds: float, solver: str | None = None, steps: int = 0
         if line:
             _programs[name] = program
             return msgspec.json.decode(line, type=Solved)
-        return Solved("unknown", why=f"{name}: its program ended with code {_end(program)}")
+        return Solved(
+            "unknown", why=f"{name}: its program ended with code {_end(program)}"
+        )
 
 
 _proved = set[tuple[str, str | None]]()
@@ -179,13 +193,19 @@ def _solved(solver: str, script: str, seconds: float, steps: int) -> Solved:
         verdict = said.partition("\n")[0]
         if verdict == "sat":
             found = _VALUE.findall(session(questions)) if questions else []
-            return Solved(verdict, {name: int(high or f"-{low}") for name, high, low in found})
+            return Solved(
+                verdict, {name: int(high or f"-{low}") for name, high, low in found}
+            )
         if verdict == "unsat":
             return Solved(verdict)
     except Exception as error:  # whatever a solver raises, it proves nothing
         said = str(error)
     reason = _REASON.search(said)
-    why = reason[1] if reason else f"it cannot read the script, or fails: {printable(said)}"
+    why = (
+        reason[1]
+        if reason
+        else f"it cannot read the script, or fails: {printable(said)}"
+    )
     return Solved("unknown", why=f"{solver}: {why}")
 
 
@@ -232,8 +252,12 @@ def check_script(script: str) -> None:
         if not _COMMAND.fullmatch(line):
             rule = "must have a command to declare, define or assert in each line"
             raise FileFormatError(f"{rule}, got {shown(line)}")
-        deep = [*accumulate(1 if mark == "(" else -1 for mark in re.findall("[()]", line))]
+        deep = [
+            *accumulate(1 if mark == "(" else -1 for mark in re.findall("[()]", line))
+        ]
         if min(deep[:-1]) < 1 or max(deep) > DEEP or deep[-1]:
-            raise FileFormatError(f"must have pairs of parentheses, at most {DEEP} in one another")
+            raise FileFormatError(
+                f"must have pairs of parentheses, at most {DEEP} in one another"
+            )
     if last != "(check-sat)":
         raise FileFormatError(f"must end with (check-sat), got {shown(last)}")

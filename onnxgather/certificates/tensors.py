@@ -22,7 +22,8 @@ MOST_ELEMENTS = 4096
 
 
 FLAGS = ("allowzero", "fmod", "keepdims", "noop_with_empty_axes")
-"""The attributes that say whether something is so; providers differ in what other numbers mean."""
+"""The attributes that say whether something is so; providers differ in what other
+numbers mean."""
 
 
 class UndecidedError(Exception):
@@ -68,7 +69,8 @@ class LazyTensor:
     dtype: np.dtype[Any]
     shape: tuple[Int, ...]
     at: Callable[[Place], Item]
-    """The element at some coordinates, which are in range where the model does not fail."""
+    """The element at some coordinates, which are in range where the model does not
+    fail."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -90,7 +92,10 @@ class LazyTensor:
         Raises:
             UndecidedError: There are too many.
         """
-        ensure(self.size <= MOST_ELEMENTS, f"a constant of more than {MOST_ELEMENTS:,} elements")
+        ensure(
+            self.size <= MOST_ELEMENTS,
+            f"a constant of more than {MOST_ELEMENTS:,} elements",
+        )
         return itertools.product(*map(range, self.sizes))
 
     def numbers(self) -> list[int]:
@@ -125,8 +130,14 @@ def _looked_up(array: Array, coordinates: Place) -> Item:
     """The element of an array at coordinates that need not be known."""
     ensure(array.size, "an element of an empty constant")
     pairs = zip(coordinates, array.shape, strict=True)
-    known = [slice(None) if isinstance(at, Term) else max(0, min(at, n - 1)) for at, n in pairs]
-    part, free = array[tuple(known)], tuple(at for at in coordinates if isinstance(at, Term))
+    known = [
+        slice(None) if isinstance(at, Term) else max(0, min(at, n - 1))
+        for at, n in pairs
+    ]
+    part, free = (
+        array[tuple(known)],
+        tuple(at for at in coordinates if isinstance(at, Term)),
+    )
     if not free:
         return _element(part)
     steps = _steps(part)
@@ -134,7 +145,10 @@ def _looked_up(array: Array, coordinates: Place) -> Item:
         base, *factors = steps
         value = base + terms.weighted(zip(free, factors, strict=True))
         return Rounded(value) if part.dtype.kind == "f" else value
-    ensure(part.size <= MOST_ELEMENTS, f"a constant without a pattern has {part.size:,} elements")
+    ensure(
+        part.size <= MOST_ELEMENTS,
+        f"a constant without a pattern has {part.size:,} elements",
+    )
     if len(part) == 1:
         return _looked_up(part[0], free[1:])
     middle = len(part) // 2
@@ -159,9 +173,14 @@ def _steps(array: Array) -> list[int] | None:
         for k, n in enumerate(array.shape)
     ]
     steps = [int(end) - int(first) for end in ends]
-    if max(map(abs, steps), default=0) * array.size >= 2**62 or abs(int(first)) >= 2**62:
+    if (
+        max(map(abs, steps), default=0) * array.size >= 2**62
+        or abs(int(first)) >= 2**62
+    ):
         return None
-    for step, along in zip(steps, np.indices(array.shape, np.int64, sparse=True), strict=True):
+    for step, along in zip(
+        steps, np.indices(array.shape, np.int64, sparse=True), strict=True
+    ):
         exact = exact - step * along
     return [int(first), *steps] if (exact == int(first)).all() else None
 
@@ -170,7 +189,11 @@ def _element(value: Any) -> Item:
     number = value.item()
     if value.dtype.kind != "f":
         return number
-    if value == np.trunc(value) and np.isfinite(value) and not (number == 0 and np.signbit(value)):
+    if (
+        value == np.trunc(value)
+        and np.isfinite(value)
+        and not (number == 0 and np.signbit(value))
+    ):
         return Rounded(int(number))
     return Moved(False, 0, int.from_bytes(value.tobytes(), sys.byteorder))
 
@@ -181,7 +204,9 @@ def moved(element: Item, dtype: np.dtype[Any]) -> Moved:
         return element
     value = element.value if isinstance(element, Rounded) else element
     number = known_integer(value, "a number beside data")
-    array = np.array(number).astype(dtype) if dtype.kind == "f" else np.array(number, dtype)
+    array = (
+        np.array(number).astype(dtype) if dtype.kind == "f" else np.array(number, dtype)
+    )
     return Moved(False, 0, int(array.view(f"u{dtype.itemsize}")))
 
 
@@ -214,7 +239,9 @@ def chosen(truth: Truth, first: Item, second: Item, dtype: np.dtype[Any]) -> Ite
         return Rounded(terms.choose(truth, first.value, second.value))
     assert not isinstance(first, Rounded)
     assert not isinstance(second, Rounded)
-    return (terms.choose_truth if dtype.kind == "b" else terms.choose)(truth, first, second)
+    return (terms.choose_truth if dtype.kind == "b" else terms.choose)(
+        truth, first, second
+    )
 
 
 def flat(coordinates: Sequence[Int], shape: Sequence[int]) -> Int:
@@ -242,19 +269,23 @@ class Run:
     """Truths: the model fails where an element of one of them holds."""
     lemmas: set[str] = field(default_factory=set[str])
     names: dict[str, Int] = field(default_factory=dict[str, Int])
-    """The sizes by the names that the model declares for them: ONNX Runtime believes that two of
-    one name are one size."""
+    """The sizes by the names that the model declares for them: ONNX Runtime believes
+    that two of one name are one size."""
     low_halves: bool = False
-    """Whether Min, Max and Clip of INT64 compare low halves as signed integers where the high ones
-    are equal, as ONNX Runtime's CPU provider does before version 1.32."""
+    """Whether Min, Max and Clip of INT64 compare low halves as signed integers where
+    the high ones are equal, as ONNX Runtime's CPU provider does before version 1.32."""
 
-    def ensure_declared(self, name: str, told: Sequence[int | str], sizes: Sequence[Int]) -> None:
+    def ensure_declared(
+        self, name: str, told: Sequence[int | str], sizes: Sequence[Int]
+    ) -> None:
         """Go on only where a value has the sizes that the model declares, of each name one."""
         pairs = zip(told, sizes, strict=False)
         is_so = all(
-            (not size or self.names.setdefault(size, own) == own)
-            if isinstance(size, str)
-            else size == own
+            (
+                (not size or self.names.setdefault(size, own) == own)
+                if isinstance(size, str)
+                else size == own
+            )
             for size, own in pairs
         )
         rule = f"the value {name}, of which other sizes are declared"
@@ -295,7 +326,9 @@ class NodeCall:
             UndecidedError: It says whether something is so, with another number than 0 or 1.
         """
         value = self.operation.attributes.get(name, default)
-        ensure(name not in FLAGS or value in (0, 1), f"the attribute {name} must be 0 or 1")
+        ensure(
+            name not in FLAGS or value in (0, 1), f"the attribute {name} must be 0 or 1"
+        )
         return value
 
     def numbers(self, number: int, name: str) -> list[int] | None:
@@ -305,11 +338,16 @@ class NodeCall:
             own = self.attribute(name)
             return None if own is None else [*own]
         rank = len(given.shape)
-        ensure(rank == 1, f"the {name} of {self.operation.operator} in {rank} dimensions")
+        ensure(
+            rank == 1, f"the {name} of {self.operation.operator} in {rank} dimensions"
+        )
         return given.numbers()
 
     def wanted_sizes(self, number: int) -> list[int]:
         """The sizes that an input names."""
         sizes = self.numbers(number, "shape") or []
-        ensure(min(sizes, default=0) >= 0, f"{self.operation.operator} with the sizes {sizes}")
+        ensure(
+            min(sizes, default=0) >= 0,
+            f"{self.operation.operator} with the sizes {sizes}",
+        )
         return sizes

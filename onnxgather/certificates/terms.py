@@ -1,9 +1,9 @@
 """Terms over the integers and the truth values: what a model computes, and what the formula says.
 
-An integer is an int or a `Term`, a truth is a bool or a `Term`. Terms have no width: a machine
-integer is a term in two's complement. Each term knows its lowest and its highest value, and sums
-are kept in a normal form, so that most of what is equal is the same object. What is left is
-written by `script` for a solver.
+An integer is an int or a `Term`, a truth is a bool or a `Term`. Terms have no width: a
+machine integer is a term in two's complement. Each term knows its lowest and its
+highest value, and sums are kept in a normal form, so that most of what is equal is the
+same object. What is left is written by `script` for a solver.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Term:
     high: int
     """The highest value; 1 for a truth."""
     number: int
-    """Orders terms, the same in each program: a digest of the kind and the arguments."""
+    """Orders terms, the same in each program: a digest of the kind and the
+    arguments."""
 
     def __repr__(self) -> str:
         return f"{self.kind}#{self.number}"
@@ -74,11 +75,15 @@ class Term:
     def __floordiv__(self, divisor: int) -> Int:
         """The integer divided by a positive one, rounded down."""
         constant, parts = as_sum(self)
-        multiples = ((term, f // divisor) for term, f in parts.items() if f % divisor == 0)
+        multiples = (
+            (term, f // divisor) for term, f in parts.items() if f % divisor == 0
+        )
         whole = weighted([(constant // divisor, 1), *multiples])
         rest = self - whole * divisor
         low, high = lowest(rest) // divisor, highest(rest) // divisor
-        return whole + (low if low == high else _term("quotient", (rest, divisor), low, high))
+        return whole + (
+            low if low == high else _term("quotient", (rest, divisor), low, high)
+        )
 
     def __mod__(self, divisor: int) -> Int:
         """What is left of the integer divided by a positive one."""
@@ -158,7 +163,11 @@ def as_sum(value: Int) -> tuple[int, dict[Term, int]]:
     """The constant of a sum, and its terms with their factors."""
     if not isinstance(value, Term):
         return value, {}
-    return (value.args[0], dict(value.args[1:])) if value.kind == "sum" else (0, {value: 1})
+    return (
+        (value.args[0], dict(value.args[1:]))
+        if value.kind == "sum"
+        else (0, {value: 1})
+    )
 
 
 def weighted(pairs: Iterable[tuple[Int, int]]) -> Int:
@@ -176,7 +185,9 @@ def weighted(pairs: Iterable[tuple[Int, int]]) -> Int:
             if parts.get(value // divisor) == factor * divisor:
                 del parts[term], parts[value // divisor]
                 return weighted([(constant, 1), (value, factor), *parts.items()])
-    ordered = sorted(((t, f) for t, f in parts.items() if f), key=lambda pair: pair[0].number)
+    ordered = sorted(
+        ((t, f) for t, f in parts.items() if f), key=lambda pair: pair[0].number
+    )
     if not ordered:
         return constant
     if constant == 0 and len(ordered) == 1 and ordered[0][1] == 1:
@@ -189,16 +200,24 @@ def weighted(pairs: Iterable[tuple[Int, int]]) -> Int:
 def _reduced(value: Int, divisor: int) -> Int:
     """An integer with the same remainder, in a normal form."""
     constant, parts = as_sum(value)
-    if isinstance(value, Term) and value.kind == "remainder" and value.args[1] % divisor == 0:
+    if (
+        isinstance(value, Term)
+        and value.kind == "remainder"
+        and value.args[1] % divisor == 0
+    ):
         return _reduced(value.args[0], divisor)
     if isinstance(value, Term) and value.kind == "choose":
         truth, first, second = value.args
         return choose(truth, _reduced(first, divisor), _reduced(second, divisor))
     if value not in parts:
-        value = weighted((_reduced(term, divisor), factor) for term, factor in parts.items())
+        value = weighted(
+            (_reduced(term, divisor), factor) for term, factor in parts.items()
+        )
         start, parts = as_sum(value + constant % divisor)
         constant = start % divisor
-    return weighted([(constant, 1), *((term, factor % divisor) for term, factor in parts.items())])
+    return weighted(
+        [(constant, 1), *((term, factor % divisor) for term, factor in parts.items())]
+    )
 
 
 def smaller_of(first: Int, second: Int) -> Int:
@@ -270,18 +289,28 @@ def choose(truth: Truth, first: Int, second: Int) -> Int:
     between = first - second
     if not isinstance(between, Term) and between == 0:
         return first
-    if truth.kind == "not" or (truth.kind == "negative" and _starts_negative(truth.args[0])):
+    if truth.kind == "not" or (
+        truth.kind == "negative" and _starts_negative(truth.args[0])
+    ):
         return choose(no(truth), second, first)
     lows, highs = [*map(lowest, (first, second))], [*map(highest, (first, second))]
     if truth.kind == "negative":
         below = truth.args[0]
         for equal in (between, -between):
-            if below - equal == -1:  # where both integers are equal, the truth need not hold
+            if (
+                below - equal == -1
+            ):  # where both integers are equal, the truth need not hold
                 return choose(equal < 0, first, second)
             if below - equal == 0 and highest(equal) <= 0:
                 return first
-        lows = [max(lows[0], lowest(first + below) + 1), max(lows[1], lowest(second - below))]
-        highs = [min(highs[0], highest(first - below) - 1), min(highs[1], highest(second + below))]
+        lows = [
+            max(lows[0], lowest(first + below) + 1),
+            max(lows[1], lowest(second - below)),
+        ]
+        highs = [
+            min(highs[0], highest(first - below) - 1),
+            min(highs[1], highest(second + below)),
+        ]
     return _term("choose", (truth, first, second), min(lows), max(highs))
 
 
@@ -310,7 +339,9 @@ def assuming(value: Int, truth: Truth) -> Int:
         return assuming(second, truth) if holds(no(condition)) else term
 
     constant, parts = as_sum(value)
-    return constant + weighted((decided(term), factor) for term, factor in parts.items())
+    return constant + weighted(
+        (decided(term), factor) for term, factor in parts.items()
+    )
 
 
 def in_twos_complement(value: Int, low: int, high: int) -> Int:
@@ -332,7 +363,9 @@ def inside(term: Term) -> Iterator[Term]:
             seen.add(one)
             stack.append((one, True))
             args = [pair[0] for pair in one.args[1:]] if one.kind == "sum" else one.args
-            stack.extend((own, False) for own in reversed(args) if isinstance(own, Term))
+            stack.extend(
+                (own, False) for own in reversed(args) if isinstance(own, Term)
+            )
 
 
 def evaluate(term: Int | Truth, values: Mapping[Term, int]) -> int:
@@ -371,10 +404,13 @@ _KINDS: Mapping[str, tuple[str, Callable[..., int]]] = {
     "all": ("Bool (and {all})", min),
     "not": ("Bool (not {})", (0).__eq__),
 }
-"""How each kind is written in SMT-LIB, and what it computes. Of a sum the parts are multiplied."""
+"""How each kind is written in SMT-LIB, and what it computes. Of a sum the parts are
+multiplied."""
 
 
-def script(hypotheses: Iterable[Truth], conclusion: Truth) -> tuple[str, dict[str, Term]]:
+def script(
+    hypotheses: Iterable[Truth], conclusion: Truth
+) -> tuple[str, dict[str, Term]]:
     """The SMT-LIB script that is unsatisfiable if the conclusion follows from the hypotheses.
 
     Names count up in the order of their use, so that equal obligations are equal texts.
@@ -395,7 +431,9 @@ def script(hypotheses: Iterable[Truth], conclusion: Truth) -> tuple[str, dict[st
             return names[own]
         return f"{own:d}" if own >= 0 else f"(- {-own})"
 
-    arrays = {t.args[0] for t in terms if t.kind == "read" and isinstance(t.args[1], Term)}
+    arrays = {
+        t.args[0] for t in terms if t.kind == "read" and isinstance(t.args[1], Term)
+    }
     lines = [f"(declare-fun {array} (Int) Int)" for array in sorted(arrays)]
     for k, one in enumerate(terms):
         if one.kind in ("variable", "read"):

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 class _Path(click.Path):
     """A path that is not empty. Shells complete it; the commands say what is wrong with it."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
         return value or self.fail("must not be empty", param, ctx)
 
 
@@ -54,7 +56,9 @@ flag = partial(click.option, is_flag=True)
 def number(*names: str, least: int = 1, most: int | None = None, **more: Any) -> Any:
     """An option whose value is an integer from `least` to `most`; `more` goes to click."""
     kind, has_default = click.IntRange(least, most), "default" in more
-    return click.option(*names, type=kind, metavar="N", show_default=has_default, **more)
+    return click.option(
+        *names, type=kind, metavar="N", show_default=has_default, **more
+    )
 
 
 def of_check(name: str, *names: str, told: str = "", **more: Any) -> Any:
@@ -71,7 +75,9 @@ def of_check(name: str, *names: str, told: str = "", **more: Any) -> Any:
     if option.least is not None:
         kind = click.IntRange(option.least, option.most)
     more = {"multiple": option.repeats, "default": option.default, **more}
-    text = f"{option.help.partition('  [')[0]}  [default: {told}]" if told else option.help
+    text = (
+        f"{option.help.partition('  [')[0]}  [default: {told}]" if told else option.help
+    )
     return click.option(
         f"--{name}",
         *names,
@@ -83,10 +89,16 @@ def of_check(name: str, *names: str, told: str = "", **more: Any) -> Any:
     )
 
 
-def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+def complete_names(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[str]:
     """The ways to complete the last of some names of providers with commas."""
     start, comma, last = incomplete.rpartition(",")
-    return [start + comma + name for name in (*PROVIDERS, *WEB_PROVIDERS) if name.startswith(last)]
+    return [
+        start + comma + name
+        for name in (*PROVIDERS, *WEB_PROVIDERS)
+        if name.startswith(last)
+    ]
 
 
 def _names(text: str) -> list[str]:
@@ -95,7 +107,9 @@ def _names(text: str) -> list[str]:
         raise click.BadParameter(f"must be names with commas, got {text!r}")
     for name in names:
         if "=" in name:
-            raise click.BadParameter(f"must be names (--lane takes NAME=PATH), got {name!r}")
+            raise click.BadParameter(
+                f"must be names (--lane takes NAME=PATH), got {name!r}"
+            )
     return names
 
 
@@ -122,13 +136,17 @@ def _pairs(read: Callable[[str], object], hint: str = "") -> Any:
         hint: What the message of a text that is not NAME=VALUE says beside this.
     """
 
-    def by_name(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> Any:
+    def by_name(
+        _ctx: click.Context, param: click.Parameter, values: Sequence[str]
+    ) -> Any:
         with as_usage():
             texts = pairs((param.metavar or "") + hint, values)
         try:
             return {name: read(text) for name, text in texts.items()}
         except ValueError:
-            raise click.BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
+            raise click.BadParameter(
+                f"must be {param.metavar}, got {values[-1]!r}"
+            ) from None
 
     return by_name
 
@@ -200,7 +218,10 @@ class Lowering(TypedDict):
 
 model_options = _together(
     target(told="portable", default="portable"),
-    number("--threads", help="Threads that a model for the CPU provider is made for; default: 2."),
+    number(
+        "--threads",
+        help="Threads that a model for the CPU provider is made for; default: 2.",
+    ),
     number(
         "--opset",
         least=OPSETS[0],
@@ -217,12 +238,16 @@ run_on = click.option(
     type=provider,
     shell_complete=complete_names,
     metavar="NAME",
-    help=f"{NAMES}; {DIRECTML_DLL} is DirectML itself, with the program's own bindings.",
+    help=(
+        f"{NAMES}; {DIRECTML_DLL} is DirectML itself, with the program's own bindings."
+    ),
 )
 allow_outside = flag(
     "--allow-outside",
-    help="Let the program name files outside its folder and the current one, and run write "
-    "hidden files, through links and to devices.",
+    help=(
+        "Let the program name files outside its folder and the current one, and run"
+        " write hidden files, through links and to devices."
+    ),
 )
 node = click.option("--node", metavar="NAME", help="Which gather of an ONNX model.")
 inputs = file("--inputs", help="The inputs of an ONNX model, as .npz.")
@@ -244,7 +269,11 @@ given = _together(
         metavar="NAME=LO:HI",
         help="The least and the largest element of an input.",
     ),
-    file("--assume", multiple=True, help="A contract of the model, whose conditions hold."),
+    file(
+        "--assume",
+        multiple=True,
+        help="A contract of the model, whose conditions hold.",
+    ),
     click.option(
         "--tokenizer",
         "tokenizers",
@@ -252,7 +281,9 @@ given = _together(
         metavar="[INPUT=]FILE",
         help="The tokenizer.json whose ids an input holds.",
     ),
-    flag("--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1."),
+    flag(
+        "--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1."
+    ),
 )
 
 
@@ -300,7 +331,9 @@ def json_file(what: str) -> Any:
 
 def fail_on(state: str, told: str) -> Any:
     """The option --fail-on, which makes a state a finding."""
-    return click.option("--fail-on", type=click.Choice([state]), metavar=state, help=told)
+    return click.option(
+        "--fail-on", type=click.Choice([state]), metavar=state, help=told
+    )
 
 
 as_html = file("--html", "html_file", help="Write it as one page to read.")
@@ -313,7 +346,9 @@ shard = click.option(
     "--shard",
     type=_shard,
     metavar="K/N",
-    help="Only the K-th of N parts of the cases, such as 2/8; each case is in one part.",
+    help=(
+        "Only the K-th of N parts of the cases, such as 2/8; each case is in one part."
+    ),
 )
 lane_names = partial(
     click.option, "--lanes", type=_names, shell_complete=complete_names, metavar="NAMES"
@@ -326,12 +361,14 @@ lanes = _together(
         multiple=True,
         callback=_pairs(str, " (--lanes takes a NAME alone)"),
         metavar="NAME=PATH",
-        help="A lane that runs in another Python environment, which needs onnxruntime and numpy "
-        "only, or on a shared library of ONNX Runtime. PATH is the interpreter, or ends in .so, "
-        ".so.1, .dll or .dylib; for directml-dll and cpu@windows, the folder of its program; for "
-        "web-wasm and the like, that of onnxruntime-web. NAME "
-        "may have a label: cpu@old; a last label that is a target, as in cpu@native, is that of "
-        "its models.",
+        help=(
+            "A lane that runs in another Python environment, which needs onnxruntime"
+            " and numpy only, or on a shared library of ONNX Runtime. PATH is the"
+            " interpreter, or ends in .so, .so.1, .dll or .dylib; for directml-dll and"
+            " cpu@windows, the folder of its program; for web-wasm and the like, that"
+            " of onnxruntime-web. NAME may have a label: cpu@old; a last label that is"
+            " a target, as in cpu@native, is that of its models."
+        ),
     ),
     of_check("plugin", "plugins", callback=_pairs(str)),
     timeout,
@@ -366,7 +403,10 @@ class Lanes:
                     sentence = f"{shown(path)}: no such file or directory"
                     raise click.BadParameter(sentence, param_hint=option)
                 if is_lane and os.path.exists(os.path.join(full, "pyvenv.cfg")):
-                    sentence = f"must be the interpreter of an environment, got its folder {path!r}"
+                    sentence = (
+                        "must be the interpreter of an environment, got its folder"
+                        f" {path!r}"
+                    )
                     raise click.BadParameter(sentence, param_hint=option)
 
     def open(self, target: Target | None) -> list[Lane]:
@@ -382,4 +422,6 @@ class Lanes:
         from onnxgather.parity.lanes import open_lanes
 
         self.check_paths()
-        return open_lanes(self.lanes or (), self.pythons, self.plugins, target, self.timeout)
+        return open_lanes(
+            self.lanes or (), self.pythons, self.plugins, target, self.timeout
+        )

@@ -38,7 +38,8 @@ class CertifyOptions:
     """How many random descriptors."""
     seed: int
     shard: tuple[int, int] | None
-    """The number of the part of what is certified, from 1, and how many parts there are."""
+    """The number of the part of what is certified, from 1, and how many parts there
+    are."""
     out_of_range: Sequence[OutOfRange]
     target: Sequence[Target]
     model: str | None
@@ -77,7 +78,11 @@ class Pairing:
 
         with located(self.name):
             return certify(
-                self.descriptor, self.out_of_range, self.target, self.model, timeout=timeout
+                self.descriptor,
+                self.out_of_range,
+                self.target,
+                self.model,
+                timeout=timeout,
             )
 
 
@@ -90,8 +95,12 @@ class Pairing:
 @arguments.policy(told="clamp", default=["clamp"], multiple=True)
 @arguments.target(told="portable", default=["portable"], multiple=True)
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
-@arguments.file("-o", "--certificate", "certificate_file", help="Write the only certificate.")
-@arguments.file("--check", help="Check a certificate instead, with --model that it is about it.")
+@arguments.file(
+    "-o", "--certificate", "certificate_file", help="Write the only certificate."
+)
+@arguments.file(
+    "--check", help="Check a certificate instead, with --model that it is about it."
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
@@ -101,7 +110,9 @@ class Pairing:
     help="Seconds that the solver may take for a descriptor.",
 )
 @arguments.fail_on("undecided", "Let an undecided descriptor be a finding too.")
-@arguments.number("--jobs", most=64, default=1, help="Processes that work side by side.")
+@arguments.number(
+    "--jobs", most=64, default=1, help="Processes that work side by side."
+)
 @arguments.json_file("certificates")
 @arguments.as_html
 @arguments.allow_outside
@@ -109,9 +120,10 @@ class Pairing:
 def certify_command(**given: Any) -> int:
     """Prove that models mean their descriptors, for any data and every value of every index.
 
-    A FILE is a program; or a folder: all *.json files in it and below it; or a pattern in quotes.
-    A descriptor is proved, refuted, which is a finding, or undecided. --out-of-range and --target
-    may come several times. It needs a solver: pip install z3-solver.
+    A FILE is a program; or a folder: all *.json files in it and below it; or a pattern
+    in quotes. A descriptor is proved, refuted, which is a finding, or undecided.
+    --out-of-range and --target may come several times. It needs a solver: pip install
+    z3-solver.
     """
     options = CertifyOptions(**given)
     batch = Batch(prints=False)
@@ -142,7 +154,9 @@ def _count(done: Mapping[Pairing, Certified]) -> str:
     return ", ".join(f"{states.count(state):,} {state}" for state in CERTIFIED)
 
 
-def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> Iterator[Pairing]:
+def _asked(
+    options: CertifyOptions, batch: Batch, read: list[FileGathers]
+) -> Iterator[Pairing]:
     """Yield what is to be certified, each once; what files have is put into `read`."""
     from onnxgather.parity.corpus import built_in_cases, random_cases
 
@@ -158,18 +172,29 @@ def _asked(options: CertifyOptions, batch: Batch, read: list[FileGathers]) -> It
     if options.outputs.html_file and not options.paths:
         raise click.UsageError("--html must come with a FILE")
     cases = itertools.chain(
-        built_in_cases() if options.corpus else (), random_cases(options.count or 0, options.seed)
+        built_in_cases() if options.corpus else (),
+        random_cases(options.count or 0, options.seed),
     )
     for case in cases:
         if isinstance(case, DescriptorCase):
             found.setdefault(case.descriptor, case.name)
     if not found and not batch.failures:
-        raise click.UsageError("there is nothing to certify: give a FILE, --corpus or --random N")
-    alone = {"--model": options.model, "--certificate": options.outputs.certificate_file}
+        raise click.UsageError(
+            "there is nothing to certify: give a FILE, --corpus or --random N"
+        )
+    alone = {
+        "--model": options.model,
+        "--certificate": options.outputs.certificate_file,
+    }
     for option, given in alone.items():
         if given and len(found) * len(options.pairs) > 1:
-            rule = f"{option} must come with one descriptor and one pair of rule and target"
-            raise click.UsageError(f"{rule}, got {len(found):,} and {len(options.pairs)}")
+            rule = (
+                f"{option} must come with one descriptor and one pair of rule and"
+                " target"
+            )
+            raise click.UsageError(
+                f"{rule}, got {len(found):,} and {len(options.pairs)}"
+            )
     part, parts = options.shard or (1, 1)
     own = itertools.islice(found.items(), part - 1, None, parts)
     for (desc, name), pair in itertools.product(own, options.pairs):
@@ -192,19 +217,33 @@ def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
 
 
 def _page(
-    options: CertifyOptions, read: Sequence[FileGathers], done: Mapping[Pairing, Certified]
+    options: CertifyOptions,
+    read: Sequence[FileGathers],
+    done: Mapping[Pairing, Certified],
 ) -> bytes:
     """The page of `show` for the files, with what each certificate says, and how many do."""
     from onnxgather.cli.translate import page_of
     from onnxgather.lowering.show import describe
 
     said = {
-        (one.descriptor, one.out_of_range, one.target): f"{one.model or one.target}: {certified}. "
-        f"It is about this: {certified.statement}."
+        (
+            one.descriptor,
+            one.out_of_range,
+            one.target,
+        ): (
+            f"{one.model or one.target}: {certified}. "
+            f"It is about this: {certified.statement}."
+        )
         for one, certified in done.items()
     }
     found = [
-        (of, {name: describe(desc, *pair, DEFAULT_OPSET) for name, desc in of.descriptors.items()})
+        (
+            of,
+            {
+                name: describe(desc, *pair, DEFAULT_OPSET)
+                for name, desc in of.descriptors.items()
+            },
+        )
         for of in read
         for pair in options.pairs
     ]

@@ -102,8 +102,12 @@ class CheckOptions:
             return f"no case is named {shown_with_suggestion(self.name, known)}"
         length = self.text.count("/") + 1
         split = (name.split("/") for name in known)
-        parts = {"/".join(one[k : k + length]) for one in split for k in range(len(one))}
-        return f"no case name contains {shown_with_suggestion(self.text, sorted(parts))}"
+        parts = {
+            "/".join(one[k : k + length]) for one in split for k in range(len(one))
+        }
+        return (
+            f"no case name contains {shown_with_suggestion(self.text, sorted(parts))}"
+        )
 
 
 @click.command("check", cls=JsonBeforePaths, epilog=_STATES)
@@ -115,14 +119,21 @@ class CheckOptions:
 @click.option("--provider", type=arguments.provider, metavar="NAME", hidden=True)
 @arguments.lanes
 @arguments.of_check("require", "required")
-@click.option("-k", "text", default="", metavar="TEXT", help="Only cases whose name has TEXT.")
+@click.option(
+    "-k", "text", default="", metavar="TEXT", help="Only cases whose name has TEXT."
+)
 @click.option(
     "--case",
     "name",
     metavar="NAME",
-    help="Only the case of this name, which a report tells; the name also says where the case is.",
+    help=(
+        "Only the case of this name, which a report tells; the name also says where the"
+        " case is."
+    ),
 )
-@arguments.flag("--list", "listing", help="Print the names of the cases, and run no case.")
+@arguments.flag(
+    "--list", "listing", help="Print the names of the cases, and run no case."
+)
 @arguments.shard
 @arguments.number("--maxfail", help="Stop after N findings.")
 @arguments.number(
@@ -147,17 +158,19 @@ class CheckOptions:
 @arguments.file(
     "--write-known",
     "write_known_file",
-    help="Write the findings, and what lanes of --require did not run, as known differences; what "
-    "FILE lists is known, and stays there.",
+    help=(
+        "Write the findings, and what lanes of --require did not run, as known"
+        " differences; what FILE lists is known, and stays there."
+    ),
 )
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, lanes=arguments.Lanes, outputs=Outputs)
 def check_command(**given: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
-    A lane is an execution provider, in this environment or another. A PATH is a program; or an
-    ONNX model, with --inputs; or a folder: all *.json files in it and below it; or a pattern in
-    quotes, such as 'tests/*.json'.
+    A lane is an execution provider, in this environment or another. A PATH is a
+    program; or an ONNX model, with --inputs; or a folder: all *.json files in it and
+    below it; or a pattern in quotes, such as 'tests/*.json'.
     """
     from onnxgather.parity.checking import check_all
     from onnxgather.parity.reading import known_from, open_known
@@ -173,7 +186,9 @@ def check_command(**given: Any) -> int:
     asked.outputs.check_apart(read)
     asked.outputs.check_writable()
     if asked.listing and asked.outputs.by_option:
-        raise click.UsageError(f"--list must come without {next(iter(asked.outputs.by_option))}")
+        raise click.UsageError(
+            f"--list must come without {next(iter(asked.outputs.by_option))}"
+        )
     cases, planned, invalid = iter(list[Case]()), 0, list["Invalid"]()
     with ExitStack() as stack:
         for lane in lanes:
@@ -227,7 +242,9 @@ def _teams(asked: CheckOptions) -> list[Team]:
     return teams
 
 
-def _write(asked: CheckOptions, batch: Batch, report: Report, before: Sequence[Known]) -> None:
+def _write(
+    asked: CheckOptions, batch: Batch, report: Report, before: Sequence[Known]
+) -> None:
     """Write the report, with what went wrong before the check."""
     from onnxgather.execution.hosts import is_library
     from onnxgather.report import without_paths
@@ -260,7 +277,10 @@ def _found(
 
 
 def _planned(
-    asked: CheckOptions, batch: Batch, found: Sequence[FileCases], invalid: Sequence[Invalid]
+    asked: CheckOptions,
+    batch: Batch,
+    found: Sequence[FileCases],
+    invalid: Sequence[Invalid],
 ) -> tuple[Iterator[str], Iterator[Case], int]:
     """The names of the cases or the cases, of which one may be read, and how many they are."""
     from onnxgather.parity.corpus import built_in_cases, random_cases, random_names
@@ -271,11 +291,15 @@ def _planned(
     if not total + len(invalid):
         if batch.failures:
             raise click.exceptions.Exit(batch.finish())
-        raise click.UsageError("there is nothing to check: give a PATH, --corpus or --random N")
+        raise click.UsageError(
+            "there is nothing to check: give a PATH, --corpus or --random N"
+        )
     (part, parts), numbers = asked.shard or (1, 1), count()
 
     def names() -> Iterator[str]:
-        yield from chain(*(one.names for one in found), (case.name for case in built_in))
+        yield from chain(
+            *(one.names for one in found), (case.name for case in built_in)
+        )
         yield from random_names(random, asked.seed)
 
     if asked.text or asked.name is not None:
@@ -335,15 +359,17 @@ def report_command() -> None:
 
 @report_command.command("merge", short_help="Make one report of several.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("-o", "--json", "json_file", metavar="FILE", help="Write the whole as JSON.")
+@click.option(
+    "-o", "--json", "json_file", metavar="FILE", help="Write the whole as JSON."
+)
 @arguments.reports
 @arguments.as_records(outputs=Outputs)
 def merge_command(files: tuple[str, ...], outputs: Outputs) -> int:
     """Make one report of those that `check --shard K/N --json FILE` wrote.
 
-    The lanes of all must agree in name, provider, versions and target. Where shards are missing,
-    the report of the others is written, and the exit code is 2. Otherwise it is the exit code
-    that the whole check would have had.
+    The lanes of all must agree in name, provider, versions and target. Where shards are
+    missing, the report of the others is written, and the exit code is 2. Otherwise it
+    is the exit code that the whole check would have had.
     """
     from onnxgather.parity.merge import merge
     from onnxgather.parity.reading import open_report
@@ -354,7 +380,12 @@ def merge_command(files: tuple[str, ...], outputs: Outputs) -> int:
     whole, missing = merge([(file, open_report(file)) for file in files])
     outputs.write_report(batch, whole, whole)
     if missing:
-        say(f"Error: every shard must be given, got none of {listed(missing, 10)}", err=True)
+        say(
+            f"Error: every shard must be given, got none of {listed(missing, 10)}",
+            err=True,
+        )
     ended = Signals.__members__.get(whole.interrupted or "")
-    code = batch.finish([*codes(whole), *([UNUSABLE] if whole.unusable or missing else [])])
+    code = batch.finish(
+        [*codes(whole), *([UNUSABLE] if whole.unusable or missing else [])]
+    )
     return code if ended is None else 128 + ended

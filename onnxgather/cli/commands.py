@@ -12,14 +12,23 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from onnxgather.checks import printable
-from onnxgather.cli.terminal import BY_SIGNAL, Interrupted, abandon, say, signals_handled
+from onnxgather.cli.terminal import (
+    BY_SIGNAL,
+    Interrupted,
+    abandon,
+    say,
+    signals_handled,
+)
 from onnxgather.errors import GOOD, UNUSABLE, OnnxGatherError
 
 _BROKEN_PIPE = BY_SIGNAL + 13
 
 COMMANDS = {
     "audit": ("networks", "Say what becomes of each gather of an ONNX model."),
-    "capture": ("translate", "Print the path of a C++ header that writes gathers to files."),
+    "capture": (
+        "translate",
+        "Print the path of a C++ header that writes gathers to files.",
+    ),
     "certify": ("certify", "Prove that models mean their descriptors."),
     "check": ("check", "Compare providers with the reference."),
     "convert": ("translate", "Write programs as ONNX models."),
@@ -46,10 +55,13 @@ TASKS = {
 OTHER_WORDS = {
     "--policy": ("--out-of-range",),
     "--mode": ("--out-of-range",),
-    **dict.fromkeys(["--provider", "--providers", "--ep", "--device"], ("--provider", "--lanes")),
+    **dict.fromkeys(
+        ["--provider", "--providers", "--ep", "--device"], ("--provider", "--lanes")
+    ),
     "--lanes": ("--provider", "--lane"),
 }
-"""Options that other tools or other commands have, and those of ours that mean the same."""
+"""Options that other tools or other commands have, and those of ours that mean the
+same."""
 
 _EPILOG = """\b
 Exit codes:
@@ -74,7 +86,8 @@ def _interrupt(number: int, _: object) -> None:
 class Commands(click.Group):
     """The group of all commands; turns what they return and raise into exit codes and errors.
 
-    Its own `commands` have only names and lines of the help, so that the help imports nothing.
+    Its own `commands` have only names and lines of the help, so that the help imports
+    nothing.
     """
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
@@ -91,7 +104,9 @@ class Commands(click.Group):
             code, sentence = error.exit_code, str(error)
         except ImportError as error:  # such as a library that memory does not hold
             sentence = " ".join(str(error).split())
-        except SystemExit as end:  # click's own: 0 after a completion, 1 at a broken pipe
+        except (
+            SystemExit
+        ) as end:  # click's own: 0 after a completion, 1 at a broken pipe
             abandon(sys.stdout, sys.stderr)
             code = _BROKEN_PIPE if end.code else GOOD
         except OSError as error:
@@ -102,18 +117,24 @@ class Commands(click.Group):
             sentence = f"{where}: {reason(error)}"
         except Exception as error:
             # protobuf's is an EncodeError, where it cannot copy a message
-            if not (isinstance(error, MemoryError) or type(error).__name__ == "EncodeError"):
+            if not (
+                isinstance(error, MemoryError) or type(error).__name__ == "EncodeError"
+            ):
                 raise
             sentence = "there is not enough memory"
         if sentence:
             say(f"Error: {sentence}", err=True)
         sys.exit(code)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         """Write the commands, grouped by task."""
         for task, names in TASKS.items():
             with formatter.section(task):
-                formatter.write_dl([(f"{name:<7}", COMMANDS[name][1]) for name in names])
+                formatter.write_dl(
+                    [(f"{name:<7}", COMMANDS[name][1]) for name in names]
+                )
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the command; an interruption is an exit code too."""
@@ -125,7 +146,9 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command that the arguments start with; a file in its place gets advice."""
-        known = args[0] in self.commands or ctx.resilient_parsing  # by a shell that completes
+        known = (
+            args[0] in self.commands or ctx.resilient_parsing
+        )  # by a shell that completes
         if not known and os.path.exists(args[0]):
             ctx.fail(f"a command must come before {args[0]}, such as run or show")
         name, command, rest = super().resolve_command(ctx, args)
@@ -134,7 +157,9 @@ class Commands(click.Group):
 
 @click.group(
     cls=Commands,
-    commands=[click.Command(name, short_help=told) for name, (_, told) in COMMANDS.items()],
+    commands=[
+        click.Command(name, short_help=told) for name, (_, told) in COMMANDS.items()
+    ],
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
@@ -148,7 +173,11 @@ def main() -> None:
 
 def _say_usage(error: click.ClickException) -> None:
     """Print an error in a command line, as click words it: the usage, and what is wrong."""
-    if isinstance(error, click.NoSuchOption) and error.ctx and error.option_name in OTHER_WORDS:
+    if (
+        isinstance(error, click.NoSuchOption)
+        and error.ctx
+        and error.option_name in OTHER_WORDS
+    ):
         known = {name for one in error.ctx.command.params for name in one.opts}
         ours = [name for name in OTHER_WORDS[error.option_name] if name in known]
         hint = f" Did you mean '{ours[0]}'?" if ours else ""

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def doctor_command(lanes: Lanes, as_json: bool) -> int:
     """Examine this Python environment, and others given as lanes.
 
-    Says which wheels own the module onnxruntime and which providers run a gather, and gives the
-    commands that mend what is wrong.
+    Says which wheels own the module onnxruntime and which providers run a gather, and
+    gives the commands that mend what is wrong.
     """
     from onnxgather.doctor import examine
 
@@ -79,7 +79,9 @@ class Suspect:
 @click.command("repro")
 @click.argument("source", type=arguments.FILE, metavar="SOURCE")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
-@click.option("--case", "name", metavar="NAME", help="Which case of a program or a report.")
+@click.option(
+    "--case", "name", metavar="NAME", help="Which case of a program or a report."
+)
 @click.option(
     "--lane",
     type=_lane,
@@ -97,20 +99,27 @@ class Suspect:
 @arguments.flag("--no-reduce", help="Keep the case as it is.")
 @arguments.policy(told="directml; of a node and of a report: its own")
 @arguments.target(
-    told="the one that run uses for the lane's provider; of a report: the lane's; of a node: the "
-    "node"
+    told=(
+        "the one that run uses for the lane's provider; of a report: the lane's; of a"
+        " node: the node"
+    )
 )
 @arguments.timeout
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, asked=ReproOptions)
 def repro_command(
-    source: str, output: str, no_reduce: bool, timeout: float, reading: Reading, asked: ReproOptions
+    source: str,
+    output: str,
+    no_reduce: bool,
+    timeout: float,
+    reading: Reading,
+    asked: ReproOptions,
 ) -> int:
     """Write a folder with the smallest model whose result on a lane still differs.
 
-    SOURCE is a program, a report of `check --json`, or an ONNX model with --node and --inputs.
-    DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime, numpy and the
-    runtime.py that comes with it, and the text of an issue.
+    SOURCE is a program, a report of `check --json`, or an ONNX model with --node and
+    --inputs. DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime,
+    numpy and the runtime.py that comes with it, and the text of an issue.
     """
     from onnxgather.parity.reading import find_report
     from onnxgather.repro.flow import make_repro
@@ -122,7 +131,9 @@ def repro_command(
     elif (report := find_report(source)) is not None:
         suspect = _of_report(source, report, asked)
     elif is_model(source):
-        raise OnnxGatherError(f"{source}: an ONNX model must come with --node, got none")
+        raise OnnxGatherError(
+            f"{source}: an ONNX model must come with --node, got none"
+        )
     else:
         suspect = _of_program(source, reading, asked)
     if suspect is None:
@@ -154,7 +165,9 @@ def repro_command(
     return GOOD if made.folder is None or made.shown else UNUSABLE
 
 
-def _of_node(source: str, reading: Reading, asked: ReproOptions, timeout: float) -> Suspect:
+def _of_node(
+    source: str, reading: Reading, asked: ReproOptions, timeout: float
+) -> Suspect:
     """The gather of an ONNX model, as it is there."""
     from onnxgather.networks.extraction import case_of_node
 
@@ -170,14 +183,18 @@ def _of_report(source: str, report: Report, asked: ReproOptions) -> Suspect | No
     from onnxgather.repro import plan
 
     if asked.out_of_range:
-        raise click.UsageError("--out-of-range must come without a report, as its cases have it")
+        raise click.UsageError(
+            "--out-of-range must come without a report, as its cases have it"
+        )
     if asked.lane is None and plan.nothing_wrong(report, asked.name):
         return None
     case = plan.case_of_finding(report, asked.name, source)
     if asked.lane is None:
         reported = plan.lane_of_finding(report, case.name, source)
     else:
-        reported = next((info for info in report.lanes if info.name == asked.lane[0]), None)
+        reported = next(
+            (info for info in report.lanes if info.name == asked.lane[0]), None
+        )
     return Suspect(case, asked.target or (reported and reported.target), reported)
 
 

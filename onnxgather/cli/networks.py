@@ -47,13 +47,19 @@ class AuditOptions:
 
 
 @click.command("audit", cls=JsonBeforePaths)
-@click.argument("paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL...")
+@click.argument(
+    "paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL..."
+)
 @arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
 @arguments.given
-@arguments.flag("--all", "every", help="List each gather, those too that compute shapes.")
+@arguments.flag(
+    "--all", "every", help="List each gather, those too that compute shapes."
+)
 @arguments.lane_names(
-    help=f"Providers that run each gather with what it gets on the CPU, with commas: {NAMES}; "
-    "directml-dll is DirectML itself.",
+    help=(
+        "Providers that run each gather with what it gets on the CPU, with commas:"
+        f" {NAMES}; directml-dll is DirectML itself."
+    ),
 )
 @arguments.lanes
 @arguments.json_file("records")
@@ -67,19 +73,30 @@ class AuditOptions:
 @arguments.file(
     "--write-inputs",
     "write_inputs_file",
-    help="Write inputs that are made at random, in range, with which the model runs, as .npz.",
+    help=(
+        "Write inputs that are made at random, in range, with which the model runs, as"
+        " .npz."
+    ),
 )
 @arguments.fail_on(
     "not-proved",
-    "Let a gather that is not proved in range, or under conditions alone, be a finding too.",
+    "Let a gather that is not proved in range, or under conditions alone, be a finding"
+    " too.",
 )
-@arguments.file("--baseline", help="Known findings; the exit code counts new and worse ones only.")
+@arguments.file(
+    "--baseline", help="Known findings; the exit code counts new and worse ones only."
+)
 @arguments.file(
     "--write-baseline",
     "write_baseline_file",
-    help="Write the findings as a baseline, which makes them known; reasons in FILE stay.",
+    help=(
+        "Write the findings as a baseline, which makes them known; reasons in FILE"
+        " stay."
+    ),
 )
-@arguments.number("--jobs", most=64, default=1, help="How many models are audited side by side.")
+@arguments.number(
+    "--jobs", most=64, default=1, help="How many models are audited side by side."
+)
 @arguments.as_records(outputs=Outputs, given=arguments.Given, lanes=arguments.Lanes)
 def audit_command(**given: Any) -> int:
     """Say of each gather what DirectML makes of it, and whether its indices are in range.
@@ -101,13 +118,16 @@ def audit_command(**given: Any) -> int:
     models = [*files.values()]
     is_one = models == [*dict.fromkeys(asked.paths)] and len(models) == 1
     known, written = asked.baseline, outputs.write_baseline_file or ""
-    outputs.check_apart([*models, *asked.given.files, *filter(None, (asked.inputs, known))])
+    outputs.check_apart(
+        [*models, *asked.given.files, *filter(None, (asked.inputs, known))]
+    )
     for option in ("--contract", "--write-inputs"):
         if option in outputs.by_option and not is_one:
             raise click.UsageError(f"{option} must be given with one model")
     if known and written:
         raise click.UsageError(
-            "--baseline must come without --write-baseline, which compares with FILE too"
+            "--baseline must come without --write-baseline, which compares with"
+            " FILE too"
         )
     is_read = known or os.path.isfile(written)
     baseline = Baseline.read(known or written) if is_read else Baseline(written)
@@ -116,10 +136,15 @@ def audit_command(**given: Any) -> int:
     if not done:
         return batch.finish()
     outputs.check_apart(file for one in done.values() for file in one.files)
-    found = {model: baseline.findings(model, one.audit, strict) for model, one in done.items()}
+    found = {
+        model: baseline.findings(model, one.audit, strict)
+        for model, one in done.items()
+    }
     report = AuditReport(done, found, [str(error) for _, error in batch.failures])
     contents = _contents(report, is_one, baseline)
-    contents["--write-baseline"] = lambda: baseline.of_today(report, {*models} - done.keys())
+    contents["--write-baseline"] = lambda: baseline.of_today(
+        report, {*models} - done.keys()
+    )
     if not outputs.write(batch, contents):
         _say(report, is_one, asked.every, baseline)
     is_bad = not written and any(one.is_new for one in report.every)
@@ -127,7 +152,9 @@ def audit_command(**given: Any) -> int:
     return batch.finish([*of_lanes, *([FINDINGS] if is_bad else [])])
 
 
-def _each(asked: AuditOptions, batch: Batch, models: Sequence[str]) -> dict[str, Compared]:
+def _each(
+    asked: AuditOptions, batch: Batch, models: Sequence[str]
+) -> dict[str, Compared]:
     """The models that are audited, in their order."""
     from onnxgather.networks.inputs import read_inputs
 
@@ -137,7 +164,9 @@ def _each(asked: AuditOptions, batch: Batch, models: Sequence[str]) -> dict[str,
             "--lanes must come with --inputs FILE.npz: a lane gets what a run has"
         )
     if with_lanes and asked.jobs > 1:
-        raise click.UsageError("--jobs must be 1 with lanes, which take one model at a time")
+        raise click.UsageError(
+            "--jobs must be 1 with lanes, which take one model at a time"
+        )
     with ExitStack() as stack:
         with arguments.as_usage(click.UsageError):
             lanes = asked.lanes.open("portable") if with_lanes else []
@@ -149,14 +178,19 @@ def _each(asked: AuditOptions, batch: Batch, models: Sequence[str]) -> dict[str,
 
 
 def _audited(
-    asked: AuditOptions, arrays: Mapping[str, Array] | None, lanes: Sequence[Lane], model: str
+    asked: AuditOptions,
+    arrays: Mapping[str, Array] | None,
+    lanes: Sequence[Lane],
+    model: str,
 ) -> Compared:
     """Audit a model; the model and what ran are kept only where a file to write needs them."""
     from onnxgather.networks.comparison import compare
     from onnxgather.networks.gathers import audit_model
 
     compared = compare(audit_model(asked.given.read(model), arrays), lanes)
-    cases = compared.cases if asked.outputs.html_file else dict.fromkeys(compared.cases, ())
+    cases = (
+        compared.cases if asked.outputs.html_file else dict.fromkeys(compared.cases, ())
+    )
     audited = compared.audited if asked.outputs.write_inputs_file else None
     return replace(compared, cases=cases, audited=audited)
 
@@ -166,10 +200,17 @@ def _contents(
 ) -> dict[str, Callable[[], bytes]]:
     """What makes the content of each file, by the options."""
     from onnxgather.networks.audit_page import audit_page
-    from onnxgather.networks.audit_reports import audit_junit, audit_markdown, audit_sarif
+    from onnxgather.networks.audit_reports import (
+        audit_junit,
+        audit_markdown,
+        audit_sarif,
+    )
 
     def json() -> bytes:
-        each = [{"model": model, **asdict(one.audit)} for model, one in report.models.items()]
+        each = [
+            {"model": model, **asdict(one.audit)}
+            for model, one in report.models.items()
+        ]
         whole: dict[str, Any] = {"schema": 2, "models": each}
         if is_one:
             whole = asdict(first.audit)
@@ -215,7 +256,9 @@ def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> 
 
 @click.command("extract")
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
-@click.option("--node", metavar="NAME", help="The gather of that name, or with such an output.")
+@click.option(
+    "--node", metavar="NAME", help="The gather of that name, or with such an output."
+)
 @arguments.flag("--all", "every", help="Every gather.")
 @arguments.file("--inputs", required=True, help="The model's inputs, as .npz.")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
@@ -225,8 +268,9 @@ def extract_command(
 ) -> int:
     """Write each gather with what it gets in a run of MODEL, one folder each.
 
-    A folder has a DxDispatch program with the data, the ONNX model of the gather, its inputs, the
-    expected output, and a repro.py that runs it with onnxruntime and numpy alone.
+    A folder has a DxDispatch program with the data, the ONNX model of the gather, its
+    inputs, the expected output, and a repro.py that runs it with onnxruntime and numpy
+    alone.
     """
     from onnxgather.networks.extraction import extract as write
     from onnxgather.networks.inputs import read_inputs
@@ -249,12 +293,18 @@ def extract_command(
 @click.command("harden")
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
 @arguments.file(
-    "-o", "--output", required=True, metavar="OUT", help="The model to write; - prints it."
+    "-o",
+    "--output",
+    required=True,
+    metavar="OUT",
+    help="The model to write; - prints it.",
 )
 @arguments.hardening
 @arguments.given
 @arguments.flag("--verify", help="Audit OUT, run MODEL and OUT, and harden OUT again.")
-@arguments.file("--inputs", help="Inputs of MODEL with indices in range, as .npz, for --verify.")
+@arguments.file(
+    "--inputs", help="Inputs of MODEL with indices in range, as .npz, for --verify."
+)
 @arguments.as_json
 @arguments.as_records(given=arguments.Given)
 def harden_command(
@@ -268,10 +318,10 @@ def harden_command(
 ) -> int:
     """Write an ONNX model in which no index that may be out of range is an error.
 
-    Only nodes that the audit does not prove are rewritten, and GatherElements whose data DirectML
-    refuses; every other part keeps its bytes. A scatter drops writes out of range. A node that
-    cannot be kept in range is left, and named. External data stays in its files, so OUT must then
-    be in the folder of MODEL.
+    Only nodes that the audit does not prove are rewritten, and GatherElements whose
+    data DirectML refuses; every other part keeps its bytes. A scatter drops writes out
+    of range. A node that cannot be kept in range is left, and named. External data
+    stays in its files, so OUT must then be in the folder of MODEL.
     """
     from onnxgather.networks.hardening import harden_file, hardening_rule
     from onnxgather.networks.inputs import checked, read_inputs
@@ -280,7 +330,9 @@ def harden_command(
 
     prints = output == STANDARD
     if prints and as_json:
-        raise click.UsageError("--json must come with a file as --output, as - prints the model")
+        raise click.UsageError(
+            "--json must come with a file as --output, as - prints the model"
+        )
     check_no_terminal(output)
     if inputs is not None and not verify:
         raise click.UsageError("--inputs must come with --verify, which runs the model")
@@ -293,7 +345,11 @@ def harden_command(
         _say_hardened(done, model, output, hardening_rule(out_of_range))
     with closing(Progress()) as progress:
         tried = partial(progress.count, "Runs tried:")
-        checks = verified(premises, done, out_of_range, arrays, tried=tried) if verify else ()
+        checks = (
+            verified(premises, done, out_of_range, arrays, tried=tried)
+            if verify
+            else ()
+        )
         for one in checks:
             found.append(one)
             if not as_json:
@@ -301,12 +357,19 @@ def harden_command(
                 progress.clear()
                 say(f"{one.check}: {holds}: {one.said}", err=prints)
     if as_json:
-        record = {"model": model, "output": output, "rewritten": done.rewritten, "left": done.left}
+        record = {
+            "model": model,
+            "output": output,
+            "rewritten": done.rewritten,
+            "left": done.left,
+        }
         say(json_bytes(record | ({"verified": found} if verify else {})))
     return GOOD if all(one.holds for one in found) else FINDINGS
 
 
-def _say_hardened(done: HardenedModel, model: str, output: str, rule: OutOfRange | int) -> None:
+def _say_hardened(
+    done: HardenedModel, model: str, output: str, rule: OutOfRange | int
+) -> None:
     """Print what became of each node, and what the new model does with a bad index."""
     prints, count = output == STANDARD, len(done.rewritten)
     for one in (*done.rewritten, *done.left):
@@ -320,4 +383,7 @@ def _say_hardened(done: HardenedModel, model: str, output: str, rule: OutOfRange
     left = f", but in {number_of(len(done.left), 'node')} left" if done.left else ""
     if count:
         name = "the model" if prints else output
-        say(f"{name} no longer fails on a bad index{left}; it {' and '.join(does)}.", err=True)
+        say(
+            f"{name} no longer fails on a bad index{left}; it {' and '.join(does)}.",
+            err=True,
+        )

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from onnxgather.parity.results import Report
 
 _UNSAFE = frozenset('%/\\:*?"<>|')
-"""Characters that some file systems do not take in a name, and the % that escapes them."""
+"""Characters that some file systems do not take in a name, and the % that escapes
+them."""
 
 
 def write_output(path: str, content: bytes, *, follow: bool = True) -> None:
@@ -59,8 +60,13 @@ class Outputs:
     def by_option(self) -> dict[str, str]:
         """The files that are asked for, by their options."""
         names = [field.name for field in fields(self)]
-        options = (f"--{name.removesuffix('_file').replace('_', '-')}" for name in names)
-        files = {option: getattr(self, name) for option, name in zip(options, names, strict=True)}
+        options = (
+            f"--{name.removesuffix('_file').replace('_', '-')}" for name in names
+        )
+        files = {
+            option: getattr(self, name)
+            for option, name in zip(options, names, strict=True)
+        }
         return {option: file for option, file in files.items() if file is not None}
 
     def check_apart(self, inputs: Iterable[str]) -> None:
@@ -97,7 +103,9 @@ class Outputs:
                     write_whole(file, contents[option]())
                     batch.progress.clear()
                     say(f"written: {file}", err=True)
-        printed = [option for option, file in self.by_option.items() if file == STANDARD]
+        printed = [
+            option for option, file in self.by_option.items() if file == STANDARD
+        ]
         batch.progress.clear()
         for option in printed:
             say(contents[option]())
@@ -117,7 +125,12 @@ class Outputs:
         from onnxgather.parity.known import with_findings
         from onnxgather.report import as_lines, html, junit, markdown
 
-        writers = {"--json": json_bytes, "--junit": junit, "--html": html, "--markdown": markdown}
+        writers = {
+            "--json": json_bytes,
+            "--junit": junit,
+            "--html": html,
+            "--markdown": markdown,
+        }
         contents = {option: partial(make, shown) for option, make in writers.items()}
         known = {"--write-known": lambda: json_bytes(with_findings(report, before))}
         if not self.write(batch, {**contents, **known}):
@@ -175,13 +188,19 @@ def plan(
 
 def _only_file(output: str | None, models: int) -> str | None:
     """The file of the only model; None if models go to a folder or beside their sources."""
-    named = output is not None and (output == STANDARD or output.lower().endswith(".onnx"))
+    named = output is not None and (
+        output == STANDARD or output.lower().endswith(".onnx")
+    )
     if output and output.lower().endswith(".json") and not os.path.exists(output):
-        raise click.UsageError(f"--output must be a folder or end in .onnx, got {output}")
+        raise click.UsageError(
+            f"--output must be a folder or end in .onnx, got {output}"
+        )
     if output is None or not named or os.path.isdir(output):
         return None
     if models > 1:
-        raise click.UsageError(f"--output must be a folder for {models} models, got {output}")
+        raise click.UsageError(
+            f"--output must be a folder for {models} models, got {output}"
+        )
     check_no_terminal(output)
     return output
 
@@ -193,10 +212,14 @@ def check_no_terminal(output: str) -> None:
         UsageError: It is.
     """
     if output == STANDARD and is_terminal(sys.stdout):
-        raise click.UsageError("--output must be a file, as a terminal does not show a model")
+        raise click.UsageError(
+            "--output must be a file, as a terminal does not show a model"
+        )
 
 
-def _jobs(gathers: FileGathers, output: str | None, file: str | None, whole: bool) -> Iterator[Job]:
+def _jobs(
+    gathers: FileGathers, output: str | None, file: str | None, whole: bool
+) -> Iterator[Job]:
     """Yield the files that the gathers of a source become."""
     path, of_model = gathers.source.path, gathers.program is None
     is_pipe = path == STANDARD or (os.path.exists(path) and not os.path.isfile(path))

@@ -20,7 +20,11 @@ _Found = TypeVar("_Found")
 
 
 def finished(
-    batch: Batch, jobs: int, work: Callable[[_Item], _Found], items: Sequence[_Item], noun: str
+    batch: Batch,
+    jobs: int,
+    work: Callable[[_Item], _Found],
+    items: Sequence[_Item],
+    noun: str,
 ) -> dict[_Item, _Found]:
     """The results of items, in their order; of those before a signal, which ends the work.
 
@@ -44,9 +48,14 @@ def finished(
                         text = "there is not enough memory, or its process was ended"
                         raise OnnxGatherError(f"{item}: {text}") from None
     except KeyboardInterrupt as error:  # a solver tells of SIGINT by itself
-        batch.stop = stop = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
+        batch.stop = stop = (
+            error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
+        )
         with batch.step(""):
-            rule = f"interrupted by {stop.name} after {len(done):,} of {number_of(total, noun)}"
+            rule = (
+                f"interrupted by {stop.name} after {len(done):,} of"
+                f" {number_of(total, noun)}"
+            )
             raise OnnxGatherError(rule) from None
     return done
 
@@ -63,7 +72,9 @@ def results(
             yield partial(_result, future, work, item)
 
 
-def _result(future: Future[_Found], work: Callable[[_Item], _Found], item: _Item) -> _Found:
+def _result(
+    future: Future[_Found], work: Callable[[_Item], _Found], item: _Item
+) -> _Found:
     """The result of an item; alone if a process has ended, as another item may have ended it."""
     try:
         return future.result()
@@ -80,7 +91,9 @@ def _submitted(
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _ignore_interrupts)
     futures = list[Future[_Found]]()
     try:
-        handler = _ignore_interrupts()  # so that a process that starts is not interrupted either
+        handler = (
+            _ignore_interrupts()
+        )  # so that a process that starts is not interrupted either
         futures.extend(pool.submit(work, item) for item in items)
         signal.signal(signal.SIGINT, handler)
         yield futures

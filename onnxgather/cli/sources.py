@@ -14,18 +14,37 @@ from itertools import pairwise
 import click
 
 from onnxgather.checks import listed, shown
-from onnxgather.cli.terminal import Interrupted, Progress, is_terminal, say, signals_handled
+from onnxgather.cli.terminal import (
+    Interrupted,
+    Progress,
+    is_terminal,
+    say,
+    signals_handled,
+)
 from onnxgather.descriptors.arrays import Array
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.documents import Field
-from onnxgather.errors import FINDINGS, GOOD, NOT_RUN, UNUSABLE, FileFormatError, OnnxGatherError
+from onnxgather.errors import (
+    FINDINGS,
+    GOOD,
+    NOT_RUN,
+    UNUSABLE,
+    FileFormatError,
+    OnnxGatherError,
+)
 from onnxgather.files import is_model, is_report, reason
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, program_cases, program_names
-from onnxgather.programs.program import MAX_PROGRAM_BYTES, Program, parse_program, read_program
+from onnxgather.programs.program import (
+    MAX_PROGRAM_BYTES,
+    Program,
+    parse_program,
+    read_program,
+)
 
 STANDARD = "-"
-"""The name of the standard input as a source, and of the standard output as a file to write."""
+"""The name of the standard input as a source, and of the standard output as a file to
+write."""
 
 _AUDIT = re.compile(rb'\{\s*("schema":\s*2,\s*"models"|"gathers"):')
 """How the JSON of an audit starts."""
@@ -39,7 +58,8 @@ class Source:
 
     path: str
     inside: str
-    """The path below the folder that the user named, or the file's name if the user named that."""
+    """The path below the folder that the user named, or the file's name if the user
+    named that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +72,9 @@ class Reading:
     """The name of the only gather of a model that counts; None for all."""
     inputs: str | None = None
     """The file of a model's inputs."""
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    shapes: Mapping[str, Sequence[int]] = field(
+        default_factory=dict[str, Sequence[int]]
+    )
     """The sizes of a model's inputs, by name."""
 
     def check_models(self, *paths: str) -> None:
@@ -89,7 +111,8 @@ class FileGathers:
     program: Program | None = None
     """The program; None if the gathers are those of an ONNX model."""
     stems: Mapping[str, str] = field(default_factory=dict[str, str])
-    """How the files of the gathers of a model are named, as extract names their folders."""
+    """How the files of the gathers of a model are named, as extract names their
+    folders."""
 
     def contents(self, whole: bool) -> Mapping[str, Descriptor | Program]:
         """What models are made of, by the names of gathers; that of a whole program is empty."""
@@ -113,8 +136,8 @@ class FileCases:
     """The names of the cases, which are known before any case is made."""
     each: Iterator[Case]
     refused: Sequence[str] = ()
-    """Why the file, or a gather of it, is no case: DirectML refuses a gather, or an input of a
-    dispatch shares bytes with the output."""
+    """Why the file, or a gather of it, is no case: DirectML refuses a gather, or an
+    input of a dispatch shares bytes with the output."""
 
 
 class Batch:
@@ -288,9 +311,9 @@ def read_source(path: str, allow_outside: bool) -> Program:
 def find_sources(path: str, ending: str) -> list[Source]:
     """The files that a path stands for, sorted.
 
-    These are the file itself; the files of a folder, and below it, whose names have an ending; or
-    what a pattern such as `models/*` names, as shells expand it. A pipe or a device in a folder is
-    not read.
+    These are the file itself; the files of a folder, and below it, whose names have an
+    ending; or what a pattern such as `models/*` names, as shells expand it. A pipe or a
+    device in a folder is not read.
 
     Raises:
         FileFormatError: A folder has none, or one of its folders cannot be read.
@@ -305,11 +328,17 @@ def find_sources(path: str, ending: str) -> list[Source]:
             folders.sort()
             wanted = (name for name in sorted(names) if name.lower().endswith(ending))
             files = (os.path.join(folder, name) for name in wanted)
-            found += [file for file in files if os.path.isfile(file) or not os.path.exists(file)]
+            found += [
+                file
+                for file in files
+                if os.path.isfile(file) or not os.path.exists(file)
+            ]
     except OSError as error:
         raise FileFormatError(f"{error.filename}: {reason(error)}") from None
     if not found:
-        raise FileFormatError(f"{path}: the folder must have a *{ending} file, got none")
+        raise FileFormatError(
+            f"{path}: the folder must have a *{ending} file, got none"
+        )
     return [Source(file, os.path.relpath(file, path)) for file in found]
 
 
@@ -331,7 +360,11 @@ def _is_input(path: str) -> bool:
         with open(path, "rb") as file:
             start = file.read(100)
         return bool(start) and not (is_report(start) or _AUDIT.match(start))
-    return os.path.isdir(path) or is_model(path) or (not os.path.exists(path) and bool(glob(path)))
+    return (
+        os.path.isdir(path)
+        or is_model(path)
+        or (not os.path.exists(path) and bool(glob(path)))
+    )
 
 
 def _stop(error: OSError) -> None:

@@ -18,14 +18,16 @@ from typing import TextIO
 from onnxgather.checks import printable
 
 BY_SIGNAL = 128
-"""The exit code of a program that a signal ended is this and the signal, as shells count."""
+"""The exit code of a program that a signal ended is this and the signal, as shells
+count."""
 
 LONGEST_INDENTED = 2**22
 """JSON of so many bytes is not indented."""
 
 FIRST_LINE, NEXT_LINE, SILENCE = 10, 30, 300
-"""After how many seconds a log has its first line on how far the work is; how many lie between two
-lines, unless less than a tenth of the work is done since; and how many lie there at most."""
+"""After how many seconds a log has its first line on how far the work is; how many lie
+between two lines, unless less than a tenth of the work is done since; and how many lie
+there at most."""
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """The signals that end a command."""
@@ -45,12 +47,16 @@ class Interrupted(KeyboardInterrupt):
 def signals_handled(handler: Callable[[int, object], object]) -> Generator[None]:
     """Have a function handle each signal that ends a command.
 
-    A signal that is ignored stays so, as under nohup. Python allows this in its main thread alone.
+    A signal that is ignored stays so, as under nohup. Python allows this in its main
+    thread alone.
     """
     here = threading.current_thread() is threading.main_thread()
     with contextlib.ExitStack() as undo:
         for number in signal.Signals if here else ():
-            if number.name in _SIGNALS and signal.getsignal(number) not in (signal.SIG_IGN, None):
+            if number.name in _SIGNALS and signal.getsignal(number) not in (
+                signal.SIG_IGN,
+                None,
+            ):
                 undo.callback(signal.signal, number, signal.signal(number, handler))
         yield
 
@@ -58,7 +64,8 @@ def signals_handled(handler: Callable[[int, object], object]) -> Generator[None]
 class Progress:
     """What the standard error says of how far the work is.
 
-    A terminal has one line, once the work has taken a second; a log has a line now and then.
+    A terminal has one line, once the work has taken a second; a log has a line now and
+    then.
 
     Args:
         hidden: Whether nothing is said.
@@ -81,7 +88,11 @@ class Progress:
         now = time.monotonic()
         if self._hidden:
             return
-        due = share is None or share >= self._share or now >= self._next - NEXT_LINE + SILENCE
+        due = (
+            share is None
+            or share >= self._share
+            or now >= self._next - NEXT_LINE + SILENCE
+        )
         if not self._on_terminal and now >= self._next and due:
             self._next, self._share = now + NEXT_LINE, (share or 0) + 0.1
             say(text, err=True)
@@ -109,7 +120,9 @@ class Progress:
         if now - self._first >= 1:
             seconds = (now - self._first) / (self._done - 1)
             with contextlib.suppress(OverflowError):  # millions of years
-                text += f", {timedelta(seconds=round(seconds * (total - self._done)))} left"
+                text += (
+                    f", {timedelta(seconds=round(seconds * (total - self._done)))} left"
+                )
         self.show(text, self._done / total)
 
     def clear(self) -> None:
@@ -121,7 +134,9 @@ class Progress:
     close = clear  # as `contextlib.closing` calls it
 
 
-def say(text: str | bytes, *, err: bool = False, end: str = "\n", as_is: bool = False) -> None:
+def say(
+    text: str | bytes, *, err: bool = False, end: str = "\n", as_is: bool = False
+) -> None:
     """Print a line at once. Text that the stream's encoding lacks is printed as UTF-8.
 
     An error that cannot be printed is dropped, as there is nowhere else to say so.
@@ -163,7 +178,9 @@ def json_bytes(value: object) -> bytes:
         text = msgspec.json.encode(value)
         if len(text) < LONGEST_INDENTED:
             text = msgspec.json.format(text, indent=2)
-    except UnicodeEncodeError:  # a file name that is not Unicode: escaped, as json reads it back
+    except (
+        UnicodeEncodeError
+    ):  # a file name that is not Unicode: escaped, as json reads it back
         text = json.dumps(msgspec.to_builtins(value), indent=2).encode()
     if re.search(rb"[^\n -~]", text) is None:  # without a copy
         return text
@@ -184,7 +201,8 @@ def width() -> int:
 def has_colours() -> bool:
     """Whether the standard output shows colours.
 
-    NO_COLOR forbids them, FORCE_COLOR asks for them, else a terminal shows them unless it is dumb.
+    NO_COLOR forbids them, FORCE_COLOR asks for them, else a terminal shows them unless
+    it is dumb.
     """
     if os.environ.get("NO_COLOR"):
         return False

@@ -1,7 +1,7 @@
 """The commands `convert`, `run`, `show`, `explain` and `capture`, for programs.
 
-Commands return their exit code. The commands that need onnx or onnxruntime import them, so that
-`--help` and `show` answer at once.
+Commands return their exit code. The commands that need onnx or onnxruntime import them,
+so that `--help` and `show` answer at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,13 @@ from onnxgather.descriptors.explain import explain as explain_element
 from onnxgather.descriptors.explain import explain_all, explanation_text
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.errors import GOOD, DescriptorError, FileFormatError, OnnxGatherError, located
+from onnxgather.errors import (
+    GOOD,
+    DescriptorError,
+    FileFormatError,
+    OnnxGatherError,
+    located,
+)
 from onnxgather.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
 from onnxgather.files import is_model
 from onnxgather.options import OutOfRange, Target
@@ -51,12 +57,17 @@ if TYPE_CHECKING:
 
 
 @click.command("convert")
-@click.argument("files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE...")
+@click.argument(
+    "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
+)
 @arguments.file(
     "-o",
     "--output",
     metavar="PATH",
-    help="A folder; or, if there is one model, a file that ends in .onnx, or - for the output.",
+    help=(
+        "A folder; or, if there is one model, a file that ends in .onnx, or - for the"
+        " output."
+    ),
 )
 @arguments.lowering
 @click.option(
@@ -67,13 +78,18 @@ if TYPE_CHECKING:
 )
 @arguments.node
 @arguments.shape
-@arguments.flag("--whole", help="Write each program as one model, all dispatches in order.")
+@arguments.flag(
+    "--whole", help="Write each program as one model, all dispatches in order."
+)
 @click.option(
     "--input",
     "resources",
     multiple=True,
     metavar="NAME",
-    help="With --whole: a resource that is a graph input.  [default: those with sourcePath]",
+    help=(
+        "With --whole: a resource that is a graph input.  [default: those with"
+        " sourcePath]"
+    ),
 )
 @arguments.allow_outside
 @arguments.as_records(lowering=Lowering, reading=Reading)
@@ -88,10 +104,10 @@ def convert_command(
 ) -> int:
     """Write an ONNX model for each gather of each program.
 
-    A FILE may also be a folder: all *.json files in it and below it; or a pattern in quotes; or -,
-    the standard input. Models go beside their programs as NAME.onnx, or as NAME.DISPATCHABLE.onnx
-    where a program has several gathers. With --whole a program is one model, and an index out of
-    range does by default what it does in run.
+    A FILE may also be a folder: all *.json files in it and below it; or a pattern in
+    quotes; or -, the standard input. Models go beside their programs as NAME.onnx, or
+    as NAME.DISPATCHABLE.onnx where a program has several gathers. With --whole a
+    program is one model, and an index out of range does by default what it does in run.
     """
     if resources and not whole:
         raise click.UsageError("--input must come with --whole")
@@ -104,12 +120,18 @@ def convert_command(
         with batch.step(source.path):
             gathers = gathers_in(batch, source, reading)
             if gathers.program:
-                _check_convertible(batch, gathers.program, lowering["out_of_range"], whole)
+                _check_convertible(
+                    batch, gathers.program, lowering["out_of_range"], whole
+                )
             elif whole:
-                raise click.UsageError(f"--whole must come with programs, got {source.path}")
+                raise click.UsageError(
+                    f"--whole must come with programs, got {source.path}"
+                )
             found.append(gathers)
     read = {gathers.source.path for gathers in found}
-    jobs = plan(found, output, [name for name, _ in batch.failures if name not in read], whole)
+    jobs = plan(
+        found, output, [name for name, _ in batch.failures if name not in read], whole
+    )
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
             content = _content(job, feature_level, resources, lowering)
@@ -119,18 +141,23 @@ def convert_command(
     return batch.finish()
 
 
-def _check_convertible(batch: Batch, program: Program, policy: OutOfRange, whole: bool) -> None:
+def _check_convertible(
+    batch: Batch, program: Program, policy: OutOfRange, whole: bool
+) -> None:
     """Check that no dispatch is in place; say which has indices that DirectML treats otherwise.
 
-    The indices are those that `run` has. In one model of the whole program, a dispatch reads what
-    earlier ones compute under the policy; in a model of its own, what they compute in DirectML.
+    The indices are those that `run` has. In one model of the whole program, a dispatch
+    reads what earlier ones compute under the policy; in a model of its own, what they
+    compute in DirectML.
     """
     program.check_apart()
     try:
         if policy == "directml" or program.in_range():
             return
         program.check_run(MAX_COMPARED_BYTES)
-        in_models = program_cases(program, policy) if whole and policy != "error" else None
+        in_models = (
+            program_cases(program, policy) if whole and policy != "error" else None
+        )
         for case in program_cases(program, "directml"):
             asked = replace(case, out_of_range=policy)
             model = next(in_models) if in_models else asked
@@ -186,29 +213,39 @@ def run_command(
 ) -> int:
     """Run the commands of a program and print the lines that dxdispatch prints.
 
-    FILE is read whole before anything runs. writeFile replaces plain files below DIR: none that is
-    hidden or behind a link, unless --allow-outside is given, and none that the program reads. The
-    standard error tells how many indices are out of range.
+    FILE is read whole before anything runs. writeFile replaces plain files below DIR:
+    none that is hidden or behind a link, unless --allow-outside is given, and none that
+    the program reads. The standard error tells how many indices are out of range.
 
-    With --provider directml-dll a dispatch runs on DirectML.dll itself, its tensors bound to the
-    resources at their offsets.
+    With --provider directml-dll a dispatch runs on DirectML.dll itself, its tensors
+    bound to the resources at their offsets.
     """
     from onnxgather.execution import child, hosts, session
 
     progress = Progress(first_line=2)
 
     def tell_start(seconds: float) -> None:
-        progress.show(f"{provider}: waiting for its host, {seconds:.0f} s; a start takes 2 to 20 s")
+        progress.show(
+            f"{provider}: waiting for its host, {seconds:.0f} s; a start takes 2 to"
+            " 20 s"
+        )
 
-    def by_provider(desc: Descriptor, data: Array, indices: Array, policy: OutOfRange) -> Array:
+    def by_provider(
+        desc: Descriptor, data: Array, indices: Array, policy: OutOfRange
+    ) -> Array:
         with closing(progress), child.starts_told(tell_start):
             return session.run(desc, data, indices, policy, provider, target)
 
     on_dll, on_resources = provider == DIRECTML_DLL, None
     if on_dll and (target or out_of_range != "directml"):
         found = f"--target {target}" if target else f"--out-of-range {out_of_range}"
-        why = "as DirectML.dll runs no model, and has its own rule for an index out of range"
-        raise click.UsageError(f"{found} must not come with --provider {provider}, {why}")
+        why = (
+            "as DirectML.dll runs no model, and has its own rule for an index out of"
+            " range"
+        )
+        raise click.UsageError(
+            f"{found} must not come with --provider {provider}, {why}"
+        )
     # Before the program, as a variable that is wrong is no fault of the program.
     hosts.find_runtime(PROVIDERS.get(provider, Provider(provider)), warm=True)
     program = read_source(file, allow_outside)
@@ -237,7 +274,9 @@ def run_command(
 
 
 @click.command("show")
-@click.argument("files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE...")
+@click.argument(
+    "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
+)
 @arguments.policy(told="clamp; of an ONNX model: error, as its gathers have it")
 @arguments.model_options
 @arguments.node
@@ -267,13 +306,19 @@ def show_command(
     if as_cpp + as_json + len(outputs.by_option) > 1:
         raise click.UsageError("--cpp, --json and --html must come one at a time")
     batch = Batch()
-    asked: OutOfRange | None = lowering["out_of_range"]  # None where the option is not given
+    asked: OutOfRange | None = lowering[
+        "out_of_range"
+    ]  # None where the option is not given
     found: list[tuple[FileGathers, dict[str, Description]]] = []
     for source in batch.sources(files):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, reading)
-            lowering["out_of_range"] = asked or ("clamp" if gathers.program else "error")
-            described = {k: describe(one, **lowering) for k, one in gathers.descriptors.items()}
+            lowering["out_of_range"] = asked or (
+                "clamp" if gathers.program else "error"
+            )
+            described = {
+                k: describe(one, **lowering) for k, one in gathers.descriptors.items()
+            }
             found.append((gathers, described))
     if outputs.by_option and found:
         outputs.check_apart(path for of, _ in found for path in of.files)
@@ -282,18 +327,24 @@ def show_command(
     elif as_cpp:
         every = [pair for of, _ in found for pair in of.descriptors.items()]
         names = variable_names(name for name, _ in every)
-        texts = (to_cpp(desc, name) for name, (_, desc) in zip(names, every, strict=True))
+        texts = (
+            to_cpp(desc, name) for name, (_, desc) in zip(names, every, strict=True)
+        )
         say("\n".join(texts), end="", as_is=True)
     elif as_json:
         documents = [
-            {"file": of.source.path, "dispatchables" if of.program else "gathers": described}
+            {
+                "file": of.source.path,
+                "dispatchables" if of.program else "gathers": described,
+            }
             for of, described in found
         ]
         alone = len(files) == 1 and not os.path.isdir(files[0])
         for document in documents if alone else [documents]:
             batch.say(json_bytes(document))
     elif texts := [
-        printable(f"{of.source.path}: {of.where(name)}") + f"\n\n{description_text(description)}"
+        printable(f"{of.source.path}: {of.where(name)}")
+        + f"\n\n{description_text(description)}"
         for of, described in found
         for name, description in described.items()
     ]:
@@ -321,7 +372,9 @@ def page_of(
     networks = [quote(of.source.path) for of, _ in found if not of.program]
     lessons, commands = list[dict[str, Any]](), dict[str, str]()
     if programs:
-        commands[f"onnxgather convert {' '.join(programs)} -o models"] = "Writes the ONNX models."
+        commands[f"onnxgather convert {' '.join(programs)} -o models"] = (
+            "Writes the ONNX models."
+        )
     if networks:
         commands[f"onnxgather audit {' '.join(networks)}"] = (
             "Says whether the indices stay in range."
@@ -329,7 +382,11 @@ def page_of(
     for of, described in found:
         policies: list[OutOfRange] = [one.out_of_range for one in described.values()]
         cases = [*program_cases(of.program, policies[0])] if of.program else []
-        arrays = {c.origin.dispatchable: (c.data, c.indices) for c in reversed(cases) if c.origin}
+        arrays = {
+            c.origin.dispatchable: (c.data, c.indices)
+            for c in reversed(cases)
+            if c.origin
+        }
         for name, one in described.items():
             title, desc = f"{of.source.path}: {of.where(name)}", of.descriptors[name]
             said = (certificates or {}).get((desc, one.out_of_range, one.target))
@@ -342,9 +399,13 @@ def page_of(
 @click.command("explain")
 @click.argument("file", type=arguments.FILE, metavar="FILE")
 @click.option(
-    "--at", metavar="COORDINATES", help="Such as 1,0.  [default: all, if the output is small]"
+    "--at",
+    metavar="COORDINATES",
+    help="Such as 1,0.  [default: all, if the output is small]",
 )
-@arguments.number("--dispatch", "number", default=1, help="Which of the program's dispatches.")
+@arguments.number(
+    "--dispatch", "number", default=1, help="Which of the program's dispatches."
+)
 @arguments.node
 @arguments.inputs
 @arguments.policy(told="directml")
@@ -369,9 +430,14 @@ def explain_command(
 
         case = case_of_node(file, reading.arrays(), reading.node)
     else:
-        cases = [*program_cases(Batch().read(file, reading.allow_outside), out_of_range)]
+        cases = [
+            *program_cases(Batch().read(file, reading.allow_outside), out_of_range)
+        ]
         if number > len(cases):
-            rule = f"{file}: $.commands must hold {number} dispatches for --dispatch {number}"
+            rule = (
+                f"{file}: $.commands must hold {number} dispatches for --dispatch"
+                f" {number}"
+            )
             raise FileFormatError(f"{rule}, got {len(cases)}")
         case = cases[number - 1]
     if not isinstance(case, DescriptorCase):  # ONNX forbids the node
@@ -381,7 +447,10 @@ def explain_command(
     try:
         if at is None:
             every = explain_all(*arrays, out_of_range)
-            say(json_bytes(every) if as_json else explanation_text(*arrays, every), as_is=True)
+            say(
+                json_bytes(every) if as_json else explanation_text(*arrays, every),
+                as_is=True,
+            )
         else:
             found = explain_element(*arrays, _coordinates(at), out_of_range)
             say(json_bytes(found) if as_json else str(found))
@@ -395,7 +464,9 @@ def _coordinates(text: str) -> Sequence[int]:
         return arguments.integers(text)
     except ValueError:
         rule = "must be integers with commas"
-        raise click.BadParameter(f"{rule}, got {shown(text)}", param_hint="--at") from None
+        raise click.BadParameter(
+            f"{rule}, got {shown(text)}", param_hint="--at"
+        ) from None
 
 
 _LINES_TO_ADD = """\b

@@ -1,7 +1,7 @@
 """The arrays that stand for tensors, and which indices are in range.
 
-The array that stands for a tensor has the shape of the tensor's sizes; for a tensor with strides
-it is the 1-D buffer.
+The array that stands for a tensor has the shape of the tensor's sizes; for a tensor
+with strides it is the 1-D buffer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from onnxgather.checks import check_choice, printable, shown
-from onnxgather.descriptors.operators import OPERATORS, Descriptor, GatherDesc, GatherElementsDesc
+from onnxgather.descriptors.operators import (
+    OPERATORS,
+    Descriptor,
+    GatherDesc,
+    GatherElementsDesc,
+)
 from onnxgather.descriptors.tensors import TensorDesc
 from onnxgather.errors import DescriptorError, IndexOutOfRangeError
 from onnxgather.options import POLICIES
@@ -96,7 +101,10 @@ def plain_array(rule: str, array: object) -> Array:
         try:
             memory = _memory_of(array)
         except Exception as error:
-            found = f"{kind.__name__}, whose memory numpy cannot read: {printable(str(error))}"
+            found = (
+                f"{kind.__name__}, whose memory numpy cannot read:"
+                f" {printable(str(error))}"
+            )
         else:
             if memory is not None:
                 return memory
@@ -109,7 +117,9 @@ def plain_array(rule: str, array: object) -> Array:
 def _memory_of(array: Any) -> Array | None:
     """An array of numpy over the memory of an object; None if the object does not offer it."""
     kind = cast("type[object]", type(array))
-    if hasattr(kind, "data_ptr"):  # torch and ONNX Runtime: DLPack loses their BOOL or the writing
+    if hasattr(
+        kind, "data_ptr"
+    ):  # torch and ONNX Runtime: DLPack loses their BOOL or the writing
         found = np.asarray(array.numpy())
         if found.ctypes.data != array.data_ptr():
             raise BufferError("it is not on the CPU")
@@ -136,7 +146,9 @@ def check_written(name: str, output: Array, others: Mapping[str, Array]) -> None
             raise DescriptorError(f"{name} must {rule.format(output)}")
     for other, array in others.items():
         if np.may_share_memory(array, output):
-            raise DescriptorError(f"{name} must be memory of its own, got memory of {other}")
+            raise DescriptorError(
+                f"{name} must be memory of its own, got memory of {other}"
+            )
 
 
 def check_indices(desc: Descriptor, indices: Array, size: int | None = None) -> None:
@@ -188,8 +200,8 @@ def elements(tensor: TensorDesc, array: Array) -> Array:
 def with_padding(desc: Descriptor) -> Descriptor:
     """The descriptor whose InputTensor is its whole buffer.
 
-    There DirectML reads what lies behind the elements of a packed tensor, where an index is out of
-    range.
+    There DirectML reads what lies behind the elements of a packed tensor, where an
+    index is out of range.
     """
     tensor = desc.input_tensor
     if tensor.element_count == math.prod(tensor.array_shape):

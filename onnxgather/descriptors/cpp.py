@@ -33,7 +33,9 @@ def to_cpp(desc: Descriptor, name: str = "gather") -> str:
     if not (name.isascii() and name.isidentifier()):
         raise OnnxGatherError(f"name must be letters, digits and _, got {shown(name)}")
     header = header_names(type(desc))
-    lines = [f"// DML_OPERATOR_{desc.operator}, feature level {minimum_feature_level(desc)}"]
+    lines = [
+        f"// DML_OPERATOR_{desc.operator}, feature level {minimum_feature_level(desc)}"
+    ]
     fields: dict[str, object] = {}
     for attribute, field in header.items():
         fields[field] = getattr(desc, attribute)
@@ -43,14 +45,18 @@ def to_cpp(desc: Descriptor, name: str = "gather") -> str:
             fields[field] = f"&{start}Tensor"
     lines += _struct(f"DML_{desc.operator}_OPERATOR_DESC {name}Desc", fields)
     operator = f"{{DML_OPERATOR_{desc.operator}, &{name}Desc}}"
-    return "\n".join([*lines, f"const DML_OPERATOR_DESC {name}Operator = {operator};", ""])
+    return "\n".join(
+        [*lines, f"const DML_OPERATOR_DESC {name}Operator = {operator};", ""]
+    )
 
 
 def variable_names(names: Iterable[str]) -> list[str]:
     """Different names that `to_cpp` takes, made of any names."""
     made: list[str] = []
     for number, name in enumerate(names, 1):
-        letters = (c if c.isascii() and c.isalnum() else "_" for c in name.removesuffix("Desc"))
+        letters = (
+            c if c.isascii() and c.isalnum() else "_" for c in name.removesuffix("Desc")
+        )
         plain = "".join(letters)
         plain = plain if plain[:1].isalpha() else f"gather_{plain}"
         made.append(f"{plain}_{number}" if plain in made else plain)
@@ -84,5 +90,8 @@ def _array(name: str, values: Sequence[int]) -> list[str]:
 def _struct(start: str, fields: Mapping[str, object]) -> list[str]:
     """A constant with a field on each line and the fields' names in a column."""
     width = max(len(str(value)) for value in fields.values()) + 3
-    rows = [f"    {value},".ljust(4 + width) + f"// {field}" for field, value in fields.items()]
+    rows = [
+        f"    {value},".ljust(4 + width) + f"// {field}"
+        for field, value in fields.items()
+    ]
     return [f"const {start} = {{", *rows, "};"]

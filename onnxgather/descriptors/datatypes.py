@@ -26,7 +26,8 @@ _NUMBERS = {
     "UINT16": (4, 4),
     "UINT8": (2, 5),
 }
-"""The numbers of each type in ONNX's TensorProto.DataType and in DML_TENSOR_DATA_TYPE."""
+"""The numbers of each type in ONNX's TensorProto.DataType and in
+DML_TENSOR_DATA_TYPE."""
 
 _SPELLINGS = (
     {np.dtype(name.lower()).str: name for name in _NUMBERS}
@@ -82,13 +83,18 @@ class TensorDataType(enum.StrEnum):
         """
         if isinstance(value, TensorDataType):
             return value
-        if isinstance(value, str) and (short := value.removeprefix(TYPE_PREFIX)) in _NUMBERS:
+        if (
+            isinstance(value, str)
+            and (short := value.removeprefix(TYPE_PREFIX)) in _NUMBERS
+        ):
             return cls[short]
         name: Any = value
         if isinstance(name, np.dtype | type):
             name = name.name if isinstance(name, np.dtype) else name.__name__
         found = shown(value) + (suggested_type(name) if isinstance(name, str) else "")
-        raise DescriptorError(f"DataType must be one of {', '.join(_NUMBERS)}, got {found}")
+        raise DescriptorError(
+            f"DataType must be one of {', '.join(_NUMBERS)}, got {found}"
+        )
 
     _missing_ = parse
 

@@ -1,7 +1,7 @@
 """Where an output element comes from, in one line: which index, which input element, which value.
 
-An explanation says what the reference does. It is made with `reference` and `arrays`, so that a
-mistake in `gather` does not change it.
+An explanation says what the reference does. It is made with `reference` and `arrays`,
+so that a mistake in `gather` does not change it.
 """
 
 from __future__ import annotations
@@ -41,15 +41,18 @@ class Explanation(msgspec.Struct, frozen=True):
     at: Coordinates
     """The element of OutputTensor."""
     index_places: tuple[Coordinates, ...]
-    """The elements of IndicesTensor that it depends on: a tuple has an element per coordinate."""
+    """The elements of IndicesTensor that it depends on: a tuple has an element per
+    coordinate."""
     index_values: tuple[int, ...]
     """The values of those elements."""
     before: Coordinates
     """The coordinates in InputTensor with the index values as they are."""
     after: Coordinates | None
-    """The element of InputTensor that is read; None if padding, a gap or nothing is read."""
+    """The element of InputTensor that is read; None if padding, a gap or nothing is
+    read."""
     offset: int | None
-    """The offset that is read in InputTensor's buffer, in elements; None if nothing is read."""
+    """The offset that is read in InputTensor's buffer, in elements; None if nothing is
+    read."""
     value: str | None
     """The value of the output element; None where its index is an error."""
     value_bytes: str | None
@@ -68,7 +71,8 @@ class _Element:
     desc: Descriptor
     at: Coordinates
     read: list[Array]
-    """The coordinates as arrays of one value each, of the type of the indices where indexed."""
+    """The coordinates as arrays of one value each, of the type of the indices where
+    indexed."""
     indexed: list[int]
     """The dimensions of InputTensor whose coordinates are index values."""
     index_places: tuple[Coordinates, ...]
@@ -79,8 +83,8 @@ class _Element:
 
 
 _Step = tuple[str, list[str], Coordinates | None]
-"""The step from the coordinates with the index values to the element that is read: its text, its
-notes, and that element."""
+"""The step from the coordinates with the index values to the element that is read: its
+text, its notes, and that element."""
 
 
 def explain(
@@ -156,7 +160,9 @@ def explain_all(
         DescriptorError: As `explain`; or OutputTensor has more than `MOST_EXPLAINED` elements.
     """
     count = prod(desc.output_tensor.sizes)
-    rule = f"at must be given where OutputTensor has more than {MOST_EXPLAINED} elements"
+    rule = (
+        f"at must be given where OutputTensor has more than {MOST_EXPLAINED} elements"
+    )
     require(count <= MOST_EXPLAINED, rule, count)
     every = np.ndindex(*desc.output_tensor.sizes)
     return [explain(desc, data, indices, at, out_of_range) for at in every]
@@ -192,8 +198,8 @@ def _tensor_text(name: str, tensor: TensorDesc, array: Array) -> str:
 def element_at(tensor: TensorDesc, offset: int) -> Coordinates | None:
     """The coordinates of the element at an offset, in elements, of a tensor's buffer.
 
-    None where the offset is padding or a gap. Where elements overlap, the search, which takes one
-    stride after the other from the largest down, may also end in None.
+    None where the offset is padding or a gap. Where elements overlap, the search, which
+    takes one stride after the other from the largest down, may also end in None.
     """
     found, strides = [0] * tensor.dimension_count, tensor.element_strides
     for k in sorted(range(len(found)), key=lambda k: -strides[k]):
@@ -212,7 +218,9 @@ def value_text(value: np.generic) -> str:
 
 def _checked(tensor: TensorDesc, at: object) -> Coordinates:
     values, sizes = sequence("at", at), tensor.sizes
-    inside = [integer(value) in range(n) for value, n in zip(values, sizes, strict=False)]
+    inside = [
+        integer(value) in range(n) for value, n in zip(values, sizes, strict=False)
+    ]
     count = number_of(len(sizes), "coordinate")
     rule = f"at must have {count} within OutputTensor.Sizes {list(sizes)}"
     require(len(values) == len(sizes) and all(inside), rule, shown(values))
@@ -225,12 +233,14 @@ def _element(desc: Descriptor, indices: Array, at: Coordinates) -> _Element:
         return np.broadcast_to(array, desc.output_tensor.sizes)[at].reshape(1)
 
     read, indexed = coordinates(desc, elements(desc.indices_tensor, indices))
-    # Gathered by indices whose values are their own coordinates, the element reads the coordinates
-    # of its indices.
+    # Gathered by indices whose values are their own coordinates, the element reads the
+    # coordinates of its indices.
     sizes = desc.indices_tensor.sizes
     own = np.indices(sizes, sparse=True)
     along = [coordinates(desc, np.broadcast_to(values, sizes))[0] for values in own]
-    index_at = tuple(tuple(int(one(found[k]).item()) for found in along) for k in indexed)
+    index_at = tuple(
+        tuple(int(one(found[k]).item()) for found in along) for k in indexed
+    )
     return _Element(desc, at, [one(array) for array in read], indexed, index_at)
 
 

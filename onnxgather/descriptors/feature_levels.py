@@ -26,8 +26,8 @@ _FOUR_DIMENSIONS, _ANY_DIMENSIONS = "1_0", "3_0"
 def feature_requirements(desc: Descriptor) -> list[tuple[str, str]]:
     """Pairs of a feature level and the field of a descriptor that needs it.
 
-    Source: the "Tensor support" tables of the four operator pages and DirectML's feature level
-    history.
+    Source: the "Tensor support" tables of the four operator pages and DirectML's
+    feature level history.
     """
     check_descriptor(desc)
     count = desc.input_tensor.dimension_count
@@ -37,13 +37,18 @@ def feature_requirements(desc: Descriptor) -> list[tuple[str, str]]:
         (FACTS[desc.operator].feature_level, f"DML_OPERATOR_{desc.operator}"),
         (_DATA_TYPE[data], f"InputTensor.DataType {data}"),
         (_INDEX_TYPE[indices], f"IndicesTensor.DataType {indices}"),
-        (_FOUR_DIMENSIONS if count == 4 else _ANY_DIMENSIONS, f"DimensionCount {count}"),
+        (
+            _FOUR_DIMENSIONS if count == 4 else _ANY_DIMENSIONS,
+            f"DimensionCount {count}",
+        ),
     ]
 
 
 def minimum_feature_level(desc: Descriptor) -> str:
     """The lowest feature level that takes a descriptor, such as "2_1"."""
-    return max((level for level, _ in feature_requirements(desc)), key=FEATURE_LEVELS.index)
+    return max(
+        (level for level, _ in feature_requirements(desc)), key=FEATURE_LEVELS.index
+    )
 
 
 def check_feature_level(desc: Descriptor, ceiling: str) -> None:

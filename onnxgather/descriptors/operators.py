@@ -1,8 +1,9 @@
 """DirectML's gather descriptors, valid by construction.
 
-One class per C struct, its fields in the struct's order and in snake_case; `header_names` gives
-directml.h's spelling back. The rules come from Microsoft's operator pages, corrected where
-their own examples contradict them (docs/disagreements.md).
+One class per C struct, its fields in the struct's order and in snake_case;
+`header_names` gives directml.h's spelling back. The rules come from Microsoft's
+operator pages, corrected where their own examples contradict them
+(docs/disagreements.md).
 """
 
 from __future__ import annotations
@@ -40,14 +41,19 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
             if field not in TENSORS:
                 msgspec.structs.force_setattr(self, field, uint(name, value))
             elif not isinstance(value, TensorDesc):
-                raise DescriptorError(f"{name} must be a TensorDesc, got {shown(value)}")
+                raise DescriptorError(
+                    f"{name} must be a TensorDesc, got {shown(value)}"
+                )
         self._check_tensors()
         self._check()
 
     def __repr__(self) -> str:
         """The call that makes it."""
         fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        told = (f"{value!r}" if name in TENSORS else f"{name}={value}" for name, value in fields)
+        told = (
+            f"{value!r}" if name in TENSORS else f"{name}={value}"
+            for name, value in fields
+        )
         return f"{type(self).__name__}({', '.join(told)})"
 
     def _repr_html_(self) -> str:
@@ -55,23 +61,37 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
         return html_table(type(self).__name__, fields)
 
     def _check_tensors(self) -> None:
-        data, indices, output = self.input_tensor, self.indices_tensor, self.output_tensor
+        data, indices, output = (
+            self.input_tensor,
+            self.indices_tensor,
+            self.output_tensor,
+        )
         require(indices.data_type in INDEX_TYPES, _INDEX_RULE, indices.data_type)
         rule = f"OutputTensor.DataType must be that of InputTensor ({data.data_type})"
         require(output.data_type == data.data_type, rule, output.data_type)
         for name, tensor in (("IndicesTensor", indices), ("OutputTensor", output)):
-            rule = f"{name}.DimensionCount must be that of InputTensor ({data.dimension_count})"
+            rule = (
+                f"{name}.DimensionCount must be that of InputTensor"
+                f" ({data.dimension_count})"
+            )
             count = tensor.dimension_count
             require(count == data.dimension_count, rule, count)
         rule = "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML"
         require(output.flags == TensorFlags.NONE, rule, output.flags.name)
         if output.strides is not None:
-            for i, (size, stride) in enumerate(zip(output.sizes, output.strides, strict=True)):
-                rule = f"OutputTensor.Strides[{i}] must be at least 1 where Sizes[{i}] is {size}"
+            for i, (size, stride) in enumerate(
+                zip(output.sizes, output.strides, strict=True)
+            ):
+                rule = (
+                    f"OutputTensor.Strides[{i}] must be at least 1 where Sizes[{i}] is"
+                    f" {size}"
+                )
                 require(size == 1 or stride > 0, rule, stride)
             rule = "OutputTensor.Strides must give each element of OutputTensor.Sizes "
             rule += f"{list(output.sizes)} a place of its own"
-            require(not overlaps(output.sizes, output.strides), rule, list(output.strides))
+            require(
+                not overlaps(output.sizes, output.strides), rule, list(output.strides)
+            )
 
     def _check(self) -> None:
         raise NotImplementedError
@@ -108,24 +128,38 @@ class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
     def _check(self) -> None:
         data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
         _check_axis(self.axis, len(data))
-        rule = f"IndexDimensions must be 0 to IndicesTensor.DimensionCount ({len(indices)})"
+        rule = (
+            "IndexDimensions must be 0 to IndicesTensor.DimensionCount"
+            f" ({len(indices)})"
+        )
         require(self.index_dimensions <= len(indices), rule, self.index_dimensions)
-        _check_leading_ones("IndicesTensor", indices, "IndexDimensions", self.index_dimensions)
+        _check_leading_ones(
+            "IndicesTensor", indices, "IndexDimensions", self.index_dimensions
+        )
         kept = indices[len(indices) - self.index_dimensions :]
-        sizes, cropped = data[: self.axis] + kept + data[self.axis + 1 :], max(0, len(kept) - 1)
-        formula = "InputTensor.Sizes with the one at Axis replaced by the last IndexDimensions "
+        sizes, cropped = (
+            data[: self.axis] + kept + data[self.axis + 1 :],
+            max(0, len(kept) - 1),
+        )
+        formula = (
+            "InputTensor.Sizes with the one at Axis replaced by the last"
+            " IndexDimensions "
+        )
         formula += "sizes of IndicesTensor"
         require(
-            set(sizes[:cropped]) <= {1} and (cropped <= self.axis or len(sizes) <= MAX_DIMENSIONS),
-            f"The first IndexDimensions - 1 ({cropped}) of {formula} must be 1, and stand before "
-            f"Axis where these are more than {MAX_DIMENSIONS}, as the output crops them and what "
-            "cropping others means is undefined",
+            set(sizes[:cropped]) <= {1}
+            and (cropped <= self.axis or len(sizes) <= MAX_DIMENSIONS),
+            f"The first IndexDimensions - 1 ({cropped}) of {formula} must be 1, and"
+            f" stand before Axis where these are more than {MAX_DIMENSIONS}, as the"
+            " output crops them and what cropping others means is undefined",
             f"Axis {self.axis} and {list(sizes)}",
         )
         self._check_output(sizes[cropped:], formula)
 
 
-class GatherElementsDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"):
+class GatherElementsDesc(
+    GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
+):
     """`DML_GATHER_ELEMENTS_OPERATOR_DESC`: `out[p] = in[p with p[Axis] := idx[p]]`.
 
     Args:
@@ -146,7 +180,9 @@ class GatherElementsDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename=
         _check_axis(self.axis, len(data))
         for k, (found, size) in enumerate(zip(indices, data, strict=True)):
             rule = f"IndicesTensor.Sizes[{k}] must be InputTensor.Sizes[{k}] ({size})"
-            require(k == self.axis or found == size, rule + ", as it is not at Axis", found)
+            require(
+                k == self.axis or found == size, rule + ", as it is not at Axis", found
+            )
         self._check_output(indices, "IndicesTensor.Sizes")
 
 
@@ -171,28 +207,45 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         count = len(data)
         rank, index_rank = self.input_dimension_count, self.indices_dimension_count
         for name, value in (("Input", rank), ("Indices", index_rank)):
-            rule = f"{name}DimensionCount must be 1 to {name}Tensor.DimensionCount ({count})"
+            rule = (
+                f"{name}DimensionCount must be 1 to {name}Tensor.DimensionCount"
+                f" ({count})"
+            )
             require(1 <= value <= count, rule, value)
         rule = f"BatchDimensionCount must be less than DimensionCount ({count})"
         require(self.batches < count, rule, self.batches)
-        rule = f"BatchDimensionCount must be less than InputDimensionCount ({rank}) and "
+        rule = (
+            f"BatchDimensionCount must be less than InputDimensionCount ({rank}) and "
+        )
         rule += f"IndicesDimensionCount ({index_rank})"
         require(self.batches < min(rank, index_rank), rule, self.batches)
         _check_leading_ones("InputTensor", data, "InputDimensionCount", rank)
-        _check_leading_ones("IndicesTensor", indices, "IndicesDimensionCount", index_rank)
+        _check_leading_ones(
+            "IndicesTensor", indices, "IndicesDimensionCount", index_rank
+        )
         data, indices = data[count - rank :], indices[count - index_rank :]
-        limit = "InputDimensionCount" + (" - BatchDimensionCount" if self.batches else "")
-        rule = f"IndicesTensor.Sizes[{count - 1}], the size of an index tuple, must be at most "
+        limit = "InputDimensionCount" + (
+            " - BatchDimensionCount" if self.batches else ""
+        )
+        rule = (
+            f"IndicesTensor.Sizes[{count - 1}], the size of an index tuple, must be at"
+            " most "
+        )
         rule += f"{limit} ({rank - self.batches})"
         require(self.tuple_size <= rank - self.batches, rule, self.tuple_size)
         wanted, found = list(data[: self.batches]), list(indices[: self.batches])
-        rule = f"The first BatchDimensionCount ({self.batches}) sizes of IndicesTensor must be "
-        rule += f"those of InputTensor, {wanted}; what other batch sizes mean is undefined"
+        rule = (
+            f"The first BatchDimensionCount ({self.batches}) sizes of IndicesTensor"
+            " must be "
+        )
+        rule += (
+            f"those of InputTensor, {wanted}; what other batch sizes mean is undefined"
+        )
         require(wanted == found, rule, found)
         self._check_output(
             indices[:-1] + data[self.batches + self.tuple_size :],
-            "the sizes of IndicesTensor before the tuples and those of InputTensor after the "
-            "indexed ones",
+            "the sizes of IndicesTensor before the tuples and those of InputTensor"
+            " after the indexed ones",
         )
 
 
@@ -266,13 +319,21 @@ _BOTH = ("INT32", "INT64")
 
 FACTS = {
     "GATHER": Operator(GatherDesc, 67, "1_0", "Gather", "axis", _BOTH),
-    "GATHER_ELEMENTS": Operator(GatherElementsDesc, 107, "2_1", "GatherElements", "axis", _BOTH),
-    "GATHER_ND": Operator(GatherNDDesc, 108, "2_1", "GatherND", "batch_dims", ("INT64",)),
-    "GATHER_ND1": Operator(GatherND1Desc, 140, "3_0", "GatherND", "batch_dims", ("INT64",)),
+    "GATHER_ELEMENTS": Operator(
+        GatherElementsDesc, 107, "2_1", "GatherElements", "axis", _BOTH
+    ),
+    "GATHER_ND": Operator(
+        GatherNDDesc, 108, "2_1", "GatherND", "batch_dims", ("INT64",)
+    ),
+    "GATHER_ND1": Operator(
+        GatherND1Desc, 140, "3_0", "GatherND", "batch_dims", ("INT64",)
+    ),
 }
 """The facts of each operator, by its name without DML_OPERATOR_."""
 
-OPERATORS: dict[str, type[Descriptor]] = {name: row.descriptor for name, row in FACTS.items()}
+OPERATORS: dict[str, type[Descriptor]] = {
+    name: row.descriptor for name, row in FACTS.items()
+}
 """The descriptor class of each operator."""
 
 
@@ -283,9 +344,18 @@ def header_names(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def _check_axis(axis: int, count: int) -> None:
-    require(axis < count, f"Axis must be less than InputTensor.DimensionCount ({count})", axis)
+    require(
+        axis < count,
+        f"Axis must be less than InputTensor.DimensionCount ({count})",
+        axis,
+    )
 
 
-def _check_leading_ones(tensor: str, sizes: tuple[int, ...], count_name: str, count: int) -> None:
-    rule = f"{tensor}.Sizes before the last {count_name} ({count}) must be 1, as what others mean "
+def _check_leading_ones(
+    tensor: str, sizes: tuple[int, ...], count_name: str, count: int
+) -> None:
+    rule = (
+        f"{tensor}.Sizes before the last {count_name} ({count}) must be 1, as what"
+        " others mean "
+    )
     require(set(sizes[: len(sizes) - count]) <= {1}, rule + "is undefined", list(sizes))

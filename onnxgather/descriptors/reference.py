@@ -1,8 +1,8 @@
 """Gathers by DirectML's own formulas, in numpy and in DirectML's coordinates.
 
-The results of ONNX models are compared with the reference, so it shares nothing with the lowering.
-It works out for each element of OutputTensor which coordinates of InputTensor it comes from, and
-reads that element.
+The results of ONNX models are compared with the reference, so it shares nothing with
+the lowering. It works out for each element of OutputTensor which coordinates of
+InputTensor it comes from, and reads that element.
 """
 
 from __future__ import annotations
@@ -46,12 +46,15 @@ def reference(
     """
     data, indices = check_arrays(desc, data, indices, out_of_range)
     offset = source_map(desc, indices, out_of_range)
-    # The last element is 0: for -1, and for all padding, which may take more memory than there is.
+    # The last element is 0: for -1, and for all padding, which may take more memory
+    # than there is.
     buffer = np.append(data, np.zeros(1, data.dtype))
     return array_with(desc.output_tensor, buffer[np.minimum(offset, data.size)])
 
 
-def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange = "clamp") -> Array:
+def source_map(
+    desc: Descriptor, indices: Array, out_of_range: OutOfRange = "clamp"
+) -> Array:
     """Which element of InputTensor's buffer each output element is read from.
 
     Args:
@@ -89,20 +92,29 @@ def coordinates(desc: Descriptor, indices: Array) -> tuple[list[Array], list[int
     position = list(np.indices(desc.output_tensor.sizes, sparse=True))
     zero = np.zeros((1,) * count, np.intp)
     if isinstance(desc, GatherElementsDesc):
-        return [*position[: desc.axis], indices, *position[desc.axis + 1 :]], [desc.axis]
+        return [*position[: desc.axis], indices, *position[desc.axis + 1 :]], [
+            desc.axis
+        ]
     if isinstance(desc, GatherDesc):
-        # The output's sizes are in[a…] idx[i…] in[b…] without the leading ones that do not fit.
+        # The output's sizes are in[a…] idx[i…] in[b…] without the leading ones that do
+        # not fit.
         kept = indices.reshape(indices.shape[count - desc.index_dimensions :])
         whole = [zero] * (kept.ndim - 1) + position[kept.ndim == 0 :]
         own = whole[desc.axis : desc.axis + kept.ndim]
-        index = kept.reshape(np.broadcast_shapes(zero.shape, *(along.shape for along in own)))
-        return [*whole[: desc.axis], index, *whole[desc.axis + kept.ndim :]], [desc.axis]
+        index = kept.reshape(
+            np.broadcast_shapes(zero.shape, *(along.shape for along in own))
+        )
+        return [*whole[: desc.axis], index, *whole[desc.axis + kept.ndim :]], [
+            desc.axis
+        ]
     # The output's sizes are batch[n…] idx[i…] in[s…] behind leading ones.
     kept = indices.reshape(indices.shape[count - desc.indices_dimension_count :])
     after = desc.input_dimension_count - desc.batches - desc.tuple_size
     first = count - after - (kept.ndim - 1)
     ignored = count - desc.input_dimension_count
-    tuples = kept.reshape((1,) * first + kept.shape[:-1] + (1,) * after + kept.shape[-1:])
+    tuples = kept.reshape(
+        (1,) * first + kept.shape[:-1] + (1,) * after + kept.shape[-1:]
+    )
     batch = position[first : first + desc.batches]
     index = [tuples[..., k] for k in range(desc.tuple_size)]
     indexed = [ignored + desc.batches + k for k in range(desc.tuple_size)]
@@ -143,10 +155,14 @@ def directml_strides(desc: Descriptor) -> tuple[int, ...]:
     return tuple(0 if n == 1 else stride for n, stride in pairs)
 
 
-def _clamped_offsets(tensor: TensorDesc, read: list[Array], indexed: list[int]) -> Array:
+def _clamped_offsets(
+    tensor: TensorDesc, read: list[Array], indexed: list[int]
+) -> Array:
     """The offsets in elements, with each index clamped to its own axis."""
     offset = np.zeros((1,) * len(read), np.int64)
-    for k, (coordinate, stride) in enumerate(zip(read, tensor.element_strides, strict=True)):
+    for k, (coordinate, stride) in enumerate(
+        zip(read, tensor.element_strides, strict=True)
+    ):
         size = tensor.sizes[k]
         if k in indexed and coordinate.dtype.kind == "u":
             coordinate = np.minimum(coordinate, coordinate.dtype.type(size - 1))
@@ -160,10 +176,10 @@ def _clamped_offsets(tensor: TensorDesc, read: list[Array], indexed: list[int]) 
 def _directml_offsets(desc: Descriptor, read: list[Array], indexed: list[int]) -> Array:
     """The offsets in elements as DirectML.dll computes them, modulo 2^32.
 
-    Measured: DirectML takes the low 32 bits of an index and adds the axis size if the whole index
-    is negative (UINT64 is read as INT64). The offset is the sum of coordinate x stride. An unsigned
-    minimum limits it to the last element of the whole buffer. Where the buffer holds only a part
-    of that element, it reads as 0.
+    Measured: DirectML takes the low 32 bits of an index and adds the axis size if the
+    whole index is negative (UINT64 is read as INT64). The offset is the sum of
+    coordinate x stride. An unsigned minimum limits it to the last element of the whole
+    buffer. Where the buffer holds only a part of that element, it reads as 0.
     """
     tensor, strides = desc.input_tensor, directml_strides(desc)
     offset = np.zeros((1,) * len(read), np.uint32)

@@ -1,7 +1,8 @@
 """Gather descriptors read and written in DxDispatch's spelling.
 
-Where DxDispatch's guide and its parser differ, this follows the parser: unknown fields are
-ignored, `Type` beats `type`, and `Desc` beats `desc`, which beats fields beside `type`.
+Where DxDispatch's guide and its parser differ, this follows the parser: unknown fields
+are ignored, `Type` beats `type`, and `Desc` beats `desc`, which beats fields beside
+`type`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from typing import Any
 
 from onnxgather.checks import LONGEST_SEQUENCE, require, suggestion
 from onnxgather.descriptors.arrays import check_descriptor
-from onnxgather.descriptors.operators import OPERATORS, TENSORS, Descriptor, header_names
+from onnxgather.descriptors.operators import (
+    OPERATORS,
+    TENSORS,
+    Descriptor,
+    header_names,
+)
 from onnxgather.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.documents import Field, quoted
 from onnxgather.errors import DescriptorError
@@ -64,7 +70,9 @@ def read_descriptor(dispatchable: Field) -> Descriptor:
     values: dict[str, Any] = {}
     for attribute, name in header_names(operator).items():
         member = fields.member(name)
-        values[attribute] = _tensor(name, member) if attribute in TENSORS else member.integer()
+        values[attribute] = (
+            _tensor(name, member) if attribute in TENSORS else member.integer()
+        )
     return operator(**values)
 
 
@@ -78,9 +86,16 @@ def ignored(dispatchable: Field) -> Iterator[str]:
         tensor = fields_of(dispatchable).member(name)
         if attribute in TENSORS and (tensor := tensor.first("Desc") or tensor):
             for key in islice(tensor.fields(), LONGEST_SEQUENCE):
-                meant = "" if key in known or not key[:1].isalpha() else suggestion(key, known)
+                meant = (
+                    ""
+                    if key in known or not key[:1].isalpha()
+                    else suggestion(key, known)
+                )
                 if meant:
-                    yield f"{tensor.path} has no field {quoted(key)}, so it is ignored{meant}"
+                    yield (
+                        f"{tensor.path} has no field {quoted(key)}, so it is"
+                        f" ignored{meant}"
+                    )
 
 
 def is_other(dispatchable: Field) -> bool:
@@ -110,12 +125,16 @@ def _operator(dispatchable: Field) -> type[Descriptor]:
     kind = dispatchable.member("type")
     if other := _OTHER_KINDS.get(kind.text().lower()):
         raise kind.about(other).error("are not gathers")
-    return OPERATORS[(dispatchable.first("Type") or kind).choice(OPERATORS, OPERATOR_PREFIX)]
+    return OPERATORS[
+        (dispatchable.first("Type") or kind).choice(OPERATORS, OPERATOR_PREFIX)
+    ]
 
 
 def _tensor(name: str, field: Field) -> TensorDesc:
     kind = field.member("Type", "BUFFER")
-    kind.require(kind.text().removeprefix("DML_TENSOR_TYPE_") == "BUFFER", "must be BUFFER")
+    kind.require(
+        kind.text().removeprefix("DML_TENSOR_TYPE_") == "BUFFER", "must be BUFFER"
+    )
     buffer = field.first("Desc") or field
     data_type = buffer.member("DataType").text()
     sizes = buffer.member("Sizes").integers()

@@ -31,8 +31,15 @@ def merge_packed(spans: Iterable[Span]) -> list[Span]:
         size = math.prod(span.sizes)
         if size == 1 or not any(span.strides):
             continue
-        outer, steps = merged[-1] if merged else None, tuple(size * s for s in span.strides)
-        if outer and outer.first + len(outer.sizes) == span.first and outer.strides == steps:
+        outer, steps = (
+            merged[-1] if merged else None,
+            tuple(size * s for s in span.strides),
+        )
+        if (
+            outer
+            and outer.first + len(outer.sizes) == span.first
+            and outer.strides == steps
+        ):
             merged[-1] = Span(outer.first, outer.sizes + span.sizes, span.strides)
         else:
             merged.append(span)
@@ -56,11 +63,12 @@ def in_order(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether two elements of a tensor have the same offset; `strides` are in elements.
 
-    d[k] is the difference of the coordinates of two elements along dimension k. The elements have
-    the same offset if sum(d[k] * strides[k]) == 0 for some d with |d[k]| < sizes[k], not all zero.
-    The answer is exact. First each dimension keeps only those d[k] that the others can cancel:
-    none in tensors that nest. The dimensions that are left are cut in two parts, and the sums of
-    one part are looked for among those of the other, so that 2^32 elements take milliseconds.
+    d[k] is the difference of the coordinates of two elements along dimension k. The
+    elements have the same offset if sum(d[k] * strides[k]) == 0 for some d with |d[k]|
+    < sizes[k], not all zero. The answer is exact. First each dimension keeps only those
+    d[k] that the others can cancel: none in tensors that nest. The dimensions that are
+    left are cut in two parts, and the sums of one part are looked for among those of
+    the other, so that 2^32 elements take milliseconds.
     """
     dims = [(n, s) for n, s in zip(sizes, strides, strict=True) if n > 1]
     reach = sum((n - 1) * s for n, s in dims)
@@ -87,7 +95,9 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
         sums = _sums(rest)
         return bool(((sums % stride == 0) & (sums < size * stride)).any())
     few, many = sorted(map(_sums, parts), key=len)
-    seen = np.zeros(2**22, np.bool_)  # by their last bits, as it takes seconds to sort all
+    seen = np.zeros(
+        2**22, np.bool_
+    )  # by their last bits, as it takes seconds to sort all
     seen[few % seen.size] = True
     likely = many[seen[many % seen.size]]
     return bool(np.isin(likely, few).any()) or not (few.all() and many.all())

@@ -25,7 +25,8 @@ from onnxgather.errors import DescriptorError
 FLAG_PREFIX = "DML_TENSOR_FLAG_"
 
 LEAST_ALIGNMENT = 16
-"""`DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT`; CreateOperator refuses a smaller one (measured)."""
+"""`DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT`; CreateOperator refuses a smaller one
+(measured)."""
 
 
 class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
@@ -44,12 +45,16 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
         if isinstance(value, TensorFlags):
             return value
         flags = cls.NONE
-        names: list[Any] = [value] if isinstance(value, str) else sequence("Flags", value)
+        names: list[Any] = (
+            [value] if isinstance(value, str) else sequence("Flags", value)
+        )
         for name in names:
             short = name.removeprefix(FLAG_PREFIX) if isinstance(name, str) else None
             if not isinstance(short, str) or short not in cls.__members__:
                 found = shown_with_suggestion(name, cls.__members__, FLAG_PREFIX)
-                raise DescriptorError(f"Flags must be NONE or OWNED_BY_DML, got {found}")
+                raise DescriptorError(
+                    f"Flags must be NONE or OWNED_BY_DML, got {found}"
+                )
             flags |= cls[short]
         return flags
 
@@ -117,17 +122,28 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     def _check_buffer(self) -> None:
         put = msgspec.structs.force_setattr
         given = cast("object", self.total_tensor_size_in_bytes)
-        total = uint("TotalTensorSizeInBytes", 0 if given is None else given, MAX_ELEMENTS * 8)
+        total = uint(
+            "TotalTensorSizeInBytes", 0 if given is None else given, MAX_ELEMENTS * 8
+        )
         smallest = self.default_total_tensor_size_in_bytes
         total = total or smallest
-        require(total >= smallest, f"TotalTensorSizeInBytes must be at least {smallest}", total)
+        require(
+            total >= smallest,
+            f"TotalTensorSizeInBytes must be at least {smallest}",
+            total,
+        )
         put(self, "total_tensor_size_in_bytes", total)
         rule = f"TotalTensorSizeInBytes must hold at most {MAX_ELEMENTS} elements"
         require(self.reachable_count <= MAX_ELEMENTS, rule, self.reachable_count)
         put(self, "flags", TensorFlags.parse(self.flags))
-        alignment = uint("GuaranteedBaseOffsetAlignment", self.guaranteed_base_offset_alignment)
+        alignment = uint(
+            "GuaranteedBaseOffsetAlignment", self.guaranteed_base_offset_alignment
+        )
         put(self, "guaranteed_base_offset_alignment", alignment)
-        rule = f"GuaranteedBaseOffsetAlignment must be 0 or a power of two from {LEAST_ALIGNMENT}"
+        rule = (
+            "GuaranteedBaseOffsetAlignment must be 0 or a power of two from"
+            f" {LEAST_ALIGNMENT}"
+        )
         aligns = alignment >= LEAST_ALIGNMENT and alignment.bit_count() == 1
         require(alignment == 0 or aligns, rule, alignment)
 
@@ -138,7 +154,9 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
             "data_type": str(self.data_type),
             "sizes": self.sizes,
             "strides": self.strides,
-            "total_tensor_size_in_bytes": total - self.default_total_tensor_size_in_bytes and total,
+            "total_tensor_size_in_bytes": (
+                total - self.default_total_tensor_size_in_bytes and total
+            ),
             "flags": self.flags.name if self.flags else None,
             "guaranteed_base_offset_alignment": self.guaranteed_base_offset_alignment,
         }
@@ -164,7 +182,9 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     @property
     def span(self) -> int:
         """The offset of the last element plus one, in elements."""
-        return 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.element_strides, strict=True))
+        return 1 + sum(
+            (n - 1) * s for n, s in zip(self.sizes, self.element_strides, strict=True)
+        )
 
     @property
     def element_count(self) -> int:
@@ -190,8 +210,8 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     def is_plain(self) -> bool:
         """Whether the array that stands for the tensor holds its elements in order, without gaps.
 
-        Strides of dimensions of size 1 play no part here, although DirectML uses them when an
-        index passes the end of such an axis.
+        Strides of dimensions of size 1 play no part here, although DirectML uses them
+        when an index passes the end of such an axis.
         """
         return self.is_packed and math.prod(self.array_shape) == math.prod(self.sizes)
 

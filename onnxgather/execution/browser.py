@@ -1,12 +1,13 @@
 """onnxruntime-web in a browser without a window, behind the protocol of `runtime`.
 
-A program of its own: it starts the browser, serves it one page, and passes requests and answers on
-between its own pipes and the page, which runs the models (native/hosts/web_page.mjs). Whatever goes
-wrong with the browser ends the program, and the next request starts another. Whatever ends the
-program ends the browser, and removes its profile.
+A program of its own: it starts the browser, serves it one page, and passes requests and
+answers on between its own pipes and the page, which runs the models
+(native/hosts/web_page.mjs). Whatever goes wrong with the browser ends the program, and
+the next request starts another. Whatever ends the program ends the browser, and removes
+its profile.
 
-The server listens on 127.0.0.1 alone. Each address has a secret in it, which no command line holds;
-and the browser is kept from every other server.
+The server listens on 127.0.0.1 alone. Each address has a secret in it, which no command
+line holds; and the browser is kept from every other server.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ LARGEST_ANSWER = 2**29
 """The most bytes of an answer of the page."""
 
 LONGEST_REASON = 1_000
-"""The most bytes that are told of why the page ends, and of what the browser printed."""
+"""The most bytes that are told of why the page ends, and of what the browser
+printed."""
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """The commands of browsers, where the variable CHROMIUM names none."""
@@ -66,14 +68,17 @@ SOFTWARE = "--use-webgpu-adapter=swiftshader"
 _TYPES = {".mjs": "text/javascript", ".wasm": "application/wasm"}
 
 _PAGE = (
-    "<!doctype html><html data-library={library} data-sandbox={sandbox}>"
-    '<meta charset="utf-8"><title>onnxgather</title><script type="module" src="page.mjs"></script>'
+    "<!doctype html><html data-library={library} data-sandbox={sandbox}><meta"
+    ' charset="utf-8"><title>onnxgather</title><script type="module"'
+    ' src="page.mjs"></script>'
 )
 
 _HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -84,8 +89,9 @@ read -r _
 kill -s KILL -- "-$1"
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do rm -rf "$2" && exit; sleep 1; done
 """
-"""Ends the process group of the browser and removes its profile once its own input ends: that is
-when this program ends, by whatever signal. A process outside the group may still write a while."""
+"""Ends the process group of the browser and removes its profile once its own input
+ends: that is when this program ends, by whatever signal. A process outside the group
+may still write a while."""
 
 
 def fail(why: str) -> NoReturn:
@@ -109,7 +115,11 @@ class Site:
         self.answers: SimpleQueue[bytes] = SimpleQueue()
         self.is_asked, self.is_ready = threading.Event(), threading.Event()
         dist = folder / "dist" if (folder / "dist").is_dir() else folder
-        self.files = {f"dist/{path.name}": path for path in dist.iterdir() if path.suffix in _TYPES}
+        self.files = {
+            f"dist/{path.name}": path
+            for path in dist.iterdir()
+            if path.suffix in _TYPES
+        }
         if f"dist/{library}" not in self.files:
             fail(f"{folder} must be a folder of onnxruntime-web, but has no {library}")
         self.files["page.mjs"] = HOSTS / "web_page.mjs"
@@ -151,7 +161,10 @@ class Handler(BaseHTTPRequestHandler):
             return
         size, largest = int(told[:20]), LARGEST_ANSWER if name == "answer" else 2**16
         if size > largest:
-            fail(f"the page announced {size} bytes, more than the {largest} that there can be")
+            fail(
+                f"the page announced {size} bytes, more than the {largest} that there"
+                " can be"
+            )
         content = self.rfile.read(size)
         if name == "broken":
             fail(content[:LONGEST_REASON].decode(errors="replace"))
@@ -195,7 +208,11 @@ def find_browser() -> str:
     for name in [named] if named else BROWSERS:
         if path := shutil.which(os.path.expanduser(name)):
             return path
-    where = f"CHROMIUM names {named}, which is no program" if named else "Chromium is not installed"
+    where = (
+        f"CHROMIUM names {named}, which is no program"
+        if named
+        else "Chromium is not installed"
+    )
     fail(f"{where}; run {WEB_SETUP}")
 
 
@@ -210,13 +227,17 @@ def start_browser(address: str, arguments: list[str]) -> None:
     path = find_browser()
     profile = Path(tempfile.mkdtemp(prefix="onnxgather-web-"))
     start, printed = profile / "start.html", profile / "printed.txt"
-    start.write_text(f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8")
+    start.write_text(
+        f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8"
+    )
     # The browser begins only when its janitor is there.
     command = ["sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh", path, *ARGUMENTS]
     command += [f"--user-data-dir={profile / 'profile'}", *arguments, start.as_uri()]
     pipe, own = subprocess.PIPE, {"HOME": str(profile), "XDG_CONFIG_HOME": str(profile)}
     with printed.open("wb") as errors:
-        start_apart = partial(subprocess.Popen[bytes], stdin=pipe, start_new_session=True)
+        start_apart = partial(
+            subprocess.Popen[bytes], stdin=pipe, start_new_session=True
+        )
         env = {**os.environ, **own, "XDG_CACHE_HOME": str(profile)}
         browser = start_apart(command, stdout=errors, stderr=errors, env=env)
     nowhere = subprocess.DEVNULL
@@ -231,8 +252,14 @@ def start_browser(address: str, arguments: list[str]) -> None:
         code = browser.wait()
         assert janitor.stdin is not None
         lines = printed.read_text("utf-8", "replace").strip().splitlines()
-        said = next((line for line in lines if "FATAL" in line), (lines or ["nothing"])[-1])
-        how = f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        said = next(
+            (line for line in lines if "FATAL" in line), (lines or ["nothing"])[-1]
+        )
+        how = (
+            f"died of {signal.Signals(-code).name}"
+            if code < 0
+            else f"ended with code {code}"
+        )
         fail(f"the browser {how}; it printed: {said[:LONGEST_REASON]}")
 
     threading.Thread(target=wait, daemon=True).start()
@@ -241,7 +268,9 @@ def start_browser(address: str, arguments: list[str]) -> None:
 def serve_page(library: str, folder: str) -> None:
     """Answer requests as `runtime.serve` does, until the input ends."""
     is_root = sys.platform != "win32" and os.getuid() == 0
-    site = Handler.site = Site(Path(folder), library, "none, as root" if is_root else "")
+    site = Handler.site = Site(
+        Path(folder), library, "none, as root" if is_root else ""
+    )
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     arguments = ["--no-sandbox"] if is_root else []

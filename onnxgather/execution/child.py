@@ -28,7 +28,8 @@ LONGEST_TIMEOUT = 86_400
 """The most seconds that an answer may take: a day."""
 
 LONGEST_BANNER = 2**16
-"""The most bytes that an environment may print at its start, before its program greets."""
+"""The most bytes that an environment may print at its start, before its program
+greets."""
 
 LONGEST_HEADER = 2**20
 """The most bytes of the JSON in an answer."""
@@ -53,13 +54,16 @@ class Breakdown(StrEnum):
     EXITED = "exited"
     """The program ended by itself; the detail is its exit code."""
     LATE = "late"
-    """The program did not answer in time; the detail is the time it had, such as "60 s"."""
+    """The program did not answer in time; the detail is the time it had, such as "60
+    s"."""
     STRAY = "stray"
-    """The program wrote something else where it must answer; the detail is how that begins."""
+    """The program wrote something else where it must answer; the detail is how that
+    begins."""
     TOO_LONG = "too-long"
     """The program announced an answer longer than there can be."""
     NONSENSE = "nonsense"
-    """The program sent an answer that cannot be decoded; the detail says what is wrong with it."""
+    """The program sent an answer that cannot be decoded; the detail says what is wrong
+    with it."""
     CLOSED = "closed"
     """The lane was closed before it answered."""
     NO_VERDICT = "no-verdict"
@@ -100,8 +104,9 @@ def _tell_nothing(_: float) -> None: ...
 class Child:
     """A program that speaks the protocol of `runtime`, and gets one request at a time.
 
-    If the program ends, hangs or writes something other than an answer, the request at hand has no
-    answer. The program is then killed with all that it started; the next request starts another.
+    If the program ends, hangs or writes something other than an answer, the request at
+    hand has no answer. The program is then killed with all that it started; the next
+    request starts another.
 
     Args:
         command: The program and its arguments.
@@ -114,12 +119,15 @@ class Child:
     name: ClassVar[str]
     """The word for the program in messages."""
     tell_start: Callable[[float], object] = staticmethod(_tell_nothing)
-    """Is called now and then while a program starts, up to its first answer, with the seconds."""
+    """Is called now and then while a program starts, up to its first answer, with the
+    seconds."""
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
         seconds = cast("object", timeout)
         if not (isinstance(seconds, int | float) and 0 < seconds <= LONGEST_TIMEOUT):
-            rule = f"timeout must be a number of seconds above 0, up to {LONGEST_TIMEOUT}"
+            rule = (
+                f"timeout must be a number of seconds above 0, up to {LONGEST_TIMEOUT}"
+            )
             raise OnnxGatherError(f"{rule}, got {shown(seconds)}")
         self.command, self.timeout = list(command), timeout
         self._program: StartedProgram | None = None
@@ -156,7 +164,9 @@ class Child:
                 return read(header, content)
             except Exception as error:  # whatever the reason that it cannot be decoded
                 self._end()
-                raise self._no_answer(Breakdown.NONSENSE, str(error)[:LONGEST_SHOWN]) from error
+                raise self._no_answer(
+                    Breakdown.NONSENSE, str(error)[:LONGEST_SHOWN]
+                ) from error
 
     def restart(self) -> None:
         """End the program; the next request starts another."""
@@ -179,15 +189,22 @@ class Child:
         self._end()
         try:
             program = self._program = StartedProgram(self.command, self.tell_start)
-        except (OSError, ValueError) as error:  # a ValueError if no system has such a path
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # a ValueError if no system has such a path
             why = getattr(error, "strerror", None) or str(error)
             raise self._no_answer(Breakdown.NOT_STARTED, why) from error
         try:
             self._answer(program, b"")
         except NoAnswerError as error:
             # What a host itself says at its start; else the whole message.
-            told = re.match(r"[^;,]* code \d+(?:; it printed:|,) host: (.*)", str(error))
-            raise NoAnswerError(error.how, told[1] if told else str(error), error.detail) from error
+            told = re.match(
+                r"[^;,]* code \d+(?:; it printed:|,) host: (.*)", str(error)
+            )
+            raise NoAnswerError(
+                error.how, told[1] if told else str(error), error.detail
+            ) from error
         return program
 
     def _answer(self, program: StartedProgram, request: bytes) -> bytes:
@@ -206,7 +223,9 @@ class Child:
         except ValueError as error:
             how, stray = Breakdown.STRAY, error.args[0]
             detail = stray[:LONGEST_SHOWN].decode(errors="replace")
-        except BaseException:  # such as an interruption: a late answer must not be the next one
+        except (
+            BaseException
+        ):  # such as an interruption: a late answer must not be the next one
             self._end()
             raise
         code, printed = self._end()
@@ -221,7 +240,9 @@ class Child:
         program, self._program = self._program, None
         return (0, b"") if program is None else program.end()
 
-    def _no_answer(self, how: Breakdown, detail: str = "", printed: bytes = b"") -> NoAnswerError:
+    def _no_answer(
+        self, how: Breakdown, detail: str = "", printed: bytes = b""
+    ) -> NoAnswerError:
         told = {"detail": detail, "printed": self._printed(printed)}
         reason = _SENTENCES[how].format(name=self.name, command=self.command[0], **told)
         return NoAnswerError(how, reason, detail)
@@ -237,21 +258,26 @@ class Child:
 class StartedProgram:
     """A program that runs, with pipes to it and from it.
 
-    It has a process group of its own. So an interruption by the terminal does not reach it, and
-    `kill` reaches what it started, such as the interpreter behind a script. What leaves the group
-    may hold the pipes open, so that a thread of the program's own writes and reads. The thread
-    also starts the program, as Linux can end a program with the thread that started it.
+    It has a process group of its own. So an interruption by the terminal does not reach
+    it, and `kill` reaches what it started, such as the interpreter behind a script.
+    What leaves the group may hold the pipes open, so that a thread of the program's own
+    writes and reads. The thread also starts the program, as Linux can end a program
+    with the thread that started it.
 
-    In the child of a fork the program stays the parent's: it counts as ended, and is not killed.
+    In the child of a fork the program stays the parent's: it counts as ended, and is
+    not killed.
 
     Raises:
         OSError: The program, or the thread, does not start.
         ValueError: No system has such a command.
     """
 
-    def __init__(self, command: Sequence[str], tell_start: Callable[[float], object]) -> None:
+    def __init__(
+        self, command: Sequence[str], tell_start: Callable[[float], object]
+    ) -> None:
         self._begun, self._tell_start = time.monotonic(), tell_start
-        # A file, as a pipe would fill up: the standard error is not read while the program runs.
+        # A file, as a pipe would fill up: the standard error is not read while the
+        # program runs.
         self._started_in = os.getpid()
         self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
@@ -318,7 +344,8 @@ class StartedProgram:
     def printed(self) -> bytes:
         """Drop the standard error so far; return its end.
 
-        The file's position is shared with the program, which goes on writing at the start.
+        The file's position is shared with the program, which goes on writing at the
+        start.
         """
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - LONGEST_UNREAD))
         printed = self._errors.read()
@@ -334,7 +361,9 @@ class StartedProgram:
         self.kill()
         code = self.popen.wait()
         self._requests.put(None)
-        self._thread.join(5 * _PAUSE)  # what the program started may keep its output open
+        self._thread.join(
+            5 * _PAUSE
+        )  # what the program started may keep its output open
         with self._errors:
             return code, self._unread + b" " + self.printed()
 
@@ -354,9 +383,13 @@ class StartedProgram:
         try:
             start = partial(subprocess.Popen[bytes], command, stdin=pipe, stdout=pipe)
             self.popen = start(stderr=self._errors, start_new_session=True)
-            self.pipes = cast("tuple[BinaryIO, BinaryIO]", (self.popen.stdin, self.popen.stdout))
+            self.pipes = cast(
+                "tuple[BinaryIO, BinaryIO]", (self.popen.stdin, self.popen.stdout)
+            )
             """The standard input and output."""
-        except BaseException as error:  # whatever it is, it belongs to the caller, who waits for it
+        except (
+            BaseException
+        ) as error:  # whatever it is, it belongs to the caller, who waits for it
             self._answers.put(error)
             return
         self._answers.put(b"")
@@ -373,7 +406,9 @@ class StartedProgram:
             self._answers.put(error)
         except BaseException as error:
             self._answers.put(error)
-        with contextlib.suppress(OSError):  # the program did not read all of the request
+        with contextlib.suppress(
+            OSError
+        ):  # the program did not read all of the request
             stdin.close()
         with stdout:
             self._unread = stdout.read(LONGEST_UNREAD)

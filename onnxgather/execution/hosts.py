@@ -25,7 +25,8 @@ HOSTS = Path(__file__).parents[1] / "native" / "hosts"
 SOURCES = ("runtime_host.cpp", "protocol.h", "direct3d.h", "directml.h")
 
 WINDOWS_LANE = "cpu@windows"
-"""The CPU provider of ONNX Runtime for Windows: elsewhere in a host, on Windows the local one."""
+"""The CPU provider of ONNX Runtime for Windows: elsewhere in a host, on Windows the
+local one."""
 WINDOWS_HOST = "run-windows"
 """Its host, of the programs that `SETUP` makes."""
 WINDOWS_OPERATORS = "Z:\\lane\\onnxgather_operators.dll"
@@ -63,7 +64,9 @@ def compiled_host() -> str:
     def run(*arguments: str | Path) -> bytes:
         compiler = [*shlex.split(command), *arguments]
         limit = LONGEST_COMPILATION
-        return subprocess.run(compiler, capture_output=True, check=True, timeout=limit).stdout
+        return subprocess.run(
+            compiler, capture_output=True, check=True, timeout=limit
+        ).stdout
 
     try:
         parts = [(HOSTS / name).read_bytes() for name in SOURCES]
@@ -82,7 +85,9 @@ def compiled_host() -> str:
     except (ValueError, subprocess.SubprocessError) as error:
         said: bytes = getattr(error, "stderr", None) or b""
         why = " ".join(said.decode(errors="replace").split()) or str(error)
-    rule = f"the host of a shared library must be compiled by {command}, or what CXX names"
+    rule = (
+        f"the host of a shared library must be compiled by {command}, or what CXX names"
+    )
     raise NoAnswerError(Breakdown.NOT_STARTED, f"{rule}: {why[:LONGEST_SHOWN]}", why)
 
 
@@ -127,7 +132,9 @@ def find_runtime(provider: Provider, warm: bool = False) -> list[str]:
     if warm and kept.is_file():
         path, seconds = kept, os.environ.get("ONNXGATHER_WARM_SECONDS", "")
         if not re.fullmatch(r"[0-9]{0,4}", seconds):
-            rule = "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds"
+            rule = (
+                "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds"
+            )
             raise OnnxGatherError(f"{rule} up to 9999, got {shown(seconds)}")
     worker = ["-u", runtime.__file__] if provider.host_is_python else []
     return [str(path), *worker] if sys.platform != "win32" and path.is_file() else []
@@ -139,7 +146,10 @@ def windows_host(folder: str | None = None) -> str:
     Args:
         folder: The folder that `SETUP` makes; None means the one that it makes by default.
     """
-    return str((Path(folder).expanduser().absolute() if folder else made_folder()) / WINDOWS_HOST)
+    return str(
+        (Path(folder).expanduser().absolute() if folder else made_folder())
+        / WINDOWS_HOST
+    )
 
 
 def startable(command: list[str]) -> list[str]:
@@ -153,7 +163,9 @@ def startable(command: list[str]) -> list[str]:
     if BROWSER in command and not os.path.isdir(command[-1]):
         made = command[-1] == str(web_folder())
         how = f"run {WEB_SETUP}" if made else f"got no folder {shown(command[-1])}"
-        raise NoAnswerError(Breakdown.NOT_STARTED, f"onnxruntime-web is not set up; {how}")
+        raise NoAnswerError(
+            Breakdown.NOT_STARTED, f"onnxruntime-web is not set up; {how}"
+        )
     folder, name = os.path.split(command[0])
     if name == WINDOWS_HOST and not os.path.isfile(command[0]):
         made = [] if folder == str(made_folder()) else [folder]

@@ -18,7 +18,8 @@ from onnxgather.options import Target
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 _OPERATORS = Path(__file__).parents[1] / f"onnxgather_operators{_SUFFIX}"
 _WHY_NOT = Path(__file__).parents[1] / "no_kernels.txt"
-"""The file that says why there are no kernels; hatch_build.py writes it in their place."""
+"""The file that says why there are no kernels; hatch_build.py writes it in their
+place."""
 
 
 def python_kernels() -> ModuleType | None:
@@ -34,7 +35,9 @@ def operators_library() -> str | None:
     return str(_OPERATORS) if _OPERATORS.exists() and not _ignored() else None
 
 
-def operators_of(provider: Provider, target: Target, library: str | None = None) -> str | None:
+def operators_of(
+    provider: Provider, target: Target, library: str | None = None
+) -> str | None:
     """The library of onnxgather's own operators that a provider takes for models of a target.
 
     Args:
@@ -66,7 +69,9 @@ def why_not() -> str:
         return "ONNXGATHER_NATIVE is 0"
     if not _WHY_NOT.exists():
         return "they are not beside onnxgather's modules; install onnxgather once more"
-    return f"they were not built with onnxgather, as {_WHY_NOT.read_text('utf-8').strip()}"
+    return (
+        f"they were not built with onnxgather, as {_WHY_NOT.read_text('utf-8').strip()}"
+    )
 
 
 def _ignored() -> bool:

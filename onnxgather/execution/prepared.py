@@ -28,8 +28,8 @@ from onnxgather.options import MOST_THREADS, OutOfRange, usable_cores
 T = TypeVar("T")
 
 THREADED_NANOSECONDS = 300_000
-"""The least time that is worth threads, which take 30 to 100 us to start, as the time is guessed: a
-nanosecond for each row, and one for 16 bytes of output."""
+"""The least time that is worth threads, which take 30 to 100 us to start, as the time
+is guessed: a nanosecond for each row, and one for 16 bytes of output."""
 
 _INDEX_NUMBERS = {"UINT32": 0, "UINT64": 1, "INT32": 2, "INT64": 3}
 """The numbers of the index types in `native/kernels/kernel.h`."""
@@ -38,9 +38,9 @@ _INDEX_NUMBERS = {"UINT32": 0, "UINT64": 1, "INT32": 2, "INT64": 3}
 class Gather:
     """A gather, prepared for many calls: `gather(data, indices)` or `gather(data, indices, out)`.
 
-    The native kernels run it where they are built, else numpy; the bytes and the errors are the
-    same. Threads may call one gather at the same time. A call on arrays of numpy that are
-    C-contiguous copies nothing and needs no memory beside the output.
+    The native kernels run it where they are built, else numpy; the bytes and the errors
+    are the same. Threads may call one gather at the same time. A call on arrays of
+    numpy that are C-contiguous copies nothing and needs no memory beside the output.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -80,16 +80,21 @@ class Gather:
         self._run = _kernel(desc, out_of_range, self.threads)
 
     @overload
-    def __call__(self, data: object, indices: object = None, out: None = None) -> Array: ...
+    def __call__(
+        self, data: object, indices: object = None, out: None = None
+    ) -> Array: ...
     @overload
     def __call__(self, data: object, indices: object, out: T) -> T: ...
     @overload
     def __call__(self, data: object, indices: object = None, *, out: T) -> T: ...
-    def __call__(self, data: object, indices: object = None, out: object = None) -> object:
+    def __call__(
+        self, data: object, indices: object = None, out: object = None
+    ) -> object:
         """The output of the gather.
 
-        An array is one of numpy, a tensor of torch or an OrtValue on the CPU, or anything else
-        with DLPack or the buffer protocol. Data and indices that are not C-contiguous are copied.
+        An array is one of numpy, a tensor of torch or an OrtValue on the CPU, or
+        anything else with DLPack or the buffer protocol. Data and indices that are not
+        C-contiguous are copied.
 
         Args:
             data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
@@ -106,7 +111,9 @@ class Gather:
         """
         if self.indices is not None:
             if indices is not None:
-                raise DescriptorError("indices must be left out, as the gather was made with them")
+                raise DescriptorError(
+                    "indices must be left out, as the gather was made with them"
+                )
             indices = self.indices
         try:
             output = np.empty(self._shape, self._dtype) if out is None else out
@@ -114,8 +121,13 @@ class Gather:
             needed = self.desc.output_tensor.total_tensor_size_in_bytes
             rule = "memory must hold another OutputTensor"
             raise OnnxGatherError(f"{rule}, got one of {needed:,} bytes") from None
-        # The kernel checks its arrays itself; what does not fit it as it is takes the longer way.
-        return output if self._run(data, indices, output) else self._adapt(data, indices, output)
+        # The kernel checks its arrays itself; what does not fit it as it is takes the
+        # longer way.
+        return (
+            output
+            if self._run(data, indices, output)
+            else self._adapt(data, indices, output)
+        )
 
     def _adapt(self, data: object, indices: object, out: object) -> object:
         """Run the gather on arrays as the kernel needs them, or tell why it cannot run."""
@@ -125,7 +137,9 @@ class Gather:
         check_written("out", output, {"InputTensor": data, "IndicesTensor": indices})
         ran = self._run(data, indices, output)
         if not ran and self.out_of_range == "error":
-            indices = indices.copy()  # as another thread may change those that are checked
+            indices = (
+                indices.copy()
+            )  # as another thread may change those that are checked
             check_indices(self.desc, indices)
             ran = self._run(data, indices, output)
         if not ran:
@@ -137,7 +151,10 @@ class Gather:
         tensors = self.desc.input_tensor, self.desc.indices_tensor
         told = " by ".join(f"{one.data_type} {list(one.sizes)}" for one in tensors)
         known = "" if self.indices is None else " that are known"
-        return f"<Gather of {type(self.desc).__name__}: {told}{known}, {self.out_of_range}>"
+        return (
+            f"<Gather of {type(self.desc).__name__}: {told}{known},"
+            f" {self.out_of_range}>"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What pickle makes the same gather of."""
@@ -152,7 +169,8 @@ def _usable(name: str, tensor: TensorDesc, given: object) -> Array:
 def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
     """The function that runs a gather on three arrays.
 
-    It returns True, or False if an index is out of range, or None if it cannot take the arrays.
+    It returns True, or False if an index is out of range, or None if it cannot take the
+    arrays.
     """
     native = python_kernels()
     if native is None:
@@ -162,10 +180,21 @@ def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
     data_type, index_type, _ = types = [tensor.data_type for tensor in tensors]
     numbers = [data_type.size, _INDEX_NUMBERS[index_type], POLICY_NUMBERS[out_of_range]]
     numbers += [len(loops.sizes), len(loops.axis_sizes)]
-    for values in (loops.sizes, loops.data_strides, loops.index_strides, loops.output_strides):
+    for values in (
+        loops.sizes,
+        loops.data_strides,
+        loops.index_strides,
+        loops.output_strides,
+    ):
         numbers += _filled(values)
-    numbers += [loops.tuple_stride, *_filled(loops.axis_sizes), *_filled(loops.axis_strides)]
-    packed = np.array([*numbers, *loops.counts, loops.reachable_count], np.uint64).tobytes()
+    numbers += [
+        loops.tuple_stride,
+        *_filled(loops.axis_sizes),
+        *_filled(loops.axis_strides),
+    ]
+    packed = np.array(
+        [*numbers, *loops.counts, loops.reachable_count], np.uint64
+    ).tobytes()
     elements, row = math.prod(loops.sizes), 1
     if (loops.data_strides[-1], loops.index_strides[-1]) == (1, 0):
         row = loops.sizes[-1]
@@ -173,7 +202,9 @@ def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
         threads = 1
     kinds = "".join(data_type.numpy.kind for data_type in types)
     shapes = [tensor.array_shape for tensor in tensors]
-    return native.Gather(np.ndarray, packed, kinds, *shapes, threads or usable_cores()).run
+    return native.Gather(
+        np.ndarray, packed, kinds, *shapes, threads or usable_cores()
+    ).run
 
 
 def _no_kernel(*_: object) -> None:

@@ -12,17 +12,19 @@ from onnxgather.errors import ProviderError
 from onnxgather.options import Target
 
 OLDEST_RUNTIME = "1.24.4"
-"""The oldest ONNX Runtime that onnxgather supports; it records which provider ran a node."""
+"""The oldest ONNX Runtime that onnxgather supports; it records which provider ran a
+node."""
 
 DIRECTML_DLL = "directml-dll"
-"""The name of DirectML.dll itself, which runs no models; the provider `directml` is ONNX
-Runtime's."""
+"""The name of DirectML.dll itself, which runs no models; the provider `directml` is
+ONNX Runtime's."""
 
 SETUP = "scripts/directml/setup.sh"
 """The script that makes programs for DirectML and its provider on Linux."""
 
 WEB_SETUP = "scripts/web/setup.sh"
-"""The script that makes the folder of onnxruntime-web, and says how a browser is had."""
+"""The script that makes the folder of onnxruntime-web, and says how a browser is
+had."""
 
 
 @dataclass(frozen=True)
@@ -32,23 +34,28 @@ class Provider:
     name: str
     """ONNX Runtime's full name."""
     wheel: str = ""
-    """The wheel of ONNX Runtime that has the provider, as pip takes it; empty if none is known."""
+    """The wheel of ONNX Runtime that has the provider, as pip takes it; empty if none
+    is known."""
     plugin: str = ""
-    """The wheel whose plugin library adds the provider to any ONNX Runtime, as pip takes it."""
+    """The wheel whose plugin library adds the provider to any ONNX Runtime, as pip
+    takes it."""
     extra: str = ""
     """The extra of onnxgather that has the same wheel."""
     system: str = ""
     """The only operating system that the provider exists on: Windows or macOS."""
     host: str = ""
-    """The program, of those that `SETUP` makes, that runs the provider on Linux; empty if none."""
+    """The program, of those that `SETUP` makes, that runs the provider on Linux; empty
+    if none."""
     host_is_python: bool = False
     """Whether that program is a Python interpreter."""
     library: str = ""
-    """The module of onnxruntime-web whose provider it is, in a browser; empty for all others."""
+    """The module of onnxruntime-web whose provider it is, in a browser; empty for all
+    others."""
     target: Target = "portable"
     """The target that suits the provider."""
     data_types: tuple[TensorDataType, ...] = ()
-    """The data types that the provider has, of data and of indices; empty where it has them all."""
+    """The data types that the provider has, of data and of indices; empty where it has
+    them all."""
 
     @property
     def distribution(self) -> str:
@@ -72,11 +79,15 @@ class Provider:
 
 _NOT_RUN = {
     "no-runtime": "{name} needs ONNX Runtime, which is not installed; install {source}",
-    "empty-runtime": "the module onnxruntime is empty, as uninstalling one of its wheels leaves "
-    "it; reinstall {source}",
+    "empty-runtime": (
+        "the module onnxruntime is empty, as uninstalling one of its wheels leaves "
+        "it; reinstall {source}"
+    ),
     "absent": "{name} is not available (available: {detail}); install {source}",
-    "too-old": "{name} must say which nodes it ran, which ONNX Runtime {detail} does not record; "
-    f"install {OLDEST_RUNTIME} or later",
+    "too-old": (
+        "{name} must say which nodes it ran, which ONNX Runtime {detail} does not"
+        f" record; install {OLDEST_RUNTIME} or later"
+    ),
     "library": "the plugin library of {name} does not load: {detail}",
     "no-device": "the plugin library of {name} loads, but offers no device for it",
     "elsewhere": "{name} must run every node, but {detail}",
@@ -109,10 +120,15 @@ PROVIDERS = {
         host="run-webgpu",
         host_is_python=True,
         target="webgpu",
-        # It gathers with INT64 indices too, but its Cast of them reads the low 32 bits alone.
-        data_types=tuple(map(TensorDataType, ("FLOAT32", "FLOAT16", "INT32", "UINT32"))),
+        # It gathers with INT64 indices too, but its Cast of them reads the low 32 bits
+        # alone.
+        data_types=tuple(
+            map(TensorDataType, ("FLOAT32", "FLOAT16", "INT32", "UINT32"))
+        ),
     ),
-    "qnn": Provider("QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"),
+    "qnn": Provider(
+        "QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"
+    ),
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),
 }
 
@@ -121,19 +137,25 @@ _IN_SHADERS = tuple(map(TensorDataType, ("FLOAT32", "INT32", "UINT32")))
 _SHADED = partial(Provider, target="webgpu", data_types=_IN_SHADERS)
 
 WEB_PROVIDERS = {
-    "web-wasm": Provider("CPUExecutionProvider", library="ort.wasm.min.mjs", target="cpu"),
+    "web-wasm": Provider(
+        "CPUExecutionProvider", library="ort.wasm.min.mjs", target="cpu"
+    ),
     "web-webgpu": _SHADED("WebGpuExecutionProvider", library="ort.webgpu.min.mjs"),
     "web-jsep": _SHADED("JsExecutionProvider", library="ort.min.mjs"),
 }
-"""The providers of onnxruntime-web, in a browser. Their full names are those of its logs."""
+"""The providers of onnxruntime-web, in a browser. Their full names are those of its
+logs."""
 
-_FULL_NAMES = {each.name: each for each in (*WEB_PROVIDERS.values(), *PROVIDERS.values())}
+_FULL_NAMES = {
+    each.name: each for each in (*WEB_PROVIDERS.values(), *PROVIDERS.values())
+}
 _BY_NAME = {**PROVIDERS, **WEB_PROVIDERS, **_FULL_NAMES}
-"""The providers by their short names and by their full names, which are never a browser's where
-there are others."""
+"""The providers by their short names and by their full names, which are never a
+browser's where there are others."""
 
 FULL_NAME = r"[A-Za-z0-9]{1,64}ExecutionProvider"
-"""How ONNX Runtime spells the full name of a provider; such names go into generated code."""
+"""How ONNX Runtime spells the full name of a provider; such names go into generated
+code."""
 
 NAMES = (
     f"{', '.join((*PROVIDERS, *WEB_PROVIDERS))}, or ONNX Runtime's full name of one, "
@@ -141,14 +163,29 @@ NAMES = (
 )
 """How a user may name a provider."""
 
-_OTHER_TOOLS = {"dml": "directml", "trt": "tensorrt", "ov": "openvino", "wgpu": "webgpu"} | {
+_OTHER_TOOLS = {
+    "dml": "directml",
+    "trt": "tensorrt",
+    "ov": "openvino",
+    "wgpu": "webgpu",
+} | {
     name.lower(): f"{name}ExecutionProvider"
-    for name in ("NvTensorRTRTX", "MIGraphX", "VitisAI", "Dnnl", "Nnapi", "Xnnpack", "WebNN")
+    for name in (
+        "NvTensorRTRTX",
+        "MIGraphX",
+        "VitisAI",
+        "Dnnl",
+        "Nnapi",
+        "Xnnpack",
+        "WebNN",
+    )
 }
 """Names that other tools have for providers, such as `onnxruntime_perf_test -e`."""
 
 
-def target_of(provider: str, asked: Target | None = None, wrapped: bool = False) -> Target:
+def target_of(
+    provider: str, asked: Target | None = None, wrapped: bool = False
+) -> Target:
     """The target of the models for a provider: the one asked for, else the one that suits it.
 
     Args:

@@ -1,12 +1,13 @@
 """ONNX Runtime: a model on exactly one provider, with proof that it ran there.
 
-The only module that speaks to onnxruntime. It imports nothing of the package, so that it also
-runs as a program, in an environment that has onnxruntime and numpy and nothing else: there it
-answers requests on its standard input (`serve`), which `execution.worker` sends.
+The only module that speaks to onnxruntime. It imports nothing of the package, so that
+it also runs as a program, in an environment that has onnxruntime and numpy and nothing
+else: there it answers requests on its standard input (`serve`), which
+`execution.worker` sends.
 
-ONNX Runtime falls back to the CPU without an error, and its list of providers names providers that
-ran nothing. So a session counts only if ONNX Runtime's own node assignment says that the provider
-asked for runs every node.
+ONNX Runtime falls back to the CPU without an error, and its list of providers names
+providers that ran nothing. So a session counts only if ONNX Runtime's own node
+assignment says that the provider asked for runs every node.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from typing import Any, BinaryIO, Literal
 
 if __name__ == "__main__":
     if not getattr(sys.flags, "safe_path", False):
-        del sys.path[0]  # the package's modules have common names, which must hide no others
+        del sys.path[
+            0
+        ]  # the package's modules have common names, which must hide no others
     if find_spec("numpy") is None:
         python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
         cure = f"install it: {python} -m pip install numpy"
@@ -36,7 +39,11 @@ if __name__ == "__main__":
 
 import numpy as np
 
-CPU, DIRECTML, WEBGPU = "CPUExecutionProvider", "DmlExecutionProvider", "WebGpuExecutionProvider"
+CPU, DIRECTML, WEBGPU = (
+    "CPUExecutionProvider",
+    "DmlExecutionProvider",
+    "WebGpuExecutionProvider",
+)
 
 _ENTRIES = {
     WEBGPU: {
@@ -45,7 +52,8 @@ _ENTRIES = {
         "ep.webgpuexecutionprovider.enableInt64": "1",
     }
 }
-"""The entries of the session's configuration that a provider needs, by its full name."""
+"""The entries of the session's configuration that a provider needs, by its full
+name."""
 
 MAGIC = b"\x93gather\n"
 """What a worker writes first. An environment may print something before it."""
@@ -74,12 +82,12 @@ NotRunKind = Literal[
 ]
 """Why a provider did not run a model.
 
-no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. absent: the build
-has no such provider; the detail names those that it has. too-old: it records no node assignment;
-the detail is its version. library: the plugin library does not load; the detail is its error.
-no-device: the plugin library offers no device. elsewhere: a node went to another provider; the
-detail names both. folded: no node was left to run. operators: onnxgather's own operators did not
-run; the detail says why.
+no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. absent:
+the build has no such provider; the detail names those that it has. too-old: it records
+no node assignment; the detail is its version. library: the plugin library does not
+load; the detail is its error. no-device: the plugin library offers no device.
+elsewhere: a node went to another provider; the detail names both. folded: no node was
+left to run. operators: onnxgather's own operators did not run; the detail says why.
 """
 
 
@@ -118,7 +126,8 @@ class Setup:
     library: str | None = None
     """The plugin library that brings the provider, if one does."""
     level: int | None = None
-    """How much of the graph is optimized: 0 nothing, 1 what needs no provider; None all."""
+    """How much of the graph is optimized: 0 nothing, 1 what needs no provider; None
+    all."""
     folder: str | None = None
     """The folder of the external data of a model that is given as bytes."""
     operators: str | None = None
@@ -146,14 +155,19 @@ class Opened:
         self.assignment = _proved(self._session, provider)
         """The name and the operator of each node, all run by the provider."""
         core, self._outputs, self._run_options = self._session, None, None
-        # On the CPU the checks of ONNX Runtime's Python layer, a third of a short call, are idle.
+        # On the CPU the checks of ONNX Runtime's Python layer, a third of a short call,
+        # are idle.
         if provider == CPU and hasattr(core, "_sess"):
             self._outputs = [output.name for output in core.get_outputs()]
             core = core._sess
         self._run: Callable[..., list[Any]] = core.run
-        if provider == DIRECTML:  # which does not allow calls from several threads at once
+        if (
+            provider == DIRECTML
+        ):  # which does not allow calls from several threads at once
             self._run = partial(_one_at_a_time, threading.Lock(), core.run)
-        if provider == CPU and setup.threads != 1:  # a run gives back the memory that it took
+        if (
+            provider == CPU and setup.threads != 1
+        ):  # a run gives back the memory that it took
             self._run_options = runtime.RunOptions()
             entry = ("memory.enable_memory_arena_shrinkage", "cpu:0")
             self._run_options.add_run_config_entry(*entry)
@@ -166,7 +180,9 @@ class Opened:
         """
         output = self.run_all(inputs)[0]
         if not _is_plain(output):
-            raise FailedError("the output is no array of numbers, but text or several arrays")
+            raise FailedError(
+                "the output is no array of numbers, but text or several arrays"
+            )
         return output
 
     def run_all(self, inputs: Mapping[str, Any]) -> list[Any]:
@@ -187,7 +203,9 @@ def _session(runtime: Any, model: bytes | str, setup: Setup) -> Any:
     named: list[Any] = []
     if setup.library is None:
         named = [(setup.provider, setup.settings) if setup.settings else setup.provider]
-    make = partial(runtime.InferenceSession, model, options, providers=named, enable_fallback=0)
+    make = partial(
+        runtime.InferenceSession, model, options, providers=named, enable_fallback=0
+    )
     try:
         session = make()
     except Exception as error:
@@ -343,13 +361,19 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     except RefusedError as error:
         return {"refused": str(error)}, b""
     content, every = bytearray(), bool(request.get("every"))
-    outputs = [_answered(opened, feed, blobs, content, every) for feed in request["feeds"]]
+    outputs = [
+        _answered(opened, feed, blobs, content, every) for feed in request["feeds"]
+    ]
     names, nodes = zip(*opened.assignment, strict=True)
     return {"names": names, "nodes": nodes, "outputs": outputs}, bytes(content)
 
 
 def _answered(
-    opened: Opened, feed: Mapping[str, Any], blobs: bytes, content: bytearray, every: bool
+    opened: Opened,
+    feed: Mapping[str, Any],
+    blobs: bytes,
+    content: bytearray,
+    every: bool,
 ) -> Any:
     """What an answer says of one run: its output, the list of its outputs, or why it failed.
 
@@ -367,7 +391,10 @@ def _answered(
         outputs = opened.run_all(arrays)
     except FailedError as error:
         return str(error)
-    return [append_array(output, content) if _is_plain(output) else None for output in outputs]
+    return [
+        append_array(output, content) if _is_plain(output) else None
+        for output in outputs
+    ]
 
 
 _LAST: list[tuple[bytes, Setup, Opened]] = []
@@ -392,7 +419,9 @@ def _is_plain(output: Any) -> bool:
     return not getattr(output, "dtype", np.dtype(object)).hasobject
 
 
-def _one_at_a_time(turns: threading.Lock, call: Callable[..., Any], *arguments: Any) -> Any:
+def _one_at_a_time(
+    turns: threading.Lock, call: Callable[..., Any], *arguments: Any
+) -> Any:
     with turns:
         return call(*arguments)
 
@@ -443,8 +472,8 @@ def read_frame(stream: BinaryIO) -> bytes:
 def serve() -> None:
     """Answer requests; the first bytes out are MAGIC.
 
-    The program ends when its input ends, in the middle of an answer too: then the program that
-    asks has ended, or wants no answer.
+    The program ends when its input ends, in the middle of an answer too: then the
+    program that asks has ended, or wants no answer.
     """
     requests, answers = open_frames()
     send(answers, MAGIC)
@@ -482,8 +511,8 @@ def send(answers: BinaryIO, content: bytes) -> None:
 def _end_with_reader(answers: BinaryIO, on: bool) -> None:
     """Have the system end this program as soon as something happens at the other end of a pipe.
 
-    ONNX Runtime 1.24 holds the interpreter's lock while it makes a session, so that no thread of
-    Python sees the input end. Windows has no such signal.
+    ONNX Runtime 1.24 holds the interpreter's lock while it makes a session, so that no
+    thread of Python sees the input end. Windows has no such signal.
 
     Args:
         answers: The pipe. Its reader waits for an answer, so that it can only end.
@@ -495,7 +524,9 @@ def _end_with_reader(answers: BinaryIO, on: bool) -> None:
         signal.signal(signal.SIGIO, signal.SIG_DFL)
         fcntl.fcntl(answers, fcntl.F_SETOWN, os.getpid())
         flags = fcntl.fcntl(answers, fcntl.F_GETFL)
-        fcntl.fcntl(answers, fcntl.F_SETFL, flags | os.O_ASYNC if on else flags & ~os.O_ASYNC)
+        fcntl.fcntl(
+            answers, fcntl.F_SETFL, flags | os.O_ASYNC if on else flags & ~os.O_ASYNC
+        )
 
 
 if __name__ == "__main__":

@@ -13,10 +13,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 
 from onnxgather.checks import check_choice, listed, number_of, printable, shown, uint
-from onnxgather.descriptors.arrays import Array, check_descriptor, check_indices, plain_array
+from onnxgather.descriptors.arrays import (
+    Array,
+    check_descriptor,
+    check_indices,
+    plain_array,
+)
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.spelling import tensors
-from onnxgather.errors import DescriptorError, IndexOutOfRangeError, OnnxGatherError, ProviderError
+from onnxgather.errors import (
+    DescriptorError,
+    IndexOutOfRangeError,
+    OnnxGatherError,
+    ProviderError,
+)
 from onnxgather.execution import kernels, runtime
 from onnxgather.execution.child import NoAnswerError
 from onnxgather.execution.providers import find_provider, target_of
@@ -35,7 +45,8 @@ CACHED_SESSIONS = 128
 """How many sessions `run` keeps; the one used longest ago is dropped first."""
 
 THREADED_ELEMENTS = 2**15
-"""The fewest output elements for which a session has several threads; below, they cost time."""
+"""The fewest output elements for which a session has several threads; below, they cost
+time."""
 
 
 def run(
@@ -48,8 +59,8 @@ def run(
 ) -> Array:
     """The output of a gather, computed by one execution provider.
 
-    The session is kept for the next call with the same descriptor and options; the child of a fork
-    makes sessions of its own.
+    The session is kept for the next call with the same descriptor and options; the
+    child of a fork makes sessions of its own.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -72,7 +83,9 @@ def run(
         session = open_session(desc, out_of_range, provider, target)
     except OnnxGatherError:
         raise
-    except Exception:  # what cannot be hashed is no descriptor and no option, and is told so
+    except (
+        Exception
+    ):  # what cannot be hashed is no descriptor and no option, and is told so
         session = open_session.__wrapped__(desc, out_of_range, provider, target)
     return session.run(data, indices)
 
@@ -80,11 +93,12 @@ def run(
 class Session:
     """A descriptor's model, or any model, on one provider: prepared once, to run often.
 
-    The model of a descriptor has data types that the provider has in place of those that it lacks;
-    the arrays have the descriptor's.
+    The model of a descriptor has data types that the provider has in place of those
+    that it lacks; the arrays have the descriptor's.
 
-    Several threads may use a session at once; where the provider allows one call at a time, the
-    others wait. In the child of a fork, a session that was made before raises ProviderError.
+    Several threads may use a session at once; where the provider allows one call at a
+    time, the others wait. In the child of a fork, a session that was made before raises
+    ProviderError.
 
     Args:
         source: A descriptor; or a model: an onnx.ModelProto, its bytes, or the path of its file.
@@ -104,11 +118,12 @@ class Session:
 
     _opened: Opened | OpenedThere | None = None
     _made_in = 0
-    # These two are the class', as `__del__` may run when the names of the module are gone.
+    # These two are the class', as `__del__` may run when the names of the module are
+    # gone.
     _process = staticmethod(os.getpid)
     _kept: ClassVar[list[object]] = []
-    """In the child of a fork: models whose sessions are gone. Their end would wait for their
-    threads, which the child does not have."""
+    """In the child of a fork: models whose sessions are gone. Their end would wait for
+    their threads, which the child does not have."""
 
     def __init__(
         self,
@@ -124,7 +139,9 @@ class Session:
         self._desc = source if isinstance(source, Descriptor) else None
         if threads is None:
             threads = 0 if self._desc is None else threads_for(self._desc)
-        threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError) or usable_cores()
+        threads = (
+            uint("threads", threads, MOST_THREADS, 0, OnnxGatherError) or usable_cores()
+        )
         self._policy: OutOfRange = out_of_range
         self._substitute: Substitute | None = None
         if self._desc is not None:
@@ -135,18 +152,29 @@ class Session:
             given = self._substitute.given if self._substitute else self._desc
             source = self._translated(given, target, threads)
         elif target is not None or shown(out_of_range) != "'clamp'":
-            raise OnnxGatherError("a model has its own out_of_range and target; leave them out")
+            raise OnnxGatherError(
+                "a model has its own out_of_range and target; leave them out"
+            )
         model, proto = loaded(source)
         self.inputs, self.outputs = map(self._asked, values_of(proto))
-        """The data types and the sizes of the inputs and of the outputs, by their names."""
-        self._plain = [(np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()]
-        is_native = any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import)
+        """The data types and the sizes of the inputs and of the outputs, by their
+        names."""
+        self._plain = [
+            (np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()
+        ]
+        is_native = any(
+            imported.domain == NATIVE_DOMAIN for imported in proto.opset_import
+        )
         operators = kernels.operators_of(self.provider, "native") if is_native else None
         self._narrows = self._substitute is not None and self._substitute.narrows
         # The kernels check each index that they read; a provider may let one pass.
-        may_pass = operators is None and self._desc is not None and out_of_range == "error"
+        may_pass = (
+            operators is None and self._desc is not None and out_of_range == "error"
+        )
         self._checks_first = self._narrows or may_pass
-        setup = Setup(self.provider.name, threads, operators=operators, settings=provider_options)
+        setup = Setup(
+            self.provider.name, threads, operators=operators, settings=provider_options
+        )
         try:
             self._opened = open_model(model, self.provider, setup)
         except Exception as error:
@@ -199,7 +227,8 @@ class Session:
     def __repr__(self) -> str:
         """The provider, and the types of the inputs and of the outputs."""
         sides = (
-            [f"{name} {kind}" for name, kind in x.items()] for x in (self.inputs, self.outputs)
+            [f"{name} {kind}" for name, kind in x.items()]
+            for x in (self.inputs, self.outputs)
         )
         told = " -> ".join(listed(side, 4) for side in sides)
         closed = ", closed" if self._opened is None else ""
@@ -214,14 +243,18 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _translated(self, desc: Descriptor, target: Target | None, threads: int) -> ModelProto:
+    def _translated(
+        self, desc: Descriptor, target: Target | None, threads: int
+    ) -> ModelProto:
         """The model of a descriptor, for the provider and for a number of threads."""
         if target is not None:
             check_choice("target", target, TARGETS)
         name = self.provider.name
         has_kernels = kernels.operators_of(self.provider, "native") is not None
         if target == "native" and name == CPU and not has_kernels:
-            raise ProviderError(self.provider.why_not_run("operators", kernels.why_not()))
+            raise ProviderError(
+                self.provider.why_not_run("operators", kernels.why_not())
+            )
         suits = target_of(name, "native" if target is None and has_kernels else target)
         return to_onnx(desc, self._policy, suits, threads=threads)
 
@@ -231,16 +264,18 @@ class Session:
             return {**values}
         own = tensors(self._substitute.desc)
         types = {name: name_of(own[name].data_type.onnx) for name in values}
-        return {name: kind._replace(data_type=types[name]) for name, kind in values.items()}
+        return {
+            name: kind._replace(data_type=types[name]) for name, kind in values.items()
+        }
 
     def _why_not(self) -> ProviderError:
         """The error of a session that is closed, or in the child of a fork."""
         if self._opened is None:
             return ProviderError(f"the session on {self.provider.name} is closed")
         return ProviderError(
-            f"the session on {self.provider.name} must run in the process that made it, got the "
-            "child of a fork; make a Session in the child, start the child by spawn, or use "
-            "og.Gather"
+            f"the session on {self.provider.name} must run in the process that made it,"
+            " got the child of a fork; make a Session in the child, start the child by"
+            " spawn, or use og.Gather"
         )
 
     def _fed(self, arrays: Sequence[Any]) -> dict[str, Any]:
@@ -249,19 +284,25 @@ class Session:
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
             named = cast("Mapping[str, Any]", arrays[0])
             if {*named} != {*self.inputs}:
-                raise DescriptorError(f"{rule}, got {', '.join(map(str, named)) or 'none'}")
+                raise DescriptorError(
+                    f"{rule}, got {', '.join(map(str, named)) or 'none'}"
+                )
             given = [named[name] for name in self.inputs]
         if len(given) != len(self.inputs):
             raise DescriptorError(f"{rule}, got {number_of(len(given), 'array')}")
         fitting = dict(zip(self.inputs, given, strict=True))
         for name, array in fitting.items():
             kind = self.inputs[name]
-            if isinstance(self._opened, OpenedThere) and not isinstance(array, np.ndarray):
+            if isinstance(self._opened, OpenedThere) and not isinstance(
+                array, np.ndarray
+            ):
                 raise ProviderError(
-                    f"{self.provider.name} runs in another program here, which takes arrays of "
-                    "numpy alone: no OrtValue and no DLPack"
+                    f"{self.provider.name} runs in another program here, which takes"
+                    " arrays of numpy alone: no OrtValue and no DLPack"
                 )
-            if kind.dtype is None or (runtime.is_on_device(array) and self._substitute is None):
+            if kind.dtype is None or (
+                runtime.is_on_device(array) and self._substitute is None
+            ):
                 continue  # ONNX Runtime checks it
             sizes = kind.sizes if kind.is_static else str(kind).partition(" ")[2]
             rule = f"{name} must be an array of {kind.dtype} {sizes}"
@@ -279,7 +320,8 @@ class Session:
         """
         desc, indices = cast("Descriptor", self._desc), feeds["IndicesTensor"]
         if self._policy == "error":  # some providers answer with zeros
-            # A copy, as a provider may read on past an index that changes after the check.
+            # A copy, as a provider may read on past an index that changes after the
+            # check.
             indices = feeds["IndicesTensor"] = indices.copy()
             check_indices(desc, indices)
         if not self._narrows:
@@ -311,7 +353,10 @@ _KIND = attrgetter("__class__", "dtype", "shape")
 
 @lru_cache(maxsize=CACHED_SESSIONS)
 def open_session(
-    desc: Descriptor, out_of_range: OutOfRange, provider: str, target: Target | None = None
+    desc: Descriptor,
+    out_of_range: OutOfRange,
+    provider: str,
+    target: Target | None = None,
 ) -> Session:
     """The session that `run` uses for a descriptor; it is made if it is not kept.
 

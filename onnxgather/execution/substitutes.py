@@ -1,8 +1,9 @@
 """Gathers of data types that a provider lacks, run by it as gathers of types that it has.
 
-Under every policy a gather only moves elements, so it may move the words of 32 bits that they
-consist of in their place: one word for an element of up to 4 bytes, and two for one of 8, each half
-in a run of its own. The words are integers, as shaders may flush subnormal floats and quiet NaNs.
+Under every policy a gather only moves elements, so it may move the words of 32 bits
+that they consist of in their place: one word for an element of up to 4 bytes, and two
+for one of 8, each half in a run of its own. The words are integers, as shaders may
+flush subnormal floats and quiet NaNs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from onnxgather.execution.providers import Provider
 from onnxgather.lowering.indices import LONGEST_INT32
 
 WORD, INDEX = TensorDataType.UINT32, TensorDataType.INT32
-"""The data types of the data and of the indices in place of those that a provider lacks."""
+"""The data types of the data and of the indices in place of those that a provider
+lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,10 @@ class Substitute:
     @property
     def given_as(self) -> str:
         """The data types that differ, such as `data as UINT32, indices as INT32`."""
-        data, indices = self.given.input_tensor.data_type, self.given.indices_tensor.data_type
+        data, indices = (
+            self.given.input_tensor.data_type,
+            self.given.indices_tensor.data_type,
+        )
         said = [f"data as {data}"] if self._takes_words else []
         said += [f"indices as {indices}"] if self.narrows else []
         return ", ".join(said)
@@ -52,7 +57,9 @@ class Substitute:
         return self.given.input_tensor.data_type != self.desc.input_tensor.data_type
 
     def run(
-        self, run_all: Callable[[Mapping[str, Array]], list[Any]], feed: Mapping[str, Array]
+        self,
+        run_all: Callable[[Mapping[str, Array]], list[Any]],
+        feed: Mapping[str, Array],
     ) -> list[Any]:
         """The output for inputs as they are asked for, from what runs the gather that is given."""
         return self.outputs([run_all(given)[0] for given in self.feeds([feed])])
@@ -61,16 +68,23 @@ class Substitute:
         """The inputs of the provider's runs: of each set as many as an element has words."""
         given: list[dict[str, Array]] = []
         for feed in asked:
-            # One copy for all words, as another thread may change the indices meanwhile.
-            indices = feed["IndicesTensor"].astype(self.given.indices_tensor.data_type.numpy)
+            # One copy for all words, as another thread may change the indices
+            # meanwhile.
+            indices = feed["IndicesTensor"].astype(
+                self.given.indices_tensor.data_type.numpy
+            )
             words = self._words(feed["InputTensor"])
-            given += [{**feed, "InputTensor": word, "IndicesTensor": indices} for word in words]
+            given += [
+                {**feed, "InputTensor": word, "IndicesTensor": indices}
+                for word in words
+            ]
         return given
 
     def outputs(self, ran: Sequence[Any]) -> list[Any]:
         """The outputs of the sets of inputs, from those of the runs that `feeds` gives.
 
-        A run has an array, or a text that says why it failed, which is then that of its set.
+        A run has an array, or a text that says why it failed, which is then that of its
+        set.
         """
         count = max(1, self.desc.input_tensor.data_type.size // WORD.size)
         count = count if self._takes_words else 1
@@ -80,7 +94,9 @@ class Substitute:
         if not self._takes_words:
             return [data]
         parts = np.ascontiguousarray(data)[..., None].view(self._bits)
-        return [parts[..., k].astype(WORD.numpy, order="C") for k in range(parts.shape[-1])]
+        return [
+            parts[..., k].astype(WORD.numpy, order="C") for k in range(parts.shape[-1])
+        ]
 
     def _joined(self, words: Sequence[Any]) -> Any:
         tensor = self.given.output_tensor
@@ -100,7 +116,10 @@ class Substitute:
 
 
 def substitute_of(
-    desc: Descriptor, provider: Provider, indices: Array | None = None, moves_only: bool = True
+    desc: Descriptor,
+    provider: Provider,
+    indices: Array | None = None,
+    moves_only: bool = True,
 ) -> Substitute | None:
     """What a provider runs in place of a gather; None where it has the data types.
 

@@ -21,7 +21,8 @@ from onnxgather.execution.hosts import BROWSER, find_runtime, startable, web_hos
 from onnxgather.execution.providers import Provider
 
 HOST_RUNS = 300
-"""After how many models a host starts anew, as DirectML and browsers keep memory of each."""
+"""After how many models a host starts anew, as DirectML and browsers keep memory of
+each."""
 
 REQUEST_TIMEOUT = 600.0
 """Seconds that a host may take for one request of a session."""
@@ -59,7 +60,8 @@ class _Answered(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     placed: _Natural = 0
-    """How many nodes the provider runs, all of them, where the runtime tells no more."""
+    """How many nodes the provider runs, all of them, where the runtime tells no
+    more."""
     outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
 
 
@@ -70,7 +72,8 @@ class Ran:
     assignment: tuple[tuple[str, str], ...]
     """The name and the operator of each node."""
     outputs: tuple[Array | str, ...]
-    """The output of each run, or the provider's own message if that failed, on one line."""
+    """The output of each run, or the provider's own message if that failed, on one
+    line."""
 
 
 class Worker(Child):
@@ -98,7 +101,9 @@ class Worker(Child):
         Raises:
             NoAnswerError: The worker gives no answer.
         """
-        return self.exchange(lambda header, _: msgspec.json.decode(header, type=About), {})
+        return self.exchange(
+            lambda header, _: msgspec.json.decode(header, type=About), {}
+        )
 
     def run(
         self,
@@ -124,9 +129,15 @@ class Worker(Child):
         """
         blobs = bytearray(model)
         packed = [
-            {name: runtime.append_array(feed[name], blobs) for name in feed} for feed in feeds
+            {name: runtime.append_array(feed[name], blobs) for name in feed}
+            for feed in feeds
         ]
-        request = {"model": len(model), "session": session, "feeds": packed, "keep": int(keep)}
+        request = {
+            "model": len(model),
+            "session": session,
+            "feeds": packed,
+            "keep": int(keep),
+        }
         asked = (model, session) if keep else None
         if asked is None or asked != self._kept:
             self._models, self._kept = self._models + 1, asked
@@ -152,7 +163,9 @@ def _read(
     if answered.refused is not None:
         return runtime.RefusedError(answered.refused)
     nodes, names = answered.nodes, answered.names
-    if answered.placed and not nodes:  # they are the model's own; a body runs for our operators
+    if (
+        answered.placed and not nodes
+    ):  # they are the model's own; a body runs for our operators
         from onnxgather.model.protos import operators  # loaded for a browser alone
         from onnxgather.model.values import loaded
 
@@ -164,7 +177,10 @@ def _read(
         _check_nodes(Counter(nodes), sent)
     if len(answered.outputs) != runs:
         raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
-    outputs = [x if isinstance(x, str) else runtime.array_at(x, blobs) for x in answered.outputs]
+    outputs = [
+        x if isinstance(x, str) else runtime.array_at(x, blobs)
+        for x in answered.outputs
+    ]
     assignment = zip(names or nodes, nodes, strict=True)
     return Ran(tuple(assignment), tuple(outputs))
 
@@ -172,14 +188,16 @@ def _read(
 def _check_nodes(ran: Counter[str], sent: Counter[str]) -> None:
     """Check that nodes are those of a model.
 
-    ONNX Runtime may drop nodes and change their names, but it drops no gather and, before it
-    assigns the nodes to providers, adds no operator. A node of a function runs as it is or as the
-    nodes of its body.
+    ONNX Runtime may drop nodes and change their names, but it drops no gather and,
+    before it assigns the nodes to providers, adds no operator. A node of a function
+    runs as it is or as the nodes of its body.
     """
     if more := [*(ran - sent)]:
         raise ValueError(f"more nodes than the model has: {', '.join(more)}")
     called = OPERATORS.keys() & ran.keys()
-    if fewer := [name for name in sent - ran if name.startswith("Gather") and not called]:
+    if fewer := [
+        name for name in sent - ran if name.startswith("Gather") and not called
+    ]:
         raise ValueError(f"fewer gathers than the model has: {', '.join(fewer)}")
 
 
@@ -235,7 +253,9 @@ def open_model(
     if not host or is_here:
         return runtime.Opened(model, setup)
     if setup.settings:
-        raise runtime.RefusedError("the program that runs it here takes no options of the provider")
+        raise runtime.RefusedError(
+            "the program that runs it here takes no options of the provider"
+        )
     model = Path(model).read_bytes() if isinstance(model, str) else model
     return OpenedThere(_shared(*host), model, setup)
 

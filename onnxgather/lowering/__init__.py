@@ -30,8 +30,14 @@ def lower(
     Raises:
         OnnxGatherError: The target "webgpu" cannot count the elements of a tensor.
     """
-    if out_of_range == "directml" and indices is not None and all_in_range(desc, indices):
-        out_of_range = "clamp"  # in range all policies agree, and "clamp" makes smaller models
+    if (
+        out_of_range == "directml"
+        and indices is not None
+        and all_in_range(desc, indices)
+    ):
+        out_of_range = (  # in range all policies agree, and "clamp" makes smaller models
+            "clamp"
+        )
     # What only one target needs is loaded for that target.
     if target == "cpu":
         from onnxgather.lowering.cpu import lower_cpu

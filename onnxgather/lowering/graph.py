@@ -1,7 +1,7 @@
 """A small ONNX graph under construction: its nodes and its constants.
 
-The graph knows the shape and the data type of every value. It adds no node that would change
-nothing, and it folds: what depends on constants alone is computed with numpy.
+The graph knows the shape and the data type of every value. It adds no node that would
+change nothing, and it folds: what depends on constants alone is computed with numpy.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Attribute = int | str | tuple[int, ...]
 class Value(NamedTuple):
     """A value of the graph; `constant` holds its elements where they are known.
 
-    Like `Node` it is a named tuple, as a graph makes dozens and a frozen dataclass takes twice as
-    long.
+    Like `Node` it is a named tuple, as a graph makes dozens and a frozen dataclass
+    takes twice as long.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Node(NamedTuple):
     attributes: Mapping[str, Attribute]
     why: str
     bodies: Mapping[str, Graph]
-    """The subgraph of a Scan, which reads the outer graph's values and constants; or as `FUNCTION`
-    the body of a function, which reads the inputs of the node."""
+    """The subgraph of a Scan, which reads the outer graph's values and constants; or as
+    `FUNCTION` the body of a function, which reads the inputs of the node."""
 
 
 @dataclass(slots=True)
@@ -53,9 +53,11 @@ class Graph:
     """Nodes in topological order, with the inputs, the output and the constants of the graph."""
 
     fold_all: bool = False
-    """Whether constants of any size are folded; if not, those of up to LONGEST_INLINE elements."""
+    """Whether constants of any size are folded; if not, those of up to LONGEST_INLINE
+    elements."""
     narrow: bool = False
-    """Whether arithmetic is done without INT64, Min, Max and Or, as the target webgpu needs."""
+    """Whether arithmetic is done without INT64, Min, Max and Or, as the target webgpu
+    needs."""
     inputs: list[Value] = field(default_factory=list[Value])
     nodes: list[Node] = field(default_factory=list[Node])
     constants: dict[str, Array] = field(default_factory=dict[str, Array])
@@ -68,7 +70,9 @@ class Graph:
     """Every value that a node makes, by name."""
     names: set[str] = field(default_factory=set[str])
     """The names that are taken."""
-    _made: dict[tuple[object, ...], Value] = field(default_factory=dict[tuple[object, ...], Value])
+    _made: dict[tuple[object, ...], Value] = field(
+        default_factory=dict[tuple[object, ...], Value]
+    )
 
     @property
     def integer(self) -> type[np.int32 | np.int64]:
@@ -148,8 +152,12 @@ class Graph:
         if value.constant is not None:
             return constant(name, value.constant.reshape(shape))
         if self.narrow and value.dtype == np.bool_:
-            number = self.cast(value, np.int32, f"{name}_int32", "a type that Reshape takes")
-            return self.cast(self.reshape(number, shape, name, why), np.bool_, name, "a mask again")
+            number = self.cast(
+                value, np.int32, f"{name}_int32", "a type that Reshape takes"
+            )
+            return self.cast(
+                self.reshape(number, shape, name, why), np.bool_, name, "a mask again"
+            )
         target = constant(f"{name}_shape", np.array(shape, np.int64))
         return self.add("Reshape", name, value, target, why=why, shape=shape)
 
@@ -180,7 +188,9 @@ class Graph:
         (name, why), shape = both, (*front, value.shape[axis] + 1, *behind)
         return self.add("Concat", name, value, zero, why=why, shape=shape, axis=axis)
 
-    def transpose(self, value: Value, perm: tuple[int, ...], name: str, why: str) -> Value:
+    def transpose(
+        self, value: Value, perm: tuple[int, ...], name: str, why: str
+    ) -> Value:
         """`value` with its dimensions in another order."""
         if perm == tuple(range(len(perm))):
             return value
@@ -190,7 +200,10 @@ class Graph:
     def slice(self, value: Value, first: int, end: int, name: str, why: str) -> Value:
         """The elements from `first` to before `end` of the last dimension of `value`."""
         limits = {"start": first, "end": end, "axis": len(value.shape) - 1}
-        parts = [constant(f"{name}_{part}", np.array([n], np.int64)) for part, n in limits.items()]
+        parts = [
+            constant(f"{name}_{part}", np.array([n], np.int64))
+            for part, n in limits.items()
+        ]
         shape = (*value.shape[:-1], end - first)
         return self.add("Slice", name, value, *parts, why=why, shape=shape)
 
@@ -206,7 +219,9 @@ class Graph:
         ]
         why = "counts the offsets; folded when the model is loaded"
         value = self.add("Range", name, *scalars, why=why, shape=(count,))
-        return self.cast(value, dtype, f"{name}_{np.dtype(dtype).name}", "the offsets' type")
+        return self.cast(
+            value, dtype, f"{name}_{np.dtype(dtype).name}", "the offsets' type"
+        )
 
     def finish(self, value: Value, name: str) -> None:
         """Rename `value`, the last node's output, and make it the graph's output."""
@@ -225,7 +240,9 @@ class Graph:
         """
         assert other.output is not None
         output = other.output._replace(name=new_name(name, self.names))
-        names = {old: value.name for old, value in given.items()} | {other.output.name: output.name}
+        names = {old: value.name for old, value in given.items()} | {
+            other.output.name: output.name
+        }
         for old, array in other.constants.items():
             names[old] = self._reference(constant(f"{output.name}.{old}", array))
         for value in other.values.values():
@@ -252,7 +269,8 @@ LEFT_OUT = Value("", np.dtype(np.bool_), ())
 """An optional input of a node that is left out."""
 
 LONGEST_INLINE = 1024
-"""The most elements of a constant that is written into the model where nodes can compute it."""
+"""The most elements of a constant that is written into the model where nodes can
+compute it."""
 
 FUNCTION = "function"
 """The name of the body of a node that stands for a function of the model."""
@@ -268,7 +286,8 @@ DOMAINS = {
 
 ONNX_TYPES = {data_type.numpy: data_type.onnx for data_type in TensorDataType}
 ONNX_TYPES[np.dtype(np.bool_)] = 9
-"""`TensorProto.DataType` by numpy's type: the eleven types of tensors, and bool for masks."""
+"""`TensorProto.DataType` by numpy's type: the eleven types of tensors, and bool for
+masks."""
 
 
 def new_name(name: str, taken: set[str]) -> str:
@@ -295,7 +314,10 @@ def renamed(graph: Graph, name: Callable[[str], str]) -> Graph:
         node._replace(
             inputs=tuple(map(name, node.inputs)),
             output=name(node.output),
-            bodies={k: b if k == FUNCTION else renamed(b, name) for k, b in node.bodies.items()},
+            bodies={
+                k: b if k == FUNCTION else renamed(b, name)
+                for k, b in node.bodies.items()
+            },
         )
         for node in graph.nodes
     ]

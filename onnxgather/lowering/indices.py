@@ -47,7 +47,9 @@ def read_indices(
     if known is not None:
         return constant("indices", elements(tensor, known).reshape(shape))
     value = graph.input(INDICES, tensor.data_type.numpy, tensor.array_shape)
-    if dtype is not None:  # first, as WebGPU's provider has no Reshape of INT64 and gathers none
+    if (
+        dtype is not None
+    ):  # first, as WebGPU's provider has no Reshape of INT64 and gathers none
         why = _EXACT if dtype is np.float32 else "the low 32 bits"
         value = graph.cast(value, dtype, f"indices_{np.dtype(dtype).name}", why)
     if tensor.is_packed and size_of(value.shape) == size_of(kept):
@@ -63,15 +65,18 @@ def read_indices(
         return graph.reshape(value, moving, "indices", "leaves the repeated sizes at 1")
     offset = positions(graph, kept, strides, "index_positions")
     why = "reads the indices at their strides"
-    return graph.add("Gather", "indices", value, offset, why=why, shape=offset.shape, axis=0)
+    return graph.add(
+        "Gather", "indices", value, offset, why=why, shape=offset.shape, axis=0
+    )
 
 
 def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
     """The indices clamped to [0, n), or [-n, n) for a signed type, n being the size of the axis.
 
-    INT64 indices come back as FLOAT32 or as INT32 where these hold n: in Min, Max and Clip the CPU
-    provider compares the low halves of INT64 as signed numbers before ONNX Runtime 1.32, and
-    DirectML does so in Less too, so that 2^31 … 2^32 - 1 count as negative.
+    INT64 indices come back as FLOAT32 or as INT32 where these hold n: in Min, Max and
+    Clip the CPU provider compares the low halves of INT64 as signed numbers before ONNX
+    Runtime 1.32, and DirectML does so in Less too, so that 2^31 … 2^32 - 1 count as
+    negative.
 
     Args:
         graph: Takes the nodes.
@@ -114,7 +119,9 @@ def _limit(graph: Graph, index: Value, first: Value, last: Value) -> Value:
     return bounded(graph, "Max", "indices_clamped", index, first, why)
 
 
-def bounded(graph: Graph, op: str, name: str, value: Value, bound: Value, why: str) -> Value:
+def bounded(
+    graph: Graph, op: str, name: str, value: Value, bound: Value, why: str
+) -> Value:
     """The Min or Max of a value and a bound."""
     if not graph.narrow:
         return graph.add(op, name, value, bound, why=why)
@@ -127,7 +134,9 @@ def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
     """INT64 indices clamped as INT32, for axes of at most 2^31 elements."""
     first, last = _bounds(np.dtype(np.int32), sizes)
     word = _low_word(graph, index)
-    back = graph.cast(word, np.int64, "words_int64", "to compare with the whole indices")
+    back = graph.cast(
+        word, np.int64, "words_int64", "to compare with the whole indices"
+    )
     fits = graph.add("Equal", "fits", back, index, why="finds those that INT32 holds")
     negative = is_negative(graph, index)
     why = "the end of the axis on the side of the index"
@@ -139,15 +148,24 @@ def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
 
 def _clamp_biased(graph: Graph, index: Value, sizes: Array) -> Value:
     """INT64 indices clamped as UINT64: adding 2^63 keeps their order, and it is its own inverse."""
-    bias, middle = constant("bias", np.array(-(2**63), np.int64)), np.array(2**63, np.uint64)
+    bias, middle = (
+        constant("bias", np.array(-(2**63), np.int64)),
+        np.array(2**63, np.uint64),
+    )
     first = constant("first_index", np.asarray(middle - sizes.astype(np.uint64)))
     last = constant("last_index", np.asarray(middle + (sizes - 1).astype(np.uint64)))
-    raised = graph.add("Add", "indices_biased", index, bias, why="keeps the order as UINT64")
-    raised = graph.cast(raised, np.uint64, "indices_uint64", "a type that is compared rightly")
+    raised = graph.add(
+        "Add", "indices_biased", index, bias, why="keeps the order as UINT64"
+    )
+    raised = graph.cast(
+        raised, np.uint64, "indices_uint64", "a type that is compared rightly"
+    )
     why = "clamps each index to the first element of its own axis"
     raised = graph.add("Max", "indices_raised", raised, first, why=why)
     raised = _limit(graph, raised, first, last)
-    raised = graph.cast(raised, np.int64, "indices_biased_int64", "to take the bias away")
+    raised = graph.cast(
+        raised, np.int64, "indices_biased_int64", "to take the bias away"
+    )
     return graph.add("Add", "indices_int64", raised, bias, why="takes the bias away")
 
 
@@ -184,10 +202,14 @@ def outside_mask(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Va
         # In FLOAT32, where it is exact: OpenVINO compares INT64 by its low 32 bits.
         dtype = clamped.dtype if int(sizes.max()) < EXACT_FLOAT else index.dtype
         same = graph.cast(clamped, dtype, "indices_kept", "to compare with the indices")
-        index = graph.cast(index, dtype, "indices_float32", "the type of what was clamped")
+        index = graph.cast(
+            index, dtype, "indices_float32", "the type of what was clamped"
+        )
         why = "finds the indices in range, which the clamp left as they were"
         same = graph.add("Equal", "is_inside", same, index, why=why)
-        return graph.add("Not", "is_outside", same, why="finds the indices out of range")
+        return graph.add(
+            "Not", "is_outside", same, why="finds the indices out of range"
+        )
     first, last = _bounds(index.dtype, sizes)
     why = "finds the indices past the end"
     above = graph.add("Less", "is_above", last, index, why=why)
@@ -195,10 +217,14 @@ def outside_mask(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Va
         return above
     why = "finds the indices before the beginning"
     below = graph.add("Less", "is_below", index, first, why=why)
-    return graph.add("Or", "is_outside", above, below, why="finds the indices out of range")
+    return graph.add(
+        "Or", "is_outside", above, below, why="finds the indices out of range"
+    )
 
 
-def non_negative(graph: Graph, index: Value, sizes: Array, negative: Value | None = None) -> Value:
+def non_negative(
+    graph: Graph, index: Value, sizes: Array, negative: Value | None = None
+) -> Value:
     """The indices with the axis size added to the negative ones.
 
     Args:
@@ -210,12 +236,16 @@ def non_negative(graph: Graph, index: Value, sizes: Array, negative: Value | Non
     if negative is None:
         negative = is_negative(graph, index, int(sizes.max()) - 1)
     size = constant("axis_size", sizes.astype(index.dtype))
-    raised = graph.add("Add", "indices_raised", index, size, why="counts them from the end")
+    raised = graph.add(
+        "Add", "indices_raised", index, size, why="counts them from the end"
+    )
     why = "takes that where the index is negative"
     return graph.add("Where", "indices_wrapped", negative, raised, index, why=why)
 
 
-def wrapped_word(graph: Graph, index: Value, sizes: Array, negative: Value | None = None) -> Value:
+def wrapped_word(
+    graph: Graph, index: Value, sizes: Array, negative: Value | None = None
+) -> Value:
     """The indices as UINT32: the axis size is added to negative ones, and the low 32 bits kept.
 
     So DirectML reads indices; it reads UINT64 as INT64.
@@ -229,16 +259,22 @@ def wrapped_word(graph: Graph, index: Value, sizes: Array, negative: Value | Non
     if index.dtype == np.uint32:
         return index
     if index.dtype == np.uint64:
-        index = graph.cast(index, np.int64, "indices_int64", "DirectML reads UINT64 as INT64")
+        index = graph.cast(
+            index, np.int64, "indices_int64", "DirectML reads UINT64 as INT64"
+        )
     if negative is None:
         negative = is_negative(graph, index)
     raised = non_negative(graph, _low_word(graph, index), sizes, negative)
-    return graph.cast(raised, np.uint32, "indices_uint32", "DirectML keeps the low 32 bits")
+    return graph.cast(
+        raised, np.uint32, "indices_uint32", "DirectML keeps the low 32 bits"
+    )
 
 
 def axis_limits(gather: Geometry) -> Array:
     """The sizes of the indexed dimensions, INT64: one per coordinate, a scalar if all are equal."""
-    return np.array(gather.axes[0] if len(set(gather.axes)) == 1 else gather.axes, np.int64)
+    return np.array(
+        gather.axes[0] if len(set(gather.axes)) == 1 else gather.axes, np.int64
+    )
 
 
 def sum_tuples(graph: Graph, gather: Geometry, offset: Value) -> Value:
@@ -249,12 +285,26 @@ def sum_tuples(graph: Graph, gather: Geometry, offset: Value) -> Value:
     if offset.shape[-1] == 1:
         return graph.reshape(offset, shape, "tuple_offsets", "tuples of one coordinate")
     if graph.narrow:
-        add = partial(graph.add, "Gather", "coordinate", offset, shape=shape, axis=len(shape))
-        numbers = [constant("number", np.array(k, np.int32)) for k in range(offset.shape[-1])]
+        add = partial(
+            graph.add, "Gather", "coordinate", offset, shape=shape, axis=len(shape)
+        )
+        numbers = [
+            constant("number", np.array(k, np.int32)) for k in range(offset.shape[-1])
+        ]
         coordinates = [add(k, why="one coordinate of each tuple") for k in numbers]
-        why = "adds the coordinates; a ReduceSum of UINT32 is not everywhere, of INT32 not exact"
+        why = (
+            "adds the coordinates; a ReduceSum of UINT32 is not everywhere, of INT32"
+            " not exact"
+        )
         return reduce(partial(graph.add, "Add", "tuple_offsets", why=why), coordinates)
     if offset.dtype != np.int32:
-        offset = graph.cast(offset, np.int64, "offsets_int64", "a type that ReduceSum takes")
-    axes, why = constant("tuple_axis", np.array([-1], np.int64)), "adds the coordinates of a tuple"
-    return graph.add("ReduceSum", "tuple_offsets", offset, axes, why=why, shape=shape, keepdims=0)
+        offset = graph.cast(
+            offset, np.int64, "offsets_int64", "a type that ReduceSum takes"
+        )
+    axes, why = (
+        constant("tuple_axis", np.array([-1], np.int64)),
+        "adds the coordinates of a tuple",
+    )
+    return graph.add(
+        "ReduceSum", "tuple_offsets", offset, axes, why=why, shape=shape, keepdims=0
+    )

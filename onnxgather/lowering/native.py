@@ -1,7 +1,7 @@
 """The native lowering: a gather as one node of onnxgather's own operators.
 
-The node has the numbers of the gather's loops, for the kernels. Its body is the portable graph, for
-wherever the kernels are not.
+The node has the numbers of the gather's loops, for the kernels. Its body is the
+portable graph, for wherever the kernels are not.
 """
 
 from __future__ import annotations
@@ -28,15 +28,22 @@ from onnxgather.lowering.portable import INPUT, OUTPUT, lower_portable
 from onnxgather.options import OutOfRange
 
 
-def lower_native(desc: Descriptor, out_of_range: OutOfRange, indices: Array | None) -> Graph:
+def lower_native(
+    desc: Descriptor, out_of_range: OutOfRange, indices: Array | None
+) -> Graph:
     """The graph of one node; arguments as of `onnxgather.lowering.lower`."""
     moved = out_of_range == "clamp"
     if indices is not None and (moved or all_in_range(desc, indices)):
         desc, indices = _normalised(desc, indices)
         # By node the body has least to do under "error", by offsets under "clamp".
         out_of_range = "error" if desc.input_tensor.is_plain else "clamp"
-    tensors, graph = (desc.input_tensor, desc.indices_tensor, desc.output_tensor), Graph()
-    dtypes, shapes = zip(*((t.data_type.numpy, t.array_shape) for t in tensors), strict=True)
+    tensors, graph = (
+        (desc.input_tensor, desc.indices_tensor, desc.output_tensor),
+        Graph(),
+    )
+    dtypes, shapes = zip(
+        *((t.data_type.numpy, t.array_shape) for t in tensors), strict=True
+    )
     data = graph.input(INPUT, dtypes[0], shapes[0])
     if indices is None:
         index = graph.input(INDICES, dtypes[1], shapes[1])
@@ -65,4 +72,6 @@ def _normalised(desc: Descriptor, indices: Array) -> tuple[Descriptor, Array]:
     found = brought_in_range(elements(desc.indices_tensor, indices), sizes)
     narrow = int(sizes.max()) <= LONGEST_INT32 and not gather_of(desc).has_tuples
     tensor = TensorDesc("INT32" if narrow else "INT64", desc.indices_tensor.sizes)
-    return structs.replace(desc, indices_tensor=tensor), found.astype(tensor.data_type.numpy)
+    return structs.replace(desc, indices_tensor=tensor), found.astype(
+        tensor.data_type.numpy
+    )

@@ -41,7 +41,9 @@ def by_offset(
     name, why = f"offsets_{graph.integer.__name__}", "the index type that Gather takes"
     offset = graph.cast(offset, graph.integer, name, why)
     why, shape = "element by element, at the offsets", offset.shape
-    gathered = graph.add("Gather", "gathered", buffer, offset, why=why, shape=shape, axis=0)
+    gathered = graph.add(
+        "Gather", "gathered", buffer, offset, why=why, shape=shape, axis=0
+    )
     return gathered, outside
 
 
@@ -84,20 +86,28 @@ def find_offsets(
         clamped = clamp(graph, index, sizes)
         if out_of_range != "clamp":
             mask = outside_mask(graph, index, clamped, sizes)
-        offset = graph.cast(clamped, offset_type, "indices_word", "the type of the offsets")
+        offset = graph.cast(
+            clamped, offset_type, "indices_word", "the type of the offsets"
+        )
         if index.dtype.kind != "u":
             offset = non_negative(graph, offset, sizes)
     dtype = offset.dtype
     factor = constant("strides", np.asarray(stride).astype(dtype))
-    offset = graph.add("Mul", "index_offsets", offset, factor, why="coordinate x stride")
+    offset = graph.add(
+        "Mul", "index_offsets", offset, factor, why="coordinate x stride"
+    )
     if out_of_range == "error" and mask is not None:
         offset = _beyond(graph, offset, mask, tensor.element_count)
     offset = sum_tuples(graph, gather, offset)
     if directml:
-        offset = graph.cast(offset, np.uint32, "offsets_uint32", "DirectML adds modulo 2^32")
+        offset = graph.cast(
+            offset, np.uint32, "offsets_uint32", "DirectML adds modulo 2^32"
+        )
     rank = tensor.dimension_count
     shape = gather.spread(offset.shape, rank)
-    offset = graph.reshape(offset, shape, "offsets_spread", "one dimension per output dimension")
+    offset = graph.reshape(
+        offset, shape, "offsets_spread", "one dimension per output dimension"
+    )
     passed = [
         Span(rank + output, (tensor.sizes[data],), (tensor.element_strides[data],))
         for output, data in gather.passed
@@ -106,7 +116,9 @@ def find_offsets(
     for span in merge_packed(passed):
         position = span_offsets(graph, span, rank, offset.dtype)
         offset = graph.add("Add", "offsets", offset, position, why=why)
-    buffer = graph.reshape(data, (size_of(data.shape),), "buffer", "the buffer behind the tensor")
+    buffer = graph.reshape(
+        data, (size_of(data.shape),), "buffer", "the buffer behind the tensor"
+    )
     if directml:
         buffer, offset = _directml_limit(graph, tensor, buffer, offset)
     return buffer, offset, mask
@@ -118,10 +130,14 @@ def _directml_limit(
     """The buffer and the offsets, limited so that one past the end reads the last element."""
     count = size_of(buffer.shape)
     last = min(tensor.reachable_count - 1, count)
-    if last == count:  # the last element is padding, which reads as zero; one zero stands for it
+    if (
+        last == count
+    ):  # the last element is padding, which reads as zero; one zero stands for it
         zero = constant("padding", np.zeros(1, buffer.dtype))
         why, shape = "the padding behind the elements", (count + 1,)
-        buffer = graph.add("Concat", "padded", buffer, zero, why=why, shape=shape, axis=0)
+        buffer = graph.add(
+            "Concat", "padded", buffer, zero, why=why, shape=shape, axis=0
+        )
     limit = constant("last_offset", np.array(last, np.uint32))
     why = "DirectML reads the buffer's last element past its end"
     return buffer, bounded(graph, "Min", "offsets_limited", offset, limit, why)
@@ -131,5 +147,9 @@ def _beyond(graph: Graph, offset: Value, mask: Value, count: int) -> Value:
     """The offsets, those of indices out of range moved past the buffer's end."""
     moved = graph.cast(mask, offset.dtype, "is_outside_number", "to count with")
     beyond = constant("past_the_end", np.array(count, offset.dtype))
-    moved = graph.add("Mul", "moved", moved, beyond, why="the way past the buffer's end")
-    return graph.add("Add", "index_offsets", offset, moved, why="makes Gather refuse the index")
+    moved = graph.add(
+        "Mul", "moved", moved, beyond, why="the way past the buffer's end"
+    )
+    return graph.add(
+        "Add", "index_offsets", offset, moved, why="makes Gather refuse the index"
+    )

@@ -1,9 +1,10 @@
 """The portable lowering: a gather descriptor as standard ONNX that every provider takes.
 
-There are two ways. *By node*, the graph has ONNX's own operator, on the shapes from which ONNX
-Runtime's DirectML provider rebuilds the descriptor. *By offsets*, the graph computes the offset of
-each output element in the input buffer, and gathers from the flat buffer. This way says what the
-node cannot: strides of the data, and the policy "directml".
+There are two ways. *By node*, the graph has ONNX's own operator, on the shapes from
+which ONNX Runtime's DirectML provider rebuilds the descriptor. *By offsets*, the graph
+computes the offset of each output element in the input buffer, and gathers from the
+flat buffer. This way says what the node cannot: strides of the data, and the policy
+"directml".
 """
 
 from __future__ import annotations
@@ -64,13 +65,17 @@ def lower_into(
     Returns:
         The elements of OutputTensor, of shape OutputTensor.Sizes.
     """
-    data = graph.input(INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape)
+    data = graph.input(
+        INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape
+    )
     gather = gather_of(desc)
     node = None if out_of_range == "directml" else node_of(desc, gather)
     if graph.narrow and node is not None and not _has_kernel(node, data):
         node = None
     shape = gather.indices if node is None else node.indices
-    read = partial(read_indices, graph, desc.indices_tensor, gather.indices, shape, indices)
+    read = partial(
+        read_indices, graph, desc.indices_tensor, gather.indices, shape, indices
+    )
     wide = desc.indices_tensor.data_type == "INT64" and indices is None
     if graph.narrow and out_of_range == "directml" and wide:
         negative = is_negative(graph, read(np.float32))
@@ -92,7 +97,8 @@ def lower_into(
 def node_of(desc: Descriptor, gather: Geometry) -> Geometry | None:
     """The gather whose ONNX node computes a descriptor, as `Geometry.node` gives it.
 
-    None where the data has strides, unless they are those of packed data without padding.
+    None where the data has strides, unless they are those of packed data without
+    padding.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -116,7 +122,9 @@ def _as_float(
     if out_of_range == "directml" or int(axis_limits(gather).max()) > longest:
         return False
     bare = out_of_range == "error" and node is not None
-    as_they_are = node is not None and tensor.is_packed and tensor.array_shape == node.indices
+    as_they_are = (
+        node is not None and tensor.is_packed and tensor.array_shape == node.indices
+    )
     return not (bare and (dtype == np.int32 or (dtype == np.int64 and as_they_are)))
 
 
@@ -152,14 +160,23 @@ def by_node(
         why = "gives the indices the leading ones of the output"
         index = graph.reshape(index, node.indices, "indices_shaped", why)
     if node.onnx == "GatherND":
-        index = graph.cast(index, np.int64, "indices_int64", "the index type that GatherND takes")
+        index = graph.cast(
+            index, np.int64, "indices_int64", "the index type that GatherND takes"
+        )
     why = f"gives the data the shape that {node.onnx} reads the descriptor from"
     data = graph.reshape(data, node.data, "data", why)
     number: dict[str, Any] = {node.attribute: node.number}
     why, shape = f"DML_OPERATOR_{desc.operator}", node.output
-    gathered = graph.add(node.onnx, "gathered", data, index, why=why, shape=shape, **number)
+    gathered = graph.add(
+        node.onnx, "gathered", data, index, why=why, shape=shape, **number
+    )
     # With these ones the node itself would have more than 8 dimensions.
-    return graph.reshape(gathered, desc.output_tensor.sizes, "shaped", "adds leading ones"), mask
+    return (
+        graph.reshape(
+            gathered, desc.output_tensor.sizes, "shaped", "adds leading ones"
+        ),
+        mask,
+    )
 
 
 def _limited(
@@ -168,13 +185,16 @@ def _limited(
     """The indices limited as the policy asks, and under "zero" the mask of those out of range."""
     if out_of_range == "error":
         if index.dtype == np.uint64:
-            # A Cast alone would turn 2^64 - 1 into -1, the last element; n itself stays an error.
+            # A Cast alone would turn 2^64 - 1 into -1, the last element; n itself stays
+            # an error.
             last = constant("axis_size", sizes.astype(np.uint64))
             why = "keeps indices out of range where the Cast cannot wrap them into it"
             index = graph.add("Min", "indices_limited", index, last, why=why)
         return index, None
     limited = clamp(graph, index, sizes)
-    return limited, outside_mask(graph, index, limited, sizes) if out_of_range == "zero" else None
+    return limited, (
+        outside_mask(graph, index, limited, sizes) if out_of_range == "zero" else None
+    )
 
 
 def _typed(
@@ -188,7 +208,8 @@ def _typed(
     held = index.constant is not None or dtype == np.int32 or dtype == np.float32
     held = held or (dtype == np.uint32 and not unlimited)
     takes_int32 = node.onnx != "GatherND" or graph.narrow
-    # On an axis beyond 2^31 ONNX Runtime's Gather of INT32 indices overflows and reads anywhere.
+    # On an axis beyond 2^31 ONNX Runtime's Gather of INT32 indices overflows and reads
+    # anywhere.
     if takes_int32 and held and max(node.axes) <= LONGEST_INT32:
         why = f"an index type that {node.onnx} takes"
         index = graph.cast(index, np.int32, "indices_int32", why)
@@ -198,14 +219,19 @@ def _typed(
     if index.constant is None:
         return index
     wide = index.constant.astype(np.int64)
-    return constant("indices", np.where(wide < 0, wide + sizes, wide).astype(index.dtype))
+    return constant(
+        "indices", np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
+    )
 
 
-def _zero_outside(graph: Graph, gather: Geometry, gathered: Value, mask: Value | None) -> Value:
+def _zero_outside(
+    graph: Graph, gather: Geometry, gathered: Value, mask: Value | None
+) -> Value:
     """`gathered` with 0 where the mask is true: a second gather, from `gathered` and a zero.
 
-    Where would not do: ONNX Runtime's CPU kernel turns -0.0 into 0.0 and quiets the NaNs of
-    FLOAT16 (measured on 1.24.4 and 1.31.1). Only operators that move elements keep every bit.
+    Where would not do: ONNX Runtime's CPU kernel turns -0.0 into 0.0 and quiets the
+    NaNs of FLOAT16 (measured on 1.24.4 and 1.31.1). Only operators that move elements
+    keep every bit.
     """
     assert mask is not None
     mask = _any_of_tuple(graph, gather, mask)
@@ -229,7 +255,9 @@ def _zero_outside(graph: Graph, gather: Geometry, gathered: Value, mask: Value |
     why = "the row of zeros where the index is out of range"
     chosen = graph.add("Where", "chosen_rows", mask, last, own, why=why)
     why = 'out_of_range="zero"'
-    return graph.add("Gather", "zeroed", table, chosen, why=why, shape=gathered.shape, axis=0)
+    return graph.add(
+        "Gather", "zeroed", table, chosen, why=why, shape=gathered.shape, axis=0
+    )
 
 
 def _any_of_tuple(graph: Graph, gather: Geometry, mask: Value) -> Value:

@@ -14,13 +14,19 @@ from onnxgather.lowering.graph import Graph, Shape, Value, constant, size_of
 def span_offsets(graph: Graph, span: Span, rank: int, dtype: np.dtype[Any]) -> Value:
     """The offsets of a span, of a shape with `rank` dimensions, 1 outside the span."""
     value = graph.arange(size_of(span.sizes), span.strides[0], dtype, "count")
-    shape = (1,) * span.first + span.sizes + (1,) * (rank - span.first - len(span.sizes))
-    return graph.reshape(value, shape, "positions", "along the dimensions that it counts")
+    shape = (
+        (1,) * span.first + span.sizes + (1,) * (rank - span.first - len(span.sizes))
+    )
+    return graph.reshape(
+        value, shape, "positions", "along the dimensions that it counts"
+    )
 
 
 def positions(graph: Graph, sizes: Shape, strides: Shape, name: str) -> Value:
     """The INT64 offsets of the elements, of shape `sizes`, but 1 where the stride is 0."""
-    dims = [Span(k, (n,), (s,)) for k, (n, s) in enumerate(zip(sizes, strides, strict=True))]
+    dims = [
+        Span(k, (n,), (s,)) for k, (n, s) in enumerate(zip(sizes, strides, strict=True))
+    ]
     int64 = np.dtype(np.int64)
     offset = constant(name, np.zeros((1,) * len(sizes), int64))
     for k, span in enumerate(merge_packed(dims)):
@@ -54,10 +60,18 @@ def scatter(
     offset = graph.reshape(offset, (count,), "output_offsets", "one offset per element")
     if first:
         start = constant("first_offset", np.array(first, np.int64))
-        offset = graph.add("Add", "output_offsets", offset, start, why="where the tensor begins")
+        offset = graph.add(
+            "Add", "output_offsets", offset, start, why="where the tensor begins"
+        )
     if buffer is None:
         zero = constant("zero", np.zeros(1, gathered.dtype))
-        buffer = graph.expand(zero, (tensor.element_count,), "empty", "the output's buffer")
-    updates = graph.reshape(gathered, (count,), "updates", "row-major, one element per offset")
+        buffer = graph.expand(
+            zero, (tensor.element_count,), "empty", "the output's buffer"
+        )
+    updates = graph.reshape(
+        gathered, (count,), "updates", "row-major, one element per offset"
+    )
     why, shape = "puts the elements at OutputTensor.Strides", buffer.shape
-    return graph.add("ScatterElements", name, buffer, offset, updates, why=why, shape=shape, axis=0)
+    return graph.add(
+        "ScatterElements", name, buffer, offset, updates, why=why, shape=shape, axis=0
+    )

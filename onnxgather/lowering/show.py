@@ -11,7 +11,10 @@ import msgspec
 
 from onnxgather.checks import check_choice, uint
 from onnxgather.descriptors.arrays import Array, check_descriptor
-from onnxgather.descriptors.feature_levels import feature_requirements, minimum_feature_level
+from onnxgather.descriptors.feature_levels import (
+    feature_requirements,
+    minimum_feature_level,
+)
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.descriptors.reference import directml_strides
 from onnxgather.descriptors.spelling import to_dict
@@ -49,8 +52,9 @@ class Requirement(msgspec.Struct, frozen=True):
 class Formula(msgspec.Struct, frozen=True):
     """A formula in DirectML's coordinates; every dimension of every tensor is written.
 
-    Coordinates along InputTensor are called a, b, ...; those along IndicesTensor i, j, ...; those
-    of an index tuple p, q, .... Along a dimension of size 1 the coordinate is 0.
+    Coordinates along InputTensor are called a, b, ...; those along IndicesTensor i, j,
+    ...; those of an index tuple p, q, .... Along a dimension of size 1 the coordinate
+    is 0.
     """
 
     equation: str
@@ -108,7 +112,8 @@ class Description(msgspec.Struct, frozen=True):
     constants: tuple[DescribedValue, ...]
     nodes: tuple[DescribedNode, ...]
     choice: str
-    """The form that was chosen from the target's list, and why; empty where there is no list."""
+    """The form that was chosen from the target's list, and why; empty where there is no
+    list."""
     passed_over: tuple[PassedOver, ...]
     """The forms above it in the list."""
 
@@ -167,7 +172,11 @@ def describe(
     return Description(
         to_dict(desc),
         level,
-        tuple(Requirement(*pair) for pair in feature_requirements(desc) if pair[0] == level),
+        tuple(
+            Requirement(*pair)
+            for pair in feature_requirements(desc)
+            if pair[0] == level
+        ),
         out_of_range,
         write_formula(desc, out_of_range),
         target,
@@ -188,10 +197,15 @@ def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
         out_of_range: What an index out of range does.
     """
     gather, count = gather_of(desc), desc.input_tensor.dimension_count
-    of_data, of_indices, sizes = iter("abcdefgh"), iter("ijklmnop"), desc.output_tensor.sizes
+    of_data, of_indices, sizes = (
+        iter("abcdefgh"),
+        iter("ijklmnop"),
+        desc.output_tensor.sizes,
+    )
     passed = {count + output: dimension for output, dimension in gather.passed}
     output = [
-        "0" if n == 1 else next(of_data if k in passed else of_indices) for k, n in enumerate(sizes)
+        "0" if n == 1 else next(of_data if k in passed else of_indices)
+        for k, n in enumerate(sizes)
     ]
     index = ["0"] * (count - len(gather.indices))
     index += output[count - gather.after - len(gather.per_index) : count - gather.after]
@@ -200,7 +214,8 @@ def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
     element, coordinates = f"idx[{', '.join(index)}]", None
     names, bounded = [element], ["idx"]
     if gather.tuple_size > 1:
-        # The tuple takes one dimension of the indices, so at most i to o name the others.
+        # The tuple takes one dimension of the indices, so at most i to o name the
+        # others.
         names = bounded = list("pqrstuvw"[: gather.tuple_size])
         coordinates = f"{', '.join(names)} = {element}"
     data = ["0"] * count
@@ -211,7 +226,9 @@ def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
     return Formula(
         f"out[{', '.join(output)}] = in[{', '.join(data)}]",
         coordinates,
-        ", ".join(f"{name} < {n}" for name, n in zip(output, sizes, strict=True) if n > 1),
+        ", ".join(
+            f"{name} < {n}" for name, n in zip(output, sizes, strict=True) if n > 1
+        ),
         _range(desc, bounded, out_of_range),
     )
 
@@ -221,11 +238,15 @@ def _range(desc: Descriptor, names: list[str], out_of_range: OutOfRange) -> str:
     if out_of_range == "directml":
         added = ""
         if desc.indices_tensor.data_type != "UINT32":
-            added = " A negative index (UINT64 is read as INT64) has its axis size added first."
+            added = (
+                " A negative index (UINT64 is read as INT64) has its axis size added"
+                " first."
+            )
         return (
-            "as DirectML does, whatever the index: the element of the buffer at min(offset mod "
-            f"2^32, {desc.input_tensor.reachable_count - 1}), where offset is the sum of "
-            f"coordinate x stride, strides {list(directml_strides(desc))}.{added}"
+            "as DirectML does, whatever the index: the element of the buffer at"
+            f" min(offset mod 2^32, {desc.input_tensor.reachable_count - 1}), where"
+            " offset is the sum of coordinate x stride, strides"
+            f" {list(directml_strides(desc))}.{added}"
         )
     limits = ", ".join(
         f"{-n if signed else 0} <= {name} < {n}"
@@ -239,7 +260,9 @@ def _nodes(graph: Graph, within: str = "") -> Iterator[DescribedNode]:
     """Yield the nodes of a graph, each followed by those of its subgraphs."""
     for node in graph.nodes:
         output = _described(graph.values[node.output])
-        yield DescribedNode(node.op, node.inputs, dict(node.attributes), output, within + node.why)
+        yield DescribedNode(
+            node.op, node.inputs, dict(node.attributes), output, within + node.why
+        )
         for name, body in node.bodies.items():
             yield from _nodes(body, f"{name} of {node.output}: ")
 
@@ -247,19 +270,29 @@ def _nodes(graph: Graph, within: str = "") -> Iterator[DescribedNode]:
 def _constants(graph: Graph) -> dict[str, Array]:
     """The constants of a graph and of the functions that it calls."""
     bodies = (body for node in graph.nodes for body in node.bodies.values())
-    return {name: array for each in (graph, *bodies) for name, array in each.constants.items()}
+    return {
+        name: array
+        for each in (graph, *bodies)
+        for name, array in each.constants.items()
+    }
 
 
 def _described(value: Value) -> DescribedValue:
     array = value.constant
-    elements = array.tolist() if array is not None and array.size <= _LONGEST_LIST else None
+    elements = (
+        array.tolist() if array is not None and array.size <= _LONGEST_LIST else None
+    )
     return DescribedValue(value.name, value.dtype.name, value.shape, elements)
 
 
 def description_text(description: Description) -> str:
     """A description as text of at most 80 columns."""
     operator = description.descriptor["type"].removeprefix("DML_OPERATOR_")
-    lines = [f"DML_{operator}_OPERATOR_DESC", *_fields(description.descriptor["desc"]), ""]
+    lines = [
+        f"DML_{operator}_OPERATOR_DESC",
+        *_fields(description.descriptor["desc"]),
+        "",
+    ]
     lines.append(f"Feature level {description.feature_level}, needed by")
     lines += [f"  {need.field}" for need in description.needs]
     lines += ["", "Formula", *_formula(description.formula), ""]
@@ -306,7 +339,9 @@ def _formula(formula: Formula) -> list[str]:
     return [*lines, *bounds, *_filled("  ", formula.range)]
 
 
-def _node(start: str, node: DescribedNode, constants: dict[str, DescribedValue]) -> list[str]:
+def _node(
+    start: str, node: DescribedNode, constants: dict[str, DescribedValue]
+) -> list[str]:
     arguments = [_argument(name, constants) for name in node.inputs]
     for name, value in node.attributes.items():
         text = list(value) if isinstance(value, tuple) else value
@@ -333,8 +368,13 @@ def _filled(start: str, *parts: str) -> list[str]:
     A part is broken only if it does not fit on a line.
     """
     room = TEXT_WIDTH - len(start) - 1
-    whole = [part.replace(" ", _NO_BREAK) if len(part) <= room else part for part in parts]
+    whole = [
+        part.replace(" ", _NO_BREAK) if len(part) <= room else part for part in parts
+    ]
     lines = textwrap.wrap(
-        ", ".join(whole), TEXT_WIDTH, initial_indent=start, subsequent_indent=" " * len(start)
+        ", ".join(whole),
+        TEXT_WIDTH,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
     )
     return [line.replace(_NO_BREAK, " ") for line in lines]

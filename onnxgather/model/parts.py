@@ -46,8 +46,8 @@ def add_to(
 ) -> None:
     """Add the nodes of a gather to a model or a graph, behind the nodes that it has.
 
-    The names of its other values start with the name of the output, which may be an output that
-    the graph declares.
+    The names of its other values start with the name of the output, which may be an
+    output that the graph declares.
 
     Args:
         model: The model or the graph, which is changed.
@@ -64,7 +64,13 @@ def add_to(
         OnnxGatherError: A value is not there, has another type than its tensor, or is there
             already; or as `to_onnx`.
     """
-    check_type("model", model, "an onnx.ModelProto or an onnx.GraphProto", ModelProto, GraphProto)
+    check_type(
+        "model",
+        model,
+        "an onnx.ModelProto or an onnx.GraphProto",
+        ModelProto,
+        GraphProto,
+    )
     check_descriptor(desc)
     check_name("input", input)
     check_name("output", output)
@@ -73,12 +79,17 @@ def add_to(
     check_choice("target", target, TARGETS)
     if target == "native" and whole is not model:
         raise OnnxGatherError('target "native" must be added to a model, got a graph')
-    names, known = {INPUT: input, OUTPUT: output}, None if isinstance(indices, str) else indices
+    names, known = (
+        {INPUT: input, OUTPUT: output},
+        None if isinstance(indices, str) else indices,
+    )
     if isinstance(indices, str):
         names[INDICES] = indices
     _check_values(graph, desc, names, whole is model)
     taken, prefix, number = names_in(whole), f"{output}/", 2
-    while any(str(name).startswith(prefix) for name in taken):  # bytes are no name in UTF-8
+    while any(
+        str(name).startswith(prefix) for name in taken
+    ):  # bytes are no name in UTF-8
         prefix, number = f"{output}_{number}/", number + 1
     opsets = {domain_of(one): one.version for one in whole.opset_import}
     version = opsets.get("", DEFAULT_OPSET if opset is None else opset)
@@ -86,18 +97,23 @@ def add_to(
     for node, function in zip(part.graph.node, part.functions, strict=False):
         add_function(node, function, whole.functions)
         whole.ir_version = max(whole.ir_version, part.ir_version)
-    whole.opset_import.extend(one for one in part.opset_import if one.domain not in opsets)
+    whole.opset_import.extend(
+        one for one in part.opset_import if one.domain not in opsets
+    )
     graph.node.extend(part.graph.node)
     graph.initializer.extend(part.graph.initializer)
 
 
 def functions(
-    descs: Iterable[Descriptor], out_of_range: OutOfRange = "clamp", opset: int = DEFAULT_OPSET
+    descs: Iterable[Descriptor],
+    out_of_range: OutOfRange = "clamp",
+    opset: int = DEFAULT_OPSET,
 ) -> list[FunctionProto]:
     """Functions of a model, one for each descriptor in order, and behind them those that they call.
 
-    A function has the domain `org.onnxgather.functions`, version 1, the name of the operator, with
-    a number where that is taken, the inputs InputTensor and IndicesTensor, and no attributes.
+    A function has the domain `org.onnxgather.functions`, version 1, the name of the
+    operator, with a number where that is taken, the inputs InputTensor and
+    IndicesTensor, and no attributes.
 
     Args:
         descs: The descriptors.
@@ -110,7 +126,9 @@ def functions(
     made, called, taken = list[FunctionProto](), list[FunctionProto](), set[str]()
     given = sequence("descs", descs)
     if len(given) == LONGEST_SEQUENCE:
-        raise OnnxGatherError(f"descs must be fewer than {LONGEST_SEQUENCE:,}, got more")
+        raise OnnxGatherError(
+            f"descs must be fewer than {LONGEST_SEQUENCE:,}, got more"
+        )
     for desc in given:
         part = to_onnx(desc, out_of_range, "native", opset)
         (node,), (function,) = part.graph.node, part.functions
@@ -139,14 +157,22 @@ def _check_values(
     made |= {value.name for value in (*graph.input, *graph.initializer)}
     if names[OUTPUT] in made:
         raise OnnxGatherError(f"output must be a new value, got {shown(names[OUTPUT])}")
-    tensors = {INPUT: desc.input_tensor, INDICES: desc.indices_tensor, OUTPUT: desc.output_tensor}
+    tensors = {
+        INPUT: desc.input_tensor,
+        INDICES: desc.indices_tensor,
+        OUTPUT: desc.output_tensor,
+    }
     for key, name in names.items():
         argument = key.removesuffix("Tensor").lower()
         if whole and key != OUTPUT and name not in made:
             found = shown_with_suggestion(name, made)
-            raise OnnxGatherError(f"{argument} must be a value of the graph, got {found}")
+            raise OnnxGatherError(
+                f"{argument} must be a value of the graph, got {found}"
+            )
         tensor, found = tensors[key], types.get(name, ValueType())
         wanted = onnx.TensorProto.DataType.Name(tensor.data_type.onnx)
         if found.data_type not in ("", wanted) or not found.admits(tensor.array_shape):
-            rule = f"{argument} {shown(name)} must be {wanted} {list(tensor.array_shape)}"
+            rule = (
+                f"{argument} {shown(name)} must be {wanted} {list(tensor.array_shape)}"
+            )
             raise OnnxGatherError(f"{rule}, got {found}")

@@ -10,7 +10,9 @@ import onnx
 from onnx import ModelProto
 
 
-def domain_of(node: onnx.NodeProto | onnx.FunctionProto | onnx.OperatorSetIdProto) -> str:
+def domain_of(
+    node: onnx.NodeProto | onnx.FunctionProto | onnx.OperatorSetIdProto,
+) -> str:
     """The domain of a node, a function or an operator set, "" for ONNX's own."""
     return "" if node.domain == "ai.onnx" else node.domain
 
@@ -53,7 +55,9 @@ def names_in(model: ModelProto) -> set[str]:
     nodes, graphs = _parts(model)
     names = {name for node in nodes for name in (node.name, *node.input, *node.output)}
     for graph in graphs:
-        names.update(value.name for value in (*graph.input, *graph.output, *graph.value_info))
+        names.update(
+            value.name for value in (*graph.input, *graph.output, *graph.value_info)
+        )
         names.update(tensor.name for tensor in graph.initializer)
         names.update(tensor.values.name for tensor in graph.sparse_initializer)
     for function in model.functions:
@@ -66,7 +70,9 @@ def external_files(model: ModelProto) -> list[str]:
     nodes, graphs = _parts(model)
     attributes = [attribute for node in nodes for attribute in node.attribute]
     sparse = [tensor for graph in graphs for tensor in graph.sparse_initializer]
-    sparse += [one for each in attributes for one in (each.sparse_tensor, *each.sparse_tensors)]
+    sparse += [
+        one for each in attributes for one in (each.sparse_tensor, *each.sparse_tensors)
+    ]
     tensors = [tensor for graph in graphs for tensor in graph.initializer]
     tensors += [tensor for each in attributes for tensor in (each.t, *each.tensors)]
     tensors += [tensor for one in sparse for tensor in (one.values, one.indices)]
@@ -82,7 +88,9 @@ def _parts(model: ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.GraphProt
     graphs = [model.graph]
     for training in model.training_info:
         graphs += (training.initialization, training.algorithm)
-    defaults = [onnx.NodeProto(attribute=one.attribute_proto) for one in model.functions]
+    defaults = [
+        onnx.NodeProto(attribute=one.attribute_proto) for one in model.functions
+    ]
     owners = (*graphs, *model.functions)
     nodes = [*all_nodes(chain(defaults, *(owner.node for owner in owners)))]
     return nodes, [*graphs, *(body for node in nodes for _, body in bodies_of(node))]

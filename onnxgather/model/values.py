@@ -29,7 +29,9 @@ NUMBERS: dict[str, int] = dict(onnx.TensorProto.DataType.items())
 """The numbers of ONNX's data types by their names, such as 1 of FLOAT."""
 
 
-DIRECTML_NAMES = {onnx.TensorProto.DataType.Name(row.onnx): row.name for row in TensorDataType}
+DIRECTML_NAMES = {
+    onnx.TensorProto.DataType.Name(row.onnx): row.name for row in TensorDataType
+}
 """DirectML's names of data types by ONNX's, such as FLOAT32 of FLOAT."""
 
 
@@ -37,9 +39,11 @@ class ValueType(NamedTuple):
     """What is known of a value."""
 
     data_type: str = ""
-    """ONNX's name, such as FLOAT, or SEQUENCE and the like; "" where it is not known."""
+    """ONNX's name, such as FLOAT, or SEQUENCE and the like; "" where it is not
+    known."""
     sizes: tuple[int | None, ...] | None = None
-    """None for a size that is not known; None alone where not even the rank is known."""
+    """None for a size that is not known; None alone where not even the rank is
+    known."""
 
     @classmethod
     def of(cls, value: onnx.ValueInfoProto) -> ValueType:
@@ -48,7 +52,9 @@ class ValueType(NamedTuple):
         if kind != "tensor_type":
             return cls(kind.removesuffix("_type").upper() if kind else "")
         tensor = value.type.tensor_type
-        given = (d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim)
+        given = (
+            d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim
+        )
         sizes = tuple(n if n >= 0 else None for n in given)
         name = name_of(tensor.elem_type) if tensor.elem_type else ""
         return cls(name, sizes if tensor.HasField("shape") else None)
@@ -56,12 +62,16 @@ class ValueType(NamedTuple):
     @classmethod
     def of_tensor(cls, tensor: onnx.TensorProto) -> ValueType:
         """The type and the sizes of a tensor; None for a size that cannot be."""
-        return cls(name_of(tensor.data_type), tuple(n if n >= 0 else None for n in tensor.dims))
+        return cls(
+            name_of(tensor.data_type), tuple(n if n >= 0 else None for n in tensor.dims)
+        )
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """Of the arrays of numpy; None for texts, and for what is no tensor."""
-        found = helper.tensor_dtype_to_np_dtype(NUMBERS.get(self.data_type) or NUMBERS["STRING"])
+        found = helper.tensor_dtype_to_np_dtype(
+            NUMBERS.get(self.data_type) or NUMBERS["STRING"]
+        )
         return None if found.hasobject else found
 
     @property
@@ -72,7 +82,9 @@ class ValueType(NamedTuple):
     def admits(self, sizes: Sequence[int]) -> bool:
         """Whether a value of this type may have these sizes."""
         own = tuple(sizes) if self.sizes is None else self.sizes
-        return len(own) == len(sizes) and all(map(lambda n, m: n in (None, m), own, sizes))
+        return len(own) == len(sizes) and all(
+            map(lambda n, m: n in (None, m), own, sizes)
+        )
 
     def common(self, other: ValueType) -> ValueType:
         """What holds for both."""
@@ -84,12 +96,16 @@ class ValueType(NamedTuple):
         return (self.data_type or "UNDEFINED") + sizes
 
 
-def common_sizes(shapes: Sequence[tuple[T | None, ...] | None]) -> tuple[T | None, ...] | None:
+def common_sizes(
+    shapes: Sequence[tuple[T | None, ...] | None],
+) -> tuple[T | None, ...] | None:
     """The sizes that are the same in all of some shapes; None alone where the rank is not."""
     known = [sizes for sizes in shapes if sizes is not None]
     if len(known) < len(shapes) or len({*map(len, known)}) > 1:
         return None
-    return tuple(each[0] if len({*each}) == 1 else None for each in zip(*known, strict=True))
+    return tuple(
+        each[0] if len({*each}) == 1 else None for each in zip(*known, strict=True)
+    )
 
 
 def sizes_text(sizes: Sequence[int | None]) -> str:
@@ -105,7 +121,9 @@ def load(path: str) -> onnx.ModelProto:
     """
     content = b""
     try:
-        if os.path.exists(path) and not os.path.isfile(path):  # a device may have no end
+        if os.path.exists(path) and not os.path.isfile(
+            path
+        ):  # a device may have no end
             raise OnnxGatherError(f"{path}: must be a file, not a folder or a device")
         if os.path.getsize(path) > LARGEST_MODEL:
             raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
@@ -132,7 +150,10 @@ def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
         return serialized(source), source
     if isinstance(source, bytes):
         return source, _parsed(source, "the model")
-    rule = "source must be a descriptor, an onnx.ModelProto, its bytes, or the path of its file"
+    rule = (
+        "source must be a descriptor, an onnx.ModelProto, its bytes, or the path of its"
+        " file"
+    )
     raise OnnxGatherError(f"{rule}, got {shown(source)}")
 
 
@@ -142,7 +163,10 @@ def _parsed(content: bytes, where: str) -> onnx.ModelProto:
     except DecodeError as error:
         if "alloc" in str(error):
             raise MemoryError from None
-        found = got(content, "an ONNX model") or ", got bytes that are cut short, or no model"
+        found = (
+            got(content, "an ONNX model")
+            or ", got bytes that are cut short, or no model"
+        )
         raise OnnxGatherError(f"{where} must be an ONNX model{found}") from None
 
 
@@ -155,11 +179,15 @@ def serialized(model: onnx.ModelProto) -> bytes:
     try:
         return model.SerializeToString()
     except (EncodeError, ValueError):
-        rule = "the model must have at most 2 GiB, and memory must hold another copy of it"
+        rule = (
+            "the model must have at most 2 GiB, and memory must hold another copy of it"
+        )
         raise OnnxGatherError(rule) from None
 
 
-def values_of(model: onnx.ModelProto) -> tuple[dict[str, ValueType], dict[str, ValueType]]:
+def values_of(
+    model: onnx.ModelProto,
+) -> tuple[dict[str, ValueType], dict[str, ValueType]]:
     """What a model says of the inputs that have no default, and of its outputs, by their names."""
     given = {tensor.name for tensor in model.graph.initializer}
     inputs = {v.name: ValueType.of(v) for v in model.graph.input if v.name not in given}
@@ -169,7 +197,11 @@ def values_of(model: onnx.ModelProto) -> tuple[dict[str, ValueType], dict[str, V
 def name_of(data_type: int) -> str:
     """ONNX's name of a data type, such as FLOAT."""
     names = onnx.TensorProto.DataType
-    return names.Name(data_type) if data_type in names.values() else f"data type {data_type}"
+    return (
+        names.Name(data_type)
+        if data_type in names.values()
+        else f"data type {data_type}"
+    )
 
 
 def type_name(array: Array) -> str:

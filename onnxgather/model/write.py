@@ -71,9 +71,9 @@ def to_onnx(
 ) -> onnx.ModelProto:
     """An ONNX model that computes what a descriptor computes.
 
-    The inputs InputTensor and IndicesTensor and the output OutputTensor have the descriptor's
-    data types. Their shapes are the tensors' `sizes`; of a tensor with strides it is the shape of
-    its 1-D buffer.
+    The inputs InputTensor and IndicesTensor and the output OutputTensor have the
+    descriptor's data types. Their shapes are the tensors' `sizes`; of a tensor with
+    strides it is the shape of its 1-D buffer.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -100,8 +100,12 @@ def to_onnx(
     opset, threads = check_lowering(out_of_range, target, opset, threads)
     if indices is not None:
         indices = check_array("IndicesTensor", desc.indices_tensor, indices)
-        # Before there is an array as large: an initializer has an INT32 per tuple, or more.
-        _check_size(4 * math.prod(desc.indices_tensor.sizes) // len(axis_sizes(desc)), "at least ")
+        # Before there is an array as large: an initializer has an INT32 per tuple, or
+        # more.
+        _check_size(
+            4 * math.prod(desc.indices_tensor.sizes) // len(axis_sizes(desc)),
+            "at least ",
+        )
         if out_of_range == "error":
             check_indices(desc, indices)
     graph = lower(desc, out_of_range, indices, target, threads)
@@ -207,7 +211,10 @@ def _function(graph: Graph, opset: onnx.OperatorSetIdProto) -> onnx.FunctionProt
     made = onnx.FunctionProto(
         input=[value.name for value in graph.inputs],
         output=[cast("Value", graph.output).name],
-        node=[helper.make_node("Constant", [], [one.name], value=one) for one in held.initializer],
+        node=[
+            helper.make_node("Constant", [], [one.name], value=one)
+            for one in held.initializer
+        ],
         opset_import=[opset],
     )
     add_nodes(made.node, graph.nodes)
@@ -217,11 +224,13 @@ def _function(graph: Graph, opset: onnx.OperatorSetIdProto) -> onnx.FunctionProt
 def _check_size(size: int, bound: str = "") -> None:
     if size > LARGEST_MODEL - 2**16:
         raise OnnxGatherError(
-            f"a model must be smaller than 2 GiB, got {bound}{size} bytes of normalised indices"
+            f"a model must be smaller than 2 GiB, got {bound}{size} bytes of normalised"
+            " indices"
         )
 
 
-# Messages are filled where they stand: a message that is made apart is copied into its place.
+# Messages are filled where they stand: a message that is made apart is copied into its
+# place.
 
 
 def _write_graph(
@@ -256,7 +265,9 @@ def add_nodes(protos: Any, nodes: Iterable[Node]) -> None:
             if isinstance(value, int):
                 made.attribute.add(name=key, i=value, type=onnx.AttributeProto.INT)
             elif isinstance(value, str):
-                made.attribute.add(name=key, s=value.encode(), type=onnx.AttributeProto.STRING)
+                made.attribute.add(
+                    name=key, s=value.encode(), type=onnx.AttributeProto.STRING
+                )
             else:
                 made.attribute.add(name=key, ints=value, type=onnx.AttributeProto.INTS)
         for key, body in node.bodies.items():
@@ -265,7 +276,9 @@ def add_nodes(protos: Any, nodes: Iterable[Node]) -> None:
                 _write_graph(attribute.g, body, key)
 
 
-def add_value(protos: Any, name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> None:
+def add_value(
+    protos: Any, name: str, dtype: np.dtype[Any], shape: Sequence[int]
+) -> None:
     """Add an input or an output of a graph.
 
     Args:
@@ -306,4 +319,6 @@ def check_model(model: onnx.ModelProto | str | os.PathLike[str]) -> None:
     try:
         checker.check_model(model, full_check=True)
     except (checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise OnnxGatherError(f"ONNX refuses the model: {' '.join(str(error).split())}") from error
+        raise OnnxGatherError(
+            f"ONNX refuses the model: {' '.join(str(error).split())}"
+        ) from error

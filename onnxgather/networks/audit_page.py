@@ -39,19 +39,26 @@ _STATES = {
     "out-of-range": ("DIFF", "an index names no element of its axis"),
     "refused": ("ERROR", "DirectML has no descriptor for it"),
     "differs": ("DIFF", "a lane returned something else than the reference"),
-    "not-proved": ("NOT-RUN", "an index may name no element of its axis: there is no proof"),
-    "proved-if": ("KNOWN", "each index names an element of its axis if the conditions hold"),
+    "not-proved": (
+        "NOT-RUN",
+        "an index may name no element of its axis: there is no proof",
+    ),
+    "proved-if": (
+        "KNOWN",
+        "each index names an element of its axis if the conditions hold",
+    ),
     "proved": ("PASS", "each index names an element of its axis"),
 }
-"""The states of a gather from the worst: the state of a result that has its colour; its meaning."""
+"""The states of a gather from the worst: the state of a result that has its colour; its
+meaning."""
 
 _COLOURS = {state: colour for state, (colour, _) in _STATES.items()}
 
 _MEANINGS = {state: meaning for state, (_, meaning) in _STATES.items()}
 
 _LANE = (
-    "a lane is a provider of ONNX Runtime; PASS says that it returned what the reference does, "
-    "DirectML's formulas in numpy"
+    "a lane is a provider of ONNX Runtime; PASS says that it returned what the"
+    " reference does, DirectML's formulas in numpy"
 )
 
 
@@ -65,7 +72,9 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
     every, details, parts = list[AuditedGather](), list[Any](), list[str]()
     for path, compared in done.items():
         every += compared.audit.gathers
-        parts.append(filled_part("networks/audit_model", _part(path, compared, details)))
+        parts.append(
+            filled_part("networks/audit_model", _part(path, compared, details))
+        )
     worst, name = _worst(every), next(iter(done))
     name = number_of(len(parts), "model") if len(parts) > 1 else name
     mood = "open" if worst in ("not-proved", "proved-if") else "good"
@@ -75,7 +84,8 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
         "mood": "bad" if _COLOURS[worst] in BAD else mood,
         "models": "".join(parts),
         "providers": "".join(
-            f"<h2>What an index out of range of {_text(op)} does</h2>{_fields(told.items())}"
+            f"<h2>What an index out of range of {_text(op)}"
+            f" does</h2>{_fields(told.items())}"
             for op, told in providers_of(every).items()
         ),
     }
@@ -86,7 +96,10 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
 
 def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
     """What stands on the page of a model; its pictures go to the details."""
-    audit, groups = compared.audit, dict[tuple[str, str], list[tuple[AuditedGather, str]]]()
+    audit, groups = (
+        compared.audit,
+        dict[tuple[str, str], list[tuple[AuditedGather, str]]](),
+    )
     sizes: NamedSizes = audit.contract["sizes"]
     pairs = zip(compared.cases.items(), audit.gathers, strict=True)
     for (key, cases), gather in sorted(pairs, key=lambda pair: _rank(pair[1])):
@@ -145,7 +158,10 @@ def _listed(before: str, lines: Iterable[str], after: str) -> str:
 
 def _fields(facts: Iterable[tuple[str, str | None]]) -> str:
     told = (pair for pair in facts if pair[1])
-    rows = (f"<div><dt>{_text(n)}</dt><dd>{_text(fact or '')}</dd></div>" for n, fact in told)
+    rows = (
+        f"<div><dt>{_text(n)}</dt><dd>{_text(fact or '')}</dd></div>"
+        for n, fact in told
+    )
     return f'<dl class="fields">{"".join(rows)}</dl>'
 
 
@@ -158,11 +174,17 @@ def _group(state: str, cause: str, told: Sequence[tuple[AuditedGather, str]]) ->
     is_open = "" if cause == SHAPES else " open"
     gathers, entries = zip(*told, strict=True)
     head = f"{_badge(_COLOURS[state], state)} {counted(gathers)}: {_text(cause)}"
-    return f'<details class="group"{is_open}><summary>{head}</summary>{"".join(entries)}</details>'
+    return (
+        "<details"
+        f' class="group"{is_open}><summary>{head}</summary>{"".join(entries)}</details>'
+    )
 
 
 def _entry(
-    gather: AuditedGather, sizes: NamedSizes, results: Sequence[CaseResult], detail: int | None
+    gather: AuditedGather,
+    sizes: NamedSizes,
+    results: Sequence[CaseResult],
+    detail: int | None,
 ) -> str:
     """The facts about a gather, in an entry that opens; `detail` is the number of its picture."""
     found, state = gather.range, _state(gather)
@@ -178,18 +200,30 @@ def _entry(
         ("feature level", gather.feature_level),
         ("DirectML refuses it", gather.refused),
     ]
-    every = (result for case in results for result in case.results if result.state != "PASS")
+    every = (
+        result for case in results for result in case.results if result.state != "PASS"
+    )
     facts += [(f"{result.state} on {result.lane}", why(result)) for result in every]
     badges = [_badge(_COLOURS[state], state)]
     badges += [_badge(state, f"{lane} {state}") for lane, state in gather.lanes.items()]
     title = f'<span class="name">{_text(gather.node)}</span>'
-    told = said(gather, sizes) if found.state in ("out-of-range", "proved") else indices_text(found)
+    told = (
+        said(gather, sizes)
+        if found.state in ("out-of-range", "proved")
+        else indices_text(found)
+    )
     reason = _text(f"{where(gather)}: {told}{seen_text([gather])}")
     summary = f'<span class="badges">{"".join(badges)}</span>{title}'
     summary += f'<span class="reason">{reason}</span>'
     drawn = "" if detail is None else f' data-detail="{detail}"'
-    head = f'<details class="entry" data-state="{state}" data-operator="{_text(gather.op)}"{drawn}>'
-    return f'{head}<summary>{summary}</summary><div class="body">{_fields(facts)}</div></details>'
+    head = (
+        f'<details class="entry" data-state="{state}"'
+        f' data-operator="{_text(gather.op)}"{drawn}>'
+    )
+    return (
+        f"{head}<summary>{summary}</summary><div"
+        f' class="body">{_fields(facts)}</div></details>'
+    )
 
 
 def _tensor(tensor: Tensor) -> str:
@@ -200,7 +234,9 @@ def _tensor(tensor: Tensor) -> str:
 def _drawn(cases: Sequence[Case], results: Sequence[CaseResult]) -> dict[str, Any]:
     """What is drawn of a gather: its first execution that went wrong, else its first."""
     pairs = [*zip(cases, results, strict=True)]
-    wrong = [pair for pair in pairs if any(result.is_wrong for result in pair[1].results)]
+    wrong = [
+        pair for pair in pairs if any(result.is_wrong for result in pair[1].results)
+    ]
     for case, found in (wrong or pairs)[:1]:
         got = found.evidence.got if found.evidence else {}
         arrays = {lane: blob.array() for lane, blob in got.items()}

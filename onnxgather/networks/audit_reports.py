@@ -42,7 +42,9 @@ def table(report: AuditReport) -> Iterator[str]:
     rows = [*_rows(report)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *numbers in rows:
-        cells = [f"{text:>{width}}" for text, width in zip(numbers, widths[1:], strict=True)]
+        cells = [
+            f"{text:>{width}}" for text, width in zip(numbers, widths[1:], strict=True)
+        ]
         yield "  ".join([f"{name:<{widths[0]}}", *cells])
 
 
@@ -51,9 +53,15 @@ def baseline_lines(report: AuditReport, baseline: Baseline) -> Iterator[str]:
     told = baseline.compared(report)
     for one in report.every:
         if one.is_new:
-            yield f"NEW           {one.model}: {named(one.gather)}: {one.entry.state}: {one.said}"
+            yield (
+                f"NEW           {one.model}: {named(one.gather)}: {one.entry.state}:"
+                f" {one.said}"
+            )
     for one in told["gone"]:
-        yield f"gone          {one.model}: {one.node} ({one.op}, {one.place}): {one.state}"
+        yield (
+            f"gone          {one.model}: {one.node} ({one.op}, {one.place}):"
+            f" {one.state}"
+        )
     new, gone = len(told["new"]), len(told["gone"])
     known = number_of(told["known"], "known finding")
     yield f"baseline      {baseline.path}: {known}, {new:,} new, {gone:,} gone"
@@ -63,7 +71,9 @@ def _rows(report: AuditReport) -> Iterator[tuple[str, ...]]:
     yield "model", "operators", *(state.replace("-", " ") for state in LEVELS), "proved"
     counts = list[tuple[str, list[int]]]()
     for name, one in report.models.items():
-        states = Counter(it.entry.state for found in report.findings[name] for it in found)
+        states = Counter(
+            it.entry.state for found in report.findings[name] for it in found
+        )
         every = len(one.audit.gathers)
         proved = every - states.total() + states["refused"]
         counts.append((name, [every, *(states[state] for state in LEVELS), proved]))
@@ -75,13 +85,15 @@ def _rows(report: AuditReport) -> Iterator[tuple[str, ...]]:
 def audit_junit(report: AuditReport) -> bytes:
     """The audits as JUnit XML: a model is a testsuite, a gather a testcase.
 
-    A finding is a failure; one that the baseline has is skipped; a model that was not audited is an
-    error, and so is one with a bad lane.
+    A finding is a failure; one that the baseline has is skipped; a model that was not
+    audited is an error, and so is one with a bad lane.
     """
     root = ET.Element("testsuites", {"name": "onnxgather audit"})
     for model, one in report.models.items():
         suite = ET.SubElement(root, "testsuite", {"name": model})
-        for gather, found in zip(one.audit.gathers, report.findings[model], strict=True):
+        for gather, found in zip(
+            one.audit.gathers, report.findings[model], strict=True
+        ):
             told = sorted((it for it in found if it.counts), key=lambda it: it.is_known)
             said = [f"known: {_reason(it)}" if it.is_known else it.said for it in told]
             element = "" if not told else "skipped" if told[0].is_known else "failure"
@@ -110,24 +122,35 @@ def audit_markdown(report: AuditReport, baseline: Baseline) -> bytes:
     lines += [*(table_row([plain(name), *numbers]) for name, *numbers in rows), ""]
     alike = dict[tuple[str, ...], list[GatherFinding]]()
     for one in sorted(report.every, key=lambda one: [*LEVELS].index(one.entry.state)):
-        kind = "known " if one.is_known else "new " if one.is_new and baseline.path else ""
+        kind = (
+            "known " if one.is_known else "new " if one.is_new and baseline.path else ""
+        )
         key = kind + one.entry.state, one.model, one.gather.op, _reason(one)
         alike.setdefault(key, []).append(one)
     for (state, model, _, reason), (first, *others) in alike.items():
         more = f" and {len(others):,} more" if others else ""
-        lines.append(f"- **{state}** {plain(f'{model}: {named(first.gather)}{more}: {reason}')}")
+        lines.append(
+            f"- **{state}** {plain(f'{model}: {named(first.gather)}{more}: {reason}')}"
+        )
     told = (text for one in report.models.values() for text in lane_lines(one))
     lines += [f"- {plain(text)}" for text in [*told, *report.unusable]]
     audits = {model: one.audit for model, one in report.models.items()}
     for what, each in next_commands(audits).items():
-        lines += [f"- next: {plain(what)}", *(f"  - {plain(command)}" for command in each)]
+        lines += [
+            f"- next: {plain(what)}",
+            *(f"  - {plain(command)}" for command in each),
+        ]
     return markdown_document(lines)
 
 
 def audit_sarif(report: AuditReport, baseline: Baseline) -> dict[str, Any]:
     """The findings as a log of SARIF 2.1.0, whose places are models and the nodes in them."""
     rules = [
-        {"id": rule, "shortDescription": {"text": text}, "defaultConfiguration": {"level": level}}
+        {
+            "id": rule,
+            "shortDescription": {"text": text},
+            "defaultConfiguration": {"level": level},
+        }
         for rule, (level, text) in LEVELS.items()
     ]
     about = {"name": "onnxgather", "version": version("onnxgather"), "rules": rules}
@@ -151,7 +174,10 @@ def _result(finding: GatherFinding, compared: bool) -> dict[str, Any]:
         "message": _message(f"{named(gather)}: {finding.said}"),
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": uri}, "region": _WHOLE_FILE},
+                "physicalLocation": {
+                    "artifactLocation": {"uri": uri},
+                    "region": _WHOLE_FILE,
+                },
                 "logicalLocations": [{"name": name, "fullyQualifiedName": place}],
             }
         ],
@@ -160,7 +186,9 @@ def _result(finding: GatherFinding, compared: bool) -> dict[str, Any]:
     if compared:
         result["baselineState"] = "unchanged" if finding.is_known else "new"
     if finding.is_known:
-        result["suppressions"] = [{"kind": "external", "justification": finding.entry.reason}]
+        result["suppressions"] = [
+            {"kind": "external", "justification": finding.entry.reason}
+        ]
     return result
 
 

@@ -49,7 +49,11 @@ class Call:
             if array is not None:
                 large = array.size > ELEMENTS  # whose elements tell no sizes
                 name = type_name(array)
-                made[k] = unknown(name, array.shape) if large else bounds_of_array(name, array)
+                made[k] = (
+                    unknown(name, array.shape)
+                    if large
+                    else bounds_of_array(name, array)
+                )
         return replace(self, inputs=tuple(made))
 
     @property
@@ -94,14 +98,20 @@ class Call:
         value = self.has(position)
         if value is None:
             return default
-        return None if value.known is None else [int(number) for number in value.known.ravel()]
+        return (
+            None
+            if value.known is None
+            else [int(number) for number in value.known.ravel()]
+        )
 
     def axis(self, default: int) -> int:
         """The axis, counted from the front."""
         axis, rank = int(self.attributes.get("axis", default)), len(self.x.sizes or ())
         return axis + rank if axis < 0 else axis
 
-    def value(self, low: Any, high: Any, nan: bool = False, k: int = 0, **reasons: Any) -> Bounds:
+    def value(
+        self, low: Any, high: Any, nan: bool = False, k: int = 0, **reasons: Any
+    ) -> Bounds:
         """The value of an output with these bounds."""
         return interval(*self.types[k], low, high, nan, **reasons)
 

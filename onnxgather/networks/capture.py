@@ -1,7 +1,7 @@
 """The inputs and output of each gather in a run on the CPU provider, in bodies too.
 
-A graph runs with its inner values as outputs. Then each body runs by itself, with the values that
-its node had; a loop's once per iteration.
+A graph runs with its inner values as outputs. Then each body runs by itself, with the
+values that its node had; a loop's once per iteration.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from onnxgather.execution.providers import PROVIDERS
 from onnxgather.execution.worker import Worker
 from onnxgather.model.values import serialized
 from onnxgather.networks.index_operators import given_indices, operator_of
-from onnxgather.networks.network import MAIN, Network, Operation, Scope, folder_of, taken, uses
+from onnxgather.networks.network import (
+    MAIN,
+    Network,
+    Operation,
+    Scope,
+    folder_of,
+    taken,
+    uses,
+)
 
 MOST_ITERATIONS, MOST_OF_ALL = 256, 4096
 """The most iterations of a loop that are run, and of all loops and scans of a model."""
@@ -41,8 +49,8 @@ class Gathered(NamedTuple):
     """The inputs and the output of one execution of an operation that carries indices."""
 
     inputs: tuple[Any, ...]
-    """Arrays; None where one is left out, or is a constant of the model, which may be large. Those
-    of indices are there."""
+    """Arrays; None where one is left out, or is a constant of the model, which may be
+    large. Those of indices are there."""
     output: Array | None
     """The first one; None where the operation fails."""
 
@@ -106,7 +114,9 @@ class _Run:
         wanted = dict.fromkeys(scope.outputs)
         for operation in scope.operations:
             if operator_of(operation) or operation.bodies:
-                taken = (name for body in operation.bodies.values() for name in uses(body))
+                taken = (
+                    name for body in operation.bodies.values() for name in uses(body)
+                )
                 wanted |= dict.fromkeys((*operation.inputs, *operation.outputs, *taken))
         given = fed.keys() | scope.stored.keys() | {*scope.inputs}
         names = [name for name in wanted if name in scope.types.keys() - given]
@@ -121,7 +131,9 @@ class _Run:
                 continue
         return values
 
-    def _gather(self, scope: Scope, operation: Operation, values: Mapping[str, Array]) -> None:
+    def _gather(
+        self, scope: Scope, operation: Operation, values: Mapping[str, Array]
+    ) -> None:
         """Keep an execution of an operation whose inputs are known."""
         inputs, held = list[Any](), given_indices(operation)
         for name in operation.inputs:
@@ -138,12 +150,23 @@ class _Run:
             raise _UnknownError
         return found
 
-    def _longest(self, scope: Scope, wanted: list[str], fed: dict[str, Array]) -> dict[str, Array]:
+    def _longest(
+        self, scope: Scope, wanted: list[str], fed: dict[str, Array]
+    ) -> dict[str, Array]:
         """The wanted values of a graph; if a node fails, those before it."""
-        works, fails, found, reason = 0, len(scope.operations) + 1, dict[str, Array](), ""
+        works, fails, found, reason = (
+            0,
+            len(scope.operations) + 1,
+            dict[str, Array](),
+            "",
+        )
         tried = fails - 1
         while works + 1 < fails:
-            made = {name for operation in scope.operations[:tried] for name in operation.outputs}
+            made = {
+                name
+                for operation in scope.operations[:tried]
+                for name in operation.outputs
+            }
             names = [name for name in wanted if name in made]
             try:
                 found, works = self._ask(scope, tried, names, fed), tried
@@ -166,15 +189,24 @@ class _Run:
         feed = {name: runtime.append_array(array, blobs) for name, array in fed.items()}
         folder = folder_of(self._network.path)
         session = {"provider": _CPU.name, "level": 0, "folder": folder}
-        request = {"model": len(model), "session": session, "feeds": [feed], "every": True}
-        request["keep"] = scope.outer is not None  # as each iteration of a loop has this model
+        request = {
+            "model": len(model),
+            "session": session,
+            "feeds": [feed],
+            "every": True,
+        }
+        request["keep"] = (
+            scope.outer is not None
+        )  # as each iteration of a loop has this model
         try:
             answered, content = self._worker.exchange(_read, request, blobs)
         except NoAnswerError as error:
             if error.how in _NO_CRASH or error.detail == "SIGKILL":
                 rule = f"{self._network.path}: the model must run with the given inputs"
                 raise ProviderError(f"{rule}, but {error}") from None
-            raise runtime.FailedError(str(error)) from None  # as a node can crash the worker
+            raise runtime.FailedError(
+                str(error)
+            ) from None  # as a node can crash the worker
         if answered.not_run is not None:
             raise ProviderError(_CPU.why_not_run(*answered.not_run[:2]))
         if answered.refused is not None:
@@ -183,11 +215,20 @@ class _Run:
         if isinstance(outputs, str):
             raise runtime.FailedError(outputs)
         pairs = zip(names, outputs, strict=True)
-        return {name: runtime.array_at(one, content) for name, one in pairs if one is not None}
+        return {
+            name: runtime.array_at(one, content)
+            for name, one in pairs
+            if one is not None
+        }
 
-    def _bodies(self, scope: Scope, operation: Operation, values: Mapping[str, Array]) -> None:
+    def _bodies(
+        self, scope: Scope, operation: Operation, values: Mapping[str, Array]
+    ) -> None:
         """Run the bodies of an operation."""
-        inputs = [self._value(scope, name, values) if name else None for name in operation.inputs]
+        inputs = [
+            self._value(scope, name, values) if name else None
+            for name in operation.inputs
+        ]
         if "function" in operation.bodies:
             self._body(operation.bodies["function"], inputs, {})
             return
@@ -224,7 +265,11 @@ class _Run:
         trips, condition, *state = inputs
         going = np.array(True) if condition is None else condition
         for k in count():
-            if not going.all() or (trips is not None and k >= trips) or self._ends(body, k):
+            if (
+                not going.all()
+                or (trips is not None and k >= trips)
+                or self._ends(body, k)
+            ):
                 break
             sizes = body.type_of(*body.inputs[:1] or [""]).sizes or ()
             given = [np.full([n or 1 for n in sizes], k), going, *state]
@@ -233,7 +278,10 @@ class _Run:
             going, *state = (self._value(body, name, values) for name in outputs)
 
     def _scan(
-        self, operation: Operation, inputs: Sequence[Array | None], around: Mapping[str, Array]
+        self,
+        operation: Operation,
+        inputs: Sequence[Array | None],
+        around: Mapping[str, Array],
     ) -> None:
         body, attributes = operation.bodies["body"], operation.attributes
         scanned = int(attributes["num_scan_inputs"])
@@ -249,7 +297,9 @@ class _Run:
             if self._ends(body, k):
                 break
             values = self._body(body, [*state, *map(np.asarray, slices)], around)
-            state = [self._value(body, name, values) for name in body.outputs[: len(state)]]
+            state = [
+                self._value(body, name, values) for name in body.outputs[: len(state)]
+            ]
 
 
 def _leading(
@@ -287,7 +337,11 @@ def part_of(network: Network, wanted: Iterable[str], given: Collection[str]) -> 
 
 
 def _model_of(
-    network: Network, scope: Scope, count: int, wanted: Collection[str], fed: Mapping[str, Array]
+    network: Network,
+    scope: Scope,
+    count: int,
+    wanted: Collection[str],
+    fed: Mapping[str, Array],
 ) -> bytes:
     """A serialized model of operations of a scope, whose outputs are values of the scope.
 
@@ -300,7 +354,9 @@ def _model_of(
     """
     own, model = scope.proto, onnx.ModelProto()
     model.ir_version = max(8, network.proto.ir_version)
-    model.opset_import.extend(helper.make_opsetid(d, v) for d, v in scope.opsets.items())
+    model.opset_import.extend(
+        helper.make_opsetid(d, v) for d, v in scope.opsets.items()
+    )
     model.functions.extend(network.proto.functions)
     made = model.graph
     made.name = "inside"
@@ -311,6 +367,8 @@ def _model_of(
     made.sparse_initializer.extend(sparse)
     for name, array in fed.items():
         element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-        made.input.append(helper.make_tensor_value_info(name, element_type, array.shape))
+        made.input.append(
+            helper.make_tensor_value_info(name, element_type, array.shape)
+        )
     made.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
     return serialized(model)

@@ -42,7 +42,8 @@ class Compared:
     audited: AuditedModel | None
     """The model and its run; None where they are dropped, as they may be large."""
     audit: Audit
-    """The audit, with the state of each gather on each lane, the worst of its executions."""
+    """The audit, with the state of each gather on each lane, the worst of its
+    executions."""
     cases: Mapping[OperationKey, Sequence[Case]]
     """The cases of each gather, one per execution."""
     results: dict[OperationKey, list[CaseResult]]
@@ -72,24 +73,35 @@ def compare(
         if key in cases and not operation.is_gather:
             left_out[key] = ONNX_ALONE
         elif key in cases:
-            for seen in audited.captured.gathers.get(operation, [])[:MOST_EXECUTIONS] or [None]:
-                told, case = taken_out(path, scope, operation, [seen] if seen else [], stop)
+            for seen in audited.captured.gathers.get(operation, [])[
+                :MOST_EXECUTIONS
+            ] or [None]:
+                told, case = taken_out(
+                    path, scope, operation, [seen] if seen else [], stop
+                )
                 cases[key] += [case] if case else []
                 left_out[key] = told.left_out or ""
     reasons = dict[str, list[AuditedGather]]()
     for key, reason in left_out.items():
         if not cases[key]:
             reasons.setdefault(reason, []).append(audited.gathers[key])
-    report = check_all([case for each in cases.values() for case in each], lanes, known=known)
+    report = check_all(
+        [case for each in cases.values() for case in each], lanes, known=known
+    )
     results = iter(report.cases)
     judged = {key: [next(results) for _ in each] for key, each in cases.items()}
     names, gathers = [lane.name for lane in report.lanes], list[AuditedGather]()
     for key, gather in audited.gathers.items():
         ran = ([result.state for result in case.results] for case in judged[key])
         states = zip(*ran, strict=True)
-        gathers.append(replace(gather, lanes=dict(zip(names, map(worst, states), strict=False))))
+        gathers.append(
+            replace(gather, lanes=dict(zip(names, map(worst, states), strict=False)))
+        )
     audit = replace(audited.audit, gathers=gathers)
-    files = [os.path.join(folder_of(path), name) for name in external_files(audited.network.proto)]
+    files = [
+        os.path.join(folder_of(path), name)
+        for name in external_files(audited.network.proto)
+    ]
     return Compared(audited, audit, cases, judged, report, reasons, files)
 
 
@@ -98,13 +110,21 @@ def lane_lines(compared: Compared) -> Iterator[str]:
     report = compared.report
     ran = [*zip(compared.audit.gathers, compared.results.values(), strict=True)]
     for k, lane in enumerate(report.lanes):
-        counts = Counter[State](gather.lanes[lane.name] for gather, _ in ran if gather.lanes)
-        started = counts_text(counts) if lane.not_run is None else f"did not start: {lane.not_run}"
+        counts = Counter[State](
+            gather.lanes[lane.name] for gather, _ in ran if gather.lanes
+        )
+        started = (
+            counts_text(counts)
+            if lane.not_run is None
+            else f"did not start: {lane.not_run}"
+        )
         if compared.audit.out_of_range and counts["PASS"]:
             started += "; PASS too where it fails as the reference does"
         yield f"lane          {lane.name}: {started or 'no gather ran'}"
         each = ((gather, case.results[k]) for gather, cases in ran for case in cases)
-        differs = (gather for gather, result in each if "DIFF" in (result.state, result.found))
+        differs = (
+            gather for gather, result in each if "DIFF" in (result.state, result.found)
+        )
         if (first := next(differs, None)) is not None:
             yield f"    the first whose output differs is {named(first)}"
     for cause in causes(report):

@@ -1,8 +1,9 @@
 """The conditions on the inputs of a model under which a gather is proved.
 
-What a proof asks of open sizes is read off its inequalities. What it asks of values is found by
-trying: an input first is 0 or 1, then its range grows for as long as the proof holds. A trial
-computes the bounds of those values alone that lead from the inputs to the indices.
+What a proof asks of open sizes is read off its inequalities. What it asks of values is
+found by trying: an input first is 0 or 1, then its range grows for as long as the proof
+holds. A trial computes the bounds of those values alone that lead from the inputs to
+the indices.
 """
 
 from __future__ import annotations
@@ -19,16 +20,21 @@ from onnxgather.networks.ranges import Ranges
 from onnxgather.networks.sizes import AnySize, Size, in_named
 
 MOST_OPERATIONS = 200
-"""The most operations from the inputs of a model to a gather for which ranges are tried."""
+"""The most operations from the inputs of a model to a gather for which ranges are
+tried."""
 
 MOST_TRIED = 30_000
-"""The most values that are computed anew in all trials; after these, only sizes are looked at."""
+"""The most values that are computed anew in all trials; after these, only sizes are
+looked at."""
 
 STARTS = ((0, 1), (0, 0), (1, 1))
 """The ranges of the inputs that are tried first."""
 
 LIMITS_TRIED = INTEGERS | {
-    name: (-min(FARTHEST, int(np.finfo(dtype).max)), min(FARTHEST, int(np.finfo(dtype).max)))
+    name: (
+        -min(FARTHEST, int(np.finfo(dtype).max)),
+        min(FARTHEST, int(np.finfo(dtype).max)),
+    )
     for name, dtype in FLOATS.items()
 }
 """The ends of the ranges that are tried, by data type."""
@@ -44,8 +50,14 @@ class Search:
         self._network, self._ranges = network, ranges
         self._sizes = open_sizes(network)
         operations = network.main.operations
-        self._makers = {name: k for k, one in enumerate(operations) for name in one.outputs}
-        bodies = ((k, body) for k, one in enumerate(operations) for body in one.bodies.values())
+        self._makers = {
+            name: k for k, one in enumerate(operations) for name in one.outputs
+        }
+        bodies = (
+            (k, body)
+            for k, one in enumerate(operations)
+            for body in one.bodies.values()
+        )
         self._homes = {inner: k for k, body in bodies for inner in body.scopes()}
         self._left = MOST_TRIED
 
@@ -82,13 +94,17 @@ class Search:
             if holds(others):  # any value will do
                 tried = others
                 continue
-            ends = self._ends(name, tried[name][0], lambda more, rest=others: holds(rest | more))
+            ends = self._ends(
+                name, tried[name][0], lambda more, rest=others: holds(rest | more)
+            )
             columns, tried = self._columns(name, others | {name: [ends]}, holds)
             limits = LIMITS_TRIED[self._network.main.types[name].data_type]
             is_integer = limits in INTEGERS.values()
             pairs = zip(ends, limits, strict=True)
             low, high = (None if is_integer and n == limit else n for n, limit in pairs)
-            found.append(Condition(of="values", input=name, columns=columns, low=low, high=high))
+            found.append(
+                Condition(of="values", input=name, columns=columns, low=low, high=high)
+            )
         return found
 
     def _ends(
@@ -97,7 +113,10 @@ class Search:
         """The widest range of an input with which a proof holds."""
         first, last = LIMITS_TRIED[self._network.main.types[name].data_type]
         high = _farthest(start[1], last, lambda n: holds({name: [(start[0], n)]}))
-        return -_farthest(-start[0], -first, lambda n: holds({name: [(-n, high)]})), high
+        return (
+            -_farthest(-start[0], -first, lambda n: holds({name: [(-n, high)]})),
+            high,
+        )
 
     def _columns(
         self, name: str, tried: Tried, holds: Callable[[Tried], bool]
@@ -105,7 +124,9 @@ class Search:
         """The columns of the last axis that the range of an input matters for; None: all values."""
         (ends,), known = tried[name], self._network.main.types[name]
         limits, count = LIMITS_TRIED[known.data_type], (known.sizes or (1,))[-1] or 1
-        if known.data_type in INTEGERS and 1 < count <= COLUMNS:  # a free float may be NaN
+        if (
+            known.data_type in INTEGERS and 1 < count <= COLUMNS
+        ):  # a free float may be NaN
             every = range(count)
             rows = [[limits if k == free else ends for k in every] for free in every]
             matter = tuple(k for k in every if not holds(tried | {name: rows[k]}))
@@ -136,21 +157,33 @@ class Search:
         if not isinstance(named, Size):
             return None
         constant = named.terms.get((), 0)
-        rest = Size({monomial: count for monomial, count in named.terms.items() if monomial})
+        rest = Size(
+            {monomial: count for monomial, count in named.terms.items() if monomial}
+        )
         if (-rest).low > constant:
             return None
         ((*symbols, one), count), *others = rest.terms.items()
         if others or symbols:
             return Condition(of="sizes", expression=repr(-rest), high=constant)
-        low, high = (-(constant // count), None) if count > 0 else (None, constant // -count)
+        low, high = (
+            (-(constant // count), None) if count > 0 else (None, constant // -count)
+        )
         name, dim = self._sizes[one.name][0]
-        return Condition(of="size", input=name, dim=dim, expression=one.name, low=low, high=high)
+        return Condition(
+            of="size", input=name, dim=dim, expression=one.name, low=low, high=high
+        )
 
-    def _way(self, scope: Scope, operation: Operation) -> tuple[list[str], list[Operation]]:
+    def _way(
+        self, scope: Scope, operation: Operation
+    ) -> tuple[list[str], list[Operation]]:
         """The inputs behind the indices of a gather, and the operations that lead there."""
         main, home = self._network.main, self._homes.get(scope)
         kept, seen = set[int]() if home is None else {home}, set[str]()
-        wanted = given_indices(operation) if home is None else [*taken(main.operations[home])]
+        wanted = (
+            given_indices(operation)
+            if home is None
+            else [*taken(main.operations[home])]
+        )
         while wanted and len(kept) <= MOST_OPERATIONS:
             name = wanted.pop()
             if name not in seen and not self._ranges.value(main, name).is_exact:
@@ -160,7 +193,11 @@ class Search:
                     wanted += taken(main.operations[self._makers[name]])
         if len(kept) > MOST_OPERATIONS:
             return [], []
-        names = [n for n in main.inputs if n in seen and main.types[n].data_type in LIMITS_TRIED]
+        names = [
+            n
+            for n in main.inputs
+            if n in seen and main.types[n].data_type in LIMITS_TRIED
+        ]
         return names, [main.operations[k] for k in sorted(kept)]
 
     def _in_range(self, name: str, ends: Sequence[tuple[int, int]]) -> Bounds:

@@ -32,7 +32,9 @@ FARTHEST = 2**62
 LARGEST_CONTRACT = 2**20
 """The most bytes of a file of a contract."""
 
-Assumption = Literal["open sizes of inputs are at least 1", "open sizes of inputs are at least 0"]
+Assumption = Literal[
+    "open sizes of inputs are at least 1", "open sizes of inputs are at least 0"
+]
 NOT_EMPTY: Assumption = "open sizes of inputs are at least 1"
 MAY_BE_EMPTY: Assumption = "open sizes of inputs are at least 0"
 
@@ -45,23 +47,26 @@ Count = Annotated[int, Meta(ge=0)]
 End = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 NamedSizes = Mapping[str, Annotated[list[tuple[str, Count]], Meta(min_length=1)]]
-"""The dimensions of inputs, each an input and a number from 0, by the names of open sizes."""
+"""The dimensions of inputs, each an input and a number from 0, by the names of open
+sizes."""
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One condition on the inputs of a model; at least one of its ends is given."""
 
     of: Literal["values", "size", "sizes"]
-    """The values of an input, an open size of an input, or an expression of open sizes."""
+    """The values of an input, an open size of an input, or an expression of open
+    sizes."""
     input: str | None = None
     """None for an expression."""
     columns: Annotated[tuple[Count, ...], Meta(min_length=1)] | None = None
-    """Of values: which numbers of the last axis the condition is for; None means all values."""
+    """Of values: which numbers of the last axis the condition is for; None means all
+    values."""
     dim: Count | None = None
     """Of a size: which dimension, from 0."""
     expression: Annotated[str, Meta(max_length=1000)] | None = None
-    """A sum of products of names of open sizes, such as `12*batch*sequence - past`. Of one size it
-    is the name alone."""
+    """A sum of products of names of open sizes, such as `12*batch*sequence - past`. Of
+    one size it is the name alone."""
     low: End | None = None
     """The least number; None is an open end."""
     high: End | None = None
@@ -76,7 +81,9 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         low, high, expression = self.low, self.high, self.expression or ""
         if self.of == "sizes" and low is None and high is not None:
             terms = terms_in(f"{expression} {-high:+d}")  # whose sum is at most 0
-            more = " + ".join(part for sign, part in terms if sign != "-" and part != "0")
+            more = " + ".join(
+                part for sign, part in terms if sign != "-" and part != "0"
+            )
             less = " + ".join(part for sign, part in terms if sign == "-")
             return f"{more or 0} is at most {less or 0}"
         subject = expression
@@ -95,40 +102,52 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if low is None and high is None:
             return f"{subject} is any number{within}"
         if low is None or high is None:
-            return f"{subject} is at {f'most {high}' if low is None else f'least {low}'}{within}"
+            return (
+                f"{subject} is at"
+                f" {f'most {high}' if low is None else f'least {low}'}{within}"
+            )
         return f"{subject} is {low if low == high else f'from {low} to {high}'}"
 
 
 class Contract(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
 ):
     """What the inputs of a model must be, so that what an audit proves holds."""
 
     digest: str
     """The SHA-256 digest of the model as it was given, such as `sha256:...`."""
     assumes: Assumption
-    """`open sizes of inputs are at least 1`, or with `--allow-empty` `... at least 0`."""
+    """`open sizes of inputs are at least 1`, or with `--allow-empty` `... at least
+    0`."""
     sizes: NamedSizes
-    """The dimensions of inputs that share each open size, each an input and a number from 0, by the
-    names of the sizes."""
+    """The dimensions of inputs that share each open size, each an input and a number
+    from 0, by the names of the sizes."""
     scalars: tuple[str, ...] = ()
-    """The inputs that have no dimension, which ONNX Runtime does not check; left out where there is
-    no such input."""
+    """The inputs that have no dimension, which ONNX Runtime does not check; left out
+    where there is no such input."""
     shapes: Mapping[str, list[Count]] = {}
-    """The shapes that were given of inputs whose rank the model leaves open; left out where there
-    is no such input."""
+    """The shapes that were given of inputs whose rank the model leaves open; left out
+    where there is no such input."""
     conditions: tuple[Condition, ...]
     """All of these hold."""
 
     @classmethod
-    def of(cls, network: Network, conditions: tuple[Condition, ...], allow_empty: bool) -> Contract:
+    def of(
+        cls, network: Network, conditions: tuple[Condition, ...], allow_empty: bool
+    ) -> Contract:
         """The contract of a model; `allow_empty` is as of `audit`."""
         check_type("allow_empty", allow_empty, "True or False", bool)
         return cls(
             digest=digest_of(network),
             assumes=MAY_BE_EMPTY if allow_empty else NOT_EMPTY,
             sizes=open_sizes(network),
-            scalars=tuple(name for name, sizes in network.dimensions.items() if sizes == ()),
+            scalars=tuple(
+                name for name, sizes in network.dimensions.items() if sizes == ()
+            ),
             conditions=conditions,
         )
 
@@ -158,7 +177,9 @@ def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
         lows = [low for low in (one.low, other.low) if low is not None]
         highs = [high for high in (one.high, other.high) if high is not None]
         if lows and highs and max(lows) > min(highs):
-            raise OnnxGatherError(f"two conditions exclude each other: {other}, and {one}")
+            raise OnnxGatherError(
+                f"two conditions exclude each other: {other}, and {one}"
+            )
         low, high = max(lows, default=None), min(highs, default=None)
         tightest[subject] = replace(one, low=low, high=high)
     return tuple(tightest.values())
@@ -174,13 +195,19 @@ def open_sizes(network: Network) -> NamedSizes:
     return sizes
 
 
-def sizes_given(sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]) -> list[Condition]:
+def sizes_given(
+    sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]
+) -> list[Condition]:
     """The conditions that open sizes are those of given shapes of inputs."""
     found = list[Condition]()
     for name, dimensions in sizes.items():
-        for which, k in [pair for pair in dimensions if pair[1] < len(shapes.get(pair[0], ()))][:1]:
+        for which, k in [
+            pair for pair in dimensions if pair[1] < len(shapes.get(pair[0], ()))
+        ][:1]:
             n = shapes[which][k]
-            found.append(Condition(of="size", input=which, dim=k, expression=name, low=n, high=n))
+            found.append(
+                Condition(of="size", input=which, dim=k, expression=name, low=n, high=n)
+            )
     return found
 
 
@@ -212,7 +239,9 @@ def decoded(given: GivenContract) -> Contract:
             with open(given, "rb") as file:
                 text = whole(file, LARGEST_CONTRACT)
             if text and (found := got(text, "a contract")):
-                raise FileFormatError(f"{where}: must be a contract of onnxgather audit{found}")
+                raise FileFormatError(
+                    f"{where}: must be a contract of onnxgather audit{found}"
+                )
         contract = msgspec.json.decode(text, type=Contract)
     for k, condition in enumerate(contract.conditions):
         _check_condition(f"{where}: $.conditions[{k}]", condition, contract.sizes)
@@ -244,12 +273,16 @@ def _check_condition(where: str, condition: Condition, sizes: NamedSizes) -> Non
     ends = [end for end in (condition.low, condition.high) if end is not None]
     if not ends or ends[0] > ends[-1]:
         rule = "must have low, high, or both in their order"
-        raise FileFormatError(f"{where} {rule}, got {condition.low} and {condition.high}")
+        raise FileFormatError(
+            f"{where} {rule}, got {condition.low} and {condition.high}"
+        )
     try:
         size_from(expression_of(condition, sizes), dict.fromkeys(sizes, 1))
     except KeyError as error:
         found = shown_with_suggestion(error.args[0], sizes)
-        raise FileFormatError(f"{where} must be of open sizes in $.sizes, got {found}") from None
+        raise FileFormatError(
+            f"{where} must be of open sizes in $.sizes, got {found}"
+        ) from None
 
 
 def expression_of(condition: Condition, sizes: NamedSizes) -> str:
@@ -281,15 +314,23 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
             rule = f"must be that of {network.path}, {shown(own)}"
             raise FileFormatError(f"{where}: $.{field} {rule}, got {shown(found)}")
     for name in contract.shapes:
-        check_input(f"{where}: $.shapes: {network.path}", network.main.inputs, name, "a shape")
+        check_input(
+            f"{where}: $.shapes: {network.path}", network.main.inputs, name, "a shape"
+        )
     for k, condition in enumerate(contract.conditions):
         at, name = f"{where}: $.conditions[{k}]", condition.input
         if name is not None:
             check_input(at, network.main.inputs, name, "a condition")
             *_, last = network.main.type_of(name).sizes or (None,)
-            if condition.columns and last is not None and max(condition.columns) >= last:
+            if (
+                condition.columns
+                and last is not None
+                and max(condition.columns) >= last
+            ):
                 rule = f"must be below {last}, the last size of {shown(name)}"
-                raise FileFormatError(f"{at}.columns {rule}, got {max(condition.columns)}")
+                raise FileFormatError(
+                    f"{at}.columns {rule}, got {max(condition.columns)}"
+                )
     return contract
 
 
@@ -356,20 +397,24 @@ def _check_values(condition: Condition, array: Array) -> None:
         raise OnnxGatherError(f"{rule} hold numbers, got {array.dtype}")
     if columns and max(columns) >= (array.shape or (0,))[-1]:
         found = f"the shape {[*array.shape]}"
-        raise OnnxGatherError(f"{rule} have a column {max(columns)} in its last axis, got {found}")
+        raise OnnxGatherError(
+            f"{rule} have a column {max(columns)} in its last axis, got {found}"
+        )
     part = array if columns is None else array[..., [*columns]]
     for k in (part.argmin(), part.argmax()) if part.size else ():
         at, number = [*map(int, np.unravel_index(k, part.shape))], part.flat[k].item()
         if not condition.admits(number):
             place = [*at[:-1], columns[at[-1]]] if columns else at
-            raise OnnxGatherError(f"{rule} meet {shown(str(condition))}, got {number} at {place}")
+            raise OnnxGatherError(
+                f"{rule} meet {shown(str(condition))}, got {number} at {place}"
+            )
 
 
 def guard(contract: GivenContract) -> str:
     """A function of Python that checks inputs as `check_inputs` does, to be pasted.
 
-    It takes the arrays by the names of the inputs, and raises an error unless they meet the
-    contract; a ValueError names the condition.
+    It takes the arrays by the names of the inputs, and raises an error unless they meet
+    the contract; a ValueError names the condition.
 
     Raises:
         FileFormatError: The contract cannot be read, or breaks a rule.
@@ -382,7 +427,10 @@ def guard(contract: GivenContract) -> str:
 
     for name, dims in told.sizes.items():
         each = [f"inputs[{which!r}].shape[{k}]" for which, k in dims]
-        require(f"{least} <= {' == '.join(each)} <= {MOST_OF_INPUT}", _one_number(name, least))
+        require(
+            f"{least} <= {' == '.join(each)} <= {MOST_OF_INPUT}",
+            _one_number(name, least),
+        )
         counts[name] = each[0]
     for name in told.scalars:
         rule = f"input {shown(name)} must have no dimension"

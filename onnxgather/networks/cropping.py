@@ -11,21 +11,31 @@ import onnx
 from onnxgather.descriptors.arrays import Array
 from onnxgather.gather import Geometry, gather_of_node
 from onnxgather.model.values import DIRECTML_NAMES
-from onnxgather.networks.network import Operation, Scope, array_of_tensor, folder_of, reading
+from onnxgather.networks.network import (
+    Operation,
+    Scope,
+    array_of_tensor,
+    folder_of,
+    reading,
+)
 
 LARGEST_WHOLE = 2**26
 """The most bytes of a constant that is read whole."""
 
 LARGEST_READ = 2**24
-"""The most bytes of a constant in a file of its own that are read at once, if a row has fewer."""
+"""The most bytes of a constant in a file of its own that are read at once, if a row has
+fewer."""
 
 
-def constant_data(scope: Scope, operation: Operation, indices: Array) -> tuple[Array, Array]:
+def constant_data(
+    scope: Scope, operation: Operation, indices: Array
+) -> tuple[Array, Array]:
     """The data of a gather, which is a constant, and its indices.
 
-    Along an indexed dimension large data keeps the elements that the indices read, and its first
-    and last one. The indices change so that each reads the same; one that is out of range stays so
-    by as much. So the output is the same whatever an index out of range does by its own axis.
+    Along an indexed dimension large data keeps the elements that the indices read, and
+    its first and last one. The indices change so that each reads the same; one that is
+    out of range stays so by as much. So the output is the same whatever an index out of
+    range does by its own axis.
 
     Args:
         scope: The graph of the gather.
@@ -42,8 +52,12 @@ def constant_data(scope: Scope, operation: Operation, indices: Array) -> tuple[A
     tensor, known = cast("onnx.TensorProto", scope.tensor(name)), scope.type_of(name)
     sizes = tuple(tensor.dims)
     gather = gather_of_node(operation.operator, sizes, indices.shape, operation.number)
-    element = known.dtype.itemsize if known.dtype and known.data_type in DIRECTML_NAMES else 0
-    is_whole = math.prod(sizes) * element <= LARGEST_WHOLE or gather.broken_rule() is not None
+    element = (
+        known.dtype.itemsize if known.dtype and known.data_type in DIRECTML_NAMES else 0
+    )
+    is_whole = (
+        math.prod(sizes) * element <= LARGEST_WHOLE or gather.broken_rule() is not None
+    )
     data = None
     if is_whole or tensor.data_location != onnx.TensorProto.EXTERNAL:
         data = cast("Array", scope.constant(name))
@@ -62,7 +76,9 @@ def constant_data(scope: Scope, operation: Operation, indices: Array) -> tuple[A
 
 def _kept(gather: Geometry, indices: Array) -> tuple[list[Array], Array]:
     """The numbers that are kept along each dimension up to the last indexed one; new indices."""
-    kept: list[Array] = [np.arange(n) for n in gather.data[: gather.number + gather.tuple_size]]
+    kept: list[Array] = [
+        np.arange(n) for n in gather.data[: gather.number + gather.tuple_size]
+    ]
     changed = indices.astype(np.int64).reshape(-1, gather.tuple_size)
     for k, n in enumerate(gather.axes, gather.number):
         given = changed[:, k - gather.number]
@@ -93,7 +109,10 @@ def _rows(
         first, past = int(some[0]), int(some[-1]) + 1
         part = onnx.TensorProto(data_type=tensor.data_type, dims=[past - first, *row])
         part.data_location = onnx.TensorProto.EXTERNAL
-        at = {"offset": int(told.get("offset", 0)) + first * size, "length": (past - first) * size}
+        at = {
+            "offset": int(told.get("offset", 0)) + first * size,
+            "length": (past - first) * size,
+        }
         for key, value in {**told, **at}.items():
             part.external_data.add(key=key, value=str(value))
         found.append(array_of_tensor(part, folder)[some - first])

@@ -76,9 +76,13 @@ def gather_descriptors(
         OnnxGatherError: The model, a size or the node is not as it must be.
     """
     audited = audit(path, shapes=shapes)
-    found = [one for one in audited.gathers if node in (None, one.node, one.output_name)]
+    found = [
+        one for one in audited.gathers if node in (None, one.node, one.output_name)
+    ]
     _check_found(path, node, found, [one.node for one in audited.gathers])
-    tell = " ".join(option for option in audited.options if option.startswith("--shape "))
+    tell = " ".join(
+        option for option in audited.options if option.startswith("--shape ")
+    )
     tell = tell or "a run by onnxgather extract --inputs FILE.npz"
     names, taken = Counter(one.node for one in found), set[str]()
     for number, one in enumerate(found, 1):
@@ -93,14 +97,19 @@ def gather_descriptors(
             yield name, DescriptorError(EMPTY)
         else:
             pairs = [("data", one.data.sizes), ("indices", one.indices.sizes)]
-            known = (f"{role} {'?' if n is None else sizes_text(n)}" for role, n in pairs)
+            known = (
+                f"{role} {'?' if n is None else sizes_text(n)}" for role, n in pairs
+            )
             given = " and ".join(known)
             rule = f"its sizes must be known, as {tell} may tell"
             yield name, OnnxGatherError(f"{rule}, got {given}")
 
 
 def gather_cases(
-    path: str, inputs: Mapping[str, Array], node: str | None = None, timeout: float = RUN_TIMEOUT
+    path: str,
+    inputs: Mapping[str, Array],
+    node: str | None = None,
+    timeout: float = RUN_TIMEOUT,
 ) -> Iterator[tuple[Extracted, Case | None]]:
     """Yield the gathers of a model, each with the case of its first execution.
 
@@ -119,11 +128,15 @@ def gather_cases(
     found = _chosen(network, node)
     if node is not None:
         inputs = checked(network, inputs, inner=True)
-        holders = (n for n in network.main.operations if _holds(n, {one for _, one in found}))
+        holders = (
+            n for n in network.main.operations if _holds(n, {one for _, one in found})
+        )
         wanted = [name for holder in holders for name in holder.outputs]
         network = part_of(network, wanted, inputs)
     captured = capture(network, checked(network, inputs), timeout)
-    names = Counter(label for label, _ in {(one.label, one.outputs) for _, one in found})
+    names = Counter(
+        label for label, _ in {(one.label, one.outputs) for _, one in found}
+    )
     stop = captured.stop if node is not None else None
     for scope, one in found:
         told, case = taken_out(path, scope, one, captured.gathers.get(one, []), stop)
@@ -133,7 +146,10 @@ def gather_cases(
 
 
 def case_of_node(
-    path: str, inputs: Mapping[str, Array], node: str | None, timeout: float = RUN_TIMEOUT
+    path: str,
+    inputs: Mapping[str, Array],
+    node: str | None,
+    timeout: float = RUN_TIMEOUT,
 ) -> Case:
     """The case of the only gather of a model, or of one that is named.
 
@@ -153,12 +169,16 @@ def case_of_node(
         raise OnnxGatherError(f"{path}: --node must be one of {listed(names, 10)}")
     told, case = next((pair for pair in found if pair[1] is not None), found[0])
     if case is None:
-        raise OnnxGatherError(f"{path}: {told.place}: node {shown(told.node)}: {told.left_out}")
+        raise OnnxGatherError(
+            f"{path}: {told.place}: node {shown(told.node)}: {told.left_out}"
+        )
     return case
 
 
 def _chosen(network: Network, name: str | None) -> list[tuple[Scope, Operation]]:
-    every = [(s, one) for s in network.scopes() for one in s.operations if one.is_gather]
+    every = [
+        (s, one) for s in network.scopes() for one in s.operations if one.is_gather
+    ]
     found = [(g, n) for g, n in every if name is None or name in (n.name, *n.outputs)]
     _check_found(network.path, name, found, [one.label for _, one in every])
     return found
@@ -170,16 +190,25 @@ def _holds(operation: Operation, chosen: Collection[Operation]) -> bool:
     return operation in chosen or any(_holds(one, chosen) for one in inner)
 
 
-def _check_found(path: str, name: str | None, found: Sequence[object], names: list[str]) -> None:
+def _check_found(
+    path: str, name: str | None, found: Sequence[object], names: list[str]
+) -> None:
     if not names:
         raise OnnxGatherError(f"{path}: the model must have a gather, got none")
     if not found:
-        rule = f"{path}: node {shown(name)} must be one of the model's {len(names)} gathers"
+        rule = (
+            f"{path}: node {shown(name)} must be one of the model's {len(names)}"
+            " gathers"
+        )
         raise OnnxGatherError(rule + suggestion(name or "", names))
 
 
 def taken_out(
-    path: str, scope: Scope, operation: Operation, seen: Sequence[Gathered], stop: str | None = None
+    path: str,
+    scope: Scope,
+    operation: Operation,
+    seen: Sequence[Gathered],
+    stop: str | None = None,
 ) -> tuple[Extracted, Case | None]:
     """A gather with the case of the first of its executions; without one, why it was left out.
 
@@ -190,7 +219,9 @@ def taken_out(
         seen: Its executions.
         stop: Why it did not run, if that is known.
     """
-    told = Extracted(operation.label, scope.where, operation.operator, executions=len(seen))
+    told = Extracted(
+        operation.label, scope.where, operation.operator, executions=len(seen)
+    )
     if not seen:
         left_out = stop or "it did not run with these inputs"
         return msgspec.structs.replace(told, left_out=left_out), None
@@ -199,13 +230,19 @@ def taken_out(
         data, indices = constant_data(scope, operation, indices)
         whole = scope.type_of(operation.inputs[0]).sizes
         if data.shape != whole:
-            cropped = f"data {sizes_text(whole or ())} is cropped to {sizes_text(data.shape)}"
-            told = msgspec.structs.replace(told, cropped=f"{cropped}, as no more is read")
+            cropped = (
+                f"data {sizes_text(whole or ())} is cropped to {sizes_text(data.shape)}"
+            )
+            told = msgspec.structs.replace(
+                told, cropped=f"{cropped}, as no more is read"
+            )
     where = f"{path}: {scope.where}: node {shown(operation.label)}"
     try:
         _check_type("data", data)
         _check_type("indices", indices)
-        gather = gather_of_node(operation.operator, data.shape, indices.shape, operation.number)
+        gather = gather_of_node(
+            operation.operator, data.shape, indices.shape, operation.number
+        )
         candidate = Candidate(gather.operator, gather.number, data, indices)
         case = case_of(candidate, where, "error")
     except OnnxGatherError as error:
@@ -223,7 +260,10 @@ def _check_type(role: str, array: Array) -> None:
 
 
 def extract(
-    path: str | Path, inputs: Mapping[str, Array], folder: str | Path, node: str | None = None
+    path: str | Path,
+    inputs: Mapping[str, Array],
+    folder: str | Path,
+    node: str | None = None,
 ) -> list[Extracted]:
     """Write a folder for each gather of a model: a program, a model, its data and a script.
 
@@ -249,10 +289,16 @@ def extract(
         for number, (told, case) in enumerate(gather_cases(path, inputs, node), 1):
             if case is not None:
                 below = f"gathers/{file_stem(number, told.node)}"
-                yield from ((f"{below}/{file}", data) for file, data in _contents(path, told, case))
+                yield from (
+                    (f"{below}/{file}", data)
+                    for file, data in _contents(path, told, case)
+                )
                 told = msgspec.structs.replace(told, folder=below)
             done.append(told)
-        yield "index.json", index_of(_MADE_BY, model=os.path.basename(path), gathers=done)
+        yield (
+            "index.json",
+            index_of(_MADE_BY, model=os.path.basename(path), gathers=done),
+        )
 
     _FOLDER.write(folder, files())
     return done
@@ -270,4 +316,6 @@ def _contents(path: str, told: Extracted, case: Case) -> Iterator[tuple[str, byt
     trial = next(trials_of(case, "portable"))
     yield from runnable(case, title, PROVIDERS["cpu"].name, trial).items()
     if isinstance(case, DescriptorCase):
-        yield from program_files(case.descriptor, case.data, case.indices, title).items()
+        yield from program_files(
+            case.descriptor, case.data, case.indices, title
+        ).items()

@@ -22,8 +22,13 @@ LARGEST_BASELINE = 2**28
 
 FindingState = Literal["proved-if", "not-proved", "out-of-range", "refused"]
 
-_RANKS: Mapping[FindingState, int] = {"proved-if": 0, "not-proved": 1, "out-of-range": 2}
-"""How bad the state of a range is. A refusal has no rank, as it may stand beside any range."""
+_RANKS: Mapping[FindingState, int] = {
+    "proved-if": 0,
+    "not-proved": 1,
+    "out-of-range": 2,
+}
+"""How bad the state of a range is. A refusal has no rank, as it may stand beside any
+range."""
 
 
 class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
@@ -58,7 +63,8 @@ class GatherFinding:
     said: str
     """The sentence on the gather in this state."""
     entry: KnownFinding
-    """The finding as the baseline is to have it: with its state, and the reason there so far."""
+    """The finding as the baseline is to have it: with its state, and the reason there
+    so far."""
     counts: bool
     """Whether the exit code counts it unless it is known."""
     is_known: bool
@@ -92,7 +98,9 @@ class Baseline:
 
     path: str = ""
     """Empty where there is no baseline."""
-    entries: Mapping[tuple[object, ...], KnownFinding] = field(default_factory=dict[Any, Any])
+    entries: Mapping[tuple[object, ...], KnownFinding] = field(
+        default_factory=dict[Any, Any]
+    )
     """By what they are about."""
 
     @classmethod
@@ -106,7 +114,9 @@ class Baseline:
             content = msgspec.json.decode(whole(file, LARGEST_BASELINE), type=_Content)
         return cls(path, {one.subject: one for one in content.findings})
 
-    def findings(self, model: str, audit: Audit, strict: bool) -> list[list[GatherFinding]]:
+    def findings(
+        self, model: str, audit: Audit, strict: bool
+    ) -> list[list[GatherFinding]]:
         """The findings on each gather of a model.
 
         Args:
@@ -130,7 +140,9 @@ class Baseline:
                     known = None
                 entry = replace(entry, reason=known.reason if known else "")
                 counts = strict or state in ("out-of-range", "refused")
-                found = GatherFinding(model, gather, sentence, entry, counts, known is not None)
+                found = GatherFinding(
+                    model, gather, sentence, entry, counts, known is not None
+                )
                 every[-1].append(found)
         return every
 
@@ -142,10 +154,17 @@ class Baseline:
         counted = [one for one in report.every if one.counts]
         new = [one.entry for one in counted if one.is_new]
         found = {one.entry.subject for one in report.every}
-        audited, folder = {*map(self._path_of, report.models)}, os.path.dirname(self.path)
-        left = [entry for subject, entry in self.entries.items() if subject not in found]
+        audited, folder = (
+            {*map(self._path_of, report.models)},
+            os.path.dirname(self.path),
+        )
+        left = [
+            entry for subject, entry in self.entries.items() if subject not in found
+        ]
         models = {entry.model for entry in left}
-        lost = {model for model in models if not os.path.exists(os.path.join(folder, model))}
+        lost = {
+            model for model in models if not os.path.exists(os.path.join(folder, model))
+        }
         gone = [entry for entry in left if entry.model in audited | lost]
         return {"known": len(counted) - len(new), "new": new, "gone": gone}
 

@@ -24,9 +24,21 @@ from onnxgather.errors import DescriptorError, OnnxGatherError
 from onnxgather.execution.providers import PROVIDERS
 from onnxgather.gather import ATTRIBUTES, from_onnx
 from onnxgather.model.protos import Key, key_of
-from onnxgather.model.values import DIRECTML_NAMES, ModelProto, ValueType, common_sizes, type_name
+from onnxgather.model.values import (
+    DIRECTML_NAMES,
+    ModelProto,
+    ValueType,
+    common_sizes,
+    type_name,
+)
 from onnxgather.networks.calls import Call
-from onnxgather.networks.capture import MOST_ITERATIONS, MOST_OF_ALL, Captured, Gathered, capture
+from onnxgather.networks.capture import (
+    MOST_ITERATIONS,
+    MOST_OF_ALL,
+    Captured,
+    Gathered,
+    capture,
+)
 from onnxgather.networks.conditions import Search
 from onnxgather.networks.contract import (
     NOT_EMPTY,
@@ -80,7 +92,8 @@ class Tensor(msgspec.Struct, frozen=True):
     """The type and the sizes of a value, as far as they are known."""
 
     type: str | None
-    """DirectML's name, or ONNX's where DirectML has none; None where it is not known."""
+    """DirectML's name, or ONNX's where DirectML has none; None where it is not
+    known."""
     sizes: tuple[int | None, ...] | None
     """None for a size that is not known; None alone where the rank is not known."""
 
@@ -94,13 +107,15 @@ class AuditedGather(msgspec.Struct, frozen=True):
     """One gather of a model."""
 
     node: str
-    """The name of the node, or its first output where the name is empty or not unique."""
+    """The name of the node, or its first output where the name is empty or not
+    unique."""
     output_name: str
     place: str
     """The main graph, or the way into a subgraph or a function."""
     op: str
     shape_computation: bool
-    """Whether the gather computes shapes, which the DirectML provider leaves to the CPU."""
+    """Whether the gather computes shapes, which the DirectML provider leaves to the
+    CPU."""
     data: Tensor
     indices: Tensor
     output: Tensor
@@ -119,7 +134,9 @@ class AuditedGather(msgspec.Struct, frozen=True):
     @property
     def is_settled(self) -> bool:
         """Whether all sizes are known, and whether the indices are in range is decided."""
-        static = all(tensor.is_static for tensor in (self.data, self.indices, self.output))
+        static = all(
+            tensor.is_static for tensor in (self.data, self.indices, self.output)
+        )
         return static and self.range.state in ("proved", "out-of-range")
 
 
@@ -128,13 +145,15 @@ class Audit(msgspec.Struct, frozen=True):
 
     gathers: list[AuditedGather]
     notes: list[str] = []
-    """Sentences: where the run ended early, and which iterations of a loop were not seen."""
+    """Sentences: where the run ended early, and which iterations of a loop were not
+    seen."""
     options: list[str] = []
-    """Options of the command that would tell more, such as `--shape ids=2,12`; LO and HI stand for
-    the least and the greatest number of an input, and FILE.npz for a file of arrays."""
+    """Options of the command that would tell more, such as `--shape ids=2,12`; LO and
+    HI stand for the least and the greatest number of an input, and FILE.npz for a file
+    of arrays."""
     contract: dict[str, Any] = {}
-    """The conditions on inputs under which every gather is proved that can be, as `Contract` has
-    them; `check_inputs` takes it."""
+    """The conditions on inputs under which every gather is proved that can be, as
+    `Contract` has them; `check_inputs` takes it."""
     assumes: Assumption = NOT_EMPTY
     """What every proof assumes."""
     schema: int = 2
@@ -151,7 +170,9 @@ class Audit(msgspec.Struct, frozen=True):
     @property
     def out_of_range(self) -> list[AuditedGather]:
         """The gathers of which an index is out of range."""
-        return [gather for gather in self.gathers if gather.range.state == "out-of-range"]
+        return [
+            gather for gather in self.gathers if gather.range.state == "out-of-range"
+        ]
 
     @property
     def open(self) -> list[AuditedGather]:
@@ -175,8 +196,9 @@ class Audit(msgspec.Struct, frozen=True):
 
 
 OperationKey = tuple[int | str | Key, ...]
-"""The way to an operation: the numbers of operations and the names of bodies, from the main graph
-or from the function that it is in. It is the same for each call of a function."""
+"""The way to an operation: the numbers of operations and the names of bodies, from the
+main graph or from the function that it is in. It is the same for each call of a
+function."""
 
 Calls = Sequence[tuple[Scope, Operation]]
 """An operation in each call of the function that it is in, with its scope there."""
@@ -254,7 +276,9 @@ def counted(gathers: Collection[AuditedGather]) -> str:
 
 
 def given_conditions(
-    network: Network, ranges: Mapping[str, tuple[int, int]] | None, assume: Iterable[GivenContract]
+    network: Network,
+    ranges: Mapping[str, tuple[int, int]] | None,
+    assume: Iterable[GivenContract],
 ) -> list[Condition]:
     """The conditions that are given as ranges of inputs and as contracts of the model.
 
@@ -274,13 +298,19 @@ def given_conditions(
         low, high, *more = *map(integer, given), None, None
         if low is None or high is None or low > high or more != [None, None]:
             got = ":".join(map(shown, given[:9]))
-            raise OnnxGatherError(f"{where} must be from a low to a high number, got {got}")
+            raise OnnxGatherError(
+                f"{where} must be from a low to a high number, got {got}"
+            )
         first, last = (end if abs(end) < 2**63 else None for end in (low, high))
         conditions.append(Condition(of="values", input=name, low=first, high=last))
-    return conditions + [c for given in assume for c in read_contract(given, network).conditions]
+    return conditions + [
+        c for given in assume for c in read_contract(given, network).conditions
+    ]
 
 
-def audit_model(premises: Premises, inputs: Mapping[str, Array] | None = None) -> AuditedModel:
+def audit_model(
+    premises: Premises, inputs: Mapping[str, Array] | None = None
+) -> AuditedModel:
     """Audit a model and keep the network and the run.
 
     Args:
@@ -296,7 +326,9 @@ def audit_model(premises: Premises, inputs: Mapping[str, Array] | None = None) -
     shapes |= {name: array.shape for name, array in (inputs or {}).items()}
     known = Contract.of(plain, tightened(premises.conditions), premises.allow_empty)
     given = sizes_given(known.sizes, shapes)
-    tightened([*known.conditions, *given])  # which tells of sizes that the conditions exclude
+    tightened(
+        [*known.conditions, *given]
+    )  # which tells of sizes that the conditions exclude
     network, captured, gathers = plain, Captured(), dict[OperationKey, AuditedGather]()
     _refine(gathers, plain, "file", captured, known)
     if shapes:
@@ -307,23 +339,31 @@ def audit_model(premises: Premises, inputs: Mapping[str, Array] | None = None) -
         _refine(gathers, network, "run", captured, known)
         _put_seen(gathers, network, captured)
     is_given = any(gather.range.sizes_from != "file" for gather in gathers.values())
-    unranked = {name: [*n] for name, n in shapes.items() if plain.dimensions[name] is None}
+    unranked = {
+        name: [*n] for name, n in shapes.items() if plain.dimensions[name] is None
+    }
     contract = replace(known.joined(given), shapes=unranked) if is_given else known
     for gather in gathers.values():
         contract = contract.joined(gather.range.conditions)
-    options = [*_options(plain, captured, gathers.values(), shapes, contract.joined(given))]
+    options = [
+        *_options(plain, captured, gathers.values(), shapes, contract.joined(given))
+    ]
     return AuditedModel(network, gathers, captured, options, contract)
 
 
 def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
     """Yield every operation of a network in order; those of a function once per call."""
 
-    def walk(scope: Scope, way: OperationKey) -> Iterator[tuple[OperationKey, Scope, Operation]]:
+    def walk(
+        scope: Scope, way: OperationKey
+    ) -> Iterator[tuple[OperationKey, Scope, Operation]]:
         for k, operation in enumerate(scope.operations):
             yield (*way, k), scope, operation
             for name, body in operation.bodies.items():
                 is_call = name == "function"
-                yield from walk(body, (key_of(operation.proto),) if is_call else (*way, k, name))
+                yield from walk(
+                    body, (key_of(operation.proto),) if is_call else (*way, k, name)
+                )
 
     for owner, scope in {MAIN: network.main, **network.uncalled}.items():
         yield from walk(scope, (owner,))
@@ -356,8 +396,15 @@ def _refine(
     Raises:
         OnnxGatherError: ONNX allows no such gather.
     """
-    every, settled = calls_of(network), {key for key, one in gathers.items() if one.is_settled}
-    calls = {k: each for k, each in every.items() if operator_of(each[0][1]) and k not in settled}
+    every, settled = (
+        calls_of(network),
+        {key for key, one in gathers.items() if one.is_settled},
+    )
+    calls = {
+        k: each
+        for k, each in every.items()
+        if operator_of(each[0][1]) and k not in settled
+    }
     if source == "run" and not calls:
         return
     seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
@@ -373,7 +420,11 @@ def _refine(
             except (LookupError, TypeError, ValueError):
                 where = f"{network.path}: node {shown(operation.label)}"
                 raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
-            found = search.conditions(scope, operation) if proof.state == "not-proved" else ()
+            found = (
+                search.conditions(scope, operation)
+                if proof.state == "not-proved"
+                else ()
+            )
             if found and known.joined(found) is not known:  # else nothing meets both
                 proof = replace(proof, state="proved-if", conditions=found)
             call = bounds.given(scope, operation)
@@ -400,8 +451,12 @@ def _record(
         names: How many operations have a name.
     """
     scope, operation = calls[0]
-    types = [[each.type_of(name) for name in _data_indices_output(n)] for each, n in calls]
-    made = [_translated(n, *known[:2]) for (_, n), known in zip(calls, types, strict=True)]
+    types = [
+        [each.type_of(name) for name in _data_indices_output(n)] for each, n in calls
+    ]
+    made = [
+        _translated(n, *known[:2]) for (_, n), known in zip(calls, types, strict=True)
+    ]
     common = [reduce(ValueType.common, each) for each in zip(*types, strict=True)]
     data, indices, output = map(_tensor, common)
     descriptor = made[0][0] if all(one == made[0] for one in made) else None
@@ -434,14 +489,17 @@ def _data_indices_output(operation: Operation) -> tuple[str, str, str]:
     return data, one.value_in(operation), operation.outputs[0]
 
 
-def _translated(operation: Operation, *known: ValueType) -> tuple[Descriptor | None, str | None]:
+def _translated(
+    operation: Operation, *known: ValueType
+) -> tuple[Descriptor | None, str | None]:
     """The descriptor of a gather, or the rule that the DirectML provider refuses it by.
 
-    Neither where the types of its data and indices are not known, or one of them is empty; nor of
-    another operator.
+    Neither where the types of its data and indices are not known, or one of them is
+    empty; nor of another operator.
     """
     if not operation.is_gather or not all(
-        each.data_type and each.is_static and 0 not in (each.sizes or ()) for each in known
+        each.data_type and each.is_static and 0 not in (each.sizes or ())
+        for each in known
     ):
         return None, None
     pairs: Any = [(each.type, each.sizes) for each in map(_tensor, known)]
@@ -453,20 +511,30 @@ def _translated(operation: Operation, *known: ValueType) -> tuple[Descriptor | N
 
 
 def _range(
-    scope: Scope, call: Call, proof: IndexRange, source: SizesFrom, executions: Sequence[Gathered]
+    scope: Scope,
+    call: Call,
+    proof: IndexRange,
+    source: SizesFrom,
+    executions: Sequence[Gathered],
 ) -> IndexRange:
     """The range of the indices of an operation, from its proof and from what executions had."""
     found, operation = None, call.operation
     if proof.state == "out-of-range":
         held = given_indices(operation)
-        arrays = [scope.constant(name) if name in held else None for name in operation.inputs]
+        arrays = [
+            scope.constant(name) if name in held else None for name in operation.inputs
+        ]
         found = _found(call, "constant", arrays)
     elif proof.state != "proved":
         for one in executions:
             ran = call.with_arrays(one.inputs)
             found = found or _found(ran, "inputs", one.inputs)
     proof = replace(proof, sizes_from=source)
-    return replace(proof, state="out-of-range", input=None, found=found) if found else proof
+    return (
+        replace(proof, state="out-of-range", input=None, found=found)
+        if found
+        else proof
+    )
 
 
 def _put_seen(
@@ -474,11 +542,16 @@ def _put_seen(
 ) -> None:
     """Put the least and the greatest index that a run had in the records."""
     for key, scope, operation in operations_of(network):
-        call = Call(operation, (unknown("", None),) * len(operation.inputs), scope.version)
+        call = Call(
+            operation, (unknown("", None),) * len(operation.inputs), scope.version
+        )
         for one in captured.gathers.get(operation, ()):
             for array, _ in _indices(call.with_arrays(one.inputs), one.inputs):
                 if array.size:
-                    found, ends = gathers[key].range, (int(array.min()), int(array.max()))
+                    found, ends = (
+                        gathers[key].range,
+                        (int(array.min()), int(array.max())),
+                    )
                     low, high = found.seen or ends
                     found = replace(found, seen=(min(low, ends[0]), max(high, ends[1])))
                     gathers[key] = replace(gathers[key], range=found)
@@ -488,14 +561,18 @@ def _indices(
     call: Call, arrays: Sequence[Array | None]
 ) -> Iterator[tuple[Array, list[Coordinate]]]:
     """Yield the arrays that hold indices, each with its coordinates."""
-    for one, each in groupby(coordinates_of(call), key=lambda coordinate: coordinate.input):
+    for one, each in groupby(
+        coordinates_of(call), key=lambda coordinate: coordinate.input
+    ):
         every, is_given = [*each], bool(one.value_in(call.operation))
         array = arrays[one.position] if is_given else None
         if not is_given and isinstance(every[0].high, int):
             array = np.arange(every[0].high + 1)
         if array is not None and array.dtype.kind in "iuf":
             part = array if one.column is None else array[..., one.column :][..., :1]
-            with np.errstate(invalid="ignore"):  # of NaN, of which a provider makes some integer
+            with np.errstate(
+                invalid="ignore"
+            ):  # of NaN, of which a provider makes some integer
                 yield part.astype(np.int64) if part.dtype.kind == "f" else part, every
 
 
@@ -505,7 +582,10 @@ def _found(
     """The first index out of range; None where all are in range, or an axis is not known."""
     number = 0
     for array, each in _indices(call, arrays):
-        one, sizes = each[0].input, [min(c.size, LARGEST) for c in each if isinstance(c.size, int)]
+        one, sizes = (
+            each[0].input,
+            [min(c.size, LARGEST) for c in each if isinstance(c.size, int)],
+        )
         if len(sizes) == len(each):
             mask = is_outside(array, np.array(sizes)).reshape(array.shape)
             mask |= (array < 0) & (not one.from_end)
@@ -513,14 +593,18 @@ def _found(
                 at = tuple(map(int, np.unravel_index(np.argmax(mask), mask.shape)))
                 told = out_of_range(call.operator, call.operation.domain)
                 k = number + (at[-1] if len(each) > 1 else 0)
-                return Found(source, at, int(array[at]), int(mask.sum()), told, one.name, k)
+                return Found(
+                    source, at, int(array[at]), int(mask.sum()), told, one.name, k
+                )
         number += len(each)
     return None
 
 
 def out_of_range(op: str, domain: str = "") -> dict[str, str]:
     """What each provider does with an index out of range of an operator."""
-    if told := INDEX_OPERATORS.get((domain, op), INDEX_OPERATORS["", "Gather"]).providers:
+    if told := INDEX_OPERATORS.get(
+        (domain, op), INDEX_OPERATORS["", "Gather"]
+    ).providers:
         return {**told}
     told = {"cpu": "The node fails.", "webnn": "The index is clamped to its own axis."}
     directml = {name for name, row in FACTS.items() if row.onnx == op}
@@ -573,7 +657,9 @@ def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
     for operation in scope.operations:
         for arrays in captured.gathers.get(operation, ()):
             every = (*arrays.inputs, arrays.output)
-            for name, array in zip((*operation.inputs, operation.outputs[0]), every, strict=True):
+            for name, array in zip(
+                (*operation.inputs, operation.outputs[0]), every, strict=True
+            ):
                 if array is not None:
                     seen = ValueType(type_name(array), array.shape)
                     types[name] = seen.common(types.get(name, seen))
@@ -617,8 +703,14 @@ def _shape_options(
     """Yield an option with a shape for each input whose sizes are open and not given."""
     sizes = _sizes_that_meet(contract)
     for name, dimensions in plain.dimensions.items():
-        if dimensions and name not in shapes and any(isinstance(n, str) for n in dimensions):
-            numbers = ",".join(str(sizes[n] if isinstance(n, str) else n) for n in dimensions)
+        if (
+            dimensions
+            and name not in shapes
+            and any(isinstance(n, str) for n in dimensions)
+        ):
+            numbers = ",".join(
+                str(sizes[n] if isinstance(n, str) else n) for n in dimensions
+            )
             yield f"--shape {quote(f'{name}={numbers}')}"
 
 
@@ -629,7 +721,9 @@ def _sizes_that_meet(contract: Contract) -> dict[str, int]:
     """
     sizes = {name: 12 if places[0][1] else 2 for name, places in contract.sizes.items()}
     met = list[tuple[Condition, str]]()
-    for one in (condition for condition in contract.conditions if condition.of != "values"):
+    for one in (
+        condition for condition in contract.conditions if condition.of != "values"
+    ):
         expression = expression_of(one, contract.sizes)
         factors = {f for _, product in terms_in(expression) for f in product.split("*")}
         names = [name for name in sizes if name in factors]

@@ -46,7 +46,12 @@ from onnxgather.networks.gathers import (
     given_conditions,
     operations_of,
 )
-from onnxgather.networks.index_operators import Hardened, IndexInput, inputs_of, operator_of
+from onnxgather.networks.index_operators import (
+    Hardened,
+    IndexInput,
+    inputs_of,
+    operator_of,
+)
 from onnxgather.networks.network import MAIN, Network, Operation, Scope, read_network
 from onnxgather.networks.ranges import Ranges, ranges_of
 from onnxgather.options import HARDENED, POLICIES, OutOfRange
@@ -70,7 +75,9 @@ def hardening_rule(out_of_range: object) -> OutOfRange | int:
     if row := re.fullmatch(r"index=([0-9]{1,18})", text):
         return int(row[1])
     choices = ", ".join(HARDENED)
-    raise OnnxGatherError(f"out_of_range must be one of {choices}, got {shown(out_of_range)}")
+    raise OnnxGatherError(
+        f"out_of_range must be one of {choices}, got {shown(out_of_range)}"
+    )
 
 
 class Rewritten(msgspec.Struct, frozen=True):
@@ -84,7 +91,10 @@ class Rewritten(msgspec.Struct, frozen=True):
     """Sentences: what the node did, and what it does now."""
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.operator} {shown(self.node)}: {'; '.join(self.changes)}"
+        return (
+            f"{self.place}: {self.operator} {shown(self.node)}:"
+            f" {'; '.join(self.changes)}"
+        )
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -108,8 +118,8 @@ class HardenedModel:
     """In the order of the nodes, as `left`."""
     left: list[Left] = field(default_factory=list[Left])
     made: dict[tuple[str, str], OperationKey] = field(default_factory=dict[Any, Any])
-    """The ways to the operations whose indices are limited, by their place and the first output
-    that they have now."""
+    """The ways to the operations whose indices are limited, by their place and the
+    first output that they have now."""
     audits: tuple[AuditedModel, AuditedModel] | None = None
     """Of the model that was hardened and of this one, where they are known."""
 
@@ -124,11 +134,12 @@ def harden(
 ) -> ModelProto:
     """A model in which each index that is not proved in range is kept in it.
 
-    Nodes that are proved stay as they are, and so does every other part of the model, to the byte.
-    A write out of range of a scatter is dropped. Where DirectML refuses a GatherElements because
-    it has more data than indices off the axis, the data is cropped. The outputs for indices in
-    range are those of the model. A node that cannot be kept in range, such as RoiAlign, stays as it
-    is: an audit of the result does not prove it.
+    Nodes that are proved stay as they are, and so does every other part of the model,
+    to the byte. A write out of range of a scatter is dropped. Where DirectML refuses a
+    GatherElements because it has more data than indices off the axis, the data is
+    cropped. The outputs for indices in range are those of the model. A node that cannot
+    be kept in range, such as RoiAlign, stays as it is: an audit of the result does not
+    prove it.
 
     Args:
         model: A file, or the model itself; external data is neither read nor moved.
@@ -147,7 +158,9 @@ def harden(
     """
     network = read_network(model)
     conditions = given_conditions(network, ranges, [] if assume is None else [assume])
-    return hardened(Premises(network, shapes, conditions, allow_empty), out_of_range).model
+    return hardened(
+        Premises(network, shapes, conditions, allow_empty), out_of_range
+    ).model
 
 
 def harden_file(
@@ -174,7 +187,10 @@ def harden_file(
     done = hardened(premises, out_of_range)
     folders = [os.path.dirname(os.path.realpath(file)) for file in (path, output)]
     if external and folders[0] != folders[1]:
-        rule = f"{output} must be in the folder of {path}, as it refers to its external data"
+        rule = (
+            f"{output} must be in the folder of {path}, as it refers to its external"
+            " data"
+        )
         raise OnnxGatherError(f"{rule}, {shown(external[0])}")
     write(output, serialized(done.model))
     return done
@@ -202,23 +218,40 @@ def hardened(
     for key, scope, one, gather in not_proved(audited):
         limited[key], stops[key] = "", gather.range.input
         n = (gather.range.size or (None,))[0]
-        if n is not None and isinstance(_limit_of(one, 0, rule), int) and n <= int(rule):
+        if (
+            n is not None
+            and isinstance(_limit_of(one, 0, rule), int)
+            and n <= int(rule)
+        ):
             where = f"{scope.where}: {one.operator} {shown(one.label)}"
-            raise OnnxGatherError(f"{where}: {out_of_range} must be in the axis, of {n} elements")
+            raise OnnxGatherError(
+                f"{where}: {out_of_range} must be in the axis, of {n} elements"
+            )
     while True:
         done = rewrite(audited.network, plain, own, limited, rule)
         undone = dict[OperationKey, str]()
         again = audit_model(replace(premises, network=read_network(done.model)))
         for _, scope, one, _ in not_proved(again):
             if key := done.made.get((scope.place, one.outputs[0])):
-                why = f"no limit of its indices would be proved, as {stops[key]} is open"
+                why = (
+                    f"no limit of its indices would be proved, as {stops[key]} is open"
+                )
                 undone[key] = why if rule == "clamp" else f"{why}; one of clamp may be"
         if not undone:
             break
         limited |= undone
-    called, why = calls_of(replace(audited.network, uncalled={})), "the function is never called"
-    never = {key: (scope, one) for key, scope, one, _ in not_proved(audited) if key not in called}
-    done.left.extend(Left(of.where, one.label, one.operator, why) for of, one in never.values())
+    called, why = (
+        calls_of(replace(audited.network, uncalled={})),
+        "the function is never called",
+    )
+    never = {
+        key: (scope, one)
+        for key, scope, one, _ in not_proved(audited)
+        if key not in called
+    }
+    done.left.extend(
+        Left(of.where, one.label, one.operator, why) for of, one in never.values()
+    )
     return replace(done, audits=(audited, again))
 
 
@@ -258,7 +291,9 @@ def rewrite(
     model = ModelProto()
     model.CopyFrom(network.proto)
     given, bare = (calls_of(replace(each, uncalled={})) for each in (network, plain))
-    carriers = [key for key, calls in given.items() if _hardened_as(calls[0][1]) != "nothing"]
+    carriers = [
+        key for key, calls in given.items() if _hardened_as(calls[0][1]) != "nothing"
+    ]
     taken, done = names_in(model), HardenedModel(model)
     for key, siblings in _siblings(model, carriers).items():
         scope, operation = given[key][0]
@@ -302,9 +337,13 @@ def _limit_of(operation: Operation, k: int, rule: OutOfRange | int) -> Limit | i
     return rule if isinstance(rule, int) and is_row else "clamp"
 
 
-def _siblings(model: ModelProto, keys: Iterable[OperationKey]) -> dict[OperationKey, Any]:
+def _siblings(
+    model: ModelProto, keys: Iterable[OperationKey]
+) -> dict[OperationKey, Any]:
     """The nodes of the onnx graph or function that each of some operations is in."""
-    owners: dict[Any, Any] = {key_of(function): function for function in model.functions}
+    owners: dict[Any, Any] = {
+        key_of(function): function for function in model.functions
+    }
     owners[MAIN], found = model.graph, dict[OperationKey, Any]()
     for key in keys:
         owner, *way, _ = key
@@ -316,7 +355,9 @@ def _siblings(model: ModelProto, keys: Iterable[OperationKey]) -> dict[Operation
 
 def _place(siblings: Any, operation: Operation) -> int:
     """The place of the node of an operation among its siblings."""
-    return next(k for k, node in enumerate(siblings) if (*node.output,) == operation.outputs)
+    return next(
+        k for k, node in enumerate(siblings) if (*node.output,) == operation.outputs
+    )
 
 
 def _node(calls: Calls, one: IndexInput, own: Ranges) -> GatherNode:
@@ -335,12 +376,19 @@ def _node(calls: Calls, one: IndexInput, own: Ranges) -> GatherNode:
         rule = f"the opset must be at least {OLDEST_OPSET} for the index arithmetic"
         more = "; onnx.version_converter makes a newer model"
         raise OnnxGatherError(f"{rule}, got {version}{more}")
-    types = ([s.type_of(each.inputs[k]) for s, each in calls] for k in (one.data, one.position))
+    types = (
+        [s.type_of(each.inputs[k]) for s, each in calls]
+        for k in (one.data, one.position)
+    )
     known = [reduce(ValueType.common, each) for each in types]
     data, indices = (Operand(_DTYPES.get(each.data_type), each.sizes) for each in known)
     if operator == "RotaryEmbedding" and len(indices.sizes or ()) != 2:
-        raise OnnxGatherError("position_ids must have two dimensions, as else others follow it")
-    node = GatherNode(operator, numbers.pop(), data, indices, version, one.is_tuple, one.from_end)
+        raise OnnxGatherError(
+            "position_ids must have two dimensions, as else others follow it"
+        )
+    node = GatherNode(
+        operator, numbers.pop(), data, indices, version, one.is_tuple, one.from_end
+    )
     node = replace(node, counted=any(each.is_embedding for _, each in calls))
     every = [own.value(s, each.inputs[one.data]).sizes for s, each in calls]
     empty = set[int]()
@@ -360,7 +408,9 @@ def _cropped(calls: Calls) -> tuple[int, ...]:
         if operation.operator == "GatherElements" and operation.is_gather:
             data, indices = (scope.type_of(name).sizes for name in operation.inputs)
             axis = operation.number % len(data or (1,))
-            pairs = enumerate(zip(data or (), indices or (), strict=False))  # ONNX forbids others
+            pairs = enumerate(
+                zip(data or (), indices or (), strict=False)
+            )  # ONNX forbids others
             dimensions |= {k for k, (n, m) in pairs if k != axis and n and m and m < n}
     return tuple(sorted(dimensions))
 
@@ -384,7 +434,9 @@ def _limit(
     operation = calls[0][1]
     if _hardened_as(operation) == "leave":
         raise OnnxGatherError("its indices are not limited")
-    made = list[tuple[IndexInput, GatherNode, Limit | int | None, tuple[Graph, Value, Value]]]()
+    made = list[
+        tuple[IndexInput, GatherNode, Limit | int | None, tuple[Graph, Value, Value]]
+    ]()
     for k, one in enumerate(inputs_of(operation)):
         node = _node(calls, one, own)
         limit = None if rule is None else _limit_of(operation, k, rule)
@@ -395,7 +447,9 @@ def _limit(
     for one, node, limit, (graph, *operands) in made:
         names = {"": "", INPUT: siblings[at].input[one.data]}
         names[INDICES] = siblings[at].input[one.position]
-        at = _inserted(siblings, at, _protos(graph, names, f"{operation.label}/", taken))
+        at = _inserted(
+            siblings, at, _protos(graph, names, f"{operation.label}/", taken)
+        )
         for k, value in zip((one.data, one.position), operands, strict=True):
             siblings[at].input[k] = names[value.name]
         told += [] if limit is None else [_told_limit(node, limit, operation, one.name)]
@@ -404,15 +458,21 @@ def _limit(
             output = siblings[at].output[0]
             siblings[at].output[0] = new_name(f"{operation.label}/written", taken)
             names = {"": "", INPUT: siblings[at].output[0], OUTPUT: output}
-            behind = _protos(without_zeros(node, padded), names, f"{operation.label}/", taken)
+            behind = _protos(
+                without_zeros(node, padded), names, f"{operation.label}/", taken
+            )
             _inserted(siblings, at + 1, behind)
         elif node.empty:
-            told.append("zeros are put behind the data, as its axis may be empty: a copy of it")
+            told.append(
+                "zeros are put behind the data, as its axis may be empty: a copy of it"
+            )
     told += [_told_crop(cropped)] if cropped else []
     return siblings[at].output[0], told
 
 
-def _replace(siblings: Any, operation: Operation, graph: Graph, taken: set[str]) -> None:
+def _replace(
+    siblings: Any, operation: Operation, graph: Graph, taken: set[str]
+) -> None:
     """Put the nodes of the lowering under "directml" in the stead of a gather."""
     inputs, outputs = operation.inputs, operation.outputs
     names = {"": "", INPUT: inputs[0], INDICES: inputs[1], OUTPUT: outputs[0]}
@@ -449,7 +509,9 @@ def _protos(
         tensor = numpy_helper.from_array(array)
         return helper.make_node("Constant", [], [new(name)], new(name), value=tensor)
 
-    made = onnx.GraphProto(node=[held(name, array) for name, array in graph.constants.items()])
+    made = onnx.GraphProto(
+        node=[held(name, array) for name, array in graph.constants.items()]
+    )
     for node in graph.nodes:
         inputs = tuple(map(new, node.inputs))
         add_nodes(made.node, [node._replace(inputs=inputs, output=new(node.output))])
@@ -458,15 +520,22 @@ def _protos(
     return [*made.node]
 
 
-def _told_limit(node: GatherNode, limit: OutOfRange | int, operation: Operation, name: str) -> str:
+def _told_limit(
+    node: GatherNode, limit: OutOfRange | int, operation: Operation, name: str
+) -> str:
     sizes, axes = node.data.sizes, [*node.indexed().flat]
     known = [sizes[k] for k in axes] if sizes else [None]
     ranges = ", ".join(f"[{f'-{n}' if node.from_end else 0}, {n})" for n in known)
     row = operator_of(operation)
     index = f"an index of {name}" if row and len(row.inputs) > 1 else "an index"
-    outside = f"{index} outside {ranges}" if None not in known else f"{index} out of range"
+    outside = (
+        f"{index} outside {ranges}" if None not in known else f"{index} out of range"
+    )
     if _hardened_as(operation) == "drop":
-        return f"{outside} was an error, and now its write is dropped: two copies of the data"
+        return (
+            f"{outside} was an error, and now its write is dropped: two copies of the"
+            " data"
+        )
     did = "was an error" if operation.is_gather else "did what the provider makes of it"
     fewer = ", or the last one where there are fewer" if None in known and limit else ""
     held = f"row {limit}{fewer}" if isinstance(limit, int) else POLICIES[limit].returns
@@ -476,4 +545,6 @@ def _told_limit(node: GatherNode, limit: OutOfRange | int, operation: Operation,
 def _told_crop(dimensions: tuple[int, ...]) -> str:
     which = ", ".join(map(str, dimensions))
     rule = "as DirectML refuses more data than indices off the axis"
-    return f"the data is cropped to the sizes of the indices in dimension {which}, {rule}"
+    return (
+        f"the data is cropped to the sizes of the indices in dimension {which}, {rule}"
+    )

@@ -1,7 +1,8 @@
 """The operators that carry indices: the inputs that hold them, and which indices are in range.
 
-The table is in `index_operators.json`, with what each provider does with an index out of range.
-Slice and Compress carry bounds and a mask, which ONNX cuts to the axis: they are not in it.
+The table is in `index_operators.json`, with what each provider does with an index out
+of range. Slice and Compress carry bounds and a mask, which ONNX cuts to the axis: they
+are not in it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from onnxgather.networks.network import Operation
 from onnxgather.networks.sizes import AnySize, Size
 
 Hardened = Literal["clamp", "drop", "leave", "nothing"]
-"""What harden does with indices out of range: it clamps them, drops the writes at them, leaves
-them as they are, or has nothing to do, as the operator takes any index."""
+"""What harden does with indices out of range: it clamps them, drops the writes at them,
+leaves them as they are, or has nothing to do, as the operator takes any index."""
 
 
 class IndexInput(msgspec.Struct, frozen=True):
@@ -53,8 +54,8 @@ class IndexInput(msgspec.Struct, frozen=True):
     column: int | None = None
     """The column of the last axis that holds the indices, where not all do."""
     counts: bool = False
-    """Whether the positions of the second axis of the first input are the indices where the input
-    is left out."""
+    """Whether the positions of the second axis of the first input are the indices where
+    the input is left out."""
 
     def value_in(self, operation: Operation) -> str:
         """The name of the value that an operation has there; "" where the input is left out."""
@@ -75,14 +76,15 @@ class IndexOperator(msgspec.Struct, frozen=True):
     domain: str = ""
     """"" is ONNX's own."""
     providers: dict[str, str] = {}
-    """What each provider does with an index out of range, by its short name, as far as it is not
-    a known difference of DirectML's own gathers."""
+    """What each provider does with an index out of range, by its short name, as far as
+    it is not a known difference of DirectML's own gathers."""
 
 
 _ROWS = files("onnxgather.networks").joinpath("index_operators.json").read_bytes()
 
 INDEX_OPERATORS = {
-    (row.domain, row.operator): row for row in msgspec.json.decode(_ROWS, type=list[IndexOperator])
+    (row.domain, row.operator): row
+    for row in msgspec.json.decode(_ROWS, type=list[IndexOperator])
 }
 """The operators, by domain and name."""
 
@@ -141,12 +143,17 @@ def coordinates_of(call: Call) -> list[Coordinate]:
         rows = rows if one.column is None else rows[one.column :][:1]
         first, data = one.axis_of(call.operation), call.has(one.data)
         last = value.sizes[-1] if value.sizes else None
-        if one.is_tuple and not isinstance(last, int):  # each axis may have its coordinate
+        if one.is_tuple and not isinstance(
+            last, int
+        ):  # each axis may have its coordinate
             rank = len((data and data.sizes) or ())
             rows = np.broadcast_to(rows, (max(rank - first, 1), 2))
         for axis, (low, high) in enumerate(rows.tolist(), first):
             ends = _integer(value, low, 0), _integer(value, high, 1)
-            room, from_end = room_of(call, one, axis), one.from_end and not is_embedding(call)
+            room, from_end = (
+                room_of(call, one, axis),
+                one.from_end and not is_embedding(call),
+            )
             found.append(Coordinate(one, value, *ends, room, from_end))
     return found
 
@@ -157,19 +164,27 @@ def is_embedding(call: Call) -> bool:
     This operator takes no index below 0.
     """
     ranks = {len(value.sizes) for value in call.given if value.sizes is not None}
-    return call.operation.is_embedding and ranks <= {2} and call.x.data_type in ("", *FLOATS)
+    return (
+        call.operation.is_embedding
+        and ranks <= {2}
+        and call.x.data_type in ("", *FLOATS)
+    )
 
 
 def bounds_of_coordinates(value: Bounds, is_tuple: bool) -> Array:
     """The bounds of each coordinate of a tuple, shape (coordinates, 2); (1, 2) if all are alike."""
     columns = value.sizes[-1] if value.sizes and not value.is_empty else None
-    if not is_tuple or not isinstance(columns, int) or columns > AXES:  # no data has so many
+    if (
+        not is_tuple or not isinstance(columns, int) or columns > AXES
+    ):  # no data has so many
         return value.whole.reshape(1, 2)
     rows = hull(value.bounds, range(value.bounds.ndim - 2))
     return np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
 
 
-def is_inside(low: AnySize, high: AnySize, size: AnySize | None, from_end: bool = True) -> bool:
+def is_inside(
+    low: AnySize, high: AnySize, size: AnySize | None, from_end: bool = True
+) -> bool:
     """Whether all indices of an interval are surely in range of an axis; False if not known."""
     return size is not None and (-size if from_end else 0) <= low and high <= size - 1
 
@@ -207,7 +222,9 @@ def room_of(call: Call, one: IndexInput, axis: int) -> AnySize | None:
         ids, rank = call.of(1).sizes, len(x.sizes or ())
         if ids is None or rank not in (3, 4):
             return None
-        length = 1 if len(ids) > 1 else _size(x, rank - 2)  # else it is that of the first position
+        length = (
+            1 if len(ids) > 1 else _size(x, rank - 2)
+        )  # else it is that of the first position
     return None if size is None or length is None else size + 1 - length
 
 
@@ -223,7 +240,11 @@ def _unpooled(call: Call) -> AnySize | None:
     if len(sizes) != rank + 2:
         return None
     made = [
-        None if n is None else (n - 1) * strides[k] - pads[k] - pads[k + rank] + kernel[k]
+        (
+            None
+            if n is None
+            else (n - 1) * strides[k] - pads[k] - pads[k + rank] + kernel[k]
+        )
         for k, n in enumerate(sizes[2:])
     ]
     return elements_of([*sizes[:2], *made])

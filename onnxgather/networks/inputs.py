@@ -37,19 +37,27 @@ def read_inputs(path: str) -> dict[str, Array]:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
     except MemoryError:
         raise
-    except Exception as error:  # zipfile and numpy raise whatever a broken file leads to
+    except (
+        Exception
+    ) as error:  # zipfile and numpy raise whatever a broken file leads to
         why = " ".join(str(error).split()) or type(error).__name__
         why = "it holds Python objects" if "allow_pickle" in why else why
         raise OnnxGatherError(f"{rule} ({why})") from None
     if not start.startswith(_NPZ):
-        raise OnnxGatherError(f"{rule}{got(start, 'an .npz') or ', got something else'}")
+        raise OnnxGatherError(
+            f"{rule}{got(start, 'an .npz') or ', got something else'}"
+        )
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # the bytes of another file in the archive
+        if not isinstance(
+            array, np.ndarray
+        ):  # the bytes of another file in the archive
             raise OnnxGatherError(f"{rule}, got {shown(name)} in it")
     return arrays
 
 
-def checked(network: Network, inputs: Mapping[str, Array], inner: bool = False) -> dict[str, Array]:
+def checked(
+    network: Network, inputs: Mapping[str, Array], inner: bool = False
+) -> dict[str, Array]:
     """The arrays that a model is given, without what subclasses of numpy's array add.
 
     Args:
@@ -68,17 +76,28 @@ def checked(network: Network, inputs: Mapping[str, Array], inner: bool = False) 
         given[name] = array
         names = network.main.inputs
         if not (inner and name in network.main.types) and name not in names:
-            own = listed([*map(shown, names)], MOST_INPUTS_LISTED) + suggestion(name, names)
-            told = f"the given inputs hold {shown(name)}, but the model's inputs are {own}"
+            own = listed([*map(shown, names)], MOST_INPUTS_LISTED) + suggestion(
+                name, names
+            )
+            told = (
+                f"the given inputs hold {shown(name)}, but the model's inputs are {own}"
+            )
             raise OnnxGatherError(f"{where}: {told}")
         known = network.main.types[name]
-        if not known.admits(array.shape) or known.data_type not in ("", type_name(array)):
+        if not known.admits(array.shape) or known.data_type not in (
+            "",
+            type_name(array),
+        ):
             found = f"{array.dtype} {[*array.shape]}"
-            raise OnnxGatherError(f"{where}: input {shown(name)} must be {known}, got {found}")
+            raise OnnxGatherError(
+                f"{where}: input {shown(name)} must be {known}, got {found}"
+            )
     known = {*given, *network.main.defaults, *(network.main.inputs if inner else ())}
     missing = [shown(name) for name in network.main.inputs if name not in known]
     if missing:
         rule = f"{where}: the inputs must hold an array for each input of the model"
         more = "" if given else "; give --inputs FILE.npz"
-        raise OnnxGatherError(f"{rule}, got none for {listed(missing, MOST_INPUTS_LISTED)}{more}")
+        raise OnnxGatherError(
+            f"{rule}, got none for {listed(missing, MOST_INPUTS_LISTED)}{more}"
+        )
     return given

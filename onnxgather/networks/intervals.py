@@ -1,8 +1,9 @@
 """Bounds of the elements of a tensor: what is known of a value before the model runs.
 
-A bound holds whatever a provider does, so these count: integers wrap around, a float that no
-integer holds becomes any integer, and INT64 is ordered by its high half and then by its low half
-as signed or as unsigned, as ONNX Runtime's CPU provider and DirectML do (Min, Max, Clip, ...).
+A bound holds whatever a provider does, so these count: integers wrap around, a float
+that no integer holds becomes any integer, and INT64 is ordered by its high half and
+then by its low half as signed or as unsigned, as ONNX Runtime's CPU provider and
+DirectML do (Min, Max, Clip, ...).
 """
 
 from __future__ import annotations
@@ -17,26 +18,43 @@ import numpy as np
 
 from onnxgather.descriptors.arrays import Array
 from onnxgather.model.values import common_sizes
-from onnxgather.networks.sizes import AnySize, AnySizes, Size, high_of, larger, lesser, low_of
+from onnxgather.networks.sizes import (
+    AnySize,
+    AnySizes,
+    Size,
+    high_of,
+    larger,
+    lesser,
+    low_of,
+)
 
 INTEGERS = {
-    f"{sign}INT{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    f"{sign}INT{bits}": (
+        (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    )
     for sign in ("", "U")
     for bits in (8, 16, 32, 64)
 }
 LIMITS: dict[str, tuple[Any, Any]] = {"BOOL": (0, 1)} | INTEGERS
 """The least and the greatest number of each integer type."""
 
-FLOATS: dict[str, Any] = {"FLOAT16": np.float16, "FLOAT": np.float32, "DOUBLE": np.float64}
+FLOATS: dict[str, Any] = {
+    "FLOAT16": np.float16,
+    "FLOAT": np.float32,
+    "DOUBLE": np.float64,
+}
 
 ELEMENTS, COLUMNS = 2**14, 16
-"""Up to how many elements each has its own bounds, and up to how many columns otherwise."""
+"""Up to how many elements each has its own bounds, and up to how many columns
+otherwise."""
 
 AXES = 30
-"""The most dimensions of a value whose sizes are kept, as numpy has at most 32 or 64."""
+"""The most dimensions of a value whose sizes are kept, as numpy has at most 32 or
+64."""
 
 FAR = 2**30
-"""A bound that moves from iteration to iteration of a loop stops here first, if not at 0."""
+"""A bound that moves from iteration to iteration of a loop stops here first, if not at
+0."""
 
 UNBOUNDED = (-math.inf, math.inf)
 
@@ -106,7 +124,9 @@ class Bounds:
     @property
     def cast(self) -> Bounds:
         """The value for an operator that computes with it, not with what a Cast made it of."""
-        return replace(self, nan=False) if self.nan and self.data_type in LIMITS else self
+        return (
+            replace(self, nan=False) if self.nan and self.data_type in LIMITS else self
+        )
 
     @property
     def whole(self) -> Array:
@@ -140,8 +160,13 @@ class Bounds:
 
     def resized(self, sizes: AnySizes | None) -> Bounds:
         """The value with other sizes; its bounds broadcast to them, or hold for all elements."""
-        ends, reasons = (self.low, self.high, self.nan), {"why": self.why, "stops": self.stops}
-        return replace(interval(self.data_type, sizes, *ends, **reasons), element=self.element)
+        ends, reasons = (
+            (self.low, self.high, self.nan),
+            {"why": self.why, "stops": self.stops},
+        )
+        return replace(
+            interval(self.data_type, sizes, *ends, **reasons), element=self.element
+        )
 
 
 def _has_sizes(bounds: Array) -> bool:
@@ -149,7 +174,9 @@ def _has_sizes(bounds: Array) -> bool:
 
 
 def _closed(bounds: Array) -> Array:
-    return np.concatenate([_low_of(bounds[..., :1]), _high_of(bounds[..., 1:])], axis=-1)
+    return np.concatenate(
+        [_low_of(bounds[..., :1]), _high_of(bounds[..., 1:])], axis=-1
+    )
 
 
 def known_sizes(sizes: Sequence[AnySize | None] | None) -> tuple[int, ...] | None:
@@ -175,13 +202,22 @@ def hull(bounds: Array, axes: Iterable[int]) -> Array:
     axes = tuple(axes)
     if not axes:
         return bounds
-    lower, upper = (_lesser, _larger) if bounds.dtype == object else (np.minimum, np.maximum)
+    lower, upper = (
+        (_lesser, _larger) if bounds.dtype == object else (np.minimum, np.maximum)
+    )
     low = lower.reduce(bounds[..., :1], axis=axes, keepdims=True)
-    return np.concatenate([low, upper.reduce(bounds[..., 1:], axis=axes, keepdims=True)], axis=-1)
+    return np.concatenate(
+        [low, upper.reduce(bounds[..., 1:], axis=axes, keepdims=True)], axis=-1
+    )
 
 
 def interval(
-    data_type: str, sizes: AnySizes | None, low: Any, high: Any, nan: bool = False, **reasons: Any
+    data_type: str,
+    sizes: AnySizes | None,
+    low: Any,
+    high: Any,
+    nan: bool = False,
+    **reasons: Any,
 ) -> Bounds:
     """A value from bounds that mathematics gives, before integers wrap around.
 
@@ -230,7 +266,9 @@ def _wrapped(data_type: str, bounds: Array) -> Array:
     numbers = bounds
     if _has_sizes(bounds):
         numbers = _closed(bounds)
-        bounds = np.where(_is_large(bounds).any(axis=-1, keepdims=True), numbers, bounds)
+        bounds = np.where(
+            _is_large(bounds).any(axis=-1, keepdims=True), numbers, bounds
+        )
     turns = (numbers - first) // (last - first + 1)
     if not turns.any():
         return bounds
@@ -245,7 +283,9 @@ def _fitted(bounds: Array, sizes: AnySizes | None) -> Array:
     if not bounds.size:
         return np.zeros((*(1,) * rank, 2), bounds.dtype)
     if bounds.size > 2 * ELEMENTS:
-        bounds = hull(bounds, range(bounds.ndim - (2 if bounds.shape[-2] <= COLUMNS else 1)))
+        bounds = hull(
+            bounds, range(bounds.ndim - (2 if bounds.shape[-2] <= COLUMNS else 1))
+        )
     if bounds.ndim > rank + 1:
         bounds = hull(bounds, range(bounds.ndim - 1)).reshape(2)
     bounds = bounds.reshape(*(1,) * (rank + 1 - bounds.ndim), *bounds.shape)
@@ -291,7 +331,8 @@ def ordered(*values: Bounds) -> Array:
     """Which elements every provider orders alike: those that are no INT64 outside of INT32."""
     first, last = INTEGERS["INT32"]
     masks = (
-        np.asarray(value.data_type != "INT64") | ((value.low >= first) & (value.high <= last))
+        np.asarray(value.data_type != "INT64")
+        | ((value.low >= first) & (value.high <= last))
         for value in values
     )
     return functools.reduce(lambda a, b: a & b, masks)
@@ -330,7 +371,9 @@ def taken_apart(value: Bounds, axis: int) -> Bounds:
     return replace(value, sizes=(*sizes[:at], *sizes[at + 1 :]), bounds=bounds)
 
 
-def corners(combine: Callable[[Array, Array], Array], a: Bounds, b: Bounds) -> tuple[Array, Array]:
+def corners(
+    combine: Callable[[Array, Array], Array], a: Bounds, b: Bounds
+) -> tuple[Array, Array]:
     """The bounds of a function of two numbers that is monotonic in each of them."""
     ends = [combine(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     return least(*ends), greatest(*ends)
@@ -371,11 +414,15 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
         low = max(stop for stop in (0, -FAR, first) if first <= stop <= low_of(low))
     if not high <= old_high:
         high = min(stop for stop in (0, FAR, last) if high_of(high) <= stop <= last)
-    value = interval(new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops)
+    value = interval(
+        new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops
+    )
     before, after = old.element, new.element
     return replace(value, element=widened(before, after) if before and after else after)
 
 
-def merged_reasons(reasons: Iterable[tuple[str, ...]], most: int = 6) -> tuple[str, ...]:
+def merged_reasons(
+    reasons: Iterable[tuple[str, ...]], most: int = 6
+) -> tuple[str, ...]:
     """Each reason once, in order, the last `most` of them."""
     return tuple(dict.fromkeys(reason for some in reasons for reason in some))[-most:]

@@ -15,12 +15,28 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxgather.checks import check_type, listed, mapping, sequence, shown, suggestion, uint, uints
+from onnxgather.checks import (
+    check_type,
+    listed,
+    mapping,
+    sequence,
+    shown,
+    suggestion,
+    uint,
+    uints,
+)
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError
 from onnxgather.files import reason
 from onnxgather.gather import ATTRIBUTES
-from onnxgather.model.protos import Key, all_nodes, bodies_of, domain_of, key_of, operators
+from onnxgather.model.protos import (
+    Key,
+    all_nodes,
+    bodies_of,
+    domain_of,
+    key_of,
+    operators,
+)
 from onnxgather.model.values import ValueType, load, name_of
 from onnxgather.networks.sizes import numbers_in
 
@@ -28,20 +44,25 @@ MOST_NODES = 300_000
 """The most nodes that a model may have."""
 
 MOST_COPIES = 20_000
-"""The most nodes that calls may add to those of a model, as each call copies its function."""
+"""The most nodes that calls may add to those of a model, as each call copies its
+function."""
 
 MOST_CALLS = 50
 """The most functions that may call one another, the last one called by all others."""
 
-NEWEST_IR, NEWEST_OPSET = max(14, onnx.IR_VERSION), max(28, onnx.defs.onnx_opset_version())
-"""The newest versions of the format and of ONNX's operators that onnx or ONNX Runtime 1.32 know."""
+NEWEST_IR, NEWEST_OPSET = (
+    max(14, onnx.IR_VERSION),
+    max(28, onnx.defs.onnx_opset_version()),
+)
+"""The newest versions of the format and of ONNX's operators that onnx or ONNX Runtime
+1.32 know."""
 
 
 MAIN = "main graph"
 
 OF_PROVIDERS = ("ai.onnx", "com.microsoft", "com.ms.", "org.pytorch.aten")
-"""How the domains start, besides ONNX's own, whose operators ONNX Runtime may have: it then runs
-the operator, and ignores a function of the same name."""
+"""How the domains start, besides ONNX's own, whose operators ONNX Runtime may have: it
+then runs the operator, and ignores a function of the same name."""
 
 Dimensions = tuple[int | str, ...]
 """The sizes of a value: numbers, or the names of those that are open."""
@@ -52,8 +73,12 @@ MAY_DO_NOTHING = (
 )
 """The operators that ONNX Runtime leaves out where they change nothing."""
 
-_STORED: Mapping[int, int] = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT16: 2**16 - 1}
-"""The largest number of int32_data of which onnx and ONNX Runtime make the same element."""
+_STORED: Mapping[int, int] = {
+    onnx.TensorProto.BOOL: 1,
+    onnx.TensorProto.FLOAT16: 2**16 - 1,
+}
+"""The largest number of int32_data of which onnx and ONNX Runtime make the same
+element."""
 
 _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"body"}}
 """The bodies that nodes must have."""
@@ -71,10 +96,12 @@ class Operation:
     """The names of values; "" is an input that is left out."""
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
-    """Numbers, texts, arrays, tuples of them. A Constant has none; it is its graph's `constant`."""
+    """Numbers, texts, arrays, tuples of them. A Constant has none; it is its graph's
+    `constant`."""
     bodies: Mapping[str, Scope]
-    """The bodies by attribute, such as then_branch. A call of a model-local function has the body
-    "function": its inputs and outputs are those of the node, in their order."""
+    """The bodies by attribute, such as then_branch. A call of a model-local function
+    has the body "function": its inputs and outputs are those of the node, in their
+    order."""
     proto: onnx.NodeProto = field(default_factory=onnx.NodeProto)
     """For the modules of this package."""
     is_embedding: bool = False
@@ -103,20 +130,27 @@ class Scope:
     where: str
     """Such as "main graph", or "then_branch of if_1"."""
     inputs: tuple[str, ...] = ()
-    """Without the initializers of a graph that lists them here too, as old models do."""
+    """Without the initializers of a graph that lists them here too, as old models
+    do."""
     outputs: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
     types: dict[str, ValueType] = field(default_factory=dict[str, ValueType])
     """The types of the values of this scope."""
     outer: Scope | None = None
-    """Where the values are that this graph takes by their names; None for a function too."""
+    """Where the values are that this graph takes by their names; None for a function
+    too."""
     place: str = ""
-    """As `where`, but the same for each call of a function, such as "function own.Pick"."""
+    """As `where`, but the same for each call of a function, such as "function
+    own.Pick"."""
     proto: onnx.GraphProto = field(default_factory=onnx.GraphProto)
     """For the modules of this package."""
-    stored: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
+    stored: dict[str, onnx.TensorProto] = field(
+        default_factory=dict[str, onnx.TensorProto]
+    )
     """The constants of this graph that are not sparse."""
-    defaults: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
+    defaults: dict[str, onnx.TensorProto] = field(
+        default_factory=dict[str, onnx.TensorProto]
+    )
     """What inputs of the main graph hold where they are not given."""
     path: str = ""
     """The file of the model."""
@@ -134,8 +168,8 @@ class Scope:
     def constant(self, name: str) -> Array | None:
         """The array of an initializer or of a Constant node, of an outer graph too.
 
-        The array is read now, from another file where it is there. None where the value is neither
-        a constant nor an input with a default, or a sparse one.
+        The array is read now, from another file where it is there. None where the value
+        is neither a constant nor an input with a default, or a sparse one.
 
         Raises:
             OnnxGatherError: It cannot be read.
@@ -210,9 +244,9 @@ def taken(operation: Operation) -> set[str]:
 class _Embeddings:
     """The Gathers of a scope that ONNX Runtime may make a part of an EmbedLayerNormalization.
 
-    From level 2 on these are Gathers whose rows are added, in front of a LayerNormalization, which
-    may be in its parts, in front of an Attention, which may be in its parts, too. A function and a
-    branch may be put in place of its node.
+    From level 2 on these are Gathers whose rows are added, in front of a
+    LayerNormalization, which may be in its parts, in front of an Attention, which may
+    be in its parts, too. A function and a branch may be put in place of its node.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -229,7 +263,9 @@ class _Embeddings:
         rows, *_ = self._behind(gather.outputs, MAY_DO_NOTHING)
         return any(map(self._is_sum_before, rows)) or self._may_leave(rows)
 
-    def _behind(self, names: Iterable[str], through: Collection[str]) -> tuple[set[str], set[str]]:
+    def _behind(
+        self, names: Iterable[str], through: Collection[str]
+    ) -> tuple[set[str], set[str]]:
         """The values that are made of others by some operators, and the operators behind them."""
         wanted, found, operators = [*names], set[str](), set[str]()
         while wanted:
@@ -251,9 +287,15 @@ class _Embeddings:
         parts = {one.operator for one in each}
         if parts >= {"ReduceMean", "Sub"}:
             return True
-        outputs = [one.outputs[0] for one in each if one.operator == "LayerNormalization"]
+        outputs = [
+            one.outputs[0] for one in each if one.operator == "LayerNormalization"
+        ]
         same, behind = self._behind(outputs, {*MAY_DO_NOTHING} - {"Add"})
-        return "Attention" in behind or behind >= {"Add", "MatMul"} or self._may_leave(same)
+        return (
+            "Attention" in behind
+            or behind >= {"Add", "MatMul"}
+            or self._may_leave(same)
+        )
 
 
 def read_network(
@@ -262,8 +304,8 @@ def read_network(
 ) -> Network:
     """A model as plain data.
 
-    The sizes of values other than inputs and constants are not known yet; `ranges_of` tells them.
-    Those that the model declares play no part, as nothing checks them.
+    The sizes of values other than inputs and constants are not known yet; `ranges_of`
+    tells them. Those that the model declares play no part, as nothing checks them.
 
     Args:
         model: A file, or the model itself; or a network, to read it with other sizes.
@@ -282,9 +324,16 @@ def read_network(
         path, proto = (model.path, model.proto) if given else ("the model", model)
     try:
         return _Reader(path, proto).network(shapes_given(shapes))
-    except (UnicodeError, TypeError, ValueError, KeyError) as error:  # as onnx checks no message
+    except (
+        UnicodeError,
+        TypeError,
+        ValueError,
+        KeyError,
+    ) as error:  # as onnx checks no message
         said = " ".join(str(error).split())
-        raise OnnxGatherError(f"{path}: must be an ONNX model, but it is broken: {said}") from error
+        raise OnnxGatherError(
+            f"{path}: must be an ONNX model, but it is broken: {said}"
+        ) from error
 
 
 def shapes_given(shapes: object) -> dict[str, tuple[int, ...]]:
@@ -293,7 +342,10 @@ def shapes_given(shapes: object) -> dict[str, tuple[int, ...]]:
     Raises:
         OnnxGatherError: They are no mapping from names to sizes.
     """
-    pairs = ((f"shapes[{shown(k)}]", k, sizes) for k, sizes in mapping("shapes", shapes).items())
+    pairs = (
+        (f"shapes[{shown(k)}]", k, sizes)
+        for k, sizes in mapping("shapes", shapes).items()
+    )
     return {name: uints(where, sequence(where, sizes)) for where, name, sizes in pairs}
 
 
@@ -305,7 +357,11 @@ def reading(path: str, value: str) -> Generator[None]:
     except MemoryError:
         raise
     except Exception as error:  # onnx raises whatever a broken tensor leads to
-        said = reason(error) if isinstance(error, OSError) else " ".join(str(error).split())
+        said = (
+            reason(error)
+            if isinstance(error, OSError)
+            else " ".join(str(error).split())
+        )
         rule = f"{path}: what leads to {shown(value)} cannot be read"
         raise OnnxGatherError(f"{rule}: {said}") from error
 
@@ -322,9 +378,13 @@ def array_of_tensor(tensor: onnx.TensorProto, folder: str) -> Array:
         ValueError: The sizes do not fit the data; other errors of onnx too.
     """
     if tensor.data_type not in onnx.TensorProto.DataType.values():
-        raise ValueError(f"its type must be one of ONNX's, got {name_of(tensor.data_type)}")
+        raise ValueError(
+            f"its type must be one of ONNX's, got {name_of(tensor.data_type)}"
+        )
     most = _STORED.get(tensor.data_type)
-    if most is not None and any(not 0 <= number <= most for number in tensor.int32_data):
+    if most is not None and any(
+        not 0 <= number <= most for number in tensor.int32_data
+    ):
         raise ValueError(f"int32_data must have numbers from 0 to {most}")
     array = numpy_helper.to_array(tensor, folder)
     if [*array.shape] != [*tensor.dims]:  # numpy takes -1 for the size that is left
@@ -342,8 +402,12 @@ def check_names(path: str, graph: onnx.GraphProto) -> None:
     inputs = {value.name for value in graph.input}
     made = Counter(name for node in graph.node for name in node.output if name)
     made.update(inputs - {*initializers})
-    made.update([*initializers, *(tensor.values.name for tensor in graph.sparse_initializer)])
-    texts = {text for n in graph.node for text in (n.name, n.op_type, *n.input, *n.output)}
+    made.update(
+        [*initializers, *(tensor.values.name for tensor in graph.sparse_initializer)]
+    )
+    texts = {
+        text for n in graph.node for text in (n.name, n.op_type, *n.input, *n.output)
+    }
     values = (*graph.value_info, *graph.output, *graph.input)
     texts |= made.keys() | {value.name for value in values}
     wrong = [(text, "UTF-8") for text in texts if isinstance(text, bytes)]
@@ -353,7 +417,9 @@ def check_names(path: str, graph: onnx.GraphProto) -> None:
 
 
 def _check_calls(
-    path: str, functions: Mapping[Key, onnx.FunctionProto], main: Iterable[onnx.NodeProto]
+    path: str,
+    functions: Mapping[Key, onnx.FunctionProto],
+    main: Iterable[onnx.NodeProto],
 ) -> None:
     """Check that no function leads to itself, nor to more calls or nodes than are followed."""
     copied: dict[Key, int] = {}
@@ -363,7 +429,9 @@ def _check_calls(
         nonlocal held
         keys = [*map(key_of, all_nodes(nodes))]
         held += len(keys)
-        return len(keys) + sum(measure(key, callers) for key in keys if key in functions)
+        return len(keys) + sum(
+            measure(key, callers) for key in keys if key in functions
+        )
 
     def measure(key: Key, callers: tuple[Key, ...]) -> int:
         if key in callers or len(callers) >= MOST_CALLS:
@@ -387,8 +455,12 @@ def _check_versions(path: str, model: onnx.ModelProto) -> None:
     """Check the versions that a model names; one without the format's counts as an old one."""
     uint(f"{path}: ir_version", model.ir_version, NEWEST_IR, 0, OnnxGatherError)
     if not model.opset_import:
-        raise OnnxGatherError(f"{path}: opset_import must name the version of ai.onnx, got none")
-    for opset in chain(model.opset_import, *(one.opset_import for one in model.functions)):
+        raise OnnxGatherError(
+            f"{path}: opset_import must name the version of ai.onnx, got none"
+        )
+    for opset in chain(
+        model.opset_import, *(one.opset_import for one in model.functions)
+    ):
         if not domain_of(opset):
             name = f"{path}: the opset of ai.onnx"
             uint(name, opset.version, NEWEST_OPSET, 1, OnnxGatherError)
@@ -410,7 +482,9 @@ def _check_order(scope: Scope) -> None:
     except CycleError as error:
         names = listed([*map(shown, error.args[1])], 10)
         rule = "a value must not lead to itself"
-        raise OnnxGatherError(f"{scope.path}: {scope.where}: {rule}, got {names}") from None
+        raise OnnxGatherError(
+            f"{scope.path}: {scope.where}: {rule}, got {names}"
+        ) from None
 
 
 def check_input(path: str, inputs: Collection[str], name: str, what: str) -> None:
@@ -420,18 +494,25 @@ def check_input(path: str, inputs: Collection[str], name: str, what: str) -> Non
         OnnxGatherError: It is none; the message says `what` was given for it.
     """
     if name not in inputs:
-        names, found = ", ".join(map(shown, inputs)), shown(name) + suggestion(name, inputs)
-        raise OnnxGatherError(f"{path}: {what} must be of an input ({names}), got {found}")
+        names, found = (
+            ", ".join(map(shown, inputs)),
+            shown(name) + suggestion(name, inputs),
+        )
+        raise OnnxGatherError(
+            f"{path}: {what} must be of an input ({names}), got {found}"
+        )
 
 
 def _dimensions(
-    path: str, inputs: Mapping[str, onnx.ValueInfoProto], shapes: Mapping[str, Sequence[int]]
+    path: str,
+    inputs: Mapping[str, onnx.ValueInfoProto],
+    shapes: Mapping[str, Sequence[int]],
 ) -> dict[str, Dimensions | None]:
     """The sizes of the inputs of a model, with those that are given.
 
-    An open size has the name of the model where that is an identifier, else that of the first
-    dimension with its name. Where a given size is of a name, it holds for the name in other inputs
-    too.
+    An open size has the name of the model where that is an identifier, else that of the
+    first dimension with its name. Where a given size is of a name, it holds for the
+    name in other inputs too.
     """
     named, firsts = dict[str, Dimensions | None](), dict[str, str]()
     known = dict[int | str, int]()
@@ -440,11 +521,19 @@ def _dimensions(
         dims = [dim.dim_param for dim in value.type.tensor_type.shape.dim]
         start = name if name.isidentifier() else f"input#{number}"
         names = [
-            dim if dim.isidentifier() else firsts.setdefault(dim or f"{start}.{k}", f"{start}.{k}")
+            (
+                dim
+                if dim.isidentifier()
+                else firsts.setdefault(dim or f"{start}.{k}", f"{start}.{k}")
+            )
             for k, dim in enumerate(dims)
         ]
         pairs = zip(own.sizes or (), names, strict=True)
-        sizes = None if own.sizes is None else tuple(n if m is None else m for m, n in pairs)
+        sizes = (
+            None
+            if own.sizes is None
+            else tuple(n if m is None else m for m, n in pairs)
+        )
         if name in shapes:
             if not own.admits(shapes[name]):
                 rule = f"{path}: input {shown(name)} must be {own}"
@@ -455,7 +544,9 @@ def _dimensions(
     for name in shapes:
         check_input(path, inputs, name, "a shape")
     return {
-        name: sizes and tuple(n if isinstance(n, int) else known.get(n, n) for n in sizes)
+        name: (
+            sizes and tuple(n if isinstance(n, int) else known.get(n, n) for n in sizes)
+        )
         for name, sizes in named.items()
     }
 
@@ -482,7 +573,9 @@ def _plain(attribute: onnx.AttributeProto, folder: str) -> Any:
         return value.decode(errors="replace")
     if isinstance(value, Sequence):
         items = cast("Sequence[Any]", value)
-        return tuple(v.decode(errors="replace") if isinstance(v, bytes) else v for v in items)
+        return tuple(
+            v.decode(errors="replace") if isinstance(v, bytes) else v for v in items
+        )
     return value
 
 
@@ -504,7 +597,9 @@ class _Reader:
         self.functions = {key_of(function): function for function in model.functions}
         self.called = set[Key]()
         parts = operators(model)
-        self.embeds = parts["Gather"] and (parts["LayerNormalization"] or parts["ReduceMean"])
+        self.embeds = parts["Gather"] and (
+            parts["LayerNormalization"] or parts["ReduceMean"]
+        )
         _check_versions(path, model)
         _check_calls(path, self.functions, model.graph.node)
 
@@ -513,20 +608,25 @@ class _Reader:
         graph = self.model.graph
         versions = {domain_of(one): one.version for one in self.model.opset_import}
         main = Scope(MAIN, place=MAIN, proto=graph, opsets=versions)
-        # Old models list their initializers as inputs too; in later ones these are defaults.
+        # Old models list their initializers as inputs too; in later ones these are
+        # defaults.
         inputs = {value.name for value in graph.input if self.model.ir_version >= 4}
         main.defaults = {
             tensor.name: tensor for tensor in graph.initializer if tensor.name in inputs
         }
         self._fill(main)
-        given = {value.name: value for value in graph.input if value.name in main.inputs}
+        given = {
+            value.name: value for value in graph.input if value.name in main.inputs
+        }
         dimensions = _dimensions(self.path, given, shapes)
         for name, sizes in dimensions.items():
             main.types[name] = ValueType(main.types[name].data_type, numbers_in(sizes))
         for scope in main.scopes():
             _check_order(scope)
         uncalled = {
-            key: self._called(one, onnx.NodeProto(), main, f"function {one.name}, not called")
+            key: self._called(
+                one, onnx.NodeProto(), main, f"function {one.name}, not called"
+            )
             for key, one in self.functions.items()
             if key not in self.called
         }
@@ -535,8 +635,8 @@ class _Reader:
     def _fill(self, scope: Scope) -> Scope:
         """Give a graph what its protobuf message holds.
 
-        Of a value that an operation computes, the data type counts alone: ONNX Runtime checks it
-        when it loads the model, and the sizes are checked by nothing.
+        Of a value that an operation computes, the data type counts alone: ONNX Runtime
+        checks it when it loads the model, and the sizes are checked by nothing.
         """
         proto, scope.path = scope.proto, self.path
         check_names(self.path, proto)
@@ -549,25 +649,40 @@ class _Reader:
                     tensor = _stored(node)
                 if tensor is not None:
                     constants[name] = tensor
-        own = {name: constants[name] for name in constants.keys() - scope.defaults.keys()}
-        scope.inputs = tuple(value.name for value in proto.input if value.name not in own)
+        own = {
+            name: constants[name] for name in constants.keys() - scope.defaults.keys()
+        }
+        scope.inputs = tuple(
+            value.name for value in proto.input if value.name not in own
+        )
         scope.stored |= own
         values = (*proto.value_info, *proto.output)
         for value in values if scope.where == MAIN else (*values, *proto.input):
             held = value.type.sequence_type.elem_type
-            tensor = (held if value.type.HasField("sequence_type") else value.type).tensor_type
+            tensor = (
+                held if value.type.HasField("sequence_type") else value.type
+            ).tensor_type
             if tensor.HasField("shape"):
                 dims = tensor.shape.dim
-                sizes = (d.dim_value if d.HasField("dim_value") else d.dim_param for d in dims)
+                sizes = (
+                    d.dim_value if d.HasField("dim_value") else d.dim_param
+                    for d in dims
+                )
                 scope.declared[value.name] = tuple(sizes)
-        known = {value.name: ValueType(ValueType.of(value).data_type) for value in values}
+        known = {
+            value.name: ValueType(ValueType.of(value).data_type) for value in values
+        }
         known |= {value.name: ValueType.of(value) for value in proto.input}
         made = (name for node in proto.node for name in node.output if name)
-        scope.types = {name: known.get(name, ValueType()) for name in (*scope.inputs, *made)}
+        scope.types = {
+            name: known.get(name, ValueType()) for name in (*scope.inputs, *made)
+        }
         for name, tensor in scope.stored.items():
             scope.types[name] = ValueType.of_tensor(tensor)  # whatever is declared
         for sparse in proto.sparse_initializer:
-            whole = onnx.TensorProto(data_type=sparse.values.data_type, dims=sparse.dims)
+            whole = onnx.TensorProto(
+                data_type=sparse.values.data_type, dims=sparse.dims
+            )
             scope.types[sparse.values.name] = ValueType.of_tensor(whole)
         scope.operations = tuple(self._node(node, scope) for node in proto.node)
         if self.embeds:
@@ -582,16 +697,29 @@ class _Reader:
         plain = [] if proto.op_type == "Constant" else plain
         with reading(self.path, next(iter(proto.output), proto.name)):
             attributes = {a.name: _plain(a, folder_of(self.path)) for a in plain}
-        inputs, outputs, bodies = tuple(proto.input), tuple(proto.output), dict[str, Scope]()
+        inputs, outputs, bodies = (
+            tuple(proto.input),
+            tuple(proto.output),
+            dict[str, Scope](),
+        )
         domain = domain_of(proto)
         operation = Operation(
-            proto.name, proto.op_type, domain, inputs, outputs, attributes, bodies, proto
+            proto.name,
+            proto.op_type,
+            domain,
+            inputs,
+            outputs,
+            attributes,
+            bodies,
+            proto,
         )
         inside = "" if scope.where == MAIN else f" in {scope.where}"
         for name, body in bodies_of(proto):
             own = f"{name} of {operation.label}"
             place = own if scope.place == MAIN else f"{own} in {scope.place}"
-            inner = Scope(own + inside, outer=scope, place=place, proto=body, opsets=scope.opsets)
+            inner = Scope(
+                own + inside, outer=scope, place=place, proto=body, opsets=scope.opsets
+            )
             bodies[name] = self._fill(inner)
         function = self.functions.get(key_of(proto))
         if function and domain and not domain.startswith(OF_PROVIDERS):
@@ -601,19 +729,31 @@ class _Reader:
         if not domain and operation.operator in ATTRIBUTES:
             if len(inputs) != 2 or len(outputs) != 1:
                 raise OnnxGatherError(f"{where} must have two inputs and one output")
-            name, names = ATTRIBUTES[operation.operator], [a.name for a in proto.attribute]
-            if names not in ([], [name]) or not isinstance(attributes.get(name, 0), int):
+            name, names = (
+                ATTRIBUTES[operation.operator],
+                [a.name for a in proto.attribute],
+            )
+            if names not in ([], [name]) or not isinstance(
+                attributes.get(name, 0), int
+            ):
                 raise OnnxGatherError(f"{where} must be one that ONNX allows")
         if not domain and not bodies.keys() >= _BODIES.get(operation.operator, set()):
             raise OnnxGatherError(f"{where} must be one that ONNX allows")
         return operation
 
     def _called(
-        self, function: onnx.FunctionProto, call: onnx.NodeProto, caller: Scope, where: str
+        self,
+        function: onnx.FunctionProto,
+        call: onnx.NodeProto,
+        caller: Scope,
+        where: str,
     ) -> Scope:
         """The body of a function in one of its calls."""
         proto = onnx.GraphProto(name=function.name, node=function.node)
-        _resolved(proto.node, {a.name: a for a in (*function.attribute_proto, *call.attribute)})
+        _resolved(
+            proto.node,
+            {a.name: a for a in (*function.attribute_proto, *call.attribute)},
+        )
         proto.input.extend(onnx.ValueInfoProto(name=name) for name in function.input)
         proto.output.extend(onnx.ValueInfoProto(name=name) for name in function.output)
         key = key_of(function)

@@ -1,7 +1,7 @@
 """The table of operators: the bounds of what each computes, from the bounds of its inputs.
 
-The table in `operator_types.py` tells the types and the sizes. An operator that is not in this one
-computes anything that its data type holds.
+The table in `operator_types.py` tells the types and the sizes. An operator that is not
+in this one computes anything that its data type holds.
 """
 
 from __future__ import annotations
@@ -59,13 +59,15 @@ LARGEST_SIZE = INTEGERS["INT64"][1]
 
 Transfer = Callable[[Call], "Bounds | Sequence[Bounds] | None"]
 TRANSFERS: dict[str, Transfer] = {}
-"""For each operator, the function that bounds its outputs; None where nothing bounds them."""
+"""For each operator, the function that bounds its outputs; None where nothing bounds
+them."""
 
 QUIET: set[str] = set()
 """Operators that select elements, which a proof in words does not name."""
 
 SKIPPED = {"Add", "Sub", "Mul", "Div"}
-"""Operators that ONNX Runtime leaves out where they change nothing, so that two Casts may meet."""
+"""Operators that ONNX Runtime leaves out where they change nothing, so that two Casts
+may meet."""
 
 
 def computes(
@@ -82,9 +84,16 @@ def computes(
 
     def enter(function: Transfer) -> Transfer:
         def called(call: Call) -> Bounds | Sequence[Bounds] | None:
-            if broadcasts and call.attributes.keys() & {"axis", "broadcast"}:  # before opset 7
+            if broadcasts and call.attributes.keys() & {
+                "axis",
+                "broadcast",
+            }:  # before opset 7
                 return None
-            inputs = [value and value.closed for value in call.inputs] if closed else call.inputs
+            inputs = (
+                [value and value.closed for value in call.inputs]
+                if closed
+                else call.inputs
+            )
             if not (quiet or SKIPPED.issuperset(names)):
                 inputs = [value and value.cast for value in inputs]
             inputs = broadcast(inputs) if broadcasts else tuple(inputs)
@@ -97,7 +106,8 @@ def computes(
     return enter
 
 
-# Arithmetic, element by element. NumPy rounds FLOAT and DOUBLE as the CPU provider does.
+# Arithmetic, element by element. NumPy rounds FLOAT and DOUBLE as the CPU provider
+# does.
 
 
 def _has_zero(value: Bounds) -> bool:
@@ -106,17 +116,24 @@ def _has_zero(value: Bounds) -> bool:
 
 
 def _is_infinite(value: Bounds) -> bool:
-    return value.data_type not in LIMITS and bool(np.isinf(value.bounds.astype(float)).any())
+    return value.data_type not in LIMITS and bool(
+        np.isinf(value.bounds.astype(float)).any()
+    )
 
 
-def _loosened(data_type: str, bounds: tuple[Array, Array], roundings: int) -> tuple[Array, Array]:
+def _loosened(
+    data_type: str, bounds: tuple[Array, Array], roundings: int
+) -> tuple[Array, Array]:
     """The bounds, wider by some roundings of a float type, as providers approximate.
 
-    A number beyond the type may be finite, and one too small for it need not be 0: the CPU provider
-    keeps FLOAT16 as FLOAT from one operator to the next.
+    A number beyond the type may be finite, and one too small for it need not be 0: the
+    CPU provider keeps FLOAT16 as FLOAT from one operator to the next.
     """
     (low, high), info = bounds, np.finfo(FLOATS[data_type])
-    slack = [info.smallest_subnormal + roundings * info.eps * np.nan_to_num(abs(e)) for e in bounds]
+    slack = [
+        info.smallest_subnormal + roundings * info.eps * np.nan_to_num(abs(e))
+        for e in bounds
+    ]
     return np.minimum(low - slack[0], info.max), np.maximum(high + slack[1], info.min)
 
 
@@ -128,7 +145,8 @@ def _in_half(a: Bounds, ends: tuple[Array, Array]) -> tuple[Array, Array]:
 def _neutral(x: Bounds, number: int) -> Bounds:
     """The bounds of an operand, with 0 or 1 itself where a DOUBLE is as near as FLOAT can tell.
 
-    ONNX Runtime reads a constant as FLOAT to see that an operator does nothing, and leaves it out.
+    ONNX Runtime reads a constant as FLOAT to see that an operator does nothing, and
+    leaves it out.
     """
     if x.data_type != "DOUBLE":
         return x
@@ -151,7 +169,9 @@ def _sum(call: Call) -> Bounds | None:
     a, b = call.x, _neutral(call.of(1), 0)
     is_sum = call.operator == "Add"
     a = _neutral(a, 0) if is_sum else a
-    ends = (a.low + b.low, a.high + b.high) if is_sum else (a.low - b.high, a.high - b.low)
+    ends = (
+        (a.low + b.low, a.high + b.high) if is_sum else (a.low - b.high, a.high - b.low)
+    )
     return call.elementwise(*_in_half(a, ends), _is_infinite(a) and _is_infinite(b))
 
 
@@ -212,7 +232,9 @@ def _mod(call: Call) -> Bounds | None:
     most, signed = greatest(abs(b.low), abs(b.high)) - int(is_integer), a if as_c else b
     fits = (a.low >= 0) & (a.high < b.low)
     low = np.where(fits, a.low, np.where(signed.low < 0, -most, 0))
-    return call.elementwise(low, np.where(fits, a.high, np.where(signed.high > 0, most, 0)))
+    return call.elementwise(
+        low, np.where(fits, a.high, np.where(signed.high > 0, most, 0))
+    )
 
 
 MONOTONIC: dict[str, Callable[[Array], Array]] = {
@@ -237,7 +259,9 @@ def _negated(call: Call) -> Bounds | None:
 def _monotonic(call: Call) -> Bounds | None:
     bounds = MONOTONIC[call.operator](call.x.bounds)
     low, high = bounds[..., :1], bounds[..., 1:]
-    if call.operator == "Log" or (call.operator == "Sqrt" and call.x.data_type == "FLOAT16"):
+    if call.operator == "Log" or (
+        call.operator == "Sqrt" and call.x.data_type == "FLOAT16"
+    ):
         low, high = _loosened(call.x.data_type, (low, high), 16)
     if call.operator == "Sign" and (call.x.nan or not is_ordered(call.x)):
         low, high = -1, 1
@@ -251,7 +275,9 @@ def _abs(call: Call) -> Bounds | None:
     call = replace(call, inputs=(call.x.closed,))
     low, high = abs(call.x.low), abs(call.x.high)
     inside = (call.x.low <= 0) & (call.x.high >= 0)
-    return call.elementwise(np.where(inside, 0 * low, least(low, high)), greatest(low, high))
+    return call.elementwise(
+        np.where(inside, 0 * low, least(low, high)), greatest(low, high)
+    )
 
 
 # Order and choice.
@@ -261,7 +287,9 @@ def _abs(call: Call) -> Bounds | None:
 def _extreme(call: Call) -> Bounds | None:
     values, shapes = call.given, [value.bounds.shape for value in call.given]
     is_open = any(value.closed is not value for value in values)
-    if is_open and math.prod(np.broadcast_shapes(*shapes)) > 2 * COLUMNS:  # each makes a symbol
+    if (
+        is_open and math.prod(np.broadcast_shapes(*shapes)) > 2 * COLUMNS
+    ):  # each makes a symbol
         values = [replace(value, bounds=value.whole) for value in values]
     return call.elementwise(*_chosen(call.operator in ("Max", "Or"), *values))
 
@@ -279,7 +307,9 @@ def _chosen(largest: bool, *values: Bounds) -> tuple[Array, Array]:
     is_wide = not alike.all()
     if largest:
         most = greatest(*lows)
-        return np.where(alike, most, greatest(low, most & ~word)) if is_wide else most, high
+        return (
+            np.where(alike, most, greatest(low, most & ~word)) if is_wide else most
+        ), high
     most = least(*highs)
     return low, np.where(alike, most, least(high, most | word)) if is_wide else most
 
@@ -293,12 +323,18 @@ def _clip(call: Call) -> Bounds | None:
             ends[k] = bounds_of_array(x.data_type, number)
     if any(end is not None and end.nan for end in ends):
         return None
-    if x.data_type in FLOATS:  # a bound that is left out is the greatest finite number, or none
+    if (
+        x.data_type in FLOATS
+    ):  # a bound that is left out is the greatest finite number, or none
         greatest_finite = np.finfo(FLOATS[x.data_type]).max
         ends[0] = ends[0] or interval(x.data_type, (), -np.inf, -greatest_finite)
         ends[1] = ends[1] or interval(x.data_type, (), greatest_finite, np.inf)
     low, high = ends
-    if low and high and (x.nan or (low.whole[0] >= 0 and is_ordered(low, high) > is_ordered(x))):
+    if (
+        low
+        and high
+        and (x.nan or (low.whole[0] >= 0 and is_ordered(low, high) > is_ordered(x)))
+    ):
         return call.elementwise(least(low.low, high.low), greatest(low.high, high.high))
     if low is not None:
         x = interval(x.data_type, x.sizes, *_chosen(True, x, low), x.nan)
@@ -311,7 +347,8 @@ COMPARISONS: dict[str, tuple[bool, Callable[[Any, Any], Any]]] = {
     "Greater": (True, operator.lt),
     "GreaterOrEqual": (True, operator.le),
 }
-"""For each operator, whether its inputs are turned around, and what then compares them."""
+"""For each operator, whether its inputs are turned around, and what then compares
+them."""
 
 
 @computes(*COMPARISONS, "Equal", broadcasts=True)
@@ -331,13 +368,29 @@ def _comparison(call: Call) -> Bounds:
 
 
 ELEMENTWISE = {
-    *("Abs", "Add", "Cast", "Ceil", "Clip", "Div", "Floor", "Identity", "Log", "Max", "Min", "Mod"),
+    *(
+        "Abs",
+        "Add",
+        "Cast",
+        "Ceil",
+        "Clip",
+        "Div",
+        "Floor",
+        "Identity",
+        "Log",
+        "Max",
+        "Min",
+        "Mod",
+    ),
     *("Mul", "Neg", "Relu", "Round", "Sqrt", "Sub", "Where"),
 }
-"""Operators each of whose elements comes from the elements of the inputs at its place."""
+"""Operators each of whose elements comes from the elements of the inputs at its
+place."""
 
 
-def where_compared(name: str, holds: bool, a: Bounds, b: Bounds) -> tuple[Bounds, Bounds]:
+def where_compared(
+    name: str, holds: bool, a: Bounds, b: Bounds
+) -> tuple[Bounds, Bounds]:
     """The two operands of a comparison where it is true, or where it is false."""
     if name == "Equal":
         return (met(a, b), met(b, a)) if holds else (a, b)
@@ -374,7 +427,9 @@ def met(a: Bounds, b: Bounds) -> Bounds:
 
 def _with_ends(x: Bounds, low: Array, high: Array) -> Bounds:
     """A value that is no NaN, between other ends."""
-    return interval(x.data_type, x.sizes, low, high, x.cast is not x, why=x.why, stops=x.stops)
+    return interval(
+        x.data_type, x.sizes, low, high, x.cast is not x, why=x.why, stops=x.stops
+    )
 
 
 @computes("Where", quiet=True, broadcasts=True)
@@ -401,8 +456,11 @@ def _cast(call: Call) -> Bounds | None:
         whole: Callable[[Array], Array] = np.vectorize(int, otypes=[object])
         low = np.where(fits, whole(np.where(fits, low, 0)), np.array(first, object))
         high = np.where(fits, whole(np.where(fits, high, 0)), np.array(last, object))
-        # Of two Casts in a row ONNX Runtime may leave out the first: a fraction is true as BOOL.
-        high = np.where((low == 0) & (high == 0) & (x.bounds != 0).any(-1, keepdims=True), 1, high)
+        # Of two Casts in a row ONNX Runtime may leave out the first: a fraction is true
+        # as BOOL.
+        high = np.where(
+            (low == 0) & (high == 0) & (x.bounds != 0).any(-1, keepdims=True), 1, high
+        )
         return call.value(low, high, not fits.all())
     elif x.data_type in LIMITS:
         if nan or (target in LIMITS and not ((low >= first) & (high <= last)).all()):
@@ -417,12 +475,22 @@ def _cast(call: Call) -> Bounds | None:
 
 def _last(size: AnySize | None) -> AnySize:
     """The last position on an axis."""
-    return MOST if size is None else max(size - 1, 0) if isinstance(size, int) else size - 1
+    return (
+        MOST
+        if size is None
+        else max(size - 1, 0)
+        if isinstance(size, int)
+        else size - 1
+    )
 
 
 def _position(call: Call, axis: int, k: int = 0) -> Bounds:
     size = call.x.sizes[axis] if call.x.sizes else None
-    reason = f"{call.operator} over axis of {size}" if isinstance(size, int) else call.operator
+    reason = (
+        f"{call.operator} over axis of {size}"
+        if isinstance(size, int)
+        else call.operator
+    )
     return call.value(0, _last(size), k=k, why=(reason,))
 
 
@@ -440,11 +508,15 @@ def _top_k(call: Call) -> Sequence[Bounds]:
 def _non_zero(call: Call) -> Bounds | None:
     here, full = (call.x.low > 0) | (call.x.high < 0), call.x.full
     if full is not None and (call.x.is_exact or here.all()):
-        rows = np.array(np.nonzero(np.atleast_1d(full.any(axis=-1))), np.int64)[..., None]
+        rows = np.array(np.nonzero(np.atleast_1d(full.any(axis=-1))), np.int64)[
+            ..., None
+        ]
         return interval("INT64", rows.shape[:-1], rows, rows)
     sizes = call.x.sizes or (None if call.x.sizes is None else 1,)
     rows = np.array([[[_last(size)]] for size in sizes], object)
-    why = f"NonZero over axes of {', '.join('?' if s is None else str(s) for s in sizes)}"
+    why = (
+        f"NonZero over axes of {', '.join('?' if s is None else str(s) for s in sizes)}"
+    )
     return call.value(0 * rows, rows, why=(why,))
 
 
@@ -464,7 +536,9 @@ def _shape(call: Call) -> Bounds | None:
     elif sizes is None:
         return call.value(0, LARGEST_SIZE)
     else:
-        sizes = sizes[call.attributes.get("start", 0) : call.attributes.get("end", len(sizes))]
+        sizes = sizes[
+            call.attributes.get("start", 0) : call.attributes.get("end", len(sizes))
+        ]
     ends = [(0, LARGEST_SIZE) if n is None or is_doubtful(n) else (n, n) for n in sizes]
     bounds = np.array(ends, object).reshape(-1, 2)
     return call.value(bounds[:, :1], bounds[:, 1:])
@@ -483,7 +557,9 @@ def _range(call: Call) -> Bounds | None:
             return interval(start.data_type, (len(numbers),), array, array)
     if delta.whole[0] > 0:
         return call.value(start.whole[0], limit.whole[1] - 1)
-    return call.value(limit.whole[0] + 1, start.whole[1]) if delta.whole[1] < 0 else None
+    return (
+        call.value(limit.whole[0] + 1, start.whole[1]) if delta.whole[1] < 0 else None
+    )
 
 
 # Sums along axes.
@@ -510,7 +586,9 @@ def _reduced(call: Call) -> Bounds | None:
         bounds = x.bounds.sum(axis=along, keepdims=True) * repeated
     else:
         bounds = _times(hull(x.bounds, along), count, count)
-    return call.selected(bounds if call.attributes.get("keepdims", 1) else bounds.squeeze(along))
+    return call.selected(
+        bounds if call.attributes.get("keepdims", 1) else bounds.squeeze(along)
+    )
 
 
 def _times(bounds: Array, fewest: AnySize, most: AnySize) -> Array:
@@ -551,7 +629,9 @@ def _members(call: Call) -> Bounds | None:
         return None
     values = [call.inputs[k] for k in MEMBERS[call.operator] if k < len(call.inputs)]
     if call.operator in ("Pad", "Trilu"):
-        values.append(bounds_of_array(call.x.data_type, np.array(call.attributes.get("value", 0))))
+        values.append(
+            bounds_of_array(call.x.data_type, np.array(call.attributes.get("value", 0)))
+        )
     member = joined([value for value in values if value])
     low, high = member.whole
     return call.value(low, high, member.nan)
@@ -570,7 +650,11 @@ def _in_sizes(x: Bounds, sizes: AnySizes | None) -> Array:
     if sizes == x.sizes and (sizes is None or sizes.count(None) < 2):
         return x.bounds  # two sizes that are not known may have changed places
     shape = known_sizes(sizes)
-    if x.full is not None and shape is not None and elements_of(shape) == elements_of(x.sizes):
+    if (
+        x.full is not None
+        and shape is not None
+        and elements_of(shape) == elements_of(x.sizes)
+    ):
         return x.full.reshape(*shape, 2)
     if sizes and x.sizes and sizes[-1] == x.sizes[-1] and x.bounds.shape[-2] <= COLUMNS:
         return hull(x.bounds, range(x.bounds.ndim - 2)).reshape(-1, 2)
@@ -581,7 +665,9 @@ def _in_sizes(x: Bounds, sizes: AnySizes | None) -> Array:
 def _transpose(call: Call) -> Bounds:
     rank = len(call.x.sizes or ())
     order = call.option("perm", 9, [*range(rank)][::-1]) or []
-    return call.selected(call.x.bounds.transpose(*order, rank) if rank else call.x.bounds)
+    return call.selected(
+        call.x.bounds.transpose(*order, rank) if rank else call.x.bounds
+    )
 
 
 @computes("Expand", quiet=True)
@@ -593,7 +679,12 @@ def _expand(call: Call) -> Bounds:
 def _tile(call: Call) -> Bounds:
     sizes, repeats = call.types[0].sizes, call.option("repeats", 1)
     count = elements_of(sizes)
-    if call.x.full is not None and repeats and isinstance(count, int) and count <= ELEMENTS:
+    if (
+        call.x.full is not None
+        and repeats
+        and isinstance(count, int)
+        and count <= ELEMENTS
+    ):
         return call.selected(np.tile(call.x.full, (*repeats, 1)))
     return call.selected(_in_sizes(call.x, sizes))
 
@@ -602,14 +693,19 @@ def _taken(bounds: Array, axis: int, positions: Sequence[int] | None) -> Array:
     """The bounds at some positions of an axis; None: at any."""
     if bounds.shape[axis] == 1:
         return bounds
-    return hull(bounds, [axis]) if positions is None else np.take(bounds, positions, axis)
+    return (
+        hull(bounds, [axis]) if positions is None else np.take(bounds, positions, axis)
+    )
 
 
 @computes("Slice", quiet=True)
 def _slice(call: Call) -> Bounds:
     x, starts, ends = call.x, call.option("starts", 1), call.option("ends", 2)
     count = len(starts or ends or ())
-    axes, steps = call.option("axes", 3, [*range(count)]), call.option("steps", 4, [1] * count)
+    axes, steps = (
+        call.option("axes", 3, [*range(count)]),
+        call.option("steps", 4, [1] * count),
+    )
     if not axes or x.sizes is None:
         return call.selected(x.whole)
     bounds = x.bounds
@@ -636,14 +732,16 @@ def _split(call: Call) -> Sequence[Bounds] | None:
     if parts is not None:
         pairs = zip(parts, itertools.accumulate(parts), strict=True)
         ranges = [range(end - n, end) for n, end in pairs]
-    return [call.selected(_taken(call.x.bounds, axis, r), k) for k, r in enumerate(ranges)]
+    return [
+        call.selected(_taken(call.x.bounds, axis, r), k) for k, r in enumerate(ranges)
+    ]
 
 
 def _fills(shapes: Sequence[AnySizes | None], axis: int) -> bool:
     """Whether each element of a Concat is surely an element of an input.
 
-    ONNX Runtime takes any sizes off the axis of an input without elements, and writes nothing in
-    its place.
+    ONNX Runtime takes any sizes off the axis of an input without elements, and writes
+    nothing in its place.
     """
     known = [sizes for sizes in shapes if sizes is not None]
     there = [sizes for sizes in known if sizes[axis] != 0]
@@ -662,7 +760,9 @@ def _concat(call: Call) -> Bounds | None:
     if sizes is None or along is None or sum(along) > ELEMENTS:
         low, high = joined(call.given).whole
         return call.value(low, high, nan)
-    common = np.broadcast_shapes(*(hull(value.bounds, [axis]).shape for value in call.given))
+    common = np.broadcast_shapes(
+        *(hull(value.bounds, [axis]).shape for value in call.given)
+    )
     parts = [
         np.broadcast_to(value.bounds, (*common[:axis], count, *common[axis + 1 :]))
         for value, count in zip(call.given, along, strict=True)
@@ -681,7 +781,9 @@ def _gather(call: Call) -> Bounds:
         return call.selected(np.take(x.bounds, known.astype(np.int64), axis))
     bounds = hull(x.bounds, [axis])
     ones = (1,) * len(indices.sizes)
-    return call.selected(bounds.reshape(*bounds.shape[:axis], *ones, *bounds.shape[axis + 1 :]))
+    return call.selected(
+        bounds.reshape(*bounds.shape[:axis], *ones, *bounds.shape[axis + 1 :])
+    )
 
 
 @computes("ConstantOfShape", quiet=True, closed=True)
@@ -739,9 +841,13 @@ def _split_to_sequence(call: Call) -> Bounds | None:
     if split is not None:
         parts = [] if split.exact is None else [*set(split.exact.ravel().tolist())]
         length, part = elements_of(split.sizes), parts[0] if len(parts) == 1 else None
-        if not split.sizes:  # a number: the last part is smaller where it does not divide the size
+        if (
+            not split.sizes
+        ):  # a number: the last part is smaller where it does not divide the size
             whole = quotient(size, part) if size is not None and part else None
-            length, part = (whole, part) if elements_of((whole, part)) == size else (None, None)
+            length, part = (
+                (whole, part) if elements_of((whole, part)) == size else (None, None)
+            )
     element = taken_apart(x, axis)
     if call.attributes.get("keepdims", 1) or (split and split.sizes):
         element = stacked(element, axis, part)

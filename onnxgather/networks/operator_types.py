@@ -1,8 +1,9 @@
 """The table of operators: the data types and the sizes of what each computes.
 
-A size counts only if ONNX Runtime's CPU provider computes it so, and infers it so, or not at all.
-From level 1 of its optimizations on, a Shape is what ONNX Runtime infers, so a size that it may
-infer wrongly is None here: neither the size nor a Shape of it is known.
+A size counts only if ONNX Runtime's CPU provider computes it so, and infers it so, or
+not at all. From level 1 of its optimizations on, a Shape is what ONNX Runtime infers,
+so a size that it may infer wrongly is None here: neither the size nor a Shape of it is
+known.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ OutputSizes = AnySizes | None
 Rule = Callable[[Call, Sequence[OutputSizes]], Iterable[OutputSizes]]
 
 RULES: dict[str, Rule] = {}
-"""For each operator, the function that gives the sizes of its outputs, from those that ONNX infers
-for the operation alone. Of any other operator no size is known."""
+"""For each operator, the function that gives the sizes of its outputs, from those that
+ONNX infers for the operation alone. Of any other operator no size is known."""
 
 INFERRED_ELEMENTS = 1024
 """The most elements of an input that ONNX's inference reads."""
 
 VERSIONS = range(7, 29)
-"""The versions of ONNX's own operators whose sizes were compared with those of ONNX Runtime."""
+"""The versions of ONNX's own operators whose sizes were compared with those of ONNX
+Runtime."""
 
 TRUSTED = """
     Abs Acos Acosh Asin Asinh Atan Atanh Bernoulli BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
@@ -62,7 +64,8 @@ TRUSTED = """
     SoftmaxCrossEntropyLoss SpaceToDepth Squeeze StringConcat StringNormalizer StringSplit
     TensorScatter TfIdfVectorizer Transpose Unique Unsqueeze
 """
-"""Operators for which ONNX infers the sizes that ONNX Runtime computes, if `CONDITIONS` holds."""
+"""Operators for which ONNX infers the sizes that ONNX Runtime computes, if `CONDITIONS`
+holds."""
 
 
 BROADCAST = """
@@ -93,18 +96,30 @@ def output_types(call: Call) -> list[OpenType]:
         return [told or OpenType()] + [OpenType()] * (len(operation.outputs) - 1)
     types, sizes = _inferred(call), list[OutputSizes]()
     if call.version in VERSIONS and call.operator in RULES:
-        with suppress(ArithmeticError, LookupError, TypeError, ValueError):  # not as ONNX asks
-            sizes = [*RULES[call.operator](call, [each.sizes for each in types])][: len(types)]
+        with suppress(
+            ArithmeticError, LookupError, TypeError, ValueError
+        ):  # not as ONNX asks
+            sizes = [*RULES[call.operator](call, [each.sizes for each in types])][
+                : len(types)
+            ]
     pairs = itertools.zip_longest(types, sizes)
-    return [OpenType(each.data_type, known and _possible(known)) for each, known in pairs]
+    return [
+        OpenType(each.data_type, known and _possible(known)) for each, known in pairs
+    ]
 
 
 def _gather_block_quantized(call: Call) -> OpenType:
     """The type of ONNX Runtime's gather of data of 4 or 8 bits."""
-    sizes, indices, axis = call.x.sizes, call.of(1).sizes, call.attributes.get("gather_axis", 0)
+    sizes, indices, axis = (
+        call.x.sizes,
+        call.of(1).sizes,
+        call.attributes.get("gather_axis", 0),
+    )
     if sizes is None or indices is None or not -len(sizes) <= axis < len(sizes):
         return OpenType(call.of(2).data_type)
-    if call.x.data_type == "UINT8" and sizes[-1] is not None:  # several numbers in a byte
+    if (
+        call.x.data_type == "UINT8" and sizes[-1] is not None
+    ):  # several numbers in a byte
         sizes = (*sizes[:-1], sizes[-1] * (8 // call.attributes.get("bits", 4)))
     axis %= len(sizes)
     return OpenType(call.of(2).data_type, (*sizes[:axis], *indices, *sizes[axis + 1 :]))
@@ -131,7 +146,11 @@ def _possible(sizes: AnySizes) -> AnySizes:
 def _inferred(call: Call) -> list[OpenType]:
     """What ONNX infers of the outputs of an operation, from its node alone."""
     operation, found = call.operation, dict[str, onnx.TypeProto]()
-    names, given, data = dict[AnySize | None, str](), dict[str, onnx.TypeProto](), dict[str, Any]()
+    names, given, data = (
+        dict[AnySize | None, str](),
+        dict[str, onnx.TypeProto](),
+        dict[str, Any](),
+    )
     for name, value in zip(operation.inputs, call.inputs, strict=True):
         if value is None or value.data_type not in NUMBERS:
             given |= {name: onnx.TypeProto()} if name else {}
@@ -141,12 +160,18 @@ def _inferred(call: Call) -> list[OpenType]:
             n if isinstance(n, int) else names.setdefault(n, f"size {len(names)}")
             for n in sizes or ()
         ]
-        given[name] = helper.make_tensor_type_proto(number, None if sizes is None else dims)
+        given[name] = helper.make_tensor_type_proto(
+            number, None if sizes is None else dims
+        )
         if (array := value.known) is not None and array.size <= INFERRED_ELEMENTS:
             data[name] = helper.make_tensor(name, number, array.shape, array)
     with suppress(Exception):  # onnx raises whatever a broken node leads to
-        schema = onnx.defs.get_schema(operation.operator, call.version, operation.domain)
-        found = onnx.shape_inference.infer_node_outputs(schema, operation.proto, given, data)
+        schema = onnx.defs.get_schema(
+            operation.operator, call.version, operation.domain
+        )
+        found = onnx.shape_inference.infer_node_outputs(
+            schema, operation.proto, given, data
+        )
     sizes_of = {name: size for size, name in names.items()}
 
     def translated(name: str) -> OpenType:
@@ -154,7 +179,9 @@ def _inferred(call: Call) -> list[OpenType]:
         data_type, sizes = ValueType.of(onnx.ValueInfoProto(type=kind))
         own = (sizes_of.get(dim.dim_param) for dim in kind.tensor_type.shape.dim)
         pairs = zip(sizes or (), own, strict=True)
-        return OpenType(data_type, sizes and tuple(b if a is None else a for a, b in pairs))
+        return OpenType(
+            data_type, sizes and tuple(b if a is None else a for a, b in pairs)
+        )
 
     return [translated(name) for name in operation.outputs]
 
@@ -178,7 +205,9 @@ def _known(value: Bounds) -> tuple[AnySize, ...] | None:
 def _new(call: Call, high: AnySize | None = MOST) -> AnySize | None:
     """A new unknown size of at most `high`; None where ONNX Runtime may infer a wrong one."""
     every = (size for value in call.given for size in value.sizes or (None,))
-    is_clear = high is not None and not any(size is None or is_doubtful(size) for size in every)
+    is_clear = high is not None and not any(
+        size is None or is_doubtful(size) for size in every
+    )
     return unknown_size(high or 0) if is_clear else None
 
 
@@ -192,7 +221,11 @@ def _elements(value: Bounds | None) -> AnySizes | None:
 
 def _integers(call: Call, name: str, position: int) -> Sequence[AnySize | None] | None:
     """The integers of an attribute, or of an input in newer versions; None as of `_elements`."""
-    return call.option(name, 0) if name in call.attributes else _elements(call.has(position))
+    return (
+        call.option(name, 0)
+        if name in call.attributes
+        else _elements(call.has(position))
+    )
 
 
 def _rounded_up(size: AnySize, divisor: int) -> AnySize:
@@ -211,7 +244,9 @@ def _common(a: AnySize | None, b: AnySize | None) -> AnySize | None:
     for size in (a, b):
         if size is not None and (size == 0 or size > 1):
             return size
-    return larger(a, b) if a is not None and b is not None and a >= 1 and b >= 1 else None
+    return (
+        larger(a, b) if a is not None and b is not None and a >= 1 and b >= 1 else None
+    )
 
 
 def _broadcast(shapes: Iterable[OutputSizes]) -> OutputSizes:
@@ -230,7 +265,9 @@ def _elementwise(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSize
 
 @sized("Expand")
 def _expand(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes = call.x.sizes  # ONNX Runtime leaves out an Expand that, as it believes, does nothing
+    sizes = (
+        call.x.sizes
+    )  # ONNX Runtime leaves out an Expand that, as it believes, does nothing
     is_clear = sizes is not None and not is_doubtful(*sizes)
     return [_broadcast([sizes if is_clear else None, _elements(call.of(1))])]
 
@@ -239,7 +276,9 @@ def _expand(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
 
 
 @sized("ConstantOfShape")
-def _constant_of_shape(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+def _constant_of_shape(
+    call: Call, told: Sequence[OutputSizes]
+) -> Iterable[OutputSizes]:
     return [_elements(call.x)]
 
 
@@ -249,7 +288,10 @@ def _reshape(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     if wanted is None:
         return [None]
     shape = [*wanted]
-    keeps, own = call.attributes.get("allowzero", 0), [*(sizes or ()), *[None] * len(shape)]
+    keeps, own = (
+        call.attributes.get("allowzero", 0),
+        [*(sizes or ()), *[None] * len(shape)],
+    )
     for k, n in enumerate(shape):
         if n == 0 and not keeps:
             shape[k] = own[k]
@@ -258,11 +300,17 @@ def _reshape(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     return [tuple(_filled(shape, elements_of(sizes)))]
 
 
-def _filled(shape: Sequence[AnySize | None], count: AnySize | None) -> Iterable[AnySize | None]:
+def _filled(
+    shape: Sequence[AnySize | None], count: AnySize | None
+) -> Iterable[AnySize | None]:
     """The sizes of a Reshape where at most one is open: it holds what is left of the elements."""
     rest = elements_of([n for n in shape if n not in (None, -1)])
     is_last = sum(n in (None, -1) for n in shape) == 1
-    last = quotient(count, rest) if is_last and count is not None and rest and rest > 0 else None
+    last = (
+        quotient(count, rest)
+        if is_last and count is not None and rest and rest > 0
+        else None
+    )
     return (last if n in (None, -1) else n for n in shape)
 
 
@@ -288,7 +336,11 @@ def _tile(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
 @sized("Flatten")
 def _flatten(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     sizes, axis = call.x.sizes, call.axis(1)
-    return told if sizes is None else [(elements_of(sizes[:axis]), elements_of(sizes[axis:]))]
+    return (
+        told
+        if sizes is None
+        else [(elements_of(sizes[:axis]), elements_of(sizes[axis:]))]
+    )
 
 
 def _with(sizes: AnySizes, axis: int, size: AnySize | None) -> AnySizes:
@@ -309,7 +361,12 @@ def _non_zero(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
         return [None]
     count, every = elements_of(sizes), (call.x.low > 0) | (call.x.high < 0)
     found = _new(call, count)
-    return [(len(sizes) or None, count if found is not None and sizes and every.all() else found)]
+    return [
+        (
+            len(sizes) or None,
+            count if found is not None and sizes and every.all() else found,
+        )
+    ]
 
 
 # Axes put together, taken apart, and left out.
@@ -317,15 +374,27 @@ def _non_zero(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
 
 @sized("Concat")
 def _concat(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    shapes, axis, inferred = [_known(value) for value in call.given], call.axis(0), told[0]
+    shapes, axis, inferred = (
+        [_known(value) for value in call.given],
+        call.axis(0),
+        told[0],
+    )
     known = [sizes for sizes in shapes if sizes is not None]
     if inferred is None or len(known) < len(shapes):
         return [inferred and (None,) * len(inferred)]
-    # ONNX Runtime skips inputs without elements, whose other sizes need not be those of the rest.
+    # ONNX Runtime skips inputs without elements, whose other sizes need not be those of
+    # the rest.
     full = [sizes for sizes in known if all(n >= 1 for n in sizes)]
-    every = zip(inferred, zip(*(full or known), strict=True), zip(*known, strict=True), strict=True)
+    every = zip(
+        inferred,
+        zip(*(full or known), strict=True),
+        zip(*known, strict=True),
+        strict=True,
+    )
     sizes = tuple(n if (n in a if full else {n} == {*b}) else None for n, a, b in every)
-    return [_with(sizes, axis, reduce(lambda a, b: a + b, (one[axis] for one in known)))]
+    return [
+        _with(sizes, axis, reduce(lambda a, b: a + b, (one[axis] for one in known)))
+    ]
 
 
 @sized("Split")
@@ -358,19 +427,28 @@ def _slice(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     sizes = _known(call.x)
     starts, ends = _integers(call, "starts", 1), _integers(call, "ends", 2)
     count = len(starts or ends or ())
-    axes, steps = call.option("axes", 3, [*range(count)]), call.option("steps", 4, [1] * count)
+    axes, steps = (
+        call.option("axes", 3, [*range(count)]),
+        call.option("steps", 4, [1] * count),
+    )
     # Where there are steps and no axes, ONNX takes the steps for them.
     if sizes is None or not axes or not steps or (call.has(4) and not call.has(3)):
         return [sizes and (None,) * len(sizes)]
     sliced: list[AnySize | None] = [*sizes]
     for k, axis in enumerate(axes):
-        taken = _taken(starts[k], ends[k], steps[k], sizes[axis]) if starts and ends else None
+        taken = (
+            _taken(starts[k], ends[k], steps[k], sizes[axis])
+            if starts and ends
+            else None
+        )
         is_open = taken is None and steps[k] > 0
         sliced[axis] = _new(call, sizes[axis]) if is_open else taken
     return [tuple(sliced)]
 
 
-def _taken(start: AnySize | None, end: AnySize | None, step: int, size: AnySize) -> AnySize | None:
+def _taken(
+    start: AnySize | None, end: AnySize | None, step: int, size: AnySize
+) -> AnySize | None:
     """How many positions a Slice takes from an axis; None where it is not clear."""
     known = known_sizes((start, end, size))
     if known is not None and -(2**31) < step < 0 and known[1] < 2**31 - 1:
@@ -401,7 +479,9 @@ def _window(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
         return []
     channels, widths = weights[0] or sizes[1], weights[2:]
     rank, padding = len(sizes) - 2, str(options.get("auto_pad", "NOTSET"))
-    strides, dilations = (options.get(name, (1,) * rank) for name in ("strides", "dilations"))
+    strides, dilations = (
+        options.get(name, (1,) * rank) for name in ("strides", "dilations")
+    )
     pads, moved = options.get("pads", (0,) * 2 * rank), list[AnySize | None]()
     for k, (size, width) in enumerate(zip(sizes[2:], widths, strict=True)):
         room = size - (width - 1) * dilations[k] - 1 + strides[k]
@@ -409,7 +489,9 @@ def _window(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
             room = size + strides[k] - 1 if dilations[k] == 1 else -1
         elif padding == "NOTSET":
             room = room + pads[k] + pads[k + rank]
-        elif any(pads):  # VALID: ONNX infers sizes with pads that ONNX Runtime leaves out
+        elif any(
+            pads
+        ):  # VALID: ONNX infers sizes with pads that ONNX Runtime leaves out
             room = -1
         # A pool wider than its input has 1 window; of 0, SAME is inferred as 1.
         least = 0 if "Conv" in call.operator and "SAME" not in padding else strides[k]
@@ -429,7 +511,10 @@ def _sums(call: Call) -> bool:
 
 def _matches(call: Call) -> bool:
     """Whether Einsum broadcasts nothing, as its sizes are then inferred wrongly."""
-    equation, sizes = str(call.attributes["equation"]).replace(" ", ""), dict[str, AnySize]()
+    equation, sizes = (
+        str(call.attributes["equation"]).replace(" ", ""),
+        dict[str, AnySize](),
+    )
     for term, value in zip(equation.split("->")[0].split(","), call.given, strict=True):
         pairs = zip(term, _known(value) or (), strict=True)
         if any(label == "." or sizes.setdefault(label, n) != n for label, n in pairs):
@@ -439,15 +524,24 @@ def _matches(call: Call) -> bool:
 
 def _counts_axes(call: Call) -> bool:
     """Whether ONNX takes axes as ONNX Runtime does: before opset 11 not those from the end."""
-    return call.version >= 11 or all(axis >= 0 for axis in call.attributes.get("axes", ()))
+    return call.version >= 11 or all(
+        axis >= 0 for axis in call.attributes.get("axes", ())
+    )
 
 
 def _stretches(call: Call) -> bool:
     """Whether each axis gets a size that is given, or a whole multiple of what it has."""
     position = 1 if call.version < 11 else 2  # later there is no Upsample
-    scales, policy = call.has(position), call.attributes.get("keep_aspect_ratio_policy", "stretch")
+    scales, policy = (
+        call.has(position),
+        call.attributes.get("keep_aspect_ratio_policy", "stretch"),
+    )
     factors = call.attributes.get("scales", () if scales is None else scales.known)
-    return policy == "stretch" and factors is not None and all(n == int(n) for n in factors)
+    return (
+        policy == "stretch"
+        and factors is not None
+        and all(n == int(n) for n in factors)
+    )
 
 
 CONDITIONS: dict[str, Callable[[Call], bool]] = {
@@ -456,10 +550,14 @@ CONDITIONS: dict[str, Callable[[Call], bool]] = {
         and "output_shape" not in call.attributes
     ),
     "Einsum": _matches,
-    "PRelu": lambda call: _broadcast(value.sizes for value in call.given) == call.x.sizes,
+    "PRelu": lambda call: (
+        _broadcast(value.sizes for value in call.given) == call.x.sizes
+    ),
     "Squeeze": lambda call: call.option("axes", 1) != [] and _counts_axes(call),
     "Unsqueeze": _counts_axes,
-    **dict.fromkeys(REDUCTIONS.split(), lambda call: all(n > 0 for n in _known(call.x) or (0,))),
+    **dict.fromkeys(
+        REDUCTIONS.split(), lambda call: all(n > 0 for n in _known(call.x) or (0,))
+    ),
     **dict.fromkeys(["MatMul", "MatMulInteger", "QLinearMatMul"], _sums),
 }
 """When ONNX infers the sizes that ONNX Runtime computes."""
@@ -467,10 +565,13 @@ CONDITIONS: dict[str, Callable[[Call], bool]] = {
 
 @sized("Resize", "Upsample")
 def _resize(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    wanted, policy = _elements(call.has(3)), call.attributes.get("keep_aspect_ratio_policy", "")
+    wanted, policy = (
+        _elements(call.has(3)),
+        call.attributes.get("keep_aspect_ratio_policy", ""),
+    )
     if wanted and "axes" not in call.attributes and policy in ("", "stretch"):
         return [wanted]
-    is_so = _stretches(call) and all(high_of(n or 0) <= 2**24 for n in (told[0] or ()))
+    is_so = _stretches(call) and all(high_of(n or 0) <= 2**24 for n in told[0] or ())
     return told if is_so else []  # ONNX Runtime multiplies them as FLOAT
 
 

@@ -1,7 +1,7 @@
 """The walk through a network: the bounds of each value, in subgraphs and functions too.
 
-Whether the indices of a gather are proved in range is read from it: their interval beside the sizes
-of the axes.
+Whether the indices of a gather are proved in range is read from it: their interval
+beside the sizes of the axes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from onnxgather.errors import OnnxGatherError
 from onnxgather.model.values import ValueType
 from onnxgather.networks.calls import Call, OpenType
 from onnxgather.networks.contract import Condition, open_sizes
-from onnxgather.networks.index_operators import Coordinate, coordinates_of, is_inside, operator_of
+from onnxgather.networks.index_operators import (
+    Coordinate,
+    coordinates_of,
+    is_inside,
+    operator_of,
+)
 from onnxgather.networks.intervals import (
     COLUMNS,
     ELEMENTS,
@@ -76,7 +81,8 @@ WEIGHTS, MOST_READ = 2**16, 2**26
 """Constants, and those of integers, of more elements are not read."""
 
 KEPT = 2**23
-"""The most bounds that are kept of elements of large values; of more, those of the whole are."""
+"""The most bounds that are kept of elements of large values; of more, those of the
+whole are."""
 
 DEEPEST = 2
 """How deep a loop may be in others for its iterations to be followed."""
@@ -111,9 +117,13 @@ def ranges_of(
     check_type("allow_empty", allow_empty, "True or False", bool)
     sizes = _open_sizes(network, conditions, allow_empty)
     named: dict[str, AnySize | None] = {**sizes}
-    for value in network.main.proto.input:  # with their sizes by the names of the model, too
+    for (
+        value
+    ) in network.main.proto.input:  # with their sizes by the names of the model, too
         for dim, n in zip(
-            value.type.tensor_type.shape.dim, network.dimensions.get(value.name) or (), strict=False
+            value.type.tensor_type.shape.dim,
+            network.dimensions.get(value.name) or (),
+            strict=False,
         ):
             if dim.dim_param:
                 named[dim.dim_param] = sizes[n] if isinstance(n, str) else n
@@ -132,7 +142,9 @@ def _open_sizes(
     dims = network.dimensions  # an input without elements may have any sizes
     filled = {name for name in dims if not allow_empty and 0 not in (dims[name] or ())}
     symbols = {
-        name: Symbol(name, 1 - allow_empty, MOST_OF_INPUT, tensors={n for n, _ in where} & filled)
+        name: Symbol(
+            name, 1 - allow_empty, MOST_OF_INPUT, tensors={n for n, _ in where} & filled
+        )
         for name, where in open_sizes(network).items()
     }
     for condition in conditions:
@@ -153,7 +165,10 @@ def _open_sizes(
 
 
 def _input(
-    network: Network, name: str, sizes: Mapping[str, Size], conditions: Sequence[Condition]
+    network: Network,
+    name: str,
+    sizes: Mapping[str, Size],
+    conditions: Sequence[Condition],
 ) -> Bounds:
     """What is known of a graph input."""
     own, data_type = network.dimensions[name], network.main.types[name].data_type
@@ -172,7 +187,9 @@ def _input(
             continue  # which columns there are is not known, or there are fewer, or too many
         k = slice(None) if one.columns is None else list(one.columns)
         ends[k, 0] = np.maximum(ends[k, 0], ends[k, 0] if one.low is None else one.low)
-        ends[k, 1] = np.minimum(ends[k, 1], ends[k, 1] if one.high is None else one.high)
+        ends[k, 1] = np.minimum(
+            ends[k, 1], ends[k, 1] if one.high is None else one.high
+        )
     why = (f"the range given of {name}",)
     nan = value.nan and any(end in UNBOUNDED for end in ends.ravel().tolist())
     return interval(data_type, shape, ends[:, :1], ends[:, 1:], nan, why=why)
@@ -204,11 +221,15 @@ class Ranges:
         most = MOST_READ if data_type in LIMITS else WEIGHTS
         if not isinstance(count, int) or count > most:
             return value
-        with suppress(OnnxGatherError):  # such as a file that is missing; a run would tell
+        with suppress(
+            OnnxGatherError
+        ):  # such as a file that is missing; a run would tell
             if (array := scope.constant(name)) is not None:
                 value = bounds_of_array(data_type, array)
         value = self._limited(value)
-        self._values.setdefault(owner, {})[name] = value  # of a body that nothing is known of too
+        self._values.setdefault(owner, {})[name] = (
+            value  # of a body that nothing is known of too
+        )
         return value
 
     def _limited(self, value: Bounds) -> Bounds:
@@ -228,7 +249,10 @@ class Ranges:
         return [self.value(scope, name) for name in scope.outputs]
 
     def again(
-        self, scope: Scope, operations: Sequence[Operation], values: Mapping[str, Bounds]
+        self,
+        scope: Scope,
+        operations: Sequence[Operation],
+        values: Mapping[str, Bounds],
     ) -> Ranges:
         """The bounds with other values, where some operations alone are computed anew.
 
@@ -247,10 +271,14 @@ class Ranges:
         """Find the bounds of what operations of a scope compute."""
         for operation in operations:
             self.computed += len(operation.outputs)
-            if not operation.bodies and all(name in scope.stored for name in operation.outputs):
+            if not operation.bodies and all(
+                name in scope.stored for name in operation.outputs
+            ):
                 continue  # a constant, which `value` reads
             call = self.call(scope, operation)
-            for name, value in zip(operation.outputs, self._computed(scope, call), strict=False):
+            for name, value in zip(
+                operation.outputs, self._computed(scope, call), strict=False
+            ):
                 self._keep(scope, name, _reasoned(call, value))
                 self._makers[scope][name] = operation
 
@@ -264,26 +292,41 @@ class Ranges:
         call = self.given(scope, operation)
         if "function" in operation.bodies or operation.operator in _CONTROL:
             return call
-        told = (scope.types.get(name, ValueType()).data_type for name in operation.outputs)
+        told = (
+            scope.types.get(name, ValueType()).data_type for name in operation.outputs
+        )
         pairs = zip(output_types(call), told, strict=True)
-        return replace(call, types=[OpenType(t.data_type or own, t.sizes) for t, own in pairs])
+        return replace(
+            call, types=[OpenType(t.data_type or own, t.sizes) for t, own in pairs]
+        )
 
     def _keep(self, scope: Scope, name: str, value: Bounds) -> None:
         """Keep a value, with a new symbol for each size of which nothing is known."""
         if known := self._seen.get(scope, {}).get(name):
-            pairs = zip(known.sizes or (), value.sizes or known.sizes or (), strict=True)
-            told = tuple(own if isinstance(own, int) or n is None else n for n, own in pairs)
-            value = replace(value.resized(told), data_type=value.data_type or known.data_type)
+            pairs = zip(
+                known.sizes or (), value.sizes or known.sizes or (), strict=True
+            )
+            told = tuple(
+                own if isinstance(own, int) or n is None else n for n, own in pairs
+            )
+            value = replace(
+                value.resized(told), data_type=value.data_type or known.data_type
+            )
         declared, sizes = scope.declared.get(name), value.sizes
         if value.data_type != "SEQUENCE":
             sizes = self._believed(declared, sizes)
         elif value.element:
             held = value.element.resized(self._believed(declared, value.element.sizes))
             value = replace(value, element=self._limited(held))
-        sizes = sizes and tuple(None if isinstance(n, Size) and n.is_large else n for n in sizes)
+        sizes = sizes and tuple(
+            None if isinstance(n, Size) and n.is_large else n for n in sizes
+        )
         if sizes != value.sizes or None in (sizes or ()):
             value = value.resized(
-                sizes and tuple(unknown_size(doubtful=True) if n is None else n for n in sizes)
+                sizes
+                and tuple(
+                    unknown_size(doubtful=True) if n is None else n for n in sizes
+                )
             )
         self._values[scope][name] = value = self._limited(value)
         if not self._tells:
@@ -291,11 +334,13 @@ class Ranges:
         data_type = value.data_type or scope.type_of(name).data_type
         scope.types[name] = ValueType(data_type, numbers_in(value.sizes))
 
-    def _believed(self, declared: Dimensions | None, sizes: AnySizes | None) -> AnySizes | None:
+    def _believed(
+        self, declared: Dimensions | None, sizes: AnySizes | None
+    ) -> AnySizes | None:
         """The sizes of a value, without those of which the model declares something else.
 
-        Nothing checks what a model declares. But from level 1 on ONNX Runtime believes it: a Shape
-        is then what is declared, and two sizes of one name are one size.
+        Nothing checks what a model declares. But from level 1 on ONNX Runtime believes
+        it: a Shape is then what is declared, and two sizes of one name are one size.
         """
         if declared is None or sizes is None:
             return sizes
@@ -306,7 +351,11 @@ class Ranges:
     def _agreed(self, declared: int | str, size: AnySize | None) -> AnySize | None:
         """The size, if the model declares no other of it; a name is that of its first size."""
         if isinstance(declared, str):
-            return size if not declared or self._named.setdefault(declared, size) == size else None
+            return (
+                size
+                if not declared or self._named.setdefault(declared, size) == size
+                else None
+            )
         return size if size == declared else None
 
     def _computed(self, scope: Scope, call: Call) -> Sequence[Bounds]:
@@ -325,9 +374,13 @@ class Ranges:
                 return control[operation.operator](call)
             self._depth = depth
             return nothing
-        for body in operation.bodies.values():  # what is declared of its inputs may not be so
+        for (
+            body
+        ) in operation.bodies.values():  # what is declared of its inputs may not be so
             types = [body.types[name].data_type for name in body.inputs]
-            self.evaluate(body, list(map(unknown, types, itertools.repeat(None), body.inputs)))
+            self.evaluate(
+                body, list(map(unknown, types, itertools.repeat(None), body.inputs))
+            )
         if operation.domain or operation.operator not in TRANSFERS:
             return nothing
         if operation.operator == "Where":
@@ -338,7 +391,9 @@ class Ranges:
 
     def _if(self, call: Call) -> Sequence[Bounds]:
         low, high = call.x.whole
-        bodies = (call.operation.bodies[name] for name in ("then_branch", "else_branch"))
+        bodies = (
+            call.operation.bodies[name] for name in ("then_branch", "else_branch")
+        )
         chosen, other = (self.evaluate(body, []) for body in bodies)
         if low == high:
             return chosen if low else other
@@ -357,7 +412,9 @@ class Ranges:
         state, outputs = self._repeated(body, first, fixed, [], 1)
         runs = trips is not None and trips.whole[0] >= 1 and call.has(1) is None
         kept = [
-            value.resized((None, *value.sizes) if runs and value.sizes is not None else None)
+            value.resized(
+                (None, *value.sizes) if runs and value.sizes is not None else None
+            )
             for value in outputs[len(state) :]
         ]
         return [*state, *kept]
@@ -381,7 +438,11 @@ class Ranges:
         axes = attributes.get("scan_output_axes", (0,) * len(outputs))
         runs = count is not None and count >= 1  # else what the body declares counts
         kept = [
-            stacked(value, axis, count) if runs and value.sizes is not None else value.resized(None)
+            (
+                stacked(value, axis, count)
+                if runs and value.sizes is not None
+                else value.resized(None)
+            )
             for value, axis in zip(outputs[len(state) :], axes, strict=False)
         ]
         return [*state, *kept]
@@ -428,13 +489,17 @@ class Ranges:
     def _sliced(self, scope: Scope, call: Call) -> Call:
         """A call of Gather, without the size along a Range of which ONNX Runtime makes a Slice.
 
-        It does so from level 2 on: ends below 0 then count from the end of the axis, and positions
-        beyond the axis are left out.
+        It does so from level 2 on: ends below 0 then count from the end of the axis,
+        and positions beyond the axis are left out.
         """
         x, indices, sizes = call.x, call.of(1), call.types[0].sizes
         wanted, seen, made = [call.operation.inputs[1]], set[str](), list[Operation]()
         while wanted and indices.sizes is not None and len(indices.sizes) == 1:
-            maker = None if (name := wanted.pop()) in seen else self._makers[scope].get(name)
+            maker = (
+                None
+                if (name := wanted.pop()) in seen
+                else self._makers[scope].get(name)
+            )
             seen.add(name)
             if maker is not None and not maker.domain:
                 wanted += maker.inputs if maker.operator in MAY_DO_NOTHING else ()
@@ -449,10 +514,14 @@ class Ranges:
             return call
         least, count = None, sizes[axis]
         is_own = made == [self._makers[scope].get(call.operation.inputs[1])]
-        is_from_0 = is_own and is_ahead and [ends[0].whole[1], *ends[2].whole] == [0, 1, 1]
+        is_from_0 = (
+            is_own and is_ahead and [ends[0].whole[1], *ends[2].whole] == [0, 1, 1]
+        )
         if is_from_0 and count is not None and size is not None:
             least = lesser(count, size)
-        told = OpenType(call.types[0].data_type, (*sizes[:axis], least, *sizes[axis + 1 :]))
+        told = OpenType(
+            call.types[0].data_type, (*sizes[:axis], least, *sizes[axis + 1 :])
+        )
         any_of = unknown(indices.data_type, indices.sizes, *indices.stops)
         return replace(call, inputs=(x, any_of), types=[told])
 
@@ -485,15 +554,25 @@ class Ranges:
             for one, value in zip(maker.inputs, values, strict=True):
                 told[one] = value if one not in told else met(told[one], value)
 
-    def _under(self, scope: Scope, name: str, told: dict[str, Bounds], depth: int) -> Bounds:
+    def _under(
+        self, scope: Scope, name: str, told: dict[str, Bounds], depth: int
+    ) -> Bounds:
         """A value, computed anew by elementwise operations from what is told of others."""
         if name in told:
             return told[name]
         value, maker = self.value(scope, name), self._makers[scope].get(name)
-        if maker is None or maker.domain or maker.operator not in ELEMENTWISE or not depth:
+        if (
+            maker is None
+            or maker.domain
+            or maker.operator not in ELEMENTWISE
+            or not depth
+        ):
             return value
         known = (self.value(scope, one) if one else None for one in maker.inputs)
-        inputs = [self._under(scope, one, told, depth - 1) if one else None for one in maker.inputs]
+        inputs = [
+            self._under(scope, one, told, depth - 1) if one else None
+            for one in maker.inputs
+        ]
         if all(a is b for a, b in zip(known, inputs, strict=True)):
             return value
         types = [OpenType(value.data_type, value.sizes)]
@@ -515,7 +594,9 @@ def _transferred(call: Call) -> Sequence[Bounds]:
 def _closed_since(value: Bounds, since: int) -> Bounds:
     """What an iteration makes, without the sizes that differ from iteration to iteration."""
     element = value.element and _closed_since(value.element, since)
-    sizes = value.sizes and tuple(None if is_made_since(n, since) else n for n in value.sizes)
+    sizes = value.sizes and tuple(
+        None if is_made_since(n, since) else n for n in value.sizes
+    )
     is_own = any(is_made_since(end, since) for end in value.bounds.flat)
     return replace(value.closed if is_own else value, sizes=sizes, element=element)
 
@@ -535,7 +616,10 @@ def _reasoned(call: Call, value: Bounds) -> Bounds:
     """The value with what its bounds come from, or what leaves it without bounds."""
     if value.why or value.stops:
         return value
-    why, stops = (merged_reasons(getattr(v, kind) for v in call.given) for kind in ("why", "stops"))
+    why, stops = (
+        merged_reasons(getattr(v, kind) for v in call.given)
+        for kind in ("why", "stops")
+    )
     if value.is_exact:
         return replace(value, why=("constant",))
     if not value.is_bounded:
@@ -559,7 +643,8 @@ class Found(msgspec.Struct, frozen=True):
     source: Literal["constant", "inputs"]
     """A constant of the model, or a run with the given inputs."""
     at: tuple[int, ...]
-    """Its coordinates in the indices; the first one's where several are out of range."""
+    """Its coordinates in the indices; the first one's where several are out of
+    range."""
     value: int
     count: int
     """How many indices are out of range."""
@@ -575,19 +660,20 @@ class IndexRange(msgspec.Struct, frozen=True):
     """The range of the indices of a gather, one number per coordinate of a tuple."""
 
     state: Literal["proved", "proved-if", "not-proved", "out-of-range"]
-    """Proved: each index is in range, or there is none; proved if: where the inputs meet the
-    conditions. Out of range: an index is not."""
+    """Proved: each index is in range, or there is none; proved if: where the inputs
+    meet the conditions. Out of range: an index is not."""
     low: tuple[int | None, ...] | None
-    """The smallest index, before negative ones are counted from the end; None: unbounded. Without
-    any index there is none."""
+    """The smallest index, before negative ones are counted from the end; None:
+    unbounded. Without any index there is none."""
     high: tuple[int | None, ...] | None
     size: tuple[int | None, ...] | None
     """The size of the axis that is indexed."""
     why: str
-    """The proof in words, such as "constant"; without a proof, the operators behind the bounds."""
+    """The proof in words, such as "constant"; without a proof, the operators behind the
+    bounds."""
     sizes_from: SizesFrom = "file"
-    """The sizes for which the range holds: those of the file, those given, or those of a run with
-    the inputs given."""
+    """The sizes for which the range holds: those of the file, those given, or those of
+    a run with the inputs given."""
     input: str | None = None
     """What stops the proof: a graph input, or an operator."""
     found: Found | None = None
@@ -606,21 +692,30 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     if all(c.value.is_empty for c in every):
         return IndexRange("proved", None, None, numbers, "there is no index")
     if row and row.hardened == "nothing":
-        return IndexRange("proved", low, high, numbers, "any index is in range by design")
+        return IndexRange(
+            "proved", low, high, numbers, "any index is in range by design"
+        )
     if all(c.is_inside for c in every):
-        named = [c for c in every if isinstance(c.size, Size) and in_named(c.size) == c.size]
+        named = [
+            c for c in every if isinstance(c.size, Size) and in_named(c.size) == c.size
+        ]
         opened = [f"at most {c.high} of {c.size}" for c in named]
-        return IndexRange("proved", low, high, numbers, ", ".join(filter(None, [why, *opened])))
+        return IndexRange(
+            "proved", low, high, numbers, ", ".join(filter(None, [why, *opened]))
+        )
     outside = [c for c in every if not c.is_inside]
     for c in outside:
-        # Where both ends of an interval are reached, one beyond the axis is an index beyond it.
+        # Where both ends of an interval are reached, one beyond the axis is an index
+        # beyond it.
         is_reached = c.value.is_exact or scope.is_constant(c.input.value_in(operation))
         count, ends = elements_of(c.value.sizes), (_number(c, 0), _number(c, 1))
         is_known = None not in ends and isinstance(c.size, int)
         is_reached &= not is_inside(c.low, c.high, c.size, c.input.from_end)
         if is_reached and is_known and count is not None and count >= 1:
             return IndexRange("out-of-range", low, high, numbers, why)
-    unsized = [operation.inputs[c.input.data] for c in outside if not isinstance(c.size, int)]
+    unsized = [
+        operation.inputs[c.input.data] for c in outside if not isinstance(c.size, int)
+    ]
     stops = ", ".join(merged_reasons(c.value.stops for c in outside))
     stop = stops or (f"the size of {unsized[0]}" if unsized else "") or why
     return IndexRange("not-proved", low, high, numbers, why, input=stop)

@@ -19,8 +19,9 @@ _FLOATS = ("FLOAT16", "BFLOAT16")
 def shape_computations(network: Network) -> set[Operation]:
     """The operations that compute shapes, which ONNX Runtime leaves on the CPU.
 
-    Source: GetCpuPreferredNodes. It walks on from Shape and Size; a node stays on the CPU if each
-    of its inputs is a value on the CPU, a graph input or a small initializer.
+    Source: GetCpuPreferredNodes. It walks on from Shape and Size; a node stays on the
+    CPU if each of its inputs is a value on the CPU, a graph input or a small
+    initializer.
     """
     found = set[Operation]()
     for scope in (network.main, *network.uncalled.values()):
@@ -28,7 +29,9 @@ def shape_computations(network: Network) -> set[Operation]:
     return found
 
 
-def _walk(scope: Scope, on_cpu: set[str], inputs: set[str], found: set[Operation]) -> None:
+def _walk(
+    scope: Scope, on_cpu: set[str], inputs: set[str], found: set[Operation]
+) -> None:
     """Add the shape computations of a scope to `found`, and their values to `on_cpu`."""
 
     def stays(name: str) -> bool:
@@ -48,7 +51,9 @@ def _walk(scope: Scope, on_cpu: set[str], inputs: set[str], found: set[Operation
                 free = {name for name, value in pairs if value in inputs}
             _walk(body, inner, free, found)
             outputs = zip(operation.outputs, body.outputs, strict=False)
-            on_cpu.update(n for n, made in outputs if key == "function" and made in inner)
+            on_cpu.update(
+                n for n, made in outputs if key == "function" and made in inner
+            )
         if operation.operator in _SOURCES and not operation.domain:
             on_cpu.update(operation.outputs)
         elif (

@@ -1,7 +1,8 @@
 """Sizes that are open: polynomials over the open dimensions of inputs and over unknown counts.
 
-A known size is a plain int. Python's arithmetic works on both. `a <= b` and `a < b` mean *surely*:
-for every number that the symbols may stand for. So that `a <= b` is False does not say that a > b.
+A known size is a plain int. Python's arithmetic works on both. `a <= b` and `a < b`
+mean *surely*: for every number that the symbols may stand for. So that `a <= b` is
+False does not say that a > b.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ MOST = 2**48
 """The most elements of a tensor: what the addresses of a machine reach."""
 
 MOST_OF_INPUT = 2**28
-"""The largest open size of an input that a proof speaks of: sums of a few are INT32 still."""
+"""The largest open size of an input that a proof speaks of: sums of a few are INT32
+still."""
 
 MOST_TERMS, MOST_FACTORS = 24, 8
 """The most terms of a size that is kept, and the most symbols in one of them."""
@@ -40,13 +42,14 @@ class Symbol:
     facts: list[Size] = field(default_factory=list["Size"])
     """What else is known of it: each of these is at least 0."""
     tensors: set[str] = field(default_factory=set[str])
-    """The inputs with a dimension of it. The product of different dimensions of one is at most
-    `MOST`."""
+    """The inputs with a dimension of it. The product of different dimensions of one is
+    at most `MOST`."""
     made: dict[object, AnySize] = field(default_factory=dict[object, "AnySize"])
-    """The symbols that were made from it: a quotient, a minimum or maximum of the same operands is
-    the same symbol."""
+    """The symbols that were made from it: a quotient, a minimum or maximum of the same
+    operands is the same symbol."""
     doubtful: bool = False
-    """Whether ONNX Runtime may believe another number of it, which a Shape of it then is."""
+    """Whether ONNX Runtime may believe another number of it, which a Shape of it then
+    is."""
     order: int = field(default_factory=lambda: next(_order))
 
 
@@ -115,7 +118,9 @@ class Size:
 
     def __repr__(self) -> str:
         parts = list[str]()
-        in_order = sorted(self.terms.items(), key=lambda term: (not term[0], term[1] < 0))
+        in_order = sorted(
+            self.terms.items(), key=lambda term: (not term[0], term[1] < 0)
+        )
         for monomial, count in in_order:
             names = [symbol.name or "?" for symbol in monomial]
             number = [] if abs(count) == 1 and names else [str(abs(count))]
@@ -158,7 +163,11 @@ def terms_in(expression: str) -> list[tuple[str, str]]:
 
 def numbers_in(sizes: Sequence[object] | None) -> tuple[int | None, ...] | None:
     """The sizes that are numbers, None for each that is open; None where the rank is not known."""
-    return None if sizes is None else tuple(n if isinstance(n, int) else None for n in sizes)
+    return (
+        None
+        if sizes is None
+        else tuple(n if isinstance(n, int) else None for n in sizes)
+    )
 
 
 def size_from(expression: str, sizes: Mapping[str, AnySize]) -> AnySize:
@@ -171,7 +180,9 @@ def size_from(expression: str, sizes: Mapping[str, AnySize]) -> AnySize:
     total: AnySize = 0
     for sign, product in terms_in(expression):
         factors = (int(f) if f.isdecimal() else sizes[f] for f in product.split("*"))
-        total = total + functools.reduce(lambda a, b: a * b, factors, -1 if sign == "-" else 1)
+        total = total + functools.reduce(
+            lambda a, b: a * b, factors, -1 if sign == "-" else 1
+        )
     return total
 
 
@@ -215,8 +226,9 @@ def _ends(monomial: Monomial) -> tuple[int, int]:
 def never_negative(size: AnySize) -> bool:
     """Whether a size is surely at least 0.
 
-    Each symbol is its least number and something that is at least 0. Where a term then is negative,
-    a known fact is subtracted that cancels it: what remains must be at least 0 still.
+    Each symbol is its least number and something that is at least 0. Where a term then
+    is negative, a known fact is subtracted that cancels it: what remains must be at
+    least 0 still.
     """
     return size >= 0 if isinstance(size, int) else _proved(size)
 
@@ -251,7 +263,9 @@ def _shifted(size: Size) -> Mapping[Monomial, int]:
 
 def _cancelling(size: Size) -> Iterable[tuple[Size, AnySize]]:
     """Yield known facts, and what to multiply them by, that cancel a negative term of a size."""
-    facts = list(dict.fromkeys(fact for symbol in size.symbols for fact in symbol.facts))
+    facts = list(
+        dict.fromkeys(fact for symbol in size.symbols for fact in symbol.facts)
+    )
     for monomial, count in size.terms.items():
         if count >= 0:
             continue
@@ -259,13 +273,23 @@ def _cancelling(size: Size) -> Iterable[tuple[Size, AnySize]]:
             for part, amount in fact.terms.items():
                 rest = _without(monomial, part)
                 same = bool(part) == bool(monomial)
-                if amount < 0 and same and rest is not None and not (monomial and count % amount):
-                    yield fact, _made({rest: -(-count // amount)})  # of numbers more than enough
+                if (
+                    amount < 0
+                    and same
+                    and rest is not None
+                    and not (monomial and count % amount)
+                ):
+                    yield (
+                        fact,
+                        _made({rest: -(-count // amount)}),
+                    )  # of numbers more than enough
 
 
 def in_named(size: AnySize) -> AnySize | None:
     """What a size is never below, in open sizes of inputs alone; None where nothing tells it."""
-    while made := [pair for pair in terms_of(size).items() if not all(s.name for s in pair[0])]:
+    while made := [
+        pair for pair in terms_of(size).items() if not all(s.name for s in pair[0])
+    ]:
         monomial, count = made[0]
         fact, factor = Size({monomial: 1}), count  # a product of counts is at least 0
         if count < 0:
@@ -360,13 +384,17 @@ def _tell(one: Symbol, *facts: AnySize) -> None:
 
 def _maker(*sizes: AnySize) -> Symbol:
     """The symbol that keeps what is made of some sizes: the newest one in them."""
-    every = {symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols}
+    every = {
+        symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols
+    }
     return max(every, key=lambda symbol: symbol.order)
 
 
 def is_made_since(size: AnySize | None, mark: int) -> bool:
     """Whether a size has a symbol that was made after another one."""
-    return isinstance(size, Size) and any(symbol.order > mark for symbol in size.symbols)
+    return isinstance(size, Size) and any(
+        symbol.order > mark for symbol in size.symbols
+    )
 
 
 def mark() -> int:
@@ -376,5 +404,7 @@ def mark() -> int:
 
 def is_doubtful(*sizes: AnySize | None) -> bool:
     """Whether ONNX Runtime may believe another number of one of some sizes."""
-    every = (symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols)
+    every = (
+        symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols
+    )
     return any(symbol.doubtful for symbol in every)

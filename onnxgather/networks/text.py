@@ -34,7 +34,11 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         every: Whether each gather has its line: one that computes shapes, or is proved, too.
     """
     shapes = [gather for gather in audit.gathers if gather.shape_computation]
-    told = audit.gathers if every else [g for g in audit.gathers if not g.shape_computation]
+    told = (
+        audit.gathers
+        if every
+        else [g for g in audit.gathers if not g.shape_computation]
+    )
     proved = [gather for gather in told if gather.range.state == "proved"]
     say = partial(said, sizes=audit.contract["sizes"])
     causes = dict[str, list[AuditedGather]]()
@@ -52,13 +56,19 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         yield from (f"    {text}" for text in _alike(gathers, say, every))
     for text in _alike(audit.proved_if, say, every):
         yield f"proved if     {text}"
-    for text in _alike(proved, say if every else lambda gather: gather.range.why, every):
+    for text in _alike(
+        proved, say if every else lambda gather: gather.range.why, every
+    ):
         yield f"proved        {text}"
     if shapes and not every:
         yield f"shapes        on the CPU, {summary(Audit(shapes))}"
     if ran := [gather for gather in audit.gathers if gather.range.seen]:
         found = sum(gather.range.found is not None for gather in audit.out_of_range)
-        were = f"{found:,} had an index out of range" if found else "each index was in range"
+        were = (
+            f"{found:,} had an index out of range"
+            if found
+            else "each index was in range"
+        )
         of = f"{len(ran):,} of " if len(ran) < len(audit.gathers) else ""
         yield f"run           the run reached {of}{counted(audit.gathers)}: {were}"
     if audit.gathers and audit.contract["sizes"]:
@@ -94,7 +104,11 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
         return f"because of {found.input if is_known else 'axes of unknown size'}"
     if found.state == "out-of-range":
         is_constant = found.found is None or found.found.source == "constant"
-        return "the model has such an index" if is_constant else "the given inputs lead to it"
+        return (
+            "the model has such an index"
+            if is_constant
+            else "the given inputs lead to it"
+        )
     if found.state == "proved":
         return SHAPES if gather.shape_computation else "in range"
     return said(gather, sizes)
@@ -106,7 +120,9 @@ def _alike(
     """Yield what is said of gathers: once of those of one operator, or of each."""
     groups = dict[tuple[str, str], list[AuditedGather]]()
     for k, gather in enumerate(gathers):
-        groups.setdefault((say(gather), str(k) if every else gather.op), []).append(gather)
+        groups.setdefault((say(gather), str(k) if every else gather.op), []).append(
+            gather
+        )
     for (said, _), each in groups.items():
         more = f" and {len(each) - 1:,} more" if len(each) > 1 else ""
         yield f"{named(each[0])}{more}: {said}{seen_text(each)}"
@@ -170,13 +186,23 @@ def _conditions(found: IndexRange, sizes: NamedSizes) -> str:
         found: The range.
         sizes: The places of the open sizes, which are told of an expression.
     """
-    terms = (terms_in(one.expression or "") for one in found.conditions if one.of == "sizes")
-    factors = (factor for each in terms for _, product in each for factor in product.split("*"))
+    terms = (
+        terms_in(one.expression or "") for one in found.conditions if one.of == "sizes"
+    )
+    factors = (
+        factor for each in terms for _, product in each for factor in product.split("*")
+    )
     places = {name: sizes[name][0] for name in factors if name in sizes}
-    told = ", ".join(f"{name} is size {dim} of {which}" for name, (which, dim) in places.items())
+    told = ", ".join(
+        f"{name} is size {dim} of {which}" for name, (which, dim) in places.items()
+    )
     is_bounded = found.low and found.high and None not in (*found.low, *found.high)
     beside = f"; else the indices are {indices_text(found)}" if is_bounded else ""
-    return " and ".join(map(str, found.conditions)) + (f", where {told}" if told else "") + beside
+    return (
+        " and ".join(map(str, found.conditions))
+        + (f", where {told}" if told else "")
+        + beside
+    )
 
 
 def next_commands(audits: Mapping[str, Audit]) -> dict[str, list[str]]:
@@ -206,18 +232,30 @@ def _commands(name: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
     )
     if inputs:
         each = [" ".join([again, *more]) for more in (shapes, inputs) if more]
-        yield "to know the sizes that are open, and whether DirectML takes the gathers:", each
+        yield (
+            "to know the sizes that are open, and whether DirectML takes the gathers:",
+            each,
+        )
     if ranges:
-        told = "to prove more, with the least and the greatest number of an input for LO and HI:"
+        told = (
+            "to prove more, with the least and the greatest number of an input for LO"
+            " and HI:"
+        )
         yield told, [" ".join([again, *ranges])]
     if audit.proved_if:
         file = quote(f"{stem}.contract.json")
-        each = [f"{again} --contract {file}", f"{again} --assume {file} --fail-on not-proved"]
+        each = [
+            f"{again} --contract {file}",
+            f"{again} --assume {file} --fail-on not-proved",
+        ]
         yield "to write the conditions to a file, and to take them as given:", each
     if audit.open:
         file = quote(f"{stem}.hardened.onnx")
         harden = f"onnxgather harden {quote(name)} -o {file} --verify"
-        yield "to make a model in which each index stays in range, and to try it:", [harden]
+        yield (
+            "to make a model in which each index stays in range, and to try it:",
+            [harden],
+        )
 
 
 def summary(audit: Audit) -> str:
@@ -252,7 +290,13 @@ def _beside(low: int | None, high: int | None, size: int | None) -> str:
         if size is not None:
             return f"{index} of {size}"
     else:
-        index = "unbounded" if low == high else f"up to {high}" if low is None else f"{low} and up"
+        index = (
+            "unbounded"
+            if low == high
+            else f"up to {high}"
+            if low is None
+            else f"{low} and up"
+        )
     axis = "an unknown size" if size is None else number_of(size, "element")
     return f"index {index}; the axis has {axis}"
 
@@ -279,5 +323,9 @@ def _where(found: IndexRange) -> str:
     at = ",".join(map(str, wrong.at))
     source = "a constant" if wrong.source == "constant" else "by the given inputs"
     more = f"; {wrong.count:,} indices are out of range" if wrong.count > 1 else ""
-    rule = f"on an axis of {size}" if wrong.name == "indices" else f"not from 0 to {size - 1}"
+    rule = (
+        f"on an axis of {size}"
+        if wrong.name == "indices"
+        else f"not from 0 to {size - 1}"
+    )
     return f"{wrong.name}[{at}] is {wrong.value}, {source}, {rule}{more}"

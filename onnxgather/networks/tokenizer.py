@@ -24,7 +24,8 @@ class _Model(msgspec.Struct):
     """The model of a tokenizer, such as WordPiece, BPE, WordLevel or Unigram."""
 
     vocab: dict[str, _Id] | list[tuple[str, float]]
-    """Ids by their tokens; or, of Unigram, each token with its score, in the order of the ids."""
+    """Ids by their tokens; or, of Unigram, each token with its score, in the order of
+    the ids."""
 
 
 class _Added(msgspec.Struct):
@@ -53,7 +54,12 @@ class _Processor(msgspec.Struct):
     def ids(self) -> list[int]:
         """The ids that it puts in."""
         own = [n for special in self.special_tokens.values() for n in special.ids]
-        return [self.sep[1], self.cls[1], *own, *(n for one in self.processors for n in one.ids)]
+        return [
+            self.sep[1],
+            self.cls[1],
+            *own,
+            *(n for one in self.processors for n in one.ids),
+        ]
 
 
 class _Tokenizer(msgspec.Struct):
@@ -92,12 +98,17 @@ def token_condition(text: str, network: Network) -> Condition:
         OnnxGatherError: The model has no such input, or the file is no tokenizer.
     """
     integers = [
-        name for name in network.main.inputs if network.main.type_of(name).data_type in INTEGERS
+        name
+        for name in network.main.inputs
+        if network.main.type_of(name).data_type in INTEGERS
     ]
     named = [name for name in integers if text.startswith(f"{name}=")]
     if not named and len(integers) != 1:
         names = ", ".join(map(shown, integers)) or "none"
-        rule = f"{network.path}: a tokenizer must come as INPUT=FILE with an input of integers"
+        rule = (
+            f"{network.path}: a tokenizer must come as INPUT=FILE with an input of"
+            " integers"
+        )
         raise OnnxGatherError(f"{rule} ({names}), got {shown(text)}")
     name = max(named, key=len, default=integers[0])
     low, high = token_range(text.removeprefix(f"{name}=") if named else text)

@@ -19,17 +19,28 @@ from onnxgather.checks import number_of, shown
 from onnxgather.descriptors.arrays import Array
 from onnxgather.errors import OnnxGatherError, ProviderError
 from onnxgather.execution.providers import PROVIDERS
-from onnxgather.execution.runtime import FailedError, NotRunError, Opened, RefusedError, Setup
+from onnxgather.execution.runtime import (
+    FailedError,
+    NotRunError,
+    Opened,
+    RefusedError,
+    Setup,
+)
 from onnxgather.model.values import NUMBERS, serialized
 from onnxgather.networks.contract import check_inputs
-from onnxgather.networks.gathers import AuditedGather, AuditedModel, Premises, audit_model
+from onnxgather.networks.gathers import (
+    AuditedGather,
+    AuditedModel,
+    Premises,
+    audit_model,
+)
 from onnxgather.networks.hardening import HardenedModel, hardened, not_proved
 from onnxgather.networks.network import Network, folder_of, read_network
 from onnxgather.networks.sizes import low_of, size_from
 
 RUNS, WILD_RUNS, MOST_MADE = 8, 64, 80
-"""How often a model runs with inputs in range that are made, the hardened one with wild inputs, and
-how many inputs are made to find those with which the model runs."""
+"""How often a model runs with inputs in range that are made, the hardened one with wild
+inputs, and how many inputs are made to find those with which the model runs."""
 
 LONGEST = 8
 """The largest open size that is made, where a condition asks for no larger one."""
@@ -48,7 +59,12 @@ def index_inputs(network: Network, gathers: Iterable[AuditedGather]) -> set[str]
     """The inputs of a model on whose values it depends whether an index of gathers is in range."""
     ranges = [gather.range for gather in gathers]
     names = {name for one in ranges for name in (one.input or "").split(", ")}
-    names |= {one.input or "" for each in ranges for one in each.conditions if one.of == "values"}
+    names |= {
+        one.input or ""
+        for each in ranges
+        for one in each.conditions
+        if one.of == "values"
+    }
     return names & {*network.main.inputs}
 
 
@@ -65,8 +81,17 @@ def make_inputs(audited: AuditedModel, random: Generator) -> dict[str, Array]:
     network, conditions = audited.network, audited.contract.conditions
     inputs, sizes = dict[str, Array](), dict[str, int]()
     alike = int(random.integers(1, LONGEST + 1)) if random.random() < 0.5 else 0
-    ends = {c.expression: (c.low or 1, c.high or LONGEST) for c in conditions if c.of == "size"}
-    dims = {n for own in network.dimensions.values() for n in own or () if isinstance(n, str)}
+    ends = {
+        c.expression: (c.low or 1, c.high or LONGEST)
+        for c in conditions
+        if c.of == "size"
+    }
+    dims = {
+        n
+        for own in network.dimensions.values()
+        for n in own or ()
+        if isinstance(n, str)
+    }
     for name in sorted(dims, key=lambda name: (len(name), name)):
         low, high = ends.get(name, (1, LONGEST))
         drawn = alike or int(random.integers(low, min(high, max(low, LONGEST)) + 1))
@@ -84,7 +109,9 @@ def make_inputs(audited: AuditedModel, random: Generator) -> dict[str, Array]:
             if one.of == "values" and one.input == name:
                 limits = np.iinfo(array.dtype)
                 low = max(limits.min, -LONGEST if one.low is None else one.low)
-                high = min(limits.max, low + 2 * LONGEST if one.high is None else one.high)
+                high = min(
+                    limits.max, low + 2 * LONGEST if one.high is None else one.high
+                )
                 made = random.integers(low, high, shape, array.dtype, endpoint=True)
                 columns = np.isin(np.arange((shape or (1,))[-1]), one.columns or ())
                 array[...] = np.where(one.columns is None or columns, made, array)
@@ -112,17 +139,31 @@ def make_wild(array: Array, random: Generator) -> Array:
     elif array.dtype == bool:
         far, ends = ~array, array
     else:
-        low, high = (int(n) for n in (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max))
+        low, high = (
+            int(n) for n in (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max)
+        )
         far = random.integers(low, high, array.shape, array.dtype, endpoint=True)
         near = (-(2**32), -(2**31), -2, -1, 0, 1, 2**24, 2**31 - 1, 2**31, 2**32, 2**53)
         known = [n for n in (low, high, *near, *range(-9, 10)) if low <= n <= high]
         ends = random.choice(np.array(known, array.dtype), array.shape)
     kinds = random.choice(3, array.shape)
     with np.errstate(over="ignore"):
-        return np.choose(kinds, [array, far.astype(array.dtype), ends.astype(array.dtype)])
+        return np.choose(
+            kinds, [array, far.astype(array.dtype), ends.astype(array.dtype)]
+        )
 
 
-_MADE = ("BOOL", "FLOAT16", "FLOAT", "DOUBLE", "INT8", "INT16", "INT32", "INT64", "UINT8")
+_MADE = (
+    "BOOL",
+    "FLOAT16",
+    "FLOAT",
+    "DOUBLE",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "UINT8",
+)
 
 
 def opened(network: Network, model: bytes) -> Opened:
@@ -137,7 +178,9 @@ def opened(network: Network, model: bytes) -> Opened:
     except NotRunError as error:
         raise ProviderError(cpu.why_not_run(error.kind, error.detail)) from None
     except RefusedError as error:
-        raise ProviderError(f"{network.path}: the model must run, but {error}") from None
+        raise ProviderError(
+            f"{network.path}: the model must run, but {error}"
+        ) from None
 
 
 def outputs(whole: Opened, inputs: Mapping[str, Array]) -> list[Any] | str:
@@ -181,8 +224,13 @@ def in_range(
                 count += 1
                 yield inputs, found
     if not count:
-        rule = f"{audited.network.path}: the model must run with inputs that are made for it"
-        raise ProviderError(f"{rule}, but {said or 'none meet its contract'}; give --inputs FILE")
+        rule = (
+            f"{audited.network.path}: the model must run with inputs that are made"
+            " for it"
+        )
+        raise ProviderError(
+            f"{rule}, but {said or 'none meet its contract'}; give --inputs FILE"
+        )
 
 
 def made_inputs(audited: AuditedModel, seed: int = 0) -> bytes:
@@ -234,7 +282,9 @@ def verify(
     limited = replace(premises, network=read_network(done.model))
     audited, again = done.audits or (audit_model(premises), audit_model(limited))
     stays = {(one.node, one.operator) for one in done.left}
-    rest = [((one.label, one.operator), gather) for _, _, one, gather in not_proved(again)]
+    rest = [
+        ((one.label, one.operator), gather) for _, _, one, gather in not_proved(again)
+    ]
     unproved = {one for one, _ in rest} - stays
     said = f"{number_of(len(again.gathers), 'node')} with indices, {len(stays)} left"
     yield Verified("audit", not unproved, f"{said}, {len(unproved)} others not proved")
@@ -245,7 +295,10 @@ def verify(
     else:
         expected = run(before, inputs)
         if isinstance(expected, str):
-            rule = "the model must run with the given inputs, which audit --write-inputs makes"
+            rule = (
+                "the model must run with the given inputs, which audit --write-inputs"
+                " makes"
+            )
             raise OnnxGatherError(f"{plain.path}: {rule}, but {expected}")
         runs = [(dict(inputs), expected)]
     equal = sum(same(run(after, fed), expected) for fed, expected in runs)
@@ -253,24 +306,34 @@ def verify(
     said = f"equal bytes in {equal} of {number_of(len(runs), 'run')} with {source}"
     yield Verified("bytes", equal == len(runs), said)
 
-    # An input behind a node that was left stays in range: a bad index there may end the process.
+    # An input behind a node that was left stays in range: a bad index there may end the
+    # process.
     kept = index_inputs(plain, [gather for one, gather in rest if one in stays])
     names = index_inputs(plain, audited.gathers.values()) - kept
     names -= {one.input for one in premises.conditions if one.of == "values"}
     failed, at_left = list[str](), list[str]()
     for k in range(WILD_RUNS if names else 0):
         fed, _ = runs[k % len(runs)]
-        wild = {n: make_wild(array, random) if n in names else array for n, array in fed.items()}
+        wild = {
+            n: make_wild(array, random) if n in names else array
+            for n, array in fed.items()
+        }
         told = run(after, wild)
         if isinstance(told, str):
             is_left = any(f" {one.operator} node" in told for one in done.left)
             (at_left if is_left else failed).append(told)
-    said = f"{WILD_RUNS} runs with wild {', '.join(sorted(names))}, {len(failed)} failed"
+    said = (
+        f"{WILD_RUNS} runs with wild {', '.join(sorted(names))}, {len(failed)} failed"
+    )
     none = "" if kept else ", as no index depends on an input whose numbers are free"
     said = said if names else f"0 runs{none}"
     said += f", first: {failed[0]}" if failed else ""
     said += f", {len(at_left)} more in a node left" if at_left else ""
-    said += f"; not wild, as a node left depends on it: {', '.join(sorted(kept))}" if kept else ""
+    said += (
+        f"; not wild, as a node left depends on it: {', '.join(sorted(kept))}"
+        if kept
+        else ""
+    )
     yield Verified("wild", not failed, said)
 
     twice = hardened(limited, out_of_range, again)

@@ -98,29 +98,38 @@ def pairs(metavar: str, texts: Iterable[str]) -> dict[str, str]:
 _OPTIONS = (
     CheckOption(
         "lanes",
-        f"Providers, with commas: {NAMES}; directml-dll is DirectML itself; cpu@windows is the CPU "
-        "provider of ONNX Runtime for Windows.  [default: cpu]",
+        f"Providers, with commas: {NAMES}; directml-dll is DirectML itself; cpu@windows"
+        " is the CPU provider of ONNX Runtime for Windows.  [default: cpu]",
         "NAMES",
-        help_in_pytest=f"Providers, with commas: {NAMES}; NAME=PATH is one in another Python "
-        "environment.  [default: cpu]",
+        help_in_pytest=(
+            f"Providers, with commas: {NAMES}; NAME=PATH is one in another Python "
+            "environment.  [default: cpu]"
+        ),
     ),
     CheckOption(
         "plugin",
-        "A lane whose provider comes from a plugin library. NAME is the provider's full name, such "
-        "as MyExecutionProvider.",
+        "A lane whose provider comes from a plugin library. NAME is the provider's full"
+        " name, such as MyExecutionProvider.",
         "NAME=LIBRARY",
         repeats=True,
     ),
     CheckOption(
-        "timeout", "Seconds that a lane may take for a case.", "S", default=60, least=1, most=86_400
+        "timeout",
+        "Seconds that a lane may take for a case.",
+        "S",
+        default=60,
+        least=1,
+        most=86_400,
     ),
     CheckOption(
         "require",
         "A lane where a case that did not run, unexplained, means exit code 3.",
         "NAME",
         repeats=True,
-        help_in_pytest="A lane, or several with commas, where a case that did not run, "
-        "unexplained, is a failure.",
+        help_in_pytest=(
+            "A lane, or several with commas, where a case that did not run, "
+            "unexplained, is a failure."
+        ),
     ),
     CheckOption("corpus", "Check the built-in corpus."),
     CheckOption("random", "Check N random descriptors.", "N", least=1),
@@ -128,20 +137,22 @@ _OPTIONS = (
     CheckOption("wrap", "Put each gather between two multiplications by one."),
     CheckOption(
         "out-of-range",
-        f"What an index out of range does: {either(POLICIES)}.  [default: directml; of the corpus, "
-        "of --random and of ONNX models: each case's own]",
+        f"What an index out of range does: {either(POLICIES)}.  [default: directml; of"
+        " the corpus, of --random and of ONNX models: each case's own]",
         "RULE",
         choices=tuple(POLICIES),
     ),
     CheckOption(
         "target",
-        f"Lowering to use: {either(TARGETS)}.  [default: the one that run uses for the provider]",
+        f"Lowering to use: {either(TARGETS)}.  [default: the one that run uses for the"
+        " provider]",
         "TARGET",
         choices=tuple(TARGETS),
     ),
     CheckOption(
         "known",
-        "A file of known differences, of the format that docs/report.md describes; beside ours.",
+        "A file of known differences, of the format that docs/report.md describes;"
+        " beside ours.",
         "FILE",
         repeats=True,
     ),
@@ -157,7 +168,8 @@ class Asked:
     """What the options ask for, where they are read from texts."""
 
     lanes: list[str]
-    """NAME or NAME=PATH of each lane; an item that is empty or "reference" is no lane."""
+    """NAME or NAME=PATH of each lane; an item that is empty or "reference" is no
+    lane."""
     plugin: dict[str, str]
     """The plugin libraries, by the names of lanes."""
     timeout: float
@@ -188,7 +200,10 @@ class Asked:
         from onnxgather.parity.checking import Team
         from onnxgather.parity.lanes import REFERENCE, open_lanes, parse_lane
 
-        wanted = [item.strip() for item in (self.lanes if listed is None else listed.split(","))]
+        wanted = [
+            item.strip()
+            for item in (self.lanes if listed is None else listed.split(","))
+        ]
         wanted = [item for item in wanted if item not in ("", REFERENCE)]
         paths = [parse_lane(item) for item in wanted]
         names = [name for name, _ in paths]
@@ -229,7 +244,9 @@ def asked_for(given: Mapping[str, Any], prefix: str) -> Asked:
     for name, option in CHECK_OPTIONS.items():
         with located(prefix + name):
             found = given[name]
-            values[option.field] = option.read(option.default if found is None else found)
+            values[option.field] = option.read(
+                option.default if found is None else found
+            )
     lanes, plugins = values["lanes"], values["plugin"]
     if lanes is None:
         lanes = "" if plugins else "cpu"

@@ -70,11 +70,11 @@ class _Arrays:
     def wrapped_in(self) -> Self:
         """The case with its gather between two multiplications by one.
 
-        Some providers leave a lone node to the CPU but run it between other operators (measured:
-        OpenVINO 2025.4 with GatherElements). The one is a graph input, so that it cannot be
-        folded. Multiplying by one keeps every normal number, zero and infinity. It does not keep
-        the bits of a NaN, and some devices flush subnormal numbers: the case has ones in their
-        place.
+        Some providers leave a lone node to the CPU but run it between other operators
+        (measured: OpenVINO 2025.4 with GatherElements). The one is a graph input, so
+        that it cannot be folded. Multiplying by one keeps every normal number, zero and
+        infinity. It does not keep the bits of a NaN, and some devices flush subnormal
+        numbers: the case has ones in their place.
         """
         data = self.data
         if data.dtype.kind == "f":
@@ -95,7 +95,8 @@ class DescriptorCase(_Arrays):
     indices: Array
     out_of_range: OutOfRange = "clamp"
     wrapped: bool = False
-    """Whether the gather stands between two multiplications by one; see `wrapped_in`."""
+    """Whether the gather stands between two multiplications by one; see
+    `wrapped_in`."""
     origin: Origin | None = None
 
     def __post_init__(self) -> None:
@@ -104,7 +105,9 @@ class DescriptorCase(_Arrays):
         Raises:
             OnnxGatherError: As `reference`.
         """
-        plain = check_arrays(self.descriptor, self.data, self.indices, self.out_of_range)
+        plain = check_arrays(
+            self.descriptor, self.data, self.indices, self.out_of_range
+        )
         object.__setattr__(self, "data", plain[0])
         object.__setattr__(self, "indices", plain[1])
 
@@ -143,7 +146,9 @@ class DescriptorCase(_Arrays):
     def expected(self) -> Array | str:
         """The output that the reference computes, or why a provider must refuse the case."""
         try:
-            return reference(self.descriptor, self.data, self.indices, self.out_of_range)
+            return reference(
+                self.descriptor, self.data, self.indices, self.out_of_range
+            )
         except IndexOutOfRangeError as error:
             return str(error)
 
@@ -185,11 +190,13 @@ Case: TypeAlias = DescriptorCase | NodeCase
 """One question to every lane."""
 
 
-def program_cases(program: Program, out_of_range: OutOfRange | None) -> Iterator[DescriptorCase]:
+def program_cases(
+    program: Program, out_of_range: OutOfRange | None
+) -> Iterator[DescriptorCase]:
     """Yield a case for each dispatch of a program.
 
-    A dispatch may read the output of an earlier one: that is what the reference computed, or zeros
-    where the reference refused an index.
+    A dispatch may read the output of an earlier one: that is what the reference
+    computed, or zeros where the reference refused an index.
 
     Args:
         program: The program.
@@ -204,12 +211,16 @@ def program_cases(program: Program, out_of_range: OutOfRange | None) -> Iterator
         try:
             return reference(desc, data, indices, out_of_range or "directml")
         except IndexOutOfRangeError:
-            return np.zeros(desc.output_tensor.array_shape, desc.output_tensor.data_type.numpy)
+            return np.zeros(
+                desc.output_tensor.array_shape, desc.output_tensor.data_type.numpy
+            )
 
     for found in dispatches(program, expected):
         origin = Origin(program.path, found.path, found.dispatchable)
         desc, data, indices = found.descriptor, found.data, found.indices
-        policy = out_of_range or ("clamp" if all_in_range(desc, indices) else "directml")
+        policy = out_of_range or (
+            "clamp" if all_in_range(desc, indices) else "directml"
+        )
         yield DescriptorCase(origin.name, desc, data, indices, policy, origin=origin)
 
 
@@ -226,13 +237,16 @@ def smallest_case(operator: str, data_type: str) -> DescriptorCase:
     types = (data_type, "INT64", data_type)
     desc = gather.descriptor([*map(TensorDesc, types, gather.tensor_sizes())])
     data = np.arange(3).astype(desc.input_tensor.data_type.numpy).reshape(sizes)
-    return DescriptorCase(operator, desc, data, np.array([2, 0, 1]).reshape(sizes), "error")
+    return DescriptorCase(
+        operator, desc, data, np.array([2, 0, 1]).reshape(sizes), "error"
+    )
 
 
 def allowed_beside(case: NodeCase) -> DescriptorCase:
     """The smallest case that ONNX allows, with the operator and data type of a forbidden node.
 
-    A provider that runs it proves that it refuses the forbidden node for its broken rule.
+    A provider that runs it proves that it refuses the forbidden node for its broken
+    rule.
     """
     allowed = smallest_case(case.operator, case.data_type)
     return allowed.wrapped_in() if case.wrapped else allowed

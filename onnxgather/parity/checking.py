@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 import platform
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime
@@ -42,10 +49,12 @@ MOST_EXAMPLES = 500
 """The most cases that passed whose inputs a report holds."""
 
 LARGEST_TOTAL = 2**25
-"""The most bytes of arrays that a report holds of all cases; half of them are for findings."""
+"""The most bytes of arrays that a report holds of all cases; half of them are for
+findings."""
 
 AHEAD = 16
-"""How many cases per job a lane may be ahead of the slowest one; the limit keeps memory flat."""
+"""How many cases per job a lane may be ahead of the slowest one; the limit keeps memory
+flat."""
 
 PAUSE = 0.1
 """Seconds between looks at whether the check is to stop."""
@@ -60,7 +69,9 @@ class Team:
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
         self._lanes, self.name = lanes, lanes[0].name
-        self._idle: LifoQueue[Lane] = LifoQueue()  # so that the lane asked last is asked next
+        self._idle: LifoQueue[Lane] = (
+            LifoQueue()
+        )  # so that the lane asked last is asked next
         for lane in reversed(lanes):
             self._idle.put(lane)
 
@@ -178,17 +189,27 @@ def check_all(
         cases=results,
         planned=max(planned, len(results)),
         interrupted=stop(),
-        maxfail=maxfail if maxfail and findings >= maxfail and len(results) < planned else None,
+        maxfail=(
+            maxfail
+            if maxfail and findings >= maxfail and len(results) < planned
+            else None
+        ),
         without_evidence=left_out,
     )
 
 
-def _started(lanes: Sequence[Lane], required: Collection[str], stop: Stop) -> tuple[LaneInfo, ...]:
+def _started(
+    lanes: Sequence[Lane], required: Collection[str], stop: Stop
+) -> tuple[LaneInfo, ...]:
     """Start the lanes side by side; what each says of itself."""
 
     def start(lane: Lane) -> LaneInfo:
         info = replace(lane.start(), required=lane.name in required)
-        return replace(info, not_run=f"interrupted by {name}") if (name := stop()) else info
+        return (
+            replace(info, not_run=f"interrupted by {name}")
+            if (name := stop())
+            else info
+        )
 
     with ThreadPoolExecutor(len(lanes) or 1) as pool:
         started = [pool.submit(start, lane) for lane in lanes]
@@ -229,13 +250,17 @@ def check_cases(
         while not stop():
             if len(waiting) <= AHEAD * jobs and (case := next(left, None)) is not None:
                 each = zip(pools, lanes, infos, strict=True)
-                waiting.append((case, [p.submit(asked, case, a, b) for p, a, b in each]))
+                waiting.append(
+                    (case, [p.submit(asked, case, a, b) for p, a, b in each])
+                )
             elif not waiting:
                 break
             elif _done(waiting[0][1]):
                 yield from _collected(*waiting.popleft())
     finally:
-        answered = [each for each in waiting if all(future.done() for future in each[1])]
+        answered = [
+            each for each in waiting if all(future.done() for future in each[1])
+        ]
         if waiting:
             _close(lanes)
         for pool in pools:
@@ -255,7 +280,9 @@ def _done(futures: Sequence[Future[Any]]) -> bool:
     return not wait(futures, PAUSE).not_done
 
 
-def _collected(case: Case, futures: Sequence[Future[_Judged | None]]) -> Iterator[CaseResult]:
+def _collected(
+    case: Case, futures: Sequence[Future[_Judged | None]]
+) -> Iterator[CaseResult]:
     """Yield the results of a case if every lane has judged it."""
     judged = [found for future in futures if (found := future.result())]
     if len(judged) == len(futures):
@@ -269,7 +296,9 @@ def _shared(results: tuple[Result, ...]) -> tuple[Result, ...]:
     return results
 
 
-def ask(case: Case, lane: Lane, info: LaneInfo, known: Sequence[Known] | None = None) -> _Judged:
+def ask(
+    case: Case, lane: Lane, info: LaneInfo, known: Sequence[Known] | None = None
+) -> _Judged:
     """Run a case on a lane; return the result, and the output of the lane if it is wrong.
 
     Args:
@@ -278,7 +307,9 @@ def ask(case: Case, lane: Lane, info: LaneInfo, known: Sequence[Known] | None = 
         info: What the lane said when it started.
         known: The known differences; None means those that come with onnxgather.
     """
-    if info.not_run is not None:  # no known difference explains a lane that did not start
+    if (
+        info.not_run is not None
+    ):  # no known difference explains a lane that did not start
         return result_of(info, ResultKind.NOT_STARTED, reason=info.not_run), None
     answer = lane.answer(case)
     result = judge(case, info, answer)
@@ -286,9 +317,14 @@ def ask(case: Case, lane: Lane, info: LaneInfo, known: Sequence[Known] | None = 
         allowed = allowed_beside(case)
         proof = judge(allowed, info, lane.answer(allowed))
         if proof.state != "PASS":
-            reason = f"refused, but an allowed node of the kind does not run either: {proof.reason}"
+            reason = (
+                "refused, but an allowed node of the kind does not run either:"
+                f" {proof.reason}"
+            )
             kind = ResultKind.UNPROVED
-            result = replace(proof, kind=kind, state=KINDS[kind][0], reason=reason, nodes=())
+            result = replace(
+                proof, kind=kind, state=KINDS[kind][0], reason=reason, nodes=()
+            )
     wrong = answer.output if result.state == "DIFF" else None
     if wrong is not None:
         again = lane.answer(case).output

@@ -60,5 +60,7 @@ def whole(file: BufferedReader, most: int) -> bytes:
     size = os.fstat(file.fileno()).st_size
     content = b"" if size > most else file.read(most + 1)
     if max(size, len(content)) > most:
-        raise FileFormatError(f"{file.name}: must have at most {most:,} bytes, got more")
+        raise FileFormatError(
+            f"{file.name}: must have at most {most:,} bytes, got more"
+        )
     return content

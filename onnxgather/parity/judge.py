@@ -23,7 +23,10 @@ _Facts = tuple[ResultKind, dict[str, Any]]
 KINDS: dict[ResultKind, tuple[State, str]] = {
     ResultKind.SAME: ("PASS", ""),
     ResultKind.REFUSED: ("PASS", "both refuse: {r.rule}"),
-    ResultKind.ELEMENTS: ("DIFF", "{r.differing} of {r.compared} elements differ, {r.first}"),
+    ResultKind.ELEMENTS: (
+        "DIFF",
+        "{r.differing} of {r.compared} elements differ, {r.first}",
+    ),
     ResultKind.DATA_TYPE: (
         "DIFF",
         "expected data type {r.expected.data_type}, got {r.got.data_type}",
@@ -37,8 +40,8 @@ KINDS: dict[ResultKind, tuple[State, str]] = {
     ResultKind.NOT_STARTED: ("NOT-RUN", ""),
     ResultKind.UNPROVED: ("NOT-RUN", ""),
 }
-"""The state of each kind, before known differences are looked up, and the sentence for a result
-`r` of that kind; empty where the answer brings its own sentence."""
+"""The state of each kind, before known differences are looked up, and the sentence for
+a result `r` of that kind; empty where the answer brings its own sentence."""
 
 _POLICY_OF: dict[Returned, OutOfRange] = {
     Returned.ZEROS: "zero",
@@ -92,7 +95,11 @@ def _facts(case: Case, answer: Answer) -> _Facts:
     said = {"message": answer.reason}
     told = {"reason": answer.reason, "detail": answer.detail}
     if answer.kind is AnswerKind.NOT_RUN:
-        return ResultKind.NOT_RUN, {"not_run": answer.how, "elsewhere": answer.elsewhere, **told}
+        return ResultKind.NOT_RUN, {
+            "not_run": answer.how,
+            "elsewhere": answer.elsewhere,
+            **told,
+        }
     if answer.kind is AnswerKind.BROKEN:
         return ResultKind.BROKEN, {"breakdown": answer.how, **told}
     if isinstance(case, NodeCase):
@@ -122,7 +129,12 @@ def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Fact
     index = tuple(map(int, np.unravel_index(int(offsets[0]), expected.shape)))
     wanted, found = expected[index], got[index]
     first = Element(
-        index, str(wanted), _bytes(wanted), str(found), _bytes(found), _source(case, index)
+        index,
+        str(wanted),
+        _bytes(wanted),
+        str(found),
+        _bytes(found),
+        _source(case, index),
     )
     counts = {"differing": int(offsets.size), "compared": int(expected.size)}
     return ResultKind.ELEMENTS, {**counts, "first": first}
@@ -171,7 +183,9 @@ def _returned(case: DescriptorCase, got: Array) -> Returned:
     outside = source_map(desc, case.indices, "zero") < 0
     values = elements(output, got)[outside]
     for returned, policy in _POLICY_OF.items():
-        wanted = elements(output, reference(desc, case.data, case.indices, policy))[outside]
+        wanted = elements(output, reference(desc, case.data, case.indices, policy))[
+            outside
+        ]
         if values.tobytes() == wanted.tobytes():
             return returned
     bits = f"u{got.itemsize}"

@@ -21,7 +21,9 @@ from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report, Result, ResultKind
 
 
-class _Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class _Pattern(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """Wanted values for attributes of some facts; a field that is None wants nothing.
 
     Of a tuple of values one must be equal. In a text, `*` stands for any text.
@@ -62,8 +64,9 @@ class CasePattern(_Pattern, frozen=True):
     name: str | None = None
     """In it, as in every text of a pattern, `*` is any text."""
     operator: tuple[str, ...] | None = None
-    """One of these must be the case's, and likewise of every array of a pattern. GATHER,
-    GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; ONNX's names for forbidden nodes."""
+    """One of these must be the case's, and likewise of every array of a pattern.
+    GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; ONNX's names for forbidden
+    nodes."""
     data_type: tuple[str, ...] | None = None
     index_type: tuple[str, ...] | None = None
     dimension_count: tuple[int, ...] | None = None
@@ -99,7 +102,9 @@ class ResultPattern(_Pattern, frozen=True):
     first: ElementPattern | None = None
 
 
-class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Known(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """One known difference."""
 
     provider: str
@@ -113,9 +118,11 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     reason: str
     """Why the provider differs; one sentence."""
     link: str
-    """Where the difference is reported or documented; if nowhere, how it was measured."""
+    """Where the difference is reported or documented; if nowhere, how it was
+    measured."""
     sometimes: bool = False
-    """Whether the case may also pass, as where the provider reads memory that was never written."""
+    """Whether the case may also pass, as where the provider reads memory that was never
+    written."""
 
     def __post_init__(self) -> None:
         """Check the texts that no type says all of.
@@ -126,7 +133,8 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         if not self.provider.endswith(("Provider", ".dll")):
             names = "CPUExecutionProvider, or DirectML.dll"
             raise ValueError(
-                f"provider must be a full name such as {names}, got {shown(self.provider)}"
+                f"provider must be a full name such as {names}, got"
+                f" {shown(self.provider)}"
             )
         try:
             SpecifierSet(self.versions)
@@ -155,12 +163,16 @@ def _version(lane: LaneInfo) -> str | None:
 def _is_within(version: str | None, versions: str) -> bool:
     """Whether a version is in a range, as pip writes ranges; False for text that is no version."""
     try:
-        return version is not None and SpecifierSet(versions).contains(version, prereleases=True)
+        return version is not None and SpecifierSet(versions).contains(
+            version, prereleases=True
+        )
     except (InvalidSpecifier, InvalidVersion):
         return False
 
 
-def explained(result: Result, case: Case, info: LaneInfo, known: Sequence[Known]) -> Result:
+def explained(
+    result: Result, case: Case, info: LaneInfo, known: Sequence[Known]
+) -> Result:
     """The result, with state KNOWN or FIXED if a known difference is about it."""
     for entry in known:
         if entry.is_about(case, info):
@@ -176,20 +188,24 @@ def explained(result: Result, case: Case, info: LaneInfo, known: Sequence[Known]
 def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
     """The known differences of a file and those that a report found, sorted.
 
-    An entry is about one kind of result and one broken rule, of one version of a provider, and
-    names the cases. NOT-RUN gets one on a required lane alone. FIXED gets none, nor a lane without
-    a version.
+    An entry is about one kind of result and one broken rule, of one version of a
+    provider, and names the cases. NOT-RUN gets one on a required lane alone. FIXED gets
+    none, nor a lane without a version.
 
     Args:
         report: The report.
         before: The entries that the file had, which stay as they are.
     """
-    found: dict[tuple[str, str, ResultPattern, str], list[tuple[CaseResult, Result]]] = {}
+    found: dict[
+        tuple[str, str, ResultPattern, str], list[tuple[CaseResult, Result]]
+    ] = {}
     for case in report.cases:
         for lane, result in zip(report.lanes, case.results, strict=True):
             version, gone = f"{_version(lane)}", result.elsewhere
             counts = result.state in ("DIFF", "ERROR") or (
-                result.state == "NOT-RUN" and lane.required and result.kind != "not-started"
+                result.state == "NOT-RUN"
+                and lane.required
+                and result.kind != "not-started"
             )
             if counts and _is_within(version, f"=={version}"):
                 pattern = ResultPattern(
@@ -203,14 +219,22 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
     entries = [*before]
     for (provider, version, pattern, _), results in found.items():
         patterns = {
-            CasePattern(escape(case.name), out_of_range=(case.out_of_range,), wrapped=case.wrapped)
+            CasePattern(
+                escape(case.name),
+                out_of_range=(case.out_of_range,),
+                wrapped=case.wrapped,
+            )
             for case, _ in results
         }
         first, result = results[0]
         reason = f"No reason is written yet; {first.name}: {result.reason}"
         cases, measured = tuple(sorted(patterns, key=str)), f"measured with {version}"
-        entries.append(Known(provider, f"=={version}", cases, (pattern,), reason, measured))
-    return sorted(entries, key=lambda entry: (entry.provider, entry.versions, repr(entry)))
+        entries.append(
+            Known(provider, f"=={version}", cases, (pattern,), reason, measured)
+        )
+    return sorted(
+        entries, key=lambda entry: (entry.provider, entry.versions, repr(entry))
+    )
 
 
 @cache

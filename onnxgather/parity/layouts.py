@@ -11,7 +11,9 @@ from onnxgather.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.gather import Geometry, Sizes
 
 
-def nested_strides(sizes: Sequence[int], order: Sequence[int], first: int, gap: int) -> Sizes:
+def nested_strides(
+    sizes: Sequence[int], order: Sequence[int], first: int, gap: int
+) -> Sizes:
     """The strides, in elements, of dimensions that nest in one another.
 
     Args:
@@ -54,7 +56,8 @@ class Layout:
     """How a tensor lies in its buffer."""
 
     strides: str | Sizes | None = None
-    """A key of `STRIDES`, or the strides themselves; None means a packed tensor without strides."""
+    """A key of `STRIDES`, or the strides themselves; None means a packed tensor without
+    strides."""
     extra: int = 0
     """Bytes of TotalTensorSizeInBytes beyond the smallest."""
     flags: TensorFlags = TensorFlags.NONE
@@ -78,7 +81,9 @@ class Layout:
 
 def layout_of(tensor: TensorDesc) -> Layout:
     """The layout of a tensor."""
-    extra = tensor.total_tensor_size_in_bytes - tensor.default_total_tensor_size_in_bytes
+    extra = (
+        tensor.total_tensor_size_in_bytes - tensor.default_total_tensor_size_in_bytes
+    )
     alignment = tensor.guaranteed_base_offset_alignment
     return Layout(tensor.strides, extra, tensor.flags, alignment)
 
@@ -88,7 +93,10 @@ PACKED = (Layout(), Layout(), Layout())
 
 
 def descriptor_with_layouts(
-    gather: Geometry, data_type: str, index_type: str, layouts: Sequence[Layout] = PACKED
+    gather: Geometry,
+    data_type: str,
+    index_type: str,
+    layouts: Sequence[Layout] = PACKED,
 ) -> Descriptor:
     """The descriptor of a gather with given data types and layouts.
 
@@ -103,4 +111,6 @@ def descriptor_with_layouts(
     """
     types = (data_type, index_type, data_type)
     each = zip(layouts, types, gather.tensor_sizes(), strict=True)
-    return gather.descriptor([layout.tensor(type_, sizes) for layout, type_, sizes in each])
+    return gather.descriptor(
+        [layout.tensor(type_, sizes) for layout, type_, sizes in each]
+    )

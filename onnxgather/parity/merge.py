@@ -16,8 +16,9 @@ from onnxgather.parity.results import CaseResult, Report
 def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     """One report from the reports of parts of a check, and the shards that it lacks.
 
-    The lanes must agree in name, provider, versions and target, as a result stands for what its
-    lane says of itself. Where shards are missing, `shard` of the report names those that are there.
+    The lanes must agree in name, provider, versions and target, as a result stands for
+    what its lane says of itself. Where shards are missing, `shard` of the report names
+    those that are there.
 
     Args:
         reports: The reports, at least one, each behind its file.
@@ -47,8 +48,12 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
         machine="; ".join(dict.fromkeys(report.machine for report in every)),
         lanes=tuple(_lane(reports, k) for k in range(len(first.lanes))),
         cases=[case for _, case in sorted(placed, key=lambda pair: pair[0])],
-        invalid=list(dict.fromkeys(found for report in every for found in report.invalid)),
-        unusable=list(dict.fromkeys(found for report in every for found in report.unusable)),
+        invalid=list(
+            dict.fromkeys(found for report in every for found in report.invalid)
+        ),
+        unusable=list(
+            dict.fromkeys(found for report in every for found in report.unusable)
+        ),
         planned=sum(report.planned for report in every),
         interrupted=next((one.interrupted for one in every if one.interrupted), None),
         without_evidence=sum(report.without_evidence for report in every),
@@ -64,10 +69,15 @@ def _check_apart(reports: Sequence[tuple[str, Report]]) -> None:
     for path, report in reports:
         number, _ = _shard(path, report)
         keys: dict[object, str] = {number: f"shard {report.shard}"} if number else {}
-        keys |= {(case.name, case.wrapped): f"case {shown(case.name)}" for case in report.cases}
+        keys |= {
+            (case.name, case.wrapped): f"case {shown(case.name)}"
+            for case in report.cases
+        }
         for key, what in keys.items():
             if key in seen:
-                raise FileFormatError(f"{path}: {what} must be in one report, got {seen[key]} too")
+                raise FileFormatError(
+                    f"{path}: {what} must be in one report, got {seen[key]} too"
+                )
         seen |= dict.fromkeys(keys, path)
 
 
@@ -96,13 +106,17 @@ def _lane(reports: Sequence[tuple[str, Report]], number: int) -> LaneInfo:
     lanes = [(path, report.lanes[number]) for path, report in reports]
     first, start = next((pair for pair in lanes if pair[1].not_run is None), lanes[0])
     for path, lane in lanes:
-        for field in ("provider",) if lane.not_run else ("provider", "versions", "target"):
+        for field in (
+            ("provider",) if lane.not_run else ("provider", "versions", "target")
+        ):
             what = f"the {field} of lane {shown(lane.name)}"
             _check_same(path, first, what, getattr(lane, field), getattr(start, field))
     stopped = (f"{lane.not_run} (in {path})" for path, lane in lanes if lane.not_run)
     return replace(
         start,
-        devices=tuple(dict.fromkeys(device for _, lane in lanes for device in lane.devices)),
+        devices=tuple(
+            dict.fromkeys(device for _, lane in lanes for device in lane.devices)
+        ),
         not_run=next(stopped, None),
         required=any(lane.required for _, lane in lanes),
     )

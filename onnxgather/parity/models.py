@@ -16,8 +16,8 @@ from onnxgather.options import DEFAULT_OPSET
 def wrapped(model: onnx.ModelProto) -> onnx.ModelProto:
     """A portable model with its gather between two multiplications by the input One.
 
-    One is a scalar of InputTensor's data type. As it is a graph input, ONNX Runtime cannot fold
-    the multiplications.
+    One is a scalar of InputTensor's data type. As it is a graph input, ONNX Runtime
+    cannot fold the multiplications.
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
@@ -28,8 +28,12 @@ def wrapped(model: onnx.ModelProto) -> onnx.ModelProto:
                 node.input[k] = "InputTensor_kept"
         if node.output[0] == "OutputTensor":
             node.output[0] = "OutputTensor_gathered"
-    before = helper.make_node("Mul", ["InputTensor", "One"], ["InputTensor_kept"], "before")
-    after = helper.make_node("Mul", ["OutputTensor_gathered", "One"], ["OutputTensor"], "after")
+    before = helper.make_node(
+        "Mul", ["InputTensor", "One"], ["InputTensor_kept"], "before"
+    )
+    after = helper.make_node(
+        "Mul", ["OutputTensor_gathered", "One"], ["OutputTensor"], "after"
+    )
     graph.node.insert(0, before)
     graph.node.append(after)
     element_type = graph.input[0].type.tensor_type.elem_type
@@ -55,13 +59,17 @@ def bare_model(
     """
     arrays = {"InputTensor": data, "IndicesTensor": indices}
     values = cast("dict[str, Any]", attributes)
-    node = helper.make_node(operator, [*arrays], ["OutputTensor"], "OutputTensor", **values)
+    node = helper.make_node(
+        operator, [*arrays], ["OutputTensor"], "OutputTensor", **values
+    )
     graph = onnx.GraphProto(name=operator, node=[node])
     for name, array in arrays.items():
         add_value(graph.input, name, array.dtype, array.shape)
     add_value(graph.output, "OutputTensor", data.dtype, output_shape)
     opsets = [onnx.OperatorSetIdProto(version=DEFAULT_OPSET)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="onnxgather")
+    return helper.make_model(
+        graph, opset_imports=opsets, ir_version=8, producer_name="onnxgather"
+    )
 
 
 def tensor_bytes(name: str, array: Array) -> bytes:

@@ -29,7 +29,9 @@ def open_report(path: str) -> Report:
     with decoding(path, _PAGE), open(path, "rb") as file:
         content = whole(file, LARGEST_FILE)
         if found := got(content, "a report"):
-            raise FileFormatError(f"{path}: must be a report of onnxgather check{found}")
+            raise FileFormatError(
+                f"{path}: must be a report of onnxgather check{found}"
+            )
         report = read_report(content)
     return _checked(path, report)
 
@@ -41,7 +43,11 @@ def find_report(path: str) -> Report | None:
         FileFormatError: As `open_report`.
     """
     with decoding(path, _PAGE), open(path, "rb") as file:
-        report = read_report(whole(file, LARGEST_FILE)) if is_report(file.peek(100)) else None
+        report = (
+            read_report(whole(file, LARGEST_FILE))
+            if is_report(file.peek(100))
+            else None
+        )
     return report and _checked(path, report)
 
 
@@ -49,10 +55,14 @@ def _checked(path: str, report: Report) -> Report:
     """A report, if it also keeps the rules that no type says."""
     lanes = [lane.name for lane in report.lanes]
     if len(set(lanes)) < len(lanes):
-        raise FileFormatError(f"{path}: $.lanes must differ by name, got {shown(lanes)}")
+        raise FileFormatError(
+            f"{path}: $.lanes must differ by name, got {shown(lanes)}"
+        )
     for name in lanes:
         if "=" in name:  # which would name an interpreter in a command that is copied
-            raise FileFormatError(f"{path}: the name of a lane must have no '=', got {shown(name)}")
+            raise FileFormatError(
+                f"{path}: the name of a lane must have no '=', got {shown(name)}"
+            )
     for k, case in enumerate(report.cases):
         found = [result.lane for result in case.results]
         where = f"{path}: $.cases[{k}]"

@@ -29,7 +29,8 @@ LARGEST_EXAMPLE = 2**9
 """The most bytes of inputs that a report holds of a case that passed."""
 
 SCHEMA = 1
-"""The version of the report's JSON; it grows when a field goes away or changes its meaning."""
+"""The version of the report's JSON; it grows when a field goes away or changes its
+meaning."""
 
 LARGEST_EVIDENCE = 2**20
 """The most bytes of arrays that a report holds of one case."""
@@ -41,8 +42,8 @@ class ResultKind(StrEnum):
     SAME = "same"
     """The output has the data type, the shape and the bytes of the reference's."""
     REFUSED = "refused"
-    """The provider refuses the case, as it must, and runs the same with valid indices or an allowed
-    node."""
+    """The provider refuses the case, as it must, and runs the same with valid indices
+    or an allowed node."""
     ELEMENTS = "elements"
     """Elements of the output differ."""
     DATA_TYPE = "data-type"
@@ -62,7 +63,8 @@ class ResultKind(StrEnum):
     NOT_STARTED = "not-started"
     """The lane did not start."""
     UNPROVED = "unproved"
-    """The provider refuses the forbidden node, but does not run an allowed one of the operator."""
+    """The provider refuses the forbidden node, but does not run an allowed one of the
+    operator."""
 
 
 class Returned(StrEnum):
@@ -92,12 +94,14 @@ class Element(msgspec.Struct, frozen=True, omit_defaults=True):
     got: str
     got_bytes: str
     source: str | None = None
-    """Which index led there, such as `output[1, 0] = input[1, indices[0]] = input[1, 2] = 6`."""
+    """Which index led there, such as `output[1, 0] = input[1, indices[0]] = input[1, 2]
+    = 6`."""
 
     def __str__(self) -> str:
         return (
-            f"first OutputTensor[{','.join(map(str, self.index))}]: expected {self.expected} "
-            f"({self.expected_bytes}), got {self.got} ({self.got_bytes})"
+            f"first OutputTensor[{','.join(map(str, self.index))}]: expected"
+            f" {self.expected} ({self.expected_bytes}), got {self.got}"
+            f" ({self.got_bytes})"
         )
 
 
@@ -126,8 +130,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     state: State
     kind: ResultKind
     reason: str | None = None
-    """A sentence for people: why the state is not PASS, or what both refused. Its wording may
-    change at any time; programs read the other fields."""
+    """A sentence for people: why the state is not PASS, or what both refused. Its
+    wording may change at any time; programs read the other fields."""
     nodes: tuple[str, ...] = ()
     """The operators that the provider ran, by ONNX Runtime's own node assignment."""
     differing: int = 0
@@ -143,10 +147,11 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     returned: Returned | None = None
     """Of kind not-refused."""
     rule: str | None = None
-    """Of kind not-refused, and of kind refused where an index is out of range: the rule that the
-    case breaks. A sentence for people."""
+    """Of kind not-refused, and of kind refused where an index is out of range: the rule
+    that the case breaks. A sentence for people."""
     message: str | None = None
-    """Of kind refused, failed and not-taken: the provider's own message, on one line."""
+    """Of kind refused, failed and not-taken: the provider's own message, on one
+    line."""
     not_run: NotRunKind | None = None
     """Of kind not-run: why; absent where the lane runs no such case."""
     breakdown: Breakdown | None = None
@@ -154,19 +159,23 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     detail: str = ""
     """Of kind not-run and broken: what `not_run` or `breakdown` leaves open."""
     elsewhere: NodeElsewhere | None = None
-    """Of kind not-run: the node that went to another provider, where ONNX Runtime tells it."""
+    """Of kind not-run: the node that went to another provider, where ONNX Runtime tells
+    it."""
     with_zeros: bool = False
-    """Whether the result is about the same case with indices of zero. Such a case is run beside one
-    that must be refused: a refusal counts only if the provider runs the case with valid indices."""
+    """Whether the result is about the same case with indices of zero. Such a case is
+    run beside one that must be refused: a refusal counts only if the provider runs the
+    case with valid indices."""
     unsteady: bool = False
     """Whether a second run returned something else."""
     found: State | None = None
     """Of KNOWN: the state without the file of known differences."""
     known: str | None = None
-    """Of KNOWN and FIXED: what the file of known differences says. A sentence for people."""
+    """Of KNOWN and FIXED: what the file of known differences says. A sentence for
+    people."""
     given_as: str = ""
-    """The data types that the provider was given in place of those that it lacks, such as `data as
-    UINT32, indices as INT32`. The inputs and the outputs of the report are those of the case."""
+    """The data types that the provider was given in place of those that it lacks, such
+    as `data as UINT32, indices as INT32`. The inputs and the outputs of the report are
+    those of the case."""
 
     @property
     def bare_rule(self) -> str:
@@ -247,7 +256,8 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     operator: str
-    """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; of a forbidden node ONNX's name."""
+    """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; of a forbidden node ONNX's
+    name."""
     data_type: str
     """Such as FLOAT32."""
     index_type: str
@@ -267,18 +277,20 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The path to its command in that file, such as `$.commands[0]`."""
     dispatchable: str | None = None
     note: str | None = None
-    """Of a program's case with an index out of range: how many there are, and how many output
-    elements differ from DirectML's. A sentence for people."""
+    """Of a program's case with an index out of range: how many there are, and how many
+    output elements differ from DirectML's. A sentence for people."""
     evidence: Evidence | None = None
-    """Absent where all lanes passed, where the arrays exceed 1 MiB, and where those of all cases
-    would exceed 32 MiB."""
+    """Absent where all lanes passed, where the arrays exceed 1 MiB, and where those of
+    all cases would exceed 32 MiB."""
 
     example: Evidence | None = None
-    """What a picture is drawn of where all lanes passed: of the first 500 cases whose inputs have
-    at most 512 bytes."""
+    """What a picture is drawn of where all lanes passed: of the first 500 cases whose
+    inputs have at most 512 bytes."""
 
     @classmethod
-    def of(cls, case: Case, results: tuple[Result, ...], got: Mapping[str, Array]) -> CaseResult:
+    def of(
+        cls, case: Case, results: tuple[Result, ...], got: Mapping[str, Array]
+    ) -> CaseResult:
         """The results of a case, with evidence, or an example where all lanes passed.
 
         Args:
@@ -329,8 +341,8 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     maxfail: int | None = None
     """After how many findings the check ended early, as it was told to."""
     without_evidence: int = 0
-    """How many cases have no evidence because the arrays of all cases would exceed 32 MiB. Half
-    of these are kept for findings."""
+    """How many cases have no evidence because the arrays of all cases would exceed 32
+    MiB. Half of these are kept for findings."""
     no_known: bool = False
     """Whether the known differences of onnxgather were left out."""
 
@@ -351,6 +363,8 @@ def read_report(text: bytes) -> Report:
     """
     schema = msgspec.json.decode(text, type=_Head).schema
     if schema != SCHEMA:
-        got = "none, as in earlier reports and other files" if schema is None else schema
+        got = (
+            "none, as in earlier reports and other files" if schema is None else schema
+        )
         raise msgspec.ValidationError(f"schema must be {SCHEMA}, got {got}")
     return msgspec.json.decode(text, type=Report)

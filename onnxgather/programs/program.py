@@ -32,15 +32,20 @@ MAX_NPY_DIMENSIONS = 32
 """The most dimensions that every version of numpy reads."""
 
 MAX_PROGRAM_BYTES = 2**25
-"""The most bytes of a program; the values that JSON stands for take up to 40 times as many."""
+"""The most bytes of a program; the values that JSON stands for take up to 40 times as
+many."""
 
 MAX_RUN_BYTES = 2**30
-"""The most bytes that a program may take when it runs, as `Program.check_run` counts them."""
+"""The most bytes that a program may take when it runs, as `Program.check_run` counts
+them."""
 
 MAX_COMPARED_BYTES = 2**25
 """The most bytes that `convert` takes to tell what an index out of range changes."""
 
-_APART = "as Microsoft's BindInputs page allows it only to operators that run in place, not gathers"
+_APART = (
+    "as Microsoft's BindInputs page allows it only to operators that run in place, not"
+    " gathers"
+)
 _MENDING = "use two resources, or run it with --provider directml-dll"
 _COMPILE_TYPES = ("DmlCompileOp", "DmlCompileGraph")
 _EXECUTION_FLAG_PREFIX = "DML_EXECUTION_FLAG_"
@@ -60,7 +65,8 @@ class Binding:
     offset: int
     """The offset of its first byte."""
     last: int
-    """The offset of the last byte that the tensor has, by its TotalTensorSizeInBytes."""
+    """The offset of the last byte that the tensor has, by its
+    TotalTensorSizeInBytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +86,8 @@ class DispatchCommand:
     dispatchable: str
     descriptor: Descriptor
     bindings: Mapping[str, Binding]
-    """The bindings of all tensors, by their names in directml.h; those of OWNED_BY_DML inputs are
-    the dispatchable's."""
+    """The bindings of all tensors, by their names in directml.h; those of OWNED_BY_DML
+    inputs are the dispatchable's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,8 @@ class WriteFileCommand:
     resource: str
     target: Field
     header: bytes
-    """The header of an .npy file, which stands before the resource; empty for other files."""
+    """The header of an .npy file, which stands before the resource; empty for other
+    files."""
 
 
 Command = DispatchCommand | PrintCommand | WriteFileCommand
@@ -119,9 +126,11 @@ class Program:
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
     left_out: tuple[str, ...] = ()
-    """The paths of the dispatchables that are no gathers, and of their dispatch commands."""
+    """The paths of the dispatchables that are no gathers, and of their dispatch
+    commands."""
     other: Field | None = None
-    """The first of these dispatchables that a command dispatches; `read_descriptor` refuses it."""
+    """The first of these dispatchables that a command dispatches; `read_descriptor`
+    refuses it."""
     notes: tuple[str, ...] = ()
     """Sentences about fields that are ignored although their names are nearly right."""
 
@@ -134,7 +143,9 @@ class Program:
     @property
     def dispatch_commands(self) -> list[DispatchCommand]:
         """The commands that dispatch an operator."""
-        return [command for command in self.commands if isinstance(command, DispatchCommand)]
+        return [
+            command for command in self.commands if isinstance(command, DispatchCommand)
+        ]
 
     def in_place(self, ending: str = _MENDING) -> Iterator[str]:
         """Yield a sentence for each input of a dispatch that shares bytes with the output.
@@ -151,8 +162,14 @@ class Program:
                 if own is out or own.resource != out.resource or is_owned(tensor):
                     continue
                 if own.offset <= out.last and out.offset <= own.last:
-                    rule = f"bindings.OutputTensor must share no byte with {role}, {_APART}"
-                    got = f"bytes {out.offset} to {out.last} of resource {quoted(out.resource)}"
+                    rule = (
+                        f"bindings.OutputTensor must share no byte with {role},"
+                        f" {_APART}"
+                    )
+                    got = (
+                        f"bytes {out.offset} to {out.last} of resource"
+                        f" {quoted(out.resource)}"
+                    )
                     both = f"{got}, where {role} has {own.offset} to {own.last}"
                     yield f"{command.path}.{rule}, got {both}; {ending}"
 
@@ -167,9 +184,14 @@ class Program:
 
     def in_range_at_first(self, command: DispatchCommand) -> bool:
         """Whether the indices of a dispatch, as they are before the first command, are in range."""
-        tensor, bound = command.descriptor.indices_tensor, command.bindings["IndicesTensor"]
+        tensor, bound = (
+            command.descriptor.indices_tensor,
+            command.bindings["IndicesTensor"],
+        )
         content = self.resources[bound.resource].initial_bytes().data
-        array = np.ndarray(tensor.array_shape, tensor.data_type.numpy, content, bound.offset)
+        array = np.ndarray(
+            tensor.array_shape, tensor.data_type.numpy, content, bound.offset
+        )
         return all_in_range(command.descriptor, array)
 
     def in_range(self) -> bool:
@@ -179,8 +201,12 @@ class Program:
             FileFormatError: A file cannot be read, or there is no memory.
         """
         commands, roles = self.dispatch_commands, ("IndicesTensor", "OutputTensor")
-        read, written = ([each.bindings[role].resource for each in commands] for role in roles)
-        needed = sum(8 * math.prod(each.descriptor.indices_tensor.sizes) for each in commands)
+        read, written = (
+            [each.bindings[role].resource for each in commands] for role in roles
+        )
+        needed = sum(
+            8 * math.prod(each.descriptor.indices_tensor.sizes) for each in commands
+        )
         needed += sum(self.resources[name].size_in_bytes for name in read)
         known = needed <= MAX_COMPARED_BYTES and set(read).isdisjoint(written)
         with located(self.path):
@@ -189,8 +215,8 @@ class Program:
     def check_run(self, most: int = MAX_RUN_BYTES) -> None:
         """Check that the program fits into memory when it runs.
 
-        All resources count, and for each dispatch its tensors, with 8 bytes more for each index
-        and each element of the output, which are computed with.
+        All resources count, and for each dispatch its tensors, with 8 bytes more for
+        each index and each element of the output, which are computed with.
 
         Args:
             most: The most bytes that they may take.
@@ -202,16 +228,24 @@ class Program:
         needed = {"$.resources": buffers}
         for command in self.dispatch_commands:
             desc = command.descriptor
-            bound = sum(tensor.total_tensor_size_in_bytes for tensor in tensors(desc).values())
-            counts = map(math.prod, (desc.indices_tensor.sizes, desc.output_tensor.sizes))
+            bound = sum(
+                tensor.total_tensor_size_in_bytes for tensor in tensors(desc).values()
+            )
+            counts = map(
+                math.prod, (desc.indices_tensor.sizes, desc.output_tensor.sizes)
+            )
             needed[command.path] = buffers + bound + 8 * sum(counts)
         for path, found in needed.items():
             if found > most:
-                rule = f"must take at most {most} bytes when it runs, with all resources"
+                rule = (
+                    f"must take at most {most} bytes when it runs, with all resources"
+                )
                 raise FileFormatError(f"{self.path}: {path} {rule}, got {found}")
 
 
-def read_program(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Program:
+def read_program(
+    path: str | os.PathLike[str], *, allow_outside: bool = False
+) -> Program:
     """Read a program from a file.
 
     Other dispatchables than gathers are left out if there is a gather.
@@ -226,7 +260,9 @@ def read_program(path: str | os.PathLike[str], *, allow_outside: bool = False) -
     """
     name = os.fspath(path)
     try:
-        with open(name, "rb") as file:  # pathlib takes an empty path for the current folder
+        with open(
+            name, "rb"
+        ) as file:  # pathlib takes an empty path for the current folder
             content = file.read(MAX_PROGRAM_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise FileFormatError(f"{name}: {reason(error)}") from None
@@ -263,8 +299,15 @@ def parse_program(
             key: field if is_other(field) else _dispatchable(field, resources)
             for key, field in entries
         }
-        notes = [note for _, field in entries if not is_other(field) for note in ignored(field)]
-        dispatchables = {k: one for k, one in declared.items() if isinstance(one, Dispatchable)}
+        notes = [
+            note
+            for _, field in entries
+            if not is_other(field)
+            for note in ignored(field)
+        ]
+        dispatchables = {
+            k: one for k, one in declared.items() if isinstance(one, Dispatchable)
+        }
         items = root.member("commands").items()
         read = [(field.path, _command(field, resources, declared)) for field in items]
         commands = tuple(one for _, one in read if not isinstance(one, Field))
@@ -274,13 +317,18 @@ def parse_program(
         if other and not dispatchables:
             read_descriptor(other)  # says that it is no gather
     left_out = (*others, *dispatched)
-    return Program(name, resources, dispatchables, commands, left_out, other, tuple(notes))
+    return Program(
+        name, resources, dispatchables, commands, left_out, other, tuple(notes)
+    )
 
 
 def _check_file(content: bytes) -> None:
     """Check that the content of a file is not too large, and not that of another kind of file."""
     if len(content) > MAX_PROGRAM_BYTES:
-        rule = f"must have at most {MAX_PROGRAM_BYTES} bytes, and larger values in files of their"
+        rule = (
+            f"must have at most {MAX_PROGRAM_BYTES} bytes, and larger values in files"
+            " of their"
+        )
         raise FileFormatError(f"{rule} own, which sourcePath names")
     if found := got(content, "a DxDispatch program"):
         raise FileFormatError(f"must be a DxDispatch program, which is JSON{found}")
@@ -304,7 +352,9 @@ def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
     for flag in flags.texts():
         rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
         Field(flag, flags.path).known(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
-    bindings = _bindings(field.member("bindings", {}), descriptor, resources, owned=True)
+    bindings = _bindings(
+        field.member("bindings", {}), descriptor, resources, owned=True
+    )
     return Dispatchable(descriptor, bindings)
 
 
@@ -319,10 +369,14 @@ def _command(field: Field, resources: Resources, declared: Declared) -> Command 
 def _print(field: Field, resources: Resources, _: Declared) -> PrintCommand:
     name = field.member("resource")
     _data_type(name, resources, "printed")
-    return PrintCommand(field.path, name.text(), field.member("verbose", False).boolean())
+    return PrintCommand(
+        field.path, name.text(), field.member("verbose", False).boolean()
+    )
 
 
-def _dispatch(field: Field, resources: Resources, declared: Declared) -> DispatchCommand | Field:
+def _dispatch(
+    field: Field, resources: Resources, declared: Declared
+) -> DispatchCommand | Field:
     name = field.member("dispatchable")
     dispatchable = name.look_up(declared, "dispatchable")
     if isinstance(dispatchable, Field):
@@ -332,7 +386,9 @@ def _dispatch(field: Field, resources: Resources, declared: Declared) -> Dispatc
     groups.require(len(counts) == 3, "must have 3 elements", len(counts))
     desc = dispatchable.descriptor
     bindings = _bindings(field.member("bindings"), desc, resources, owned=False)
-    return DispatchCommand(field.path, name.text(), desc, {**dispatchable.bindings, **bindings})
+    return DispatchCommand(
+        field.path, name.text(), desc, {**dispatchable.bindings, **bindings}
+    )
 
 
 def _write_file(field: Field, resources: Resources, _: Declared) -> WriteFileCommand:
@@ -349,9 +405,14 @@ def _write_file(field: Field, resources: Resources, _: Declared) -> WriteFileCom
     dimensions.require(len(shape) <= MAX_NPY_DIMENSIONS, rule, len(shape))
     shape = shape or (size_in_bytes // data_type.size,)
     needed = math.prod(shape) * data_type.size
-    rule = f"must describe at most the {size_in_bytes} bytes of resource {quoted(name.value)}"
+    rule = (
+        f"must describe at most the {size_in_bytes} bytes of resource"
+        f" {quoted(name.value)}"
+    )
     dimensions.require(needed <= size_in_bytes, rule, needed)
-    return WriteFileCommand(field.path, name.text(), target, npy_header(data_type, shape))
+    return WriteFileCommand(
+        field.path, name.text(), target, npy_header(data_type, shape)
+    )
 
 
 _COMMANDS = {"dispatch": _dispatch, "print": _print, "writeFile": _write_file}
@@ -364,23 +425,34 @@ def _bindings(
     """Read the bindings of a dispatchable (`owned`) or of a dispatch command."""
     found, bound = dict(field.entries()), tensors(desc)
     for name, binding in found.items():
-        Field(name, binding.path).known(f"must be the name of a tensor ({', '.join(bound)})", bound)
+        Field(name, binding.path).known(
+            f"must be the name of a tensor ({', '.join(bound)})", bound
+        )
         if is_owned(bound[name]) != owned:
             flag = "not OWNED_BY_DML" if owned else "OWNED_BY_DML"
             where = "by the dispatch" if owned else "in the dispatchable"
             raise FileFormatError(
                 f"{binding.path} must be absent, as a tensor {flag} is bound {where}"
             )
-    wanted = {name: tensor for name, tensor in bound.items() if is_owned(tensor) == owned}
+    wanted = {
+        name: tensor for name, tensor in bound.items() if is_owned(tensor) == owned
+    }
     for name in wanted:
         field.member(name)
-    return {name: _binding(name, tensor, found[name], resources) for name, tensor in wanted.items()}
+    return {
+        name: _binding(name, tensor, found[name], resources)
+        for name, tensor in wanted.items()
+    }
 
 
-def _binding(name: str, tensor: TensorDesc, field: Field, resources: Resources) -> Binding:
+def _binding(
+    name: str, tensor: TensorDesc, field: Field, resources: Resources
+) -> Binding:
     if isinstance(field.value, list):
         count = len(field.array())
-        field.require(count == 1, f"must bind one resource, as {name} is one tensor", count)
+        field.require(
+            count == 1, f"must bind one resource, as {name} is one tensor", count
+        )
         field = field.item(0)
     if isinstance(field.value, str):
         named, options = field, Field({}, field.path)
@@ -395,11 +467,14 @@ def _binding(name: str, tensor: TensorDesc, field: Field, resources: Resources) 
         size = resource.data_type.size
     offset = options.member("elementOffset", 0).unsigned() * size
     step, why = LEAST_ALIGNMENT, ""
-    if promised := tensor.guaranteed_base_offset_alignment:  # DirectML refuses others (measured)
+    if (
+        promised := tensor.guaranteed_base_offset_alignment
+    ):  # DirectML refuses others (measured)
         step, why = promised, ", the GuaranteedBaseOffsetAlignment"
     product = field.about("elementOffset times elementSizeInBytes")
     product.require(offset % step == 0, f"must be a multiple of {step}{why}", offset)
-    # DirectML binds from the offset to the end of the resource, whatever elementCount says.
+    # DirectML binds from the offset to the end of the resource, whatever elementCount
+    # says.
     bound, needed = resource.size_in_bytes - offset, tensor.total_tensor_size_in_bytes
     rule = f"must bind at least {needed} bytes, the TotalTensorSizeInBytes of {name}"
     field.require(bound >= needed, rule, max(0, bound))

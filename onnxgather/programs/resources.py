@@ -27,7 +27,9 @@ _NPY_HEADERS = {
     (2, 0): npy.read_array_header_2_0,
     (3, 0): npy.read_array_header_2_0,
 }
-_NPY_TYPES = {t.numpy: t for t in TensorDataType} | {np.dtype(bool): TensorDataType.INT8}
+_NPY_TYPES = {t.numpy: t for t in TensorDataType} | {
+    np.dtype(bool): TensorDataType.INT8
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class Values:
     """
 
     data_type: TensorDataType | None
-    """The type of the values; None if each has a type of its own, or a file does not tell it."""
+    """The type of the values; None if each has a type of its own, or a file does not
+    tell it."""
     size: int
     """The size in bytes."""
     to_bytes: Callable[[], Bytes]
@@ -89,7 +92,9 @@ def read_resource(field: Field, folder: str, *, allow_outside: bool) -> Resource
     """
     data_type = _data_type(field.member("initialValuesDataType", "UNKNOWN"))
     initial = field.member("initialValues")
-    rule = "must be values, as a deferred resource cannot be bound to a DirectML operator"
+    rule = (
+        "must be values, as a deferred resource cannot be bound to a DirectML operator"
+    )
     initial.require(not isinstance(initial.value, str), rule)
     if isinstance(initial.value, dict):
         values = _generated(field, data_type, folder, allow_outside)
@@ -100,7 +105,8 @@ def read_resource(field: Field, folder: str, *, allow_outside: bool) -> Resource
     else:
         values = _listed(data_type, read_numbers(data_type, initial))
     initial.require(values.size > 0, "must hold at least one value", "none")
-    # An offset is checked and never applied: DxDispatch puts the values at byte 0 all the same.
+    # An offset is checked and never applied: DxDispatch puts the values at byte 0 all
+    # the same.
     needed = values.size + field.member("initialValuesOffsetInBytes", 0).unsigned()
     size = field.member("sizeInBytes", (values.size + 3) // 4 * 4)
     rule = f"must be at least {needed}, the initial values and their offset"
@@ -113,8 +119,8 @@ def read_resource(field: Field, folder: str, *, allow_outside: bool) -> Resource
 def read_numbers(data_type: TensorDataType, field: Field) -> Array:
     """Read an array of numbers of one type.
 
-    Integer types take integers in range. Float types take numbers, and "nan", "inf" and "-inf"
-    in any case.
+    Integer types take integers in range. Float types take numbers, and "nan", "inf" and
+    "-inf" in any case.
     """
     return _numbers(data_type, field.array(), field.item)
 
@@ -122,7 +128,9 @@ def read_numbers(data_type: TensorDataType, field: Field) -> Array:
 def refuse_image(field: Field) -> None:
     """Raise FileFormatError for a path with the extension of an image."""
     image = field.text().lower().endswith((".jpg", ".png"))
-    field.require(not image, "must not be an image, as only arrays and raw bytes are translated")
+    field.require(
+        not image, "must not be an image, as only arrays and raw bytes are translated"
+    )
 
 
 def is_npy(field: Field) -> bool:
@@ -142,7 +150,9 @@ def _data_type(field: Field) -> TensorDataType | None:
 
 
 def _listed(data_type: TensorDataType | None, *parts: Array) -> Values:
-    content = np.concatenate([np.empty(0, np.uint8), *(part.view(np.uint8) for part in parts)])
+    content = np.concatenate(
+        [np.empty(0, np.uint8), *(part.view(np.uint8) for part in parts)]
+    )
     return Values(data_type, content.size, lambda: content)
 
 
@@ -161,11 +171,17 @@ def _generated(
 ) -> Values:
     """Read values that are not listed: a repeated value, a sequence, or the content of a file."""
     initial = resource.member("initialValues")
-    kinds = [kind for kind in ("value", "valueStart", "sourcePath") if kind in initial.fields()]
+    kinds = [
+        kind
+        for kind in ("value", "valueStart", "sourcePath")
+        if kind in initial.fields()
+    ]
     # DxDispatch refuses only what stands beside `value`.
     rule = "must have one of value, valueStart and sourcePath"
     found = "several" if kinds else "none"
-    initial.require(bool(kinds) and (kinds[0] != "value" or len(kinds) == 1), rule, found)
+    initial.require(
+        bool(kinds) and (kinds[0] != "value" or len(kinds) == 1), rule, found
+    )
     kind = initial.member(kinds[0])
     source = _source(kind, folder, allow_outside) if kinds[0] == "sourcePath" else None
     data_type = data_type or (source and source.data_type)
@@ -178,16 +194,23 @@ def _generated(
         kind.about("the .npy file").require(agrees, rule, source.data_type)
         return replace(source, data_type=data_type)
     first = _number(data_type, kind)
-    delta = None if kinds[0] == "value" else _number(data_type, initial.member("valueDelta"))
+    delta = (
+        None
+        if kinds[0] == "value"
+        else _number(data_type, initial.member("valueDelta"))
+    )
     count = initial.member("valueCount").unsigned(UINT32_MAX)
     size = count * data_type.size
-    return Values(data_type, size, lambda: _repeated(first, delta, count).view(np.uint8))
+    return Values(
+        data_type, size, lambda: _repeated(first, delta, count).view(np.uint8)
+    )
 
 
 def _repeated(first: Array, delta: Array | None, count: int) -> Array:
     """Repeat a value, or add `delta` each time.
 
-    The sum is taken in the data type itself: integers wrap, and floats round at each step.
+    The sum is taken in the data type itself: integers wrap, and floats round at each
+    step.
     """
     if delta is None:
         return np.repeat(first, count)
@@ -212,7 +235,9 @@ def _numbers(
             if type(value) is not int or not low <= value <= high:
                 raise field_of(i).error(f"must be an integer from {low} to {high}")
         return np.array(values, data_type.numpy)
-    numbers = np.array([_float(value, i, field_of) for i, value in enumerate(values)], np.float64)
+    numbers = np.array(
+        [_float(value, i, field_of) for i, value in enumerate(values)], np.float64
+    )
     with np.errstate(all="ignore"):
         # DxDispatch goes through FLOAT32 to FLOAT16, which can round twice.
         if data_type is TensorDataType.FLOAT16:
@@ -242,14 +267,17 @@ def _source(field: Field, folder: str, allow_outside: bool) -> Values:
         if is_npy(field):
             dtype, data_type = _npy_type(field, file, size)
             offset = file.tell()
-    # What follows an .npy array belongs to the resource too: the padding that writeFile wrote.
+    # What follows an .npy array belongs to the resource too: the padding that writeFile
+    # wrote.
     size -= offset
 
     def content() -> Bytes:
         with field.opening(path):
             found = np.fromfile(path, np.uint8, offset=offset)
         if found.size != size:
-            raise FileFormatError(f"{field.path}: the file changed while it was used: {path}")
+            raise FileFormatError(
+                f"{field.path}: the file changed while it was used: {path}"
+            )
         if not dtype.isnative:
             whole = found[: size // dtype.itemsize * dtype.itemsize]
             whole.view(dtype).byteswap(inplace=True)
@@ -260,10 +288,18 @@ def _source(field: Field, folder: str, allow_outside: bool) -> Values:
 
 def _find(field: Field, folder: str, allow_outside: bool) -> str:
     """Find a file in the program's folder, else in the current one, as DxDispatch does."""
-    folders, names = (folder, os.getcwd()), (field.text(), field.text().replace("\\", "/"))
-    found = [os.path.realpath(os.path.join(root, name)) for root in folders for name in names]
+    folders, names = (
+        (folder, os.getcwd()),
+        (field.text(), field.text().replace("\\", "/")),
+    )
+    found = [
+        os.path.realpath(os.path.join(root, name)) for root in folders for name in names
+    ]
     path = next(filter(os.path.exists, found), found[0])
-    rule = "must stay in the folder of the program or the current folder without --allow-outside"
+    rule = (
+        "must stay in the folder of the program or the current folder without"
+        " --allow-outside"
+    )
     inside = any(Path(path).is_relative_to(os.path.realpath(root)) for root in folders)
     field.require(allow_outside or inside, rule)
     tried = ", its backslashes read as slashes too" if names[0] != names[1] else ""
@@ -272,7 +308,9 @@ def _find(field: Field, folder: str, allow_outside: bool) -> str:
     return path
 
 
-def _npy_type(field: Field, file: BinaryIO, size: int) -> tuple[np.dtype[Any], TensorDataType]:
+def _npy_type(
+    field: Field, file: BinaryIO, size: int
+) -> tuple[np.dtype[Any], TensorDataType]:
     """Read the header of an .npy file of `size` bytes: its type for numpy and for DirectML."""
     npy_file = field.about("the .npy file")
     header = None
@@ -285,7 +323,8 @@ def _npy_type(field: Field, file: BinaryIO, size: int) -> tuple[np.dtype[Any], T
     except OSError:
         raise
     except Exception:
-        # A damaged header is evaluated as a literal, which fails in too many ways to list.
+        # A damaged header is evaluated as a literal, which fails in too many ways to
+        # list.
         raise field.error("must be a well-formed .npy file") from None
     if header is None:
         found = ".".join(map(str, version))
@@ -293,7 +332,9 @@ def _npy_type(field: Field, file: BinaryIO, size: int) -> tuple[np.dtype[Any], T
     shape, fortran, dtype = header
     data_type = _NPY_TYPES.get(dtype.newbyteorder("="))
     if data_type is None:
-        raise npy_file.error("must hold numbers", dtype if dtype.names is None else "a structure")
+        raise npy_file.error(
+            "must hold numbers", dtype if dtype.names is None else "a structure"
+        )
     field.require(not fortran, "must be an .npy file in C order, not in Fortran order")
     size -= file.tell()
     needed = math.prod(shape) * data_type.size

@@ -1,8 +1,9 @@
 """Running a program: its commands in order, on resources that are plain bytes.
 
-`print` and `writeFile` write their lines byte for byte as dxdispatch.exe does. Two of its habits
-show: 8-bit integers come out as the characters with those codes, and a line ends at the first NUL,
-so at the first 0 among them. Its lines about the adapter and the time of a dispatch are left out.
+`print` and `writeFile` write their lines byte for byte as dxdispatch.exe does. Two of
+its habits show: 8-bit integers come out as the characters with those codes, and a line
+ends at the first NUL, so at the first 0 among them. Its lines about the adapter and the
+time of a dispatch are left out.
 """
 
 from __future__ import annotations
@@ -34,24 +35,33 @@ from onnxgather.documents import Field
 from onnxgather.errors import FileFormatError, located
 from onnxgather.files import replace_file
 from onnxgather.options import POLICIES, OutOfRange
-from onnxgather.programs.program import DispatchCommand, PrintCommand, Program, WriteFileCommand
+from onnxgather.programs.program import (
+    DispatchCommand,
+    PrintCommand,
+    Program,
+    WriteFileCommand,
+)
 from onnxgather.programs.resources import Bytes
 
 Evaluate = Callable[[Descriptor, Array, Array], Array]
 """Computes OutputTensor from a descriptor, InputTensor and IndicesTensor."""
 
 OnResources = Callable[[Descriptor, Sequence[tuple[Bytes, int]]], Bytes]
-"""Computes what the resource of OutputTensor holds after a dispatch, from the descriptor and, for
-each tensor, the resource and the offset in bytes there."""
+"""Computes what the resource of OutputTensor holds after a dispatch, from the
+descriptor and, for each tensor, the resource and the offset in bytes there."""
 
 PIECE = 2**14
 """The most values that are formatted at once."""
 
 COMPARED = 2**22
-"""The most output elements that are compared with DirectML's where an index is out of range."""
+"""The most output elements that are compared with DirectML's where an index is out of
+range."""
 
-_PLAIN_NAME = r'(?i)(?!\.|(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM\d|LPT\d) *(\.|$))[^<>:"|?*]+'
-"""The name of a file or folder that is not hidden, and no device and no stream of Windows."""
+_PLAIN_NAME = (
+    r'(?i)(?!\.|(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM\d|LPT\d) *(\.|$))[^<>:"|?*]+'
+)
+"""The name of a file or folder that is not hidden, and no device and no stream of
+Windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +89,11 @@ def execute(
 ) -> Iterator[bytes]:
     """Run the commands of a program and yield what they print.
 
-    writeFile replaces plain files below the output folder. Without `allow_outside` it takes no
-    hidden names, no devices, and no way through a link. Targets are checked before anything runs,
-    and again when they are written. A link in the place of the file itself is never followed; a
-    folder that another process exchanges for a link between that check and the writing is.
+    writeFile replaces plain files below the output folder. Without `allow_outside` it
+    takes no hidden names, no devices, and no way through a link. Targets are checked
+    before anything runs, and again when they are written. A link in the place of the
+    file itself is never followed; a folder that another process exchanges for a link
+    between that check and the writing is.
 
     Args:
         program: The program.
@@ -140,7 +151,9 @@ def execute(
             return
         desc, data, indices, _ = memory.operands(command)
         if not all_in_range(desc, indices):
-            tell(f"{command.path}: {told_outside(desc, data, indices, 'directml', None)}")
+            tell(
+                f"{command.path}: {told_outside(desc, data, indices, 'directml', None)}"
+            )
         bound = [memory.bound(command, name) for name in tensors(desc)]
         with located(command.path):
             bound[-1][0][...] = on_resources(command.descriptor, bound)
@@ -155,7 +168,9 @@ def execute(
                         values = program.resources[name].values
                         assert values.data_type is not None
                         content = memory.buffer(name)[: values.size]
-                        yield from printed(name, values.data_type, content, verbose=verbose)
+                        yield from printed(
+                            name, values.data_type, content, verbose=verbose
+                        )
                     case WriteFileCommand(_, name, field, header):
                         path, content = target(field), memory.buffer(name).data
                         with field.opening():
@@ -171,14 +186,22 @@ def _target(program: Program, folder: str, allow_outside: bool, field: Field) ->
     # dxdispatch is a program for Windows, where a path may have either separator.
     path = os.path.abspath(os.path.join(folder, field.text().replace("\\", "/")))
     inputs = map(os.path.realpath, (program.path, *program.files))
-    field.require(os.path.realpath(path) not in inputs, "must not be an input of the program")
+    field.require(
+        os.path.realpath(path) not in inputs, "must not be an input of the program"
+    )
     if not allow_outside:
-        field.require(Path(path).is_relative_to(folder), "must stay in the output folder")
+        field.require(
+            Path(path).is_relative_to(folder), "must stay in the output folder"
+        )
         names = Path(path).relative_to(folder).parts
-        plain = all(name.isprintable() and re.fullmatch(_PLAIN_NAME, name) for name in names)
+        plain = all(
+            name.isprintable() and re.fullmatch(_PLAIN_NAME, name) for name in names
+        )
         field.require(plain, "must have no hidden and no reserved name")
         direct = Path(os.path.realpath(folder), *names)
-        field.require(Path(os.path.realpath(path)) == direct, "must not lead through a link")
+        field.require(
+            Path(os.path.realpath(path)) == direct, "must not lead through a link"
+        )
         is_file = os.path.isfile(path) or not os.path.exists(path)
         field.require(is_file, "must be a file, not a folder or a device")
     return path
@@ -200,7 +223,11 @@ def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
 
 
 def told_outside(
-    desc: Descriptor, data: Array, indices: Array, policy: OutOfRange, output: Array | str | None
+    desc: Descriptor,
+    data: Array,
+    indices: Array,
+    policy: OutOfRange,
+    output: Array | str | None,
 ) -> str:
     """How many indices are out of range, what becomes of them, and how much it matters.
 
@@ -242,7 +269,8 @@ class _Memory:
             return program.resources[name].initial_bytes()
 
         self.buffer = cache(initial)
-        # OWNED_BY_DML inputs have the values that their resources had before the first command.
+        # OWNED_BY_DML inputs have the values that their resources had before the first
+        # command.
         self._initial_buffer = cache(initial)
 
     def dispatch(
@@ -263,25 +291,38 @@ class _Memory:
                 computed = evaluate(desc, data, indices)
                 check_array("OutputTensor", desc.output_tensor, computed)
             # Only the elements are written; the bytes between them stay as they were.
-            elements(desc.output_tensor, output)[...] = elements(desc.output_tensor, computed)
+            elements(desc.output_tensor, output)[...] = elements(
+                desc.output_tensor, computed
+            )
         except MemoryError:
-            raise FileFormatError(f"{command.path}: there is no memory for its tensors") from None
-        return Dispatch(command.path, command.dispatchable, desc, data, indices, computed)
+            raise FileFormatError(
+                f"{command.path}: there is no memory for its tensors"
+            ) from None
+        return Dispatch(
+            command.path, command.dispatchable, desc, data, indices, computed
+        )
 
-    def operands(self, command: DispatchCommand) -> tuple[Descriptor, Array, Array, Array]:
+    def operands(
+        self, command: DispatchCommand
+    ) -> tuple[Descriptor, Array, Array, Array]:
         """The descriptor of a dispatch, and the arrays that stand for its tensors."""
         desc, padded = command.descriptor, with_padding(command.descriptor)
-        views = [self._view(tensor, command, name) for name, tensor in tensors(desc).items()]
+        views = [
+            self._view(tensor, command, name) for name, tensor in tensors(desc).items()
+        ]
         if padded is not desc and not all_in_range(desc, views[1]):
-            desc, views[0] = padded, self._view(padded.input_tensor, command, "InputTensor")
+            desc, views[0] = (
+                padded,
+                self._view(padded.input_tensor, command, "InputTensor"),
+            )
         data, indices, output = views
         return desc, data, indices, output
 
     def misread(self, command: DispatchCommand) -> Iterator[str]:
         """Yield a sentence for each tensor whose data type misreads the numbers of its resource.
 
-        The bits of a tensor may be given as unsigned integers, and integers of one size agree
-        wherever both types have them.
+        The bits of a tensor may be given as unsigned integers, and integers of one size
+        agree wherever both types have them.
         """
         for name, tensor in tensors(command.descriptor).items():
             resource = self._program.resources[command.bindings[name].resource]
@@ -297,13 +338,20 @@ class _Memory:
 
     def bound(self, command: DispatchCommand, name: str) -> tuple[Bytes, int]:
         """The resource that a tensor is bound to, and the offset in bytes there."""
-        owned, binding = is_owned(tensors(command.descriptor)[name]), command.bindings[name]
-        return (self._initial_buffer if owned else self.buffer)(binding.resource), binding.offset
+        owned, binding = (
+            is_owned(tensors(command.descriptor)[name]),
+            command.bindings[name],
+        )
+        return (self._initial_buffer if owned else self.buffer)(
+            binding.resource
+        ), binding.offset
 
     def _view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
         """View the bytes that a tensor is bound to as the array that stands for the tensor."""
         content, offset = self.bound(command, name)
-        return np.ndarray(tensor.array_shape, tensor.data_type.numpy, content.data, offset)
+        return np.ndarray(
+            tensor.array_shape, tensor.data_type.numpy, content.data, offset
+        )
 
 
 def printed(
@@ -317,7 +365,9 @@ def printed(
         content: As many bytes as its initial values have.
         verbose: Whether each value is on a line of its own, with its position and its bits.
     """
-    values = content[: content.size // data_type.size * data_type.size].view(data_type.numpy)
+    values = content[: content.size // data_type.size * data_type.size].view(
+        data_type.numpy
+    )
     return _line(_pieces(f"Resource '{name}':".encode(), values, verbose))
 
 
@@ -340,7 +390,9 @@ def _pieces(head: bytes, values: Array, verbose: bool) -> Iterator[bytes]:
         if verbose:
             bits = some.view(f"u{some.itemsize}").tolist()
             rows = enumerate(zip(texts, bits, strict=True), start)
-            text = "".join(f"[{i:{width}}] {t} (0x{b:{digits}X})\n" for i, (t, b) in rows)
+            text = "".join(
+                f"[{i:{width}}] {t} (0x{b:{digits}X})\n" for i, (t, b) in rows
+            )
         else:
             text = ", " * bool(start) + ", ".join(texts)
         yield text.encode("latin-1")
@@ -362,6 +414,8 @@ def _nan(value: Array) -> str:
     quiet = 1 << {2: 9, 4: 22, 8: 51}[value.itemsize]
     fraction = int(value.view(f"u{value.itemsize}")[0]) & (2 * quiet - 1)
     nan = "-nan" if np.signbit(value[0]) else "nan"
-    if value.itemsize == 8 and not fraction & quiet:  # the promotion makes the smaller ones quiet
+    if (
+        value.itemsize == 8 and not fraction & quiet
+    ):  # the promotion makes the smaller ones quiet
         return nan + "(snan)"
     return nan + "(ind)" if nan == "-nan" and fraction == quiet else nan

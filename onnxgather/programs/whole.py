@@ -41,11 +41,12 @@ def program_to_onnx(
 ) -> ModelProto:
     """An ONNX model that computes what the dispatches of a DxDispatch program compute.
 
-    A value has the name of its resource, with a number behind it where the resource has several,
-    and the data type of the gathers that it is bound to. Where a tensor is the whole resource, the
-    value has its sizes; else it is the 1-D buffer. The outputs are the values that commands print
-    or write to files, and those that are written and that no gather reads. `commands`
-    in the metadata is the output of each of those commands, by the command's path.
+    A value has the name of its resource, with a number behind it where the resource has
+    several, and the data type of the gathers that it is bound to. Where a tensor is the
+    whole resource, the value has its sizes; else it is the 1-D buffer. The outputs are
+    the values that commands print or write to files, and those that are written and
+    that no gather reads. `commands` in the metadata is the output of each of those
+    commands, by the command's path.
 
     Args:
         program: The program, or the path of its file.
@@ -64,19 +65,34 @@ def program_to_onnx(
         OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
     """
     opset, threads = check_lowering(out_of_range, target, opset, threads)
-    check_type("program", program, "a program or the path of its file", Program, str, os.PathLike)
+    check_type(
+        "program",
+        program,
+        "a program or the path of its file",
+        Program,
+        str,
+        os.PathLike,
+    )
     inputs = None if inputs is None else texts("inputs", inputs, "names of resources")
     if not isinstance(program, Program):
         program = read_program(program)
-    files = [name for name, one in program.resources.items() if one.values.file is not None]
+    files = [
+        name for name, one in program.resources.items() if one.values.file is not None
+    ]
     lowered = partial(lower, target=target, threads=threads)
-    whole = WholeProgram(program, out_of_range, lowered, files if inputs is None else inputs)
+    whole = WholeProgram(
+        program, out_of_range, lowered, files if inputs is None else inputs
+    )
     for name in inputs or ():
         if name not in whole.inputs:
-            rule = "inputs must name resources whose values before the first command count"
+            rule = (
+                "inputs must name resources whose values before the first command count"
+            )
             raise OnnxGatherError(f"{program.path}: {rule}, got {shown(name)}")
     outputs = {value.name: value for value in whole.shown.values()}
-    outputs |= {value.name: value for value in whole.written if value.name not in whole.read}
+    outputs |= {
+        value.name: value for value in whole.written if value.name not in whole.read
+    }
     shown_by = {path: value.name for path, value in whole.shown.items()}
     metadata = {"commands": shown_by, "out_of_range": out_of_range, "target": target}
     # A graph has a name, in UTF-8, which the name of a file need not be.
@@ -99,7 +115,11 @@ class WholeProgram:
     """
 
     def __init__(
-        self, program: Program, out_of_range: OutOfRange, lowered: Lowered, inputs: Collection[str]
+        self,
+        program: Program,
+        out_of_range: OutOfRange,
+        lowered: Lowered,
+        inputs: Collection[str],
     ) -> None:
         program.check_apart()
         program.check_run()
@@ -118,11 +138,19 @@ class WholeProgram:
             if not program.dispatch_commands:
                 raise FileFormatError("$.commands must dispatch a gather to be a model")
             if "" in program.resources:
-                raise FileFormatError("$.resources must have names to be values of a model, got ''")
+                raise FileFormatError(
+                    "$.resources must have names to be values of a model, got ''"
+                )
             first = _first_tensors(program)
-            self._first = {name: self._first_value(name, one) for name, one in first.items()}
-            self.graph.names |= program.resources.keys()  # a number makes no other's name
-            self.inputs = {name: self._first[name] for name in self._first if name in inputs}
+            self._first = {
+                name: self._first_value(name, one) for name, one in first.items()
+            }
+            self.graph.names |= (
+                program.resources.keys()
+            )  # a number makes no other's name
+            self.inputs = {
+                name: self._first[name] for name in self._first if name in inputs
+            }
             """The inputs of the graph, by the names of the resources."""
             self._now = dict(self._first)
             for command in program.commands:
@@ -183,10 +211,17 @@ class WholeProgram:
             first, name = _first(command, role, tensor), f"{value.name}.bound"
             end = first + size_of(shape)
             value = self.graph.slice(self._flat(value), first, end, name, "the part")
-        return self.graph.reshape(value, shape, f"{value.name}.sized", "the sizes of the tensor")
+        return self.graph.reshape(
+            value, shape, f"{value.name}.sized", "the sizes of the tensor"
+        )
 
     def _write(
-        self, before: Value | None, tensor: TensorDesc, first: int, gathered: Value, name: str
+        self,
+        before: Value | None,
+        tensor: TensorDesc,
+        first: int,
+        gathered: Value,
+        name: str,
     ) -> Value:
         """The value of a resource after a tensor in it was written; all other elements stay.
 
@@ -201,7 +236,11 @@ class WholeProgram:
         if not tensor.is_packed:
             return scatter(self.graph, tensor, gathered, flat, first, name)
         assert flat is not None
-        (count,), end, kept = flat.shape, first + size_of(gathered.shape), f"{name}.kept"
+        (count,), end, kept = (
+            flat.shape,
+            first + size_of(gathered.shape),
+            f"{name}.kept",
+        )
         parts = [
             self.graph.slice(flat, *span, kept, "the elements that stay")
             for span in ((0, first), (end, count))
@@ -257,8 +296,8 @@ def _first(command: DispatchCommand, role: str, tensor: TensorDesc) -> int:
 def _first_tensors(program: Program) -> dict[str, TensorDesc | None]:
     """The resources whose values before the first command count, and the first tensor of each.
 
-    They do where a gather reads them, or writes a part and keeps the rest, or where a command shows
-    them.
+    They do where a gather reads them, or writes a part and keeps the rest, or where a
+    command shows them.
     """
     found, written = dict[str, TensorDesc | None](), set[str]()
     for command in program.commands:

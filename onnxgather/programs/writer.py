@@ -22,25 +22,36 @@ from onnxgather.programs.resources import read_numbers
 _WIDTH = 100
 
 MOST_LISTED_BYTES = 2**16
-"""The most bytes of an array that a program lists; a larger one is in a file of its own."""
+"""The most bytes of an array that a program lists; a larger one is in a file of its
+own."""
 
-_ROWS = textwrap.TextWrapper(_WIDTH - 16, break_on_hyphens=False, break_long_words=False)
+_ROWS = textwrap.TextWrapper(
+    _WIDTH - 16, break_on_hyphens=False, break_long_words=False
+)
 
-_RESOURCES = {"InputTensor": "data", "IndicesTensor": "indices", "OutputTensor": "output"}
+_RESOURCES = {
+    "InputTensor": "data",
+    "IndicesTensor": "indices",
+    "OutputTensor": "output",
+}
 
 
-def program_files(desc: Descriptor, data: Array, indices: Array, comment: str) -> dict[str, bytes]:
+def program_files(
+    desc: Descriptor, data: Array, indices: Array, comment: str
+) -> dict[str, bytes]:
     """The file program.json, as of `write_program`, and an .npy file for each large array."""
     files = dict[str, bytes]()
     program = _program(desc, check_arrays(desc, data, indices), comment, files)
     return {**files, "program.json": program.encode()}
 
 
-def write_program(desc: Descriptor, data: Array, indices: Array, comment: str = "") -> str:
+def write_program(
+    desc: Descriptor, data: Array, indices: Array, comment: str = ""
+) -> str:
     """A program that runs a descriptor on two arrays and prints the output.
 
-    The inputs are written bit for bit. JSON cannot express most NaNs, so a tensor that has such
-    NaNs is written as the unsigned integers of the same bits.
+    The inputs are written bit for bit. JSON cannot express most NaNs, so a tensor that
+    has such NaNs is written as the unsigned integers of the same bits.
 
     Args:
         desc: The descriptor.
@@ -60,12 +71,15 @@ def write_program_of_zeros(desc: Descriptor, comment: str) -> str:
 
 
 def _program(
-    desc: Descriptor, arrays: Sequence[Array], comment: str, files: dict[str, bytes] | None = None
+    desc: Descriptor,
+    arrays: Sequence[Array],
+    comment: str,
+    files: dict[str, bytes] | None = None,
 ) -> str:
     """A program whose inputs are arrays, or zeros where there are none.
 
-    `files` receives the .npy files of large arrays, by name. With None the program lists all
-    values.
+    `files` receives the .npy files of large arrays, by name. With None the program
+    lists all values.
     """
     given = dict(zip(_RESOURCES.values(), arrays, strict=False))
     resources = dict[str, Any]()
@@ -81,11 +95,17 @@ def _program(
                 np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
                 files[f"{name}.npy"] = stream.getvalue()
         resources[name] = _resource(tensor, data_type, values)
-    owned = {name: _RESOURCES[name] for name, tensor in tensors(desc).items() if is_owned(tensor)}
+    owned = {
+        name: _RESOURCES[name]
+        for name, tensor in tensors(desc).items()
+        if is_owned(tensor)
+    }
     bound = {name: _RESOURCES[name] for name in _RESOURCES if name not in owned}
     program = {
         "resources": resources,
-        "dispatchables": {"gather": to_dict(desc) | ({"bindings": owned} if owned else {})},
+        "dispatchables": {
+            "gather": to_dict(desc) | ({"bindings": owned} if owned else {})
+        },
         "commands": [
             {"type": "dispatch", "dispatchable": "gather", "bindings": bound},
             {"type": "print", "resource": "output"},
@@ -95,7 +115,9 @@ def _program(
     return "\n".join([*lines, _laid_out(program, "", 0), ""])
 
 
-def _resource(tensor: TensorDesc, data_type: TensorDataType, values: object) -> dict[str, Any]:
+def _resource(
+    tensor: TensorDesc, data_type: TensorDataType, values: object
+) -> dict[str, Any]:
     """A resource for a tensor; it has a size where its initial values alone would be too few."""
     resource = {"initialValuesDataType": str(data_type), "initialValues": values}
     size = (math.prod(tensor.array_shape) * tensor.data_type.size + 3) // 4 * 4
@@ -120,10 +142,15 @@ def _float(number: np.floating[Any]) -> float | str:
     exact = float(number)
     if not math.isfinite(exact):
         return str(exact)
-    if exact.is_integer() and abs(exact) < 2**53 and (exact or math.copysign(1, exact) > 0):
+    if (
+        exact.is_integer()
+        and abs(exact) < 2**53
+        and (exact or math.copysign(1, exact) > 0)
+    ):
         return int(exact)
     short = float(str(number))
-    # DxDispatch reads FLOAT64 first, for FLOAT16 then FLOAT32, and may round the other way.
+    # DxDispatch reads FLOAT64 first, for FLOAT16 then FLOAT32, and may round the other
+    # way.
     read = np.float32(short) if number.itemsize == 2 else np.float64(short)
     return short if read.astype(number.dtype) == number else exact
 
@@ -135,7 +162,10 @@ def _laid_out(value: Any, indent: str, used: int) -> str:
         return line
     deeper = indent + "    "
     if isinstance(value, dict):
-        fields = {json.dumps(key) + ": ": v for key, v in cast("dict[str, Any]", value).items()}
+        fields = {
+            json.dumps(key) + ": ": v
+            for key, v in cast("dict[str, Any]", value).items()
+        }
         rows = [key + _laid_out(v, deeper, len(key) + 1) for key, v in fields.items()]
     elif isinstance(value[0], dict):
         rows = [_laid_out(item, deeper, 1) for item in value]
@@ -153,4 +183,8 @@ def _is_outline(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     fields = cast("dict[str, Any]", value)
-    return "commands" in fields or "desc" in fields or isinstance(fields.get("InputTensor"), dict)
+    return (
+        "commands" in fields
+        or "desc" in fields
+        or isinstance(fields.get("InputTensor"), dict)
+    )

@@ -1,10 +1,10 @@
 """A report as JUnit XML, in the shape that Jenkins, GitLab and GitHub's readers take.
 
-A lane is a testsuite and a case a testcase: DIFF and FIXED are failures, ERROR is an error,
-NOT-RUN and KNOWN are skipped, with the reason. These get a testcase with an error of their own: a
-lane that did not start, a required lane that did not run everything, a check that ended before its
-last case, a file with an invalid descriptor, and an unusable file. The attributes are those of the
-xUnit plugin's junit-10.xsd.
+A lane is a testsuite and a case a testcase: DIFF and FIXED are failures, ERROR is an
+error, NOT-RUN and KNOWN are skipped, with the reason. These get a testcase with an
+error of their own: a lane that did not start, a required lane that did not run
+everything, a check that ended before its last case, a file with an invalid descriptor,
+and an unusable file. The attributes are those of the xUnit plugin's junit-10.xsd.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ import xml.etree.ElementTree as ET
 from onnxgather.checks import printable
 from onnxgather.parity.results import Report
 from onnxgather.parity.states import STATES
-from onnxgather.report.sentences import again, cut, evidence_lines, known, title, unmet, verdict
+from onnxgather.report.sentences import (
+    again,
+    cut,
+    evidence_lines,
+    known,
+    title,
+    unmet,
+    verdict,
+)
 
 _COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
@@ -31,7 +39,9 @@ def junit(report: Report) -> bytes:
         _properties(suite, report, k, headline)
         if lane.name in missing:
             lines = [missing[lane.name]]
-            add_testcase(suite, lane.name, "the lane runs every case", "error", "NOT-RUN", lines)
+            add_testcase(
+                suite, lane.name, "the lane runs every case", "error", "NOT-RUN", lines
+            )
         for case in report.cases:
             result = case.results[k]
             group = f"{lane.name}.{case.operator}.{case.data_type}"
@@ -40,7 +50,9 @@ def junit(report: Report) -> bytes:
             add_testcase(suite, group, title(case), element, result.state, lines)
     if reasons := cut(report):
         suite = _suite(root, report, "check")
-        add_testcase(suite, "check", "the check runs every case", "error", "interrupted", reasons)
+        add_testcase(
+            suite, "check", "the check runs every case", "error", "interrupted", reasons
+        )
     if report.invalid or report.unusable:
         suite = _suite(root, report, "files")
         for found in report.invalid:
@@ -103,4 +115,6 @@ def add_testcase(
     testcase = ET.SubElement(suite, "testcase", {"classname": group, "name": name})
     if element:
         attributes = {"type": kind, "message": f"{kind}: {lines[0]}"}
-        ET.SubElement(testcase, element, attributes).text = "\n".join(map(printable, lines))
+        ET.SubElement(testcase, element, attributes).text = "\n".join(
+            map(printable, lines)
+        )

@@ -19,14 +19,22 @@ from onnxgather.report.page import facts_of, filled
 from onnxgather.report.picture import LARGEST_OUTPUT, picture_of
 
 _LESSONS = {
-    "GATHER": "Each index chooses a slice of InputTensor along Axis. The slices stand in "
-    "OutputTensor where the indices stand in IndicesTensor.",
-    "GATHER_ELEMENTS": "Each index chooses one element of InputTensor along Axis. The element's "
-    "other coordinates are those of the index.",
-    "GATHER_ND": "The last dimension of IndicesTensor is a tuple of indices. It chooses from as "
-    "many dimensions of InputTensor, and what lies behind them is copied whole.",
-    "GATHER_ND1": "The last dimension of IndicesTensor is a tuple of indices. Each batch has "
-    "tuples of its own, which choose from the same batch of InputTensor.",
+    "GATHER": (
+        "Each index chooses a slice of InputTensor along Axis. The slices stand in "
+        "OutputTensor where the indices stand in IndicesTensor."
+    ),
+    "GATHER_ELEMENTS": (
+        "Each index chooses one element of InputTensor along Axis. The element's "
+        "other coordinates are those of the index."
+    ),
+    "GATHER_ND": (
+        "The last dimension of IndicesTensor is a tuple of indices. It chooses from as "
+        "many dimensions of InputTensor, and what lies behind them is copied whole."
+    ),
+    "GATHER_ND1": (
+        "The last dimension of IndicesTensor is a tuple of indices. Each batch has "
+        "tuples of its own, which choose from the same batch of InputTensor."
+    ),
 }
 """What each operator does, in words."""
 
@@ -100,5 +108,7 @@ def lesson(
 def _example(desc: Descriptor) -> tuple[Array, Array]:
     tensor = desc.input_tensor
     dtype, count = tensor.data_type.numpy, math.prod(tensor.array_shape)
-    data = np.arange(count) % (100 if dtype.itemsize == 1 else 1000)  # numbers that every type has
+    data = np.arange(count) % (
+        100 if dtype.itemsize == 1 else 1000
+    )  # numbers that every type has
     return data.astype(dtype).reshape(tensor.array_shape), index_values(desc, "any", 1)

@@ -25,17 +25,27 @@ def markdown(report: Report) -> bytes:
     headline, more, _ = verdict(report)
     lines = [f"## {plain(headline)}", "", plain(more), ""]
     counts = [report.counts(k) for k in range(len(report.lanes))]
-    states: list[State] = [state for state in STATES if any(count[state] for count in counts)]
-    lines += [table_row(["lane", "", *states]), table_row(["---", "---", *["---:"] * len(states)])]
+    states: list[State] = [
+        state for state in STATES if any(count[state] for count in counts)
+    ]
+    lines += [
+        table_row(["lane", "", *states]),
+        table_row(["---", "---", *["---:"] * len(states)]),
+    ]
     for lane, count in zip(report.lanes, counts, strict=True):
         numbers = [f"{count[state]:,}" for state in states]
         lines.append(table_row([plain(lane.name), plain(about_lane(lane)), *numbers]))
     lines.append("")
     for cause in causes(report):
         state = cause.first.state
-        lines.append(f"- **{state}** {plain(cause.title(report))}: {plain(why(cause.first))}")
+        lines.append(
+            f"- **{state}** {plain(cause.title(report))}: {plain(why(cause.first))}"
+        )
         lines += [f"  - {plain(command)}" for command in cause.again(report)]
-    for text in [*(f"{found.file}: {found.reason}" for found in report.invalid), *report.unusable]:
+    for text in [
+        *(f"{found.file}: {found.reason}" for found in report.invalid),
+        *report.unusable,
+    ]:
         lines.append(f"- {plain(text)}")
     return markdown_document(lines)
 
@@ -59,7 +69,10 @@ def markdown_document(lines: list[str]) -> bytes:
     for k, line in enumerate(lines):
         left -= len(line.encode()) + 1
         if left < 0:
-            rest = f"{number_of(len(lines) - k, 'line')} left off; --json or --html has them all."
+            rest = (
+                f"{number_of(len(lines) - k, 'line')} left off; --json or --html has"
+                " them all."
+            )
             lines = [*lines[:k], "", rest]
             break
     return "\n".join([*lines, ""]).encode()

@@ -29,10 +29,12 @@ from onnxgather.report.picture import picture_of
 from onnxgather.report.sentences import again, causes, lane_again, verdict, why
 
 CHUNK = 32
-"""Cases whose details are compressed together; the page unpacks a chunk when one is opened."""
+"""Cases whose details are compressed together; the page unpacks a chunk when one is
+opened."""
 
 SCRIPTS = ("dom", "data", "graph", "grids", "picture", "details")
-"""The scripts of every page, in this folder; a page has one of its own beside its template."""
+"""The scripts of every page, in this folder; a page has one of its own beside its
+template."""
 
 _SHOWN_OF_A_GRAPH = ("target", "opset", "choice", "inputs", "constants", "nodes")
 
@@ -60,7 +62,9 @@ def html(report: Report) -> bytes:
 
 def filled_part(template: str, texts: Mapping[str, str]) -> str:
     """A part of a page made from a template; `template` and `texts` are as of `filled`."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], _resource(f"{template}.html"))
+    return re.sub(
+        r"\{\{(\w+)\}\}", lambda match: texts[match[1]], _resource(f"{template}.html")
+    )
 
 
 def filled(
@@ -84,8 +88,12 @@ def filled(
     parts["script"] = "".join(_resource(f"{path}.js") for path in paths).encode()
     parts["data"] = _embedded({"chunk": CHUNK, "types": _TYPES, **data})
     # One pass, so that nothing put in is itself replaced.
-    frame = _resource("report/frame.html").replace("{{content}}", _resource(f"{template}.html"))
-    return re.sub(rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], frame.encode())
+    frame = _resource("report/frame.html").replace(
+        "{{content}}", _resource(f"{template}.html")
+    )
+    return re.sub(
+        rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], frame.encode()
+    )
 
 
 def _data(report: Report) -> dict[str, Any]:
@@ -133,14 +141,19 @@ def _detail(report: Report, case: CaseResult) -> dict[str, Any]:
     shared = {"again": commands, "repro": _repros(case, lanes), "picture": drawn}
     if desc is None:
         return {**shared, "node": _built(evidence.node)}
-    return {**shared, **described(desc, case.out_of_range, _targets(case, lanes) or ["portable"])}
+    return {
+        **shared,
+        **described(desc, case.out_of_range, _targets(case, lanes) or ["portable"]),
+    }
 
 
 def described(
     desc: Descriptor, out_of_range: OutOfRange, targets: Sequence[Target]
 ) -> dict[str, Any]:
     """A descriptor with its formula, and its graphs for some targets."""
-    return facts_of([describe(desc, out_of_range, t, DEFAULT_OPSET, 1) for t in targets])
+    return facts_of(
+        [describe(desc, out_of_range, t, DEFAULT_OPSET, 1) for t in targets]
+    )
 
 
 def facts_of(graphs: Sequence[Description]) -> dict[str, Any]:
@@ -150,7 +163,8 @@ def facts_of(graphs: Sequence[Description]) -> dict[str, Any]:
         "level": graphs[0].feature_level,
         "formula": _built(graphs[0].formula),
         "graphs": [
-            {name: _built(getattr(graph, name)) for name in _SHOWN_OF_A_GRAPH} for graph in graphs
+            {name: _built(getattr(graph, name)) for name in _SHOWN_OF_A_GRAPH}
+            for graph in graphs
         ],
     }
 
@@ -160,7 +174,15 @@ def _repros(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
     found: list[str] = []
     for lane, result in zip(lanes, case.results, strict=True):
         if result.is_wrong and lane.target is not None:
-            asked = ["REPORT.json", "--case", case.name, "--lane", lane_again(lane), "-o", "repro"]
+            asked = [
+                "REPORT.json",
+                "--case",
+                case.name,
+                "--lane",
+                lane_again(lane),
+                "-o",
+                "repro",
+            ]
             found.append(shlex.join(["onnxgather", "repro", *asked]))
     return found
 
@@ -169,7 +191,9 @@ def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
     """The targets of the models that did not pass."""
     pairs = zip(lanes, case.results, strict=True)
     telling = [lane for lane, result in pairs if _is_telling(result)]
-    found: list[Target] = [target_of(lane.provider, lane.target, case.wrapped) for lane in telling]
+    found: list[Target] = [
+        target_of(lane.provider, lane.target, case.wrapped) for lane in telling
+    ]
     return list(dict.fromkeys(found))
 
 

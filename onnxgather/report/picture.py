@@ -1,8 +1,8 @@
 """The picture of a gather as data: grids of elements, and which element came from where.
 
-An element is identified by its offset in the buffer of its tensor, so that strides, gaps and
-elements that share an offset need no extra code. The picture has a part of a large tensor, around
-the first element that differs.
+An element is identified by its offset in the buffer of its tensor, so that strides,
+gaps and elements that share an offset need no extra code. The picture has a part of a
+large tensor, around the first element that differs.
 """
 
 from __future__ import annotations
@@ -107,7 +107,11 @@ def picture_of(
                 expected = reference(desc, data, indices, out_of_range)
     wrong = {lane: _differing(array, expected) for lane, array in got.items()}
     first = min((offsets[0] for offsets in wrong.values() if offsets), default=0)
-    tensors = [desc.input_tensor, desc.indices_tensor, desc.output_tensor] if desc else [None] * 3
+    tensors = (
+        [desc.input_tensor, desc.indices_tensor, desc.output_tensor]
+        if desc
+        else [None] * 3
+    )
     output = [] if expected is None else _grids(expected, tensors[2], first)
     shown = {offset for grid in output for offset in grid.offsets}
     links: list[Link] = []
@@ -142,8 +146,11 @@ def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
     whole = _grid(array, offsets, at)
     if tensor is None or tensor.strides is None:
         return [whole]
-    # Its elements may be more than its buffer has: they are a view, which is never searched.
-    logical = _grid(elements(tensor, array), elements(tensor, offsets), element_at(tensor, focus))
+    # Its elements may be more than its buffer has: they are a view, which is never
+    # searched.
+    logical = _grid(
+        elements(tensor, array), elements(tensor, offsets), element_at(tensor, focus)
+    )
     return [logical, msgspec.structs.replace(whole, buffer=True)]
 
 
@@ -157,9 +164,13 @@ def _grid(array: Array, offsets: Array, focus: Sequence[np.intp | int] | None) -
         min(max(0, int(middle) - part // 2), size - part)
         for middle, part, size in zip(at, shape, array.shape, strict=True)
     )
-    block = tuple(slice(low, low + part) for low, part in zip(start, shape, strict=True))
+    block = tuple(
+        slice(low, low + part) for low, part in zip(start, shape, strict=True)
+    )
     values = " ".join(map(value_text, array[block].flat))
-    return Grid(array.shape, start, tuple(shape), tuple(offsets[block].ravel().tolist()), values)
+    return Grid(
+        array.shape, start, tuple(shape), tuple(offsets[block].ravel().tolist()), values
+    )
 
 
 def _offsets(shape: Sequence[int]) -> Array:
@@ -171,11 +182,17 @@ def _links(desc: Descriptor, indices: Array, out_of_range: OutOfRange) -> list[L
     """Where each element of OutputTensor.Sizes comes from."""
     output = desc.output_tensor
     sources = source_map(desc, indices, out_of_range)
-    read, indexed = coordinates(desc, elements(desc.indices_tensor, _offsets(indices.shape)))
+    read, indexed = coordinates(
+        desc, elements(desc.indices_tensor, _offsets(indices.shape))
+    )
     offsets = elements(output, _offsets(output.array_shape))
     columns = [offsets, sources, *(read[k] for k in indexed)]
-    rows = np.stack([np.broadcast_to(column, output.sizes).ravel() for column in columns], 1)
-    return [Link(offset, source, tuple(index)) for offset, source, *index in rows.tolist()]
+    rows = np.stack(
+        [np.broadcast_to(column, output.sizes).ravel() for column in columns], 1
+    )
+    return [
+        Link(offset, source, tuple(index)) for offset, source, *index in rows.tolist()
+    ]
 
 
 def _outside(desc: Descriptor, indices: Array) -> set[int]:
@@ -189,7 +206,10 @@ def _outside(desc: Descriptor, indices: Array) -> set[int]:
 
 def _differing(array: Array, expected: Array | None) -> list[int] | None:
     """The offsets at which an array differs; None where it cannot be compared."""
-    if expected is None or (array.dtype, array.shape) != (expected.dtype, expected.shape):
+    if expected is None or (array.dtype, array.shape) != (
+        expected.dtype,
+        expected.shape,
+    ):
         return None
     return differing(expected, array).tolist()
 

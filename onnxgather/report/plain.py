@@ -8,7 +8,14 @@ from collections.abc import Iterable, Iterator
 from onnxgather.checks import number_of, printable
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.parity.states import BAD, STATES, State, counts_text, worst
-from onnxgather.report.sentences import about_lane, causes, evidence_lines, title, verdict, why
+from onnxgather.report.sentences import (
+    about_lane,
+    causes,
+    evidence_lines,
+    title,
+    verdict,
+    why,
+)
 
 MOST_ROWS = 30
 """The most cases that get a row each; more are summed up by operator and data type."""
@@ -43,13 +50,19 @@ def as_lines(report: Report, width: int = 100, *, colour: bool = False) -> str:
         _sums(report),
         _verdict(report),
     ]
-    rows = ["\n".join(_line(row, colour) for row in section) for section in sections if section]
+    rows = [
+        "\n".join(_line(row, colour) for row in section)
+        for section in sections
+        if section
+    ]
     return "\n\n".join(rows)
 
 
 def _head(report: Report) -> list[_Row]:
     about_all = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
-    lanes: list[_Row] = [[(lane.name, None), (about_lane(lane), None)] for lane in report.lanes]
+    lanes: list[_Row] = [
+        [(lane.name, None), (about_lane(lane), None)] for lane in report.lanes
+    ]
     return [[(about_all, None)], *_aligned(lanes)]
 
 
@@ -65,7 +78,9 @@ def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
     start = 0
     while start < len(widths):
         end = start + 1
-        while end < len(widths) and label + sum(widths[start : end + 1]) <= width + len(_GAP):
+        while end < len(widths) and label + sum(widths[start : end + 1]) <= width + len(
+            _GAP
+        ):
             end += 1
         yield [[row[0], *row[1:][start:end]] for row in rows]
         start = end
@@ -110,7 +125,9 @@ def _causes(report: Report) -> list[_Row]:
 
 
 def _files(report: Report) -> list[_Row]:
-    entries = [("INVALID", f"{invalid.file}: {invalid.reason}") for invalid in report.invalid]
+    entries = [
+        ("INVALID", f"{invalid.file}: {invalid.reason}") for invalid in report.invalid
+    ]
     entries += [("UNUSABLE", message) for message in report.unusable]
     if wild := [case for case in report.cases if case.note]:
         more = f"{number_of(len(wild), 'case')}, such as " if len(wild) > 1 else ""
@@ -127,7 +144,10 @@ def _sums(report: Report) -> list[_Row]:
         parts += [f"{given:,} given other data types"] if given else []
         text = ", ".join(filter(None, parts))
         rows.append([(f"{lane.name}: {text}", worst(counts) if counts else None)])
-    parts = [(len({f.file for f in report.invalid}), "invalid"), (len(report.unusable), "unusable")]
+    parts = [
+        (len({f.file for f in report.invalid}), "invalid"),
+        (len(report.unusable), "unusable"),
+    ]
     if bad := ", ".join(f"{count} {what}" for count, what in parts if count):
         rows.append([(f"files: {bad}", None)])
     return rows
@@ -141,10 +161,17 @@ def _verdict(report: Report) -> list[_Row]:
 
 def _aligned(rows: Iterable[_Row]) -> list[_Row]:
     """The rows with cells that are as wide as the widest of their columns."""
-    escaped: list[_Row] = [[(printable(text), state) for text, state in row] for row in rows]
-    widths = [max(len(text) for text, _ in column) for column in zip(*escaped, strict=True)]
+    escaped: list[_Row] = [
+        [(printable(text), state) for text, state in row] for row in rows
+    ]
+    widths = [
+        max(len(text) for text, _ in column) for column in zip(*escaped, strict=True)
+    ]
     return [
-        [(f"{text:<{width}}", state) for (text, state), width in zip(row, widths, strict=True)]
+        [
+            (f"{text:<{width}}", state)
+            for (text, state), width in zip(row, widths, strict=True)
+        ]
         for row in escaped
     ]
 

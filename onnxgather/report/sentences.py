@@ -17,8 +17,9 @@ from onnxgather.parity.results import CaseResult, Report, Result
 from onnxgather.parity.states import BAD, STATES, State
 
 Mood = Literal["good", "known", "open", "bad"]
-"""How a report is to be read. good: everything ran and agrees. known: nothing is new, but results
-are wrong. open: something is missing. bad: there are findings, or a lane did not run."""
+"""How a report is to be read. good: everything ran and agrees. known: nothing is new,
+but results are wrong. open: something is missing. bad: there are findings, or a lane
+did not run."""
 
 _KNOWN = {"known wrong": "known wrong", "known not to run": "it declines"}
 """How a headline words what is known of a lane."""
@@ -30,12 +31,17 @@ def about_lane(lane: LaneInfo) -> str:
         return f"did not start: {lane.not_run}"
     devices = "; " + ", ".join(lane.devices) if lane.devices else ""
     target = [f"target {lane.target}"] if lane.target else []
-    return ", ".join([lane.provider, *map(" ".join, lane.versions.items()), *target]) + devices
+    return (
+        ", ".join([lane.provider, *map(" ".join, lane.versions.items()), *target])
+        + devices
+    )
 
 
 def why(result: Result) -> str:
     """Why a result is not PASS, in one sentence."""
-    return (result.known if result.state == "KNOWN" else result.reason) or "no reason was given"
+    return (
+        result.known if result.state == "KNOWN" else result.reason
+    ) or "no reason was given"
 
 
 def evidence_lines(result: Result) -> list[str]:
@@ -48,7 +54,13 @@ def evidence_lines(result: Result) -> list[str]:
     ran = f"ran: {', '.join(result.nodes)}"
     shows_nodes = result.nodes and result.state != "NOT-RUN"
     given = f"given: {result.given_as}" if result.given_as else None
-    lines = [why(result), more.get(result.state), source, given, ran if shows_nodes else None]
+    lines = [
+        why(result),
+        more.get(result.state),
+        source,
+        given,
+        ran if shows_nodes else None,
+    ]
     return [line for line in lines if line]
 
 
@@ -59,7 +71,9 @@ def lane_again(lane: LaneInfo) -> str:
     return f"{lane.name}={lane.python if os.path.dirname(lane.python) else 'PYTHON'}"
 
 
-def again(report: Report, case: CaseResult, lane: LaneInfo, result: Result) -> list[str]:
+def again(
+    report: Report, case: CaseResult, lane: LaneInfo, result: Result
+) -> list[str]:
     """The command that runs a case of a report again on a lane, if the result is a finding.
 
     A provider from a plugin library needs --plugin too, and a model its inputs.
@@ -72,7 +86,11 @@ def again(report: Report, case: CaseResult, lane: LaneInfo, result: Result) -> l
         words[2:2] = [path, "--inputs", "INPUTS.npz"]
     where = lane_again(lane)
     words += ["--lanes" if where == lane.name else "--lane", where]
-    if lane.target not in (None, target_of(lane.provider), lane.name.rpartition("@")[2]):
+    if lane.target not in (
+        None,
+        target_of(lane.provider),
+        lane.name.rpartition("@")[2],
+    ):
         words += ["--target", str(lane.target)]
     if from_file or case.name.startswith("random/"):
         words += ["--out-of-range", case.out_of_range]
@@ -99,13 +117,17 @@ class Cause:
         """The lane, the number of cases, and the name of the first."""
         name = title(report.cases[self.cases[0]])
         count = len(self.cases)
-        return f"{self.first.lane}: " + (f"{count:,} cases, such as {name}" if count > 1 else name)
+        return f"{self.first.lane}: " + (
+            f"{count:,} cases, such as {name}" if count > 1 else name
+        )
 
     def again(self, report: Report) -> list[str]:
         """The command that runs the first case again, as a line, if it is a finding."""
         case = report.cases[self.cases[0]]
         lane = report.lanes[case.results.index(self.first)]
-        return [f"again: {command}" for command in again(report, case, lane, self.first)]
+        return [
+            f"again: {command}" for command in again(report, case, lane, self.first)
+        ]
 
 
 def causes(report: Report) -> list[Cause]:
@@ -116,13 +138,22 @@ def causes(report: Report) -> list[Cause]:
             if result.state == "PASS":
                 continue
             reason: Hashable = why(result)
-            if result.state == "DIFF":  # its sentence has values, which differ from case to case
+            if (
+                result.state == "DIFF"
+            ):  # its sentence has values, which differ from case to case
                 policy = None if case.in_range else case.out_of_range
-                reason = (case.operator, policy, result.kind, result.returned, result.bare_rule)
+                reason = (
+                    case.operator,
+                    policy,
+                    result.kind,
+                    result.returned,
+                    result.bare_rule,
+                )
             key = (result.state, result.lane, reason)
             found.setdefault(key, Cause(result, [])).cases.append(k)
     return sorted(
-        found.values(), key=lambda cause: (-STATES[cause.first.state].severity, -len(cause.cases))
+        found.values(),
+        key=lambda cause: (-STATES[cause.first.state].severity, -len(cause.cases)),
     )
 
 
@@ -154,7 +185,10 @@ def verdict(report: Report) -> Verdict:
     if report.without_evidence:
         more = number_of(report.without_evidence, "case")
         parts.append(f"{more} without arrays, for want of room")
-    across = f"{number_of(len(report.cases), 'case')} on {number_of(len(report.lanes), 'lane')}"
+    across = (
+        f"{number_of(len(report.cases), 'case')} on"
+        f" {number_of(len(report.lanes), 'lane')}"
+    )
     more = ": ".join(filter(None, [across, ", ".join(parts)])) + "."
     headline, mood = _headline(report, counts, sum(found.values()))
     part = [*cut(report), *([f"shard {report.shard} alone"] if report.shard else [])]
@@ -164,7 +198,9 @@ def verdict(report: Report) -> Verdict:
     return Verdict(printable(headline), printable(more), mood)
 
 
-def _headline(report: Report, counts: Counter[State], findings: int) -> tuple[str, Mood]:
+def _headline(
+    report: Report, counts: Counter[State], findings: int
+) -> tuple[str, Mood]:
     bad = [number_of(findings, "finding")] if findings else []
     # A lane's own entry says why it did not start.
     bad += [f"{lane} {what.partition(': ')[0]}" for lane, what in unmet(report).items()]
@@ -187,7 +223,9 @@ def _known_by_lane(report: Report) -> str:
     each = [(lane.name, known(report, k)) for k, lane in enumerate(report.lanes)]
     told = list[str]()
     for name, count in sorted(each, key=lambda one: -one[1].total()):
-        parts = [f"{count[what]:,} {said}" for what, said in _KNOWN.items() if count[what]]
+        parts = [
+            f"{count[what]:,} {said}" for what, said in _KNOWN.items() if count[what]
+        ]
         told += [f"{name}: {', '.join(parts)}"] if parts else []
     return f". {'; '.join(told)}" if told else ""
 
@@ -212,7 +250,9 @@ def unmet(report: Report) -> dict[str, str]:
         if lane.not_run is not None:
             found[lane.name] = about_lane(lane)
         elif lane.required and (count := report.counts(k)["NOT-RUN"]):
-            found[lane.name] = f"did not run {number_of(count, 'case')}, though required"
+            found[lane.name] = (
+                f"did not run {number_of(count, 'case')}, though required"
+            )
     return found
 
 
@@ -221,5 +261,7 @@ def cut(report: Report) -> list[str]:
     ran = f"after {len(report.cases):,} of {number_of(report.planned, 'case')}"
     found = [f"interrupted by {report.interrupted} {ran}"] if report.interrupted else []
     if report.maxfail:
-        found.append(f"stopped at {number_of(report.maxfail, 'finding')} (--maxfail) {ran}")
+        found.append(
+            f"stopped at {number_of(report.maxfail, 'finding')} (--maxfail) {ran}"
+        )
     return found

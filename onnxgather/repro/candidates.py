@@ -50,14 +50,18 @@ class Candidate:
     def node(self, rule: str) -> ForbiddenNode:
         """The ONNX node with these sizes, as one that breaks a rule."""
         gather = self.gather
-        return ForbiddenNode(gather.onnx, {gather.attribute: gather.number}, gather.output, rule)
+        return ForbiddenNode(
+            gather.onnx, {gather.attribute: gather.number}, gather.output, rule
+        )
 
 
 def candidate_of(case: Case) -> Candidate:
     """The candidate of a case."""
     if isinstance(case, NodeCase):
         (number,) = case.node.attributes.values()
-        gather = gather_of_node(case.node.operator, case.data.shape, case.indices.shape, number)
+        gather = gather_of_node(
+            case.node.operator, case.data.shape, case.indices.shape, number
+        )
         return Candidate(gather.operator, gather.number, case.data, case.indices)
     desc, gather = case.descriptor, gather_of(case.descriptor)
     data, indices, number = gather.data, gather.indices, gather.number

@@ -19,7 +19,14 @@ from onnxgather.parity.judge import judge, result_of
 from onnxgather.parity.lanes.lane import Lane, LaneInfo
 from onnxgather.parity.lanes.python import ModelLane, given_to
 from onnxgather.parity.results import Result, ResultKind
-from onnxgather.repro.folder import REPRO, Difference, Trial, runnable, trials_of, write_folder
+from onnxgather.repro.folder import (
+    REPRO,
+    Difference,
+    Trial,
+    runnable,
+    trials_of,
+    write_folder,
+)
 from onnxgather.repro.reduce import Fault, reduce_case
 
 LONGEST_RUN = 120.0
@@ -38,8 +45,8 @@ class Outcome:
     """The case in the folder; the case that was given if no folder was written."""
     folder: str | None = None
     shown: bool = False
-    """Whether the folder's repro.py, run by the lane's interpreter, showed the difference. Where
-    the lane has no interpreter, whether the lane showed it."""
+    """Whether the folder's repro.py, run by the lane's interpreter, showed the
+    difference. Where the lane has no interpreter, whether the lane showed it."""
     stop: BaseException | None = None
     """What interrupted the search for a smaller case, if anything did."""
 
@@ -90,7 +97,10 @@ def _find(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, 
     """Start a lane and run a case on it; the arguments and errors are those of `make_repro`."""
     info = lane.start()
     if info.target is None:
-        rule = "runs descriptors, not models; repro needs a provider's lane, such as directml"
+        rule = (
+            "runs descriptors, not models; repro needs a provider's lane, such as"
+            " directml"
+        )
         raise OnnxGatherError(f"lane {shown(info.name)} {rule}")
     not_run = info.not_run if reported is None else _why_not_here(info, reported)
     if not_run is not None:
@@ -106,7 +116,10 @@ def _nothing_wrong(case: Case, info: LaneInfo, result: Result) -> str:
     if result.state == "NOT-RUN":
         what, why = "did not run", result.reason
         if result.not_run == "elsewhere" and not case.wrapped:
-            why = f"{why}; --wrap puts nodes around the gather, with which some providers take it"
+            why = (
+                f"{why}; --wrap puts nodes around the gather, with which some providers"
+                " take it"
+            )
     return f"case {shown(case.name)} {what} on lane {info.name}: {why}"
 
 
@@ -148,7 +161,9 @@ def _trials(case: Case, lane: ModelLane) -> list[Trial]:
     """The ways to run a case, the plainest first; the last is what the lane ran."""
     target = target_of(lane.provider.name, lane.target)
     asked = target, lane.library, operators_of(lane.provider, target)
-    return [t for given in given_to(lane.provider, case) for t in trials_of(given, *asked)]
+    return [
+        t for given in given_to(lane.provider, case) for t in trials_of(given, *asked)
+    ]
 
 
 def _show(difference: Difference, lane: ModelLane) -> _Attempt:
@@ -169,9 +184,13 @@ def _show(difference: Difference, lane: ModelLane) -> _Attempt:
 
 def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
     """Why a lane of this environment cannot stand for that of a report; None if it can."""
-    here, there = (each.versions.get("onnxruntime", "none") for each in (info, reported))
+    here, there = (
+        each.versions.get("onnxruntime", "none") for each in (info, reported)
+    )
     why = info.not_run or (None if here == there else f"is onnxruntime {here}")
-    versions = shown(", ".join(f"{name} {version}" for name, version in reported.versions.items()))
+    versions = shown(
+        ", ".join(f"{name} {version}" for name, version in reported.versions.items())
+    )
     ran = f"lane {shown(reported.name)} of the report ran with {versions}"
     return why and f"{ran}, but here {why}; give its environment: --lane NAME=PATH"
 
@@ -186,7 +205,9 @@ def _asked(lane: ModelLane, trial: Trial, result: Result) -> str | None:
         return None if shows else answer.reason
     if wanted is None or (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
         return None
-    return "it returned the expected output" if got.tobytes() == wanted.tobytes() else None
+    return (
+        "it returned the expected output" if got.tobytes() == wanted.tobytes() else None
+    )
 
 
 def _tried(
@@ -208,7 +229,9 @@ def _tried(
             Path(folder, name).write_bytes(content)
         command = [python, os.path.join(folder, "repro.py")]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=LONGEST_RUN, check=False)
+            done = subprocess.run(
+                command, capture_output=True, timeout=LONGEST_RUN, check=False
+            )
         except subprocess.TimeoutExpired:
             hangs = result.breakdown is Breakdown.LATE
             return None if hangs else f"it did not end within {LONGEST_RUN:g} s", None

@@ -46,9 +46,9 @@ REPRO = FolderKind(
     ),
     always=("model.onnx", "inputs.npz", "repro.py", "ISSUE.md"),
 )
-"""A case that must be refused has no expected output, a forbidden node has no program, few programs
-have large arrays, a browser's lane alone has repro.html, and repros of earlier versions have no
-runtime.py."""
+"""A case that must be refused has no expected output, a forbidden node has no program,
+few programs have large arrays, a browser's lane alone has repro.html, and repros of
+earlier versions have no runtime.py."""
 
 MOST_SHOWN = 64
 """The most elements of an array that an issue shows."""
@@ -73,8 +73,9 @@ def trials_of(
 ) -> Iterator[Trial]:
     """Yield the ways to run a case, the plainest first; the last is what the lane ran.
 
-    If one ONNX node computes the case, the plainest model is that node alone, on the sizes that
-    count. The model of the descriptor may need more nodes, as all its tensors have one rank.
+    If one ONNX node computes the case, the plainest model is that node alone, on the
+    sizes that count. The model of the descriptor may need more nodes, as all its
+    tensors have one rank.
 
     Args:
         case: The case.
@@ -155,7 +156,11 @@ class Difference:
         gather = f"{operator} of {case.data_type} data by {case.index_type} indices"
         if result.state == "ERROR":
             verbs = {ResultKind.NOT_TAKEN: "refuses", ResultKind.FAILED: "fails in"}
-            down = "hangs in" if result.breakdown is Breakdown.LATE else "takes the worker down in"
+            down = (
+                "hangs in"
+                if result.breakdown is Breakdown.LATE
+                else "takes the worker down in"
+            )
             what = f"{verbs.get(result.kind, down)} {gather}"
         elif isinstance(case, NodeCase):
             what = f"runs a {operator} that ONNX forbids"
@@ -183,7 +188,9 @@ def write_folder(
         OnnxGatherError: The folder holds other files, or cannot be written. Its content is then
             as it was.
     """
-    contents = runnable(difference.case, difference.title, difference.info.provider, trial)
+    contents = runnable(
+        difference.case, difference.title, difference.info.provider, trial
+    )
     if library := _web_library(difference.info):
         contents["repro.html"] = _page(difference, trial, library)
     contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
@@ -255,13 +262,18 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
     actual = _block(result.reason or "")
     meaning = _meaning(case)
     if result.given_as:
-        meaning += f"\n\n`model.onnx` has, for types that the provider lacks, {result.given_as}."
+        meaning += (
+            "\n\n`model.onnx` has, for types that the provider lacks,"
+            f" {result.given_as}."
+        )
     if printed is not None:
         actual = f"`repro.py` prints:\n\n{_block(printed)}"
     text = filled_in(
         "repro/issue.md.template",
         title=difference.title,
-        versions="\n".join(f"- `{printable(x).replace('`', chr(39))}`" for x in versions),
+        versions="\n".join(
+            f"- `{printable(x).replace('`', chr(39))}`" for x in versions
+        ),
         meaning=meaning,
         inputs="\n\n".join(
             _array_text(name, array) for name, array in trial.question.inputs.items()
@@ -271,7 +283,10 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
         provider=info.provider,
     )
     if _web_library(info):
-        text += "\n`repro.html` runs it in a browser, by the onnxruntime-web that you name there.\n"
+        text += (
+            "\n`repro.html` runs it in a browser, by the onnxruntime-web that you name"
+            " there.\n"
+        )
     elif info.python is None:
         text += "\nThe lane itself ran `model.onnx`; `repro.py` was not tried.\n"
     if isinstance(case, DescriptorCase):
@@ -315,7 +330,9 @@ def _array_text(name: str, array: Array) -> str:
 
 def _block(text: str) -> str:
     """Text of others as Markdown's indented code, where nothing in it is Markdown."""
-    return textwrap.indent("\n".join(map(printable, text.rstrip().splitlines())), "    ")
+    return textwrap.indent(
+        "\n".join(map(printable, text.rstrip().splitlines())), "    "
+    )
 
 
 def _filled(paragraph: str) -> str:

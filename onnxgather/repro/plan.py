@@ -12,7 +12,13 @@ from onnxgather.descriptors.spelling import from_dict
 from onnxgather.errors import FileFormatError, OnnxGatherError
 from onnxgather.gather import ATTRIBUTES
 from onnxgather.options import OutOfRange
-from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, Origin, program_cases
+from onnxgather.parity.cases import (
+    Case,
+    DescriptorCase,
+    NodeCase,
+    Origin,
+    program_cases,
+)
 from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.results import CaseResult, Report
 from onnxgather.programs.program import Program
@@ -45,7 +51,9 @@ def case_of_program(
     return _chosen(program.path, name, cases, "listed by onnxgather check --json")
 
 
-def case_of_finding(report: Report, name: str | None = None, where: str = "the report") -> Case:
+def case_of_finding(
+    report: Report, name: str | None = None, where: str = "the report"
+) -> Case:
     """A case of a report, with the arrays that the report holds of it.
 
     Args:
@@ -59,7 +67,9 @@ def case_of_finding(report: Report, name: str | None = None, where: str = "the r
     """
     cases = report.cases
     if name is None:
-        cases = [case for case, _ in _gone_wrong(report)] or [c for c in cases if c.evidence]
+        cases = [case for case, _ in _gone_wrong(report)] or [
+            c for c in cases if c.evidence
+        ]
     named = [(case.name, case) for case in cases]
     return _rebuilt(_chosen(where, name, named, "listed in its $.cases"), where)
 
@@ -70,7 +80,9 @@ def nothing_wrong(report: Report, name: str | None) -> bool:
     return known and not _gone_wrong(report, name)
 
 
-def _gone_wrong(report: Report, name: str | None = None) -> list[tuple[CaseResult, LaneInfo]]:
+def _gone_wrong(
+    report: Report, name: str | None = None
+) -> list[tuple[CaseResult, LaneInfo]]:
     """The cases with a name, or all cases, each with each lane on which it went wrong."""
     return [
         (case, info)
@@ -95,7 +107,8 @@ def lane_of_finding(report: Report, name: str, where: str = "the report") -> Lan
     if len(found) != 1:
         lanes = ", ".join(info.name for info in found) or "none"
         raise OnnxGatherError(
-            f"{where}: --lane must name where case {shown(name)} goes wrong, got {lanes} there"
+            f"{where}: --lane must name where case {shown(name)} goes wrong, got"
+            f" {lanes} there"
         )
     return found[0]
 
@@ -106,12 +119,14 @@ def _rebuilt(found: CaseResult, where: str) -> Case:
     evidence = found.evidence
     if evidence is None:
         raise OnnxGatherError(
-            f"{where} must have evidence, got none, as it passed on every lane or its arrays "
-            "exceed 1 MiB"
+            f"{where} must have evidence, got none, as it passed on every lane or its"
+            " arrays exceed 1 MiB"
         )
     if (evidence.descriptor is None) == (evidence.node is None):
         got = "none" if evidence.node is None else "both"
-        raise FileFormatError(f"{where}: evidence must have a descriptor or a node, got {got}")
+        raise FileFormatError(
+            f"{where}: evidence must have a descriptor or a node, got {got}"
+        )
     try:
         data, indices = evidence.data.array(), evidence.indices.array()
         if evidence.node is not None:
@@ -122,7 +137,9 @@ def _rebuilt(found: CaseResult, where: str) -> Case:
         if found.file is not None:
             origin = Origin(found.file, found.command or "", found.dispatchable or "")
         desc, policy = from_dict(evidence.descriptor), found.out_of_range
-        return DescriptorCase(found.name, desc, data, indices, policy, found.wrapped, origin)
+        return DescriptorCase(
+            found.name, desc, data, indices, policy, found.wrapped, origin
+        )
     except (OnnxGatherError, ValueError, TypeError) as error:
         raise FileFormatError(f"{where}: {error}") from None
 
@@ -131,16 +148,22 @@ def _check_node(case: NodeCase) -> None:
     """Check that a node of a report is a gather, and that its arrays have DirectML's types."""
     node = case.node
     if [ATTRIBUTES.get(node.operator)] != list(node.attributes):
-        nodes = ", ".join(f"{operator} with {name}" for operator, name in ATTRIBUTES.items())
+        nodes = ", ".join(
+            f"{operator} with {name}" for operator, name in ATTRIBUTES.items()
+        )
         got = " and ".join(node.attributes) or "nothing"
-        raise OnnxGatherError(f"a node must be one of {nodes}, got {node.operator} with {got}")
+        raise OnnxGatherError(
+            f"a node must be one of {nodes}, got {node.operator} with {got}"
+        )
     for name, array in (("InputTensor", case.data), ("IndicesTensor", case.indices)):
         if array.dtype.name.upper() not in TensorDataType.__members__:
             types = ", ".join(TensorDataType.__members__)
             raise OnnxGatherError(f"{name} must be of {types}, got {array.dtype}")
 
 
-def _chosen(where: str, name: str | None, cases: Sequence[tuple[str, T]], all_names: str) -> T:
+def _chosen(
+    where: str, name: str | None, cases: Sequence[tuple[str, T]], all_names: str
+) -> T:
     """The case with a name, or the only case.
 
     Args:
@@ -152,7 +175,9 @@ def _chosen(where: str, name: str | None, cases: Sequence[tuple[str, T]], all_na
     every = {case.name: case for _, case in cases}
     found = {case.name: case for known, case in cases if name in (None, known)}
     if name is not None and not found:
-        near = difflib.get_close_matches(name, {known for known, _ in cases}, MOST_CASES_LISTED)
+        near = difflib.get_close_matches(
+            name, {known for known, _ in cases}, MOST_CASES_LISTED
+        )
         rule = f"one of {len(every):,}, {all_names}"
         if near:
             rule = f"one of its cases, such as {', '.join(map(shown, near))}"

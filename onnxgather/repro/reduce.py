@@ -1,8 +1,8 @@
 """The smallest case that still shows a difference: the moves to smaller cases, and the search.
 
-A move takes a candidate and yields smaller or plainer ones, big steps first. No move undoes what
-another did, so that a search by moves ends. A move may also yield the candidate that it was given;
-the search skips candidates that it has seen.
+A move takes a candidate and yields smaller or plainer ones, big steps first. No move
+undoes what another did, so that a search by moves ends. A move may also yield the
+candidate that it was given; the search skips candidates that it has seen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from onnxgather.repro.candidates import Candidate, candidate_of, case_of, distin
 Move = Callable[[Candidate], Iterator[Candidate]]
 
 Pair = tuple[int | None, int | None]
-"""A dimension of the data and one of the indices that are cut together; None for either without."""
+"""A dimension of the data and one of the indices that are cut together; None for either
+without."""
 
 LARGEST_TENSOR = 2**24
 """The most elements of a tensor of a candidate."""
@@ -50,14 +51,19 @@ def plainer_layout(old: Candidate) -> Iterator[Candidate]:
         yield replace(old, spare=spare)
     for k, layout in enumerate(old.layouts):
         for plainer in _plainer(layout):
-            yield replace(old, layouts=(*old.layouts[:k], plainer, *old.layouts[k + 1 :]))
+            yield replace(
+                old, layouts=(*old.layouts[:k], plainer, *old.layouts[k + 1 :])
+            )
     if old.operator == "GATHER_ND1" and not old.number:
         yield replace(old, operator="GATHER_ND")
 
 
 def _plainer(layout: Layout) -> Iterator[Layout]:
     yield Layout()
-    for strides in (None, *STRIDES):  # the plainest first, up to those that the layout has
+    for strides in (
+        None,
+        *STRIDES,
+    ):  # the plainest first, up to those that the layout has
         if strides == layout.strides:
             break
         yield replace(layout, strides=strides)
@@ -95,7 +101,14 @@ def smaller_sizes(old: Candidate) -> Iterator[Candidate]:
         yield shrunk
     for pair in pairs:
         n = max(_sizes(old, pair))
-        for start, stop in ((0, 1), (n - 1, n), (0, n // 2), (n // 2, n), (0, n - 1), (1, n)):
+        for start, stop in (
+            (0, 1),
+            (n - 1, n),
+            (0, n // 2),
+            (n // 2, n),
+            (0, n - 1),
+            (1, n),
+        ):
             if 0 < stop - start < n:
                 yield _cut(old, pair, slice(start, stop))
 
@@ -153,8 +166,19 @@ def plainer_indices(old: Candidate) -> Iterator[Candidate]:
     limits = np.iinfo(indices.dtype)
     each = zip(indices.reshape(-1).tolist(), cycle(gather.axes), strict=False)
     for k, (value, n) in enumerate(each):
-        for other in (0, 1, -1, n, -n - 1, (n + value) // 2, (value - n) // 2, value - 1):
-            if limits.min <= other <= limits.max and _oddness(other, n) < _oddness(value, n):
+        for other in (
+            0,
+            1,
+            -1,
+            n,
+            -n - 1,
+            (n + value) // 2,
+            (value - n) // 2,
+            value - 1,
+        ):
+            if limits.min <= other <= limits.max and _oddness(other, n) < _oddness(
+                value, n
+            ):
                 changed = indices.copy()
                 changed.flat[k] = other
                 yield replace(old, indices=changed)
@@ -189,8 +213,8 @@ MOVES: Sequence[Move] = (
 def _pairs(old: Candidate) -> Sequence[Pair]:
     """The dimensions that may be cut without changing which element an index leads to.
 
-    Of a node that ONNX forbids these are all dimensions; the search checks that the node still
-    breaks the same rule.
+    Of a node that ONNX forbids these are all dimensions; the search checks that the
+    node still breaks the same rule.
     """
     gather = old.gather
     data, indices = range(old.data.ndim), range(old.indices.ndim)
@@ -200,10 +224,16 @@ def _pairs(old: Candidate) -> Sequence[Pair]:
     else:
         indexed = range(old.number, old.number + gather.tuple_size)
         free = [k for k in data if k not in indexed]
-        tied = {"Gather": [], "GatherElements": free, "GatherND": free[: old.number]}[gather.onnx]
+        tied = {"Gather": [], "GatherElements": free, "GatherND": free[: old.number]}[
+            gather.onnx
+        ]
         alone = [k for k in free if k not in tied]
         of_indices = [k for k in range(len(gather.per_index)) if k not in tied]
-    return [(k, k) for k in tied] + [(k, None) for k in alone] + [(None, k) for k in of_indices]
+    return (
+        [(k, k) for k in tied]
+        + [(k, None) for k in alone]
+        + [(None, k) for k in of_indices]
+    )
 
 
 def _sizes(old: Candidate, pair: Pair) -> list[int]:
@@ -224,8 +254,8 @@ def _cut(old: Candidate, pair: Pair, part: slice | int) -> Candidate:
 def _part_by_part(array: Array, plain: Array) -> Iterator[Array]:
     """Yield an array with parts of its elements replaced by those of `plain`.
 
-    The parts are all elements, halves, quarters, and so on, down to single elements if the array
-    has at most `EACH`.
+    The parts are all elements, halves, quarters, and so on, down to single elements if
+    the array has at most `EACH`.
     """
     flat, plain = array.reshape(-1), plain.reshape(-1)
     halvings = (flat.size - 1).bit_length() if flat.size <= EACH else 4
@@ -245,8 +275,8 @@ class Fault:
 
     kind: ResultKind
     what: str = ""
-    """Of an error: how the lane broke down or the provider's message, without numbers. Of an output
-    in place of an error: what it holds, such as other elements."""
+    """Of an error: how the lane broke down or the provider's message, without numbers.
+    Of an output in place of an error: what it holds, such as other elements."""
 
     @classmethod
     def of(cls, result: Result) -> Fault | None:
@@ -260,12 +290,14 @@ class Fault:
         return cls(result.kind, _NUMBERS.sub(" ", what).strip().lower())
 
 
-def reduce_case(case: Case, still: Callable[[Case], bool], most_tries: int = MOST_TRIES) -> Case:
+def reduce_case(
+    case: Case, still: Callable[[Case], bool], most_tries: int = MOST_TRIES
+) -> Case:
     """The smallest case that the search finds and that still shows a fault.
 
-    The search is greedy: it takes the first smaller or plainer case that still shows the fault,
-    until there is none. No output of a case taken has more elements than the one before. The same
-    case and the same answers of `still` give the same result.
+    The search is greedy: it takes the first smaller or plainer case that still shows
+    the fault, until there is none. No output of a case taken has more elements than the
+    one before. The same case and the same answers of `still` give the same result.
 
     Args:
         case: A case that shows the fault.
@@ -315,7 +347,11 @@ class _Search:
 
     def _try(self, case: Case | None) -> bool:
         """Take a case that was not run yet, if it still shows the fault; return whether it does."""
-        if case is None or len(self._asked) > self._tries or (key := _key(case)) in self._asked:
+        if (
+            case is None
+            or len(self._asked) > self._tries
+            or (key := _key(case)) in self._asked
+        ):
             return False
         self._asked.add(key)
         if not self._still(case):
@@ -327,11 +363,17 @@ class _Search:
         """Whether no tensor grows too big, and the tensors keep some elements and dimensions."""
         old, data, indices = self.candidate, candidate.data, candidate.indices
         before, after = old.gather.output, candidate.gather.output
-        if max(data.size, indices.size) > LARGEST_TENSOR or math.prod(after) > math.prod(before):
+        if max(data.size, indices.size) > LARGEST_TENSOR or math.prod(
+            after
+        ) > math.prod(before):
             return False
-        if before and not after:  # a scalar is odder than a row of one; some providers refuse it
+        if (
+            before and not after
+        ):  # a scalar is odder than a row of one; some providers refuse it
             return False
-        return bool(data.size and indices.size) or not (old.data.size and old.indices.size)
+        return bool(data.size and indices.size) or not (
+            old.data.size and old.indices.size
+        )
 
     def _built(self, candidate: Candidate) -> Case | None:
         """The case of a candidate; None if it has no descriptor, or breaks another rule of ONNX."""
@@ -344,12 +386,16 @@ class _Search:
             if isinstance(built, NodeCase):
                 return None
             return replace(built, wrapped=case.wrapped, origin=case.origin)
-        before, after = (one.gather.broken_rule(one.index_type) for one in (old, candidate))
+        before, after = (
+            one.gather.broken_rule(one.index_type) for one in (old, candidate)
+        )
         if _NUMBERS.sub(" ", before or "") != _NUMBERS.sub(" ", after or ""):
             return None
         if after is None and _kind(candidate) != _kind(old):
             return None  # the rule that it breaks is unknown here, so only values may change
-        node = candidate.node(after if after and case.node.rule == before else case.node.rule)
+        node = candidate.node(
+            after if after and case.node.rule == before else case.node.rule
+        )
         data, indices = candidate.data.copy(), candidate.indices.copy()
         return replace(case, node=node, data=data, indices=indices)
 

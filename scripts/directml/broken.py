@@ -1,7 +1,7 @@
 """Random descriptors that break a single rule, and random changes of descriptors.
 
-Each is made from a descriptor of `onnxgather.parity.corpus.random_cases`. Descriptor N of a seed is
-the same on every machine, however many are asked for.
+Each is made from a descriptor of `onnxgather.parity.corpus.random_cases`. Descriptor N
+of a seed is the same on every machine, however many are asked for.
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def _far_apart(desc: Raw, stream: Stream) -> None:
 
 def _too_few_bytes(desc: Raw, stream: Stream) -> None:
     tensor = _any_tensor(desc, stream)
-    least = og.TensorDesc(tensor["DataType"], tensor["Sizes"]).total_tensor_size_in_bytes
+    least = og.TensorDesc(
+        tensor["DataType"], tensor["Sizes"]
+    ).total_tensor_size_in_bytes
     tensor["TotalTensorSizeInBytes"] = least - stream.of((1, 2, 4))
 
 
@@ -157,7 +159,9 @@ def _output_stride_zero(desc: Raw, stream: Stream) -> None:
 
 def _output_strides(desc: Raw, stream: Stream) -> None:
     sizes = desc[_OUTPUT]["Sizes"]
-    desc[_OUTPUT]["Strides"] = [stream.between(1, stream.of((4, 12, 40))) for _ in sizes]
+    desc[_OUTPUT]["Strides"] = [
+        stream.between(1, stream.of((4, 12, 40))) for _ in sizes
+    ]
 
 
 def _cropped_size(desc: Raw, stream: Stream) -> None:
@@ -170,7 +174,9 @@ def _cropped_size(desc: Raw, stream: Stream) -> None:
         return
     _require(rank > 1)
     cropped = stream.between(0, rank - 2)
-    tensor, k = (_DATA, cropped) if cropped < axis else (_INDICES, cropped - axis - rank)
+    tensor, k = (
+        (_DATA, cropped) if cropped < axis else (_INDICES, cropped - axis - rank)
+    )
     desc[tensor]["Sizes"][k] += stream.between(1, 2)
 
 
@@ -203,7 +209,9 @@ def _dimensions_of_output(desc: Raw, stream: Stream) -> None:
     count = len(desc[_DATA]["Sizes"])
     _require("InputDimensionCount" in desc and count > 2)
     desc[_INDICES]["Sizes"][-1] = 1
-    desc["InputDimensionCount"] = desc["IndicesDimensionCount"] = stream.between(3, count)
+    desc["InputDimensionCount"] = desc["IndicesDimensionCount"] = stream.between(
+        3, count
+    )
 
 
 _WRONG_INDEX_TYPES = ("INT8", "INT16", "UINT8", "UINT16", "FLOAT32", "FLOAT64")
@@ -234,7 +242,9 @@ BREAKS: dict[str, Change] = {
     "ELEMENTS_NON_AXIS_SIZES": _larger_size(_INDICES),
     "ELEMENTS_OUTPUT_SIZES": _larger_size(_OUTPUT),
     "ND_INPUT_DIMENSION_COUNT": _too_large("InputDimensionCount", more=1, zero=True),
-    "ND_INDICES_DIMENSION_COUNT": _too_large("IndicesDimensionCount", more=1, zero=True),
+    "ND_INDICES_DIMENSION_COUNT": _too_large(
+        "IndicesDimensionCount", more=1, zero=True
+    ),
     "ND_BATCH_RANGE": _too_large("BatchDimensionCount"),
     "ND_BATCH_COUNTS": _too_many_batches,
     "ND_TUPLE_SIZE": _long_tuples,
@@ -262,7 +272,9 @@ def _any_size(desc: Raw, stream: Stream) -> None:
 
 def _any_order(desc: Raw, stream: Stream) -> None:
     tensor = _any_tensor(desc, stream)
-    tensor["Sizes"] = [tensor["Sizes"][k] for k in stream.shuffled(len(tensor["Sizes"]))]
+    tensor["Sizes"] = [
+        tensor["Sizes"][k] for k in stream.shuffled(len(tensor["Sizes"]))
+    ]
 
 
 def _any_strides(desc: Raw, stream: Stream) -> None:
@@ -270,12 +282,15 @@ def _any_strides(desc: Raw, stream: Stream) -> None:
     most = stream.of((3, 12, 60))
     odd = (0, 1, 4, 30, 2**31, _UINT32_MAX)
     tensor["Strides"] = [
-        stream.of(odd) if stream.one_in(6) else stream.between(1, most) for _ in tensor["Sizes"]
+        stream.of(odd) if stream.one_in(6) else stream.between(1, most)
+        for _ in tensor["Sizes"]
     ]
 
 
 def _any_total(desc: Raw, stream: Stream) -> None:
-    total = stream.of((4, 8, 16, 64, 100, 101, 102, 103, 1000, 2**32, 2**34, 2**35 - 8, 2**40))
+    total = stream.of(
+        (4, 8, 16, 64, 100, 101, 102, 103, 1000, 2**32, 2**34, 2**35 - 8, 2**40)
+    )
     _any_tensor(desc, stream)["TotalTensorSizeInBytes"] = total
 
 

@@ -1,10 +1,11 @@
 """Compares descriptors with those that ONNX Runtime's DirectML provider gives DirectML.
 
-The provider itself writes them down (`tests/helpers/serialized_graph.py`). For random ONNX nodes
-`from_onnx` must give the provider's descriptor, field by field, TotalTensorSizeInBytes included, or
-both must refuse. For random descriptors the provider must make the same descriptor again of their
-portable model: but for leading ones, for what an ONNX node has not, and for descriptors that no
-node computes. Prints how many went which way; the provider writes neither Flags nor
+The provider itself writes them down (`tests/helpers/serialized_graph.py`). For random
+ONNX nodes `from_onnx` must give the provider's descriptor, field by field,
+TotalTensorSizeInBytes included, or both must refuse. For random descriptors the
+provider must make the same descriptor again of their portable model: but for leading
+ones, for what an ONNX node has not, and for descriptors that no node computes. Prints
+how many went which way; the provider writes neither Flags nor
 GuaranteedBaseOffsetAlignment.
 
 With --record FILE it writes what the provider makes of the nodes, and compares nothing.
@@ -49,7 +50,9 @@ PAUSE = 10
 """Seconds between lines that say how far it is."""
 
 
-def ask(host: GraphHost, noun: str, count: int, questions: Iterable[Question]) -> list[str]:
+def ask(
+    host: GraphHost, noun: str, count: int, questions: Iterable[Question]
+) -> list[str]:
     """Ask the provider, and print how many verdicts are in each group; return the findings."""
     groups: Counter[str] = Counter()
     lost: Counter[str] = Counter()
@@ -102,7 +105,9 @@ def main(options: argparse.Namespace) -> int:
     findings: list[str] = []
     with closing(GraphHost(command)) as host:
         if PROVIDERS["directml"].name not in host.providers():
-            raise NoAnswerError(Breakdown.NOT_STARTED, "the host has no DirectML provider")
+            raise NoAnswerError(
+                Breakdown.NOT_STARTED, "the host has no DirectML provider"
+            )
         host.graphs(OnnxGather("Gather", (2,), (2,), 0).model("").SerializeToString())
         if options.record:
             record(host, options.record, random_gathers(options.nodes, options.seed))
@@ -118,11 +123,17 @@ def main(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Compares descriptors with the provider's own.")
+    parser = argparse.ArgumentParser(
+        description="Compares descriptors with the provider's own."
+    )
     parser.add_argument("--nodes", type=counted, default=2000, help="by default 2000")
-    parser.add_argument("--descriptors", type=counted, default=2000, help="by default 2000")
+    parser.add_argument(
+        "--descriptors", type=counted, default=2000, help="by default 2000"
+    )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--record", type=Path, metavar="FILE", help="write the provider's graphs")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="write the provider's graphs"
+    )
     try:
         sys.exit(main(parser.parse_args()))
     except (NoAnswerError, *REFUSALS) as error:

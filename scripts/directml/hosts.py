@@ -31,7 +31,8 @@ _TYPES = {
 
 
 def run(
-    parser: argparse.ArgumentParser, script: Callable[[argparse.Namespace, list[str]], int]
+    parser: argparse.ArgumentParser,
+    script: Callable[[argparse.Namespace, list[str]], int],
 ) -> NoReturn:
     """Run a script and exit with its code; with 3 if DirectML.dll cannot run.
 
@@ -39,11 +40,16 @@ def run(
         parser: The script's options; `--host` is added.
         script: Takes the options and the command that starts the host.
     """
-    parser.add_argument("--host", help="the folder with the host, by default setup.sh's")
+    parser.add_argument(
+        "--host", help="the folder with the host, by default setup.sh's"
+    )
     options = parser.parse_args()
     command = find_host(options.host)
     if command is None:
-        print(f"no host of DirectML.dll; {setup_command(options.host)} makes it", file=sys.stderr)
+        print(
+            f"no host of DirectML.dll; {setup_command(options.host)} makes it",
+            file=sys.stderr,
+        )
         sys.exit(NOT_RUN)
     try:
         sys.exit(script(options, command))
@@ -77,10 +83,14 @@ def raw_request(raw: Raw, feature_level: str) -> dict[str, Any]:
     """
     operator = str(raw["type"]).removeprefix("DML_OPERATOR_")
     if operator not in FACTS:
-        raise DescriptorError(f"type must be one of {', '.join(FACTS)}, got {shown(operator)}")
+        raise DescriptorError(
+            f"type must be one of {', '.join(FACTS)}, got {shown(operator)}"
+        )
     level = re.fullmatch(r"(\d)_(\d)", feature_level)
     if level is None:
-        raise DescriptorError(f"feature_level must be such as 2_1, got {shown(feature_level)}")
+        raise DescriptorError(
+            f"feature_level must be such as 2_1, got {shown(feature_level)}"
+        )
     row, desc = FACTS[operator], raw["desc"]
     names = list(header_names(row.descriptor).values())
     tensors, fields = names[: len(TENSORS)], names[len(TENSORS) :]

@@ -7,8 +7,9 @@ comes in a wheel of PyPI, got by
 
     python3 scripts/directml/levels.py [--host FOLDER] FILE WHEEL...
 
-Writes FILE, with a line for setup.sh's own DLL and one for that of each wheel. `accepted` has, by
-operator, data type and index type, the dimension counts that CreateOperator accepts.
+Writes FILE, with a line for setup.sh's own DLL and one for that of each wheel.
+`accepted` has, by operator, data type and index type, the dimension counts that
+CreateOperator accepts.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def answers(command: Sequence[str]) -> dict[str, Any]:
         for level in levels[1:]:
             if accepted(host, level) != found:
                 raise SystemExit(
-                    f"DirectML.dll {version} must accept the same whatever the minimum feature "
-                    f"level of its device, got others at {level}"
+                    f"DirectML.dll {version} must accept the same whatever the minimum"
+                    f" feature level of its device, got others at {level}"
                 )
     return {
         "version": version,
@@ -108,12 +109,16 @@ def main(options: argparse.Namespace, command: list[str]) -> int:
     write_lines(options.file, lines)
     for line in lines:
         count = sum(map(len, line["accepted"].values()))
-        print(f"DirectML.dll {line['version']}, {line['feature_level']}: {count} accepted")
+        print(
+            f"DirectML.dll {line['version']}, {line['feature_level']}: {count} accepted"
+        )
     return 0
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Records what DirectML.dll accepts, by level.")
+    parser = argparse.ArgumentParser(
+        description="Records what DirectML.dll accepts, by level."
+    )
     parser.add_argument("file", type=Path, help="where the recording goes")
     parser.add_argument("wheels", type=Path, nargs="*", metavar="wheel")
     run(parser, main)

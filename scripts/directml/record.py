@@ -1,8 +1,8 @@
 """Records what DirectML.dll does with random gathers, in the format of tests/data/observed.
 
-Writes in_range.json.xz, out_of_range.json.xz, cropped.json.xz and invalid.json.xz, one case per
-line, and versions.json: the DLL and the host that answered, and the seed and counts that make the
-same again.
+Writes in_range.json.xz, out_of_range.json.xz, cropped.json.xz and invalid.json.xz, one
+case per line, and versions.json: the DLL and the host that answered, and the seed and
+counts that make the same again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ from onnxgather.parity.lanes.directml import Host, request_for
 Record = dict[str, Any]
 
 
-def valid(host: Host, seed: int, chosen: Callable[[DescriptorCase], bool]) -> Iterator[Record]:
+def valid(
+    host: Host, seed: int, chosen: Callable[[DescriptorCase], bool]
+) -> Iterator[Record]:
     """Records of those random cases of a seed that are chosen."""
     cases = random_cases(sys.maxsize, seed, "directml")
     return (_output(host, case) for case in cases if chosen(case))
@@ -52,7 +54,11 @@ def crops_indices(case: DescriptorCase) -> bool:
 def invalid(host: Host, seed: int) -> Iterator[Record]:
     """Records of random descriptors that break one rule each."""
     for number, (rule, raw) in enumerate(broken_descriptors(seed)):
-        record = {"id": f"broken/{seed}/{number}", "operator": raw["type"], "desc": raw["desc"]}
+        record = {
+            "id": f"broken/{seed}/{number}",
+            "operator": raw["type"],
+            "desc": raw["desc"],
+        }
         word, reason = verdict(host, raw)
         accepts = {"accepted": True, "refused": False}.get(word)
         record |= {"rule": rule, "directml_accepts": accepts}
@@ -73,7 +79,8 @@ KINDS: dict[str, tuple[int, Callable[[Host, int], Iterator[Record]]]] = {
 def _output(host: Host, case: DescriptorCase) -> Record:
     desc = case.descriptor
     tensor, raw = desc.output_tensor, og.to_dict(desc)
-    # The gaps and the padding hold random bytes at first, to show whether DirectML writes them.
+    # The gaps and the padding hold random bytes at first, to show whether DirectML
+    # writes them.
     size = tensor.total_tensor_size_in_bytes
     before = splitmix64(seed_of(case.name), size // 8 + 1).tobytes()[:size]
     record = {
@@ -85,7 +92,9 @@ def _output(host: Host, case: DescriptorCase) -> Record:
         "output_hex": None,
     }
     try:
-        answer = host.ask(request_for(desc), (case.data.tobytes(), case.indices.tobytes(), before))
+        answer = host.ask(
+            request_for(desc), (case.data.tobytes(), case.indices.tobytes(), before)
+        )
     except NoAnswerError as error:
         return record | {"reason": f"crashed: {error}"}
     if answer.output is None or answer.guards_touched:
@@ -101,14 +110,18 @@ def _output(host: Host, case: DescriptorCase) -> Record:
 def _element_bytes(tensor: og.TensorDesc) -> Array:
     """The offsets of the bytes that a tensor's elements take in its buffer, in row-major order."""
     size = tensor.data_type.size
-    numbers = np.arange(tensor.span).reshape(tensor.sizes if tensor.strides is None else -1)
+    numbers = np.arange(tensor.span).reshape(
+        tensor.sizes if tensor.strides is None else -1
+    )
     first = elements(tensor, numbers).reshape(-1, 1) * size
     return (first + np.arange(size)).reshape(-1)
 
 
 def _buffer(tensor: og.TensorDesc, array: Array) -> str:
     """A tensor's buffer as hexadecimal digits: the array, and zeros to TotalTensorSizeInBytes."""
-    padding = tensor.total_tensor_size_in_bytes - math.prod(array.shape) * array.itemsize
+    padding = (
+        tensor.total_tensor_size_in_bytes - math.prod(array.shape) * array.itemsize
+    )
     return (np.ascontiguousarray(array).tobytes() + b"\0" * padding).hex()
 
 
@@ -122,7 +135,10 @@ def main(options: argparse.Namespace, command: list[str]) -> int:
     """Record all kinds of cases. Returns the exit code."""
     options.folder.mkdir(parents=True, exist_ok=True)
     with closing(Host(command)) as host:
-        versions: Record = {"onnxgather": og.__version__, **msgspec.to_builtins(host.info)}
+        versions: Record = {
+            "onnxgather": og.__version__,
+            **msgspec.to_builtins(host.info),
+        }
         versions["seed"] = options.seed
         for kind, (_, recorded) in KINDS.items():
             begun = time.monotonic()
@@ -142,5 +158,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     for kind, (count, _) in KINDS.items():
         option = f"--{kind.replace('_', '-')}"
-        parser.add_argument(option, type=int, default=count, help=f"cases, by default {count}")
+        parser.add_argument(
+            option, type=int, default=count, help=f"cases, by default {count}"
+        )
     run(parser, main)

@@ -14,9 +14,11 @@ RECORDINGS = Path(__file__).parents[2] / "tests" / "data" / "observed"
 RULES: dict[str, dict[str, str]] = json.loads(
     (RECORDINGS / "rules.json").read_text(encoding="utf-8")
 )
-"""Of each rule the `message` with which onnxgather refuses a descriptor, {} for its values.
+"""Of each rule the `message` with which onnxgather refuses a descriptor, {} for its
+values.
 
-Where DirectML accepts some descriptors that break the rule, `accepted` says why it holds anyway.
+Where DirectML accepts some descriptors that break the rule, `accepted` says why it
+holds anyway.
 """
 
 _PATTERNS = {

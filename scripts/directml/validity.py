@@ -1,11 +1,13 @@
 """Asks onnxgather and DirectML.dll which random descriptors are valid.
 
-Half of them break one rule each, in turn. The other half are changed at random, and many of those
-are valid. For each rule, prints how many of the descriptors that onnxgather refuses by it DirectML
-refuses as well, accepts, or crashes on; then why onnxgather refuses what DirectML accepts.
+Half of them break one rule each, in turn. The other half are changed at random, and
+many of those are valid. For each rule, prints how many of the descriptors that
+onnxgather refuses by it DirectML refuses as well, accepts, or crashes on; then why
+onnxgather refuses what DirectML accepts.
 
-Exit code 1 if onnxgather accepts a descriptor that DirectML refuses or crashes on, or if DirectML
-accepts one that breaks a rule for which rules.json has no reason; 3 if there is no DirectML.dll.
+Exit code 1 if onnxgather accepts a descriptor that DirectML refuses or crashes on, or
+if DirectML accepts one that breaks a rule for which rules.json has no reason; 3 if
+there is no DirectML.dll.
 """
 
 from __future__ import annotations
@@ -68,12 +70,16 @@ def table(counts: Counter[tuple[str, str]]) -> str:
     """How many descriptors have each verdict, by the rule that they break here."""
     lines = [f"{'rule broken here':26}" + "".join(f"{word:>11}" for word in VERDICTS)]
     for rule in sorted({rule for rule, _ in counts}):
-        lines.append(f"{rule:26}" + "".join(f"{counts[rule, word]:11}" for word in VERDICTS))
+        lines.append(
+            f"{rule:26}" + "".join(f"{counts[rule, word]:11}" for word in VERDICTS)
+        )
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Asks which random descriptors are valid.")
+    parser = argparse.ArgumentParser(
+        description="Asks which random descriptors are valid."
+    )
     parser.add_argument("--count", type=int, default=5000, help="by default 5000")
     parser.add_argument("--seed", type=int, default=1)
     run(parser, main)

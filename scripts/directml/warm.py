@@ -2,15 +2,17 @@
 
     warm.py HOST [ARGUMENT...]
 
-A host under Wine takes seconds to start. So a keeper starts it, stays when the command ends, and
-lends the host's pipes to the next command of the same user. This program stands between a command
-and the pipes, and tells the keeper of each request and of each answer. If it ends without an
-answer, or if an answer was a failure, the keeper ends the host, as nothing of it may reach the next
-command. Where there is no host to borrow, as another command has it, this program becomes HOST.
+A host under Wine takes seconds to start. So a keeper starts it, stays when the command
+ends, and lends the host's pipes to the next command of the same user. This program
+stands between a command and the pipes, and tells the keeper of each request and of each
+answer. If it ends without an answer, or if an answer was a failure, the keeper ends the
+host, as nothing of it may reach the next command. Where there is no host to borrow, as
+another command has it, this program becomes HOST.
 
-The keeper and its host end after ONNXGATHER_WARM_SECONDS without a command: 60 if that is not set,
-or empty; with 0 a host ends with its command. setup.sh copies this file to its folder. There `warm`
-holds the socket and the lock of each keeper while it lives, for their owner alone.
+The keeper and its host end after ONNXGATHER_WARM_SECONDS without a command: 60 if that
+is not set, or empty; with 0 a host ends with its command. setup.sh copies this file to
+its folder. There `warm` holds the socket and the lock of each keeper while it lives,
+for their owner alone.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ MAGIC = b"\x93gather\n"
 """What a host writes first, as `onnxgather/execution/runtime.py` says."""
 
 MOST_REQUESTS = 300
-"""After how many requests a host is lent no more, as DirectML keeps memory of each model."""
+"""After how many requests a host is lent no more, as DirectML keeps memory of each
+model."""
 
 MOST_PRINTED = 2**16
 """The most bytes that are told of what a host printed."""
@@ -68,12 +71,18 @@ class Loan(NamedTuple):
 def main() -> NoReturn:
     """Serve the standard input from a borrowed host, or become the host."""
     command, seconds = sys.argv[1:], os.environ.get("ONNXGATHER_WARM_SECONDS") or "60"
-    # `find_runtime` in `onnxgather/execution/hosts.py` has the same rule, for whoever starts it so.
+    # `find_runtime` in `onnxgather/execution/hosts.py` has the same rule, for whoever
+    # starts it so.
     if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 5):
-        rule = "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds up to 9999"
+        rule = (
+            "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds up"
+            " to 9999"
+        )
         sys.exit(f"host: {rule}, got {seconds!a}")
     loan = None
-    if int(seconds) and "WINEDEBUG" not in os.environ:  # which only a host of its own would obey
+    if (
+        int(seconds) and "WINEDEBUG" not in os.environ
+    ):  # which only a host of its own would obey
         with suppress(OSError):
             loan = borrow(command, int(seconds))
     if loan is not None:
@@ -132,7 +141,9 @@ def connected(path: str) -> socket.socket:
 
 def is_own(peer: socket.socket) -> bool:
     """Whether the program at the other end of a socket is the same user's."""
-    found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    found = peer.getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+    )
     return struct.unpack("3i", found)[1] == os.geteuid()
 
 
@@ -156,7 +167,10 @@ class CommandPipe(io.FileIO):
 
 def serve(loan: Loan) -> NoReturn:
     """Pass requests and answers on, one at a time, until the input, the output or the host ends."""
-    source, target = io.BufferedReader(CommandPipe(0)), io.BufferedWriter(CommandPipe(1, "w"))
+    source, target = (
+        io.BufferedReader(CommandPipe(0)),
+        io.BufferedWriter(CommandPipe(1, "w")),
+    )
     is_sound = True
     loan.printed.seek(0)  # the host's position, too
     loan.printed.truncate()
@@ -175,7 +189,9 @@ def serve(loan: Loan) -> NoReturn:
             finish(loan.requests, rest)
             start, rest = pass_start(loan.answers, target)
             is_sound = is_sound and is_success(start)
-            if is_sound:  # told before the command has the answer, and may end this program
+            if (
+                is_sound
+            ):  # told before the command has the answer, and may end this program
                 loan.keeper.send(ANSWERED)
             finish(target, rest)
     except (EOFError, OSError):
@@ -241,8 +257,8 @@ def make_keeper(path: str, command: list[str], seconds: int) -> None:
     # The keeper holds the lock while it lives, so that nothing takes its socket away.
     lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    # An earlier keeper may have removed this file when it ended; then another command may lock
-    # the next file of that name.
+    # An earlier keeper may have removed this file when it ended; then another command
+    # may lock the next file of that name.
     if not os.path.samestat(os.fstat(lock), os.stat(f"{path}.lock")):
         raise BlockingIOError(path)
     with suppress(FileNotFoundError):
@@ -264,7 +280,9 @@ def make_keeper(path: str, command: list[str], seconds: int) -> None:
     finally:
         with suppress(FileNotFoundError):  # if the folder was removed
             os.unlink(path)
-            os.unlink(f"{path}.lock")  # last, as the next keeper may then have its socket there
+            os.unlink(
+                f"{path}.lock"
+            )  # last, as the next keeper may then have its socket there
         os._exit(0)
 
 
@@ -274,7 +292,12 @@ def keep(listener: socket.socket, command: list[str], seconds: int) -> None:
     with tempfile.TemporaryFile() as printed:
         # Nothing of the first command's environment reaches those that follow.
         host = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=printed, env={}, start_new_session=True
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=printed,
+            env={},
+            start_new_session=True,
         )
         try:
             lend(host, printed, listener, seconds)
@@ -284,7 +307,10 @@ def keep(listener: socket.socket, command: list[str], seconds: int) -> None:
 
 
 def lend(
-    host: subprocess.Popen[bytes], printed: IO[bytes], listener: socket.socket, seconds: int
+    host: subprocess.Popen[bytes],
+    printed: IO[bytes],
+    listener: socket.socket,
+    seconds: int,
 ) -> None:
     """Lend a host until it ends, or is not given back, or no command comes."""
     assert host.stdin is not None
@@ -304,7 +330,9 @@ def lend(
                 if ended in ready:
                     borrower.send(b"%d" % host.wait())
                     return
-                if borrower in ready:  # first, as it may have gone before the next one came
+                if (
+                    borrower in ready
+                ):  # first, as it may have gone before the next one came
                     told = borrower.recv(CHUNK)
                     if not told:
                         break

@@ -201,7 +201,8 @@ IGNORES_THE_LAST = of_text("""
 
 
 def wrong_models() -> Iterator[tuple[str, og.Descriptor, og.OutOfRange, ModelProto]]:
-    """Models that differ from their descriptors, each in what a claim of its own says."""
+    """Models that differ from their descriptors, each in what a claim of its own
+    says."""
     desc = gather("INT64")
     wider = of_text("{ OutputTensor = Gather (InputTensor, IndicesTensor) }")
     wider.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 1
@@ -243,7 +244,9 @@ PLANTED: list[tuple[str, Change]] = [
 
 
 @pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("change", [row[1] for row in PLANTED], ids=[row[0] for row in PLANTED])
+@pytest.mark.parametrize(
+    "change", [row[1] for row in PLANTED], ids=[row[0] for row in PLANTED]
+)
 def test_a_prover_that_proves_too_much_proves_a_wrong_model(
     change: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,7 +254,10 @@ def test_a_prover_that_proves_too_much_proves_a_wrong_model(
         return filter(None, map(change, claims(*given)))
 
     monkeypatch.setattr(certifying, "claims", changed)
-    states = {certify(desc, policy, model=model).state for _, desc, policy, model in WRONG[:20]}
+    states = {
+        certify(desc, policy, model=model).state
+        for _, desc, policy, model in WRONG[:20]
+    }
     assert "proved" in states  # which test_a_wrong_model_is_not_proved does not accept
 
 
@@ -289,27 +295,40 @@ def test_a_change_of_the_lowering_is_refuted(monkeypatch: pytest.MonkeyPatch) ->
 BROKEN = [
     (
         "{ all = Concat <axis = 0> ()\n OutputTensor = Gather (InputTensor, all) }",
-        "the node all, which ONNX refuses: Node with schema(::Concat:13) has input size 0 not in "
-        "range [min=1, max=2147483647]",
+        (
+            "the node all, which ONNX refuses: Node with schema(::Concat:13) has input"
+            " size 0 not in range [min=1, max=2147483647]"
+        ),
     ),
     (
-        "{ size = Shape <start = [1]> (InputTensor)\n OutputTensor = Gather (InputTensor, size) }",
-        "the node size, which ONNX refuses: Mismatched attribute type in ' : start'. Expected: "
-        "'INT', actual: 'INTS'",
+        (
+            "{ size = Shape <start = [1]> (InputTensor)\n OutputTensor = Gather"
+            " (InputTensor, size) }"
+        ),
+        (
+            "the node size, which ONNX refuses: Mismatched attribute type in ' :"
+            " start'. Expected: 'INT', actual: 'INTS'"
+        ),
     ),
     (
-        "<int64[1] n = {3}> { two = ConstantOfShape <value = int64[2] {0, 1}> (n)\n"
-        "OutputTensor = Gather (InputTensor, two) }",
+        (
+            "<int64[1] n = {3}> { two = ConstantOfShape <value = int64[2] {0, 1}> (n)\n"
+            "OutputTensor = Gather (InputTensor, two) }"
+        ),
         "a ConstantOfShape of several values",
     ),
     (
-        "<int64 n = {3}> { all = Concat <axis = 0> (n, n)\n"
-        "OutputTensor = Gather (InputTensor, all) }",
+        (
+            "<int64 n = {3}> { all = Concat <axis = 0> (n, n)\n"
+            "OutputTensor = Gather (InputTensor, all) }"
+        ),
         "the axis 0 of 0 dimensions",
     ),
     (
-        "{ OutputTensor = Scan <num_scan_inputs = 0, body = one () => (float z) { z = Nothing() }>"
-        " () }",
+        (
+            "{ OutputTensor = Scan <num_scan_inputs = 0, body = one () => (float z) { z"
+            " = Nothing() }> () }"
+        ),
         "a Scan with states",
     ),
 ]

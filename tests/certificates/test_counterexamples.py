@@ -1,4 +1,5 @@
-"""Refuted models have a small counterexample, with which they differ on the CPU provider."""
+"""Refuted models have a small counterexample, with which they differ on the CPU
+provider."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def changed(desc: og.Descriptor, policy: OutOfRange, **values: Any) -> onnx.Mode
     return model
 
 
-def refuted(desc: og.Descriptor, policy: OutOfRange, model: onnx.ModelProto) -> Counterexample:
+def refuted(
+    desc: og.Descriptor, policy: OutOfRange, model: onnx.ModelProto
+) -> Counterexample:
     """The counterexample of a model, which the CPU provider confirms here again."""
     found = certify(desc, policy, model=model)
     assert found.state == "refuted", found
@@ -53,7 +56,9 @@ def refuted(desc: og.Descriptor, policy: OutOfRange, model: onnx.ModelProto) -> 
     return shown
 
 
-MISTAKES: list[tuple[str, og.Descriptor, OutOfRange, dict[str, Any], Counterexample]] = [
+MISTAKES: list[
+    tuple[str, og.Descriptor, OutOfRange, dict[str, Any], Counterexample]
+] = [
     (
         "an index just out of range leads to another element",
         gather(),
@@ -112,7 +117,10 @@ MISTAKES: list[tuple[str, og.Descriptor, OutOfRange, dict[str, Any], Counterexam
     ids=[row[0] for row in MISTAKES],
 )
 def test_a_refuted_model_has_its_smallest_counterexample(
-    desc: og.Descriptor, policy: OutOfRange, values: dict[str, Any], wanted: Counterexample
+    desc: og.Descriptor,
+    policy: OutOfRange,
+    values: dict[str, Any],
+    wanted: Counterexample,
 ) -> None:
     assert refuted(desc, policy, changed(desc, policy, **values)) == wanted
 
@@ -134,9 +142,13 @@ def typed(model: onnx.ModelProto, dtype: int, sizes: list[int]) -> onnx.ModelPro
     last = model.graph.node[-1]
     last.output[0] = "before"
     model.graph.node.append(helper.make_node("Cast", ["before"], ["cast"], to=dtype))
-    model.graph.node.append(helper.make_node("Reshape", ["cast", "sizes"], ["OutputTensor"]))
+    model.graph.node.append(
+        helper.make_node("Reshape", ["cast", "sizes"], ["OutputTensor"])
+    )
     model.graph.initializer.append(numpy_helper.from_array(np.array(sizes), "sizes"))
-    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("OutputTensor", dtype, sizes))
+    model.graph.output[0].CopyFrom(
+        helper.make_tensor_value_info("OutputTensor", dtype, sizes)
+    )
     return model
 
 
@@ -159,9 +171,13 @@ def test_a_model_with_other_inputs_and_outputs_is_run_as_well() -> None:
     model = changed(gather(), "clamp", first_index=-4)
     value = helper.make_tensor_value_info("other", onnx.TensorProto.FLOAT, ["n", 2])
     model.graph.input.insert(0, value)
-    model.graph.output.insert(0, helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, [8]))
+    model.graph.output.insert(
+        0, helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, [8])
+    )
     model.graph.node.append(helper.make_node("Identity", ["empty"], ["more"]))
-    assert refuted(gather(), "clamp", model) == Counterexample({0: -5}, 127, 0, 1.0, 3.0)
+    assert refuted(gather(), "clamp", model) == Counterexample(
+        {0: -5}, 127, 0, 1.0, 3.0
+    )
 
 
 def test_what_does_not_differ_or_does_not_run_is_no_counterexample() -> None:
@@ -169,7 +185,10 @@ def test_what_does_not_differ_or_does_not_run_is_no_counterexample() -> None:
     formula = GatherFormula(desc, "clamp", index_reader(desc.indices_tensor))
     with pytest.raises(UndecidedError) as caught:
         counterexample(model, formula, Claim(True, False), 9)
-    assert str(caught.value) == "the model does not differ on the CPU provider where it is refuted"
+    assert (
+        str(caught.value)
+        == "the model does not differ on the CPU provider where it is refuted"
+    )
     model.graph.node[0].op_type = "Nothing"
     with pytest.raises(
         UndecidedError, match=r"^the model does not run on the CPU provider: .*Nothing"

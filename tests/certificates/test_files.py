@@ -16,7 +16,11 @@ from onnxgather.certificates.claims import AnyModel
 from onnxgather.certificates.files import check_certificate, read_certificate
 from onnxgather.errors import FileFormatError, OnnxGatherError
 
-TENSORS = TensorDesc("FLOAT32", [5, 3]), TensorDesc("INT64", [1, 4]), TensorDesc("FLOAT32", [4, 3])
+TENSORS = (
+    TensorDesc("FLOAT32", [5, 3]),
+    TensorDesc("INT64", [1, 4]),
+    TensorDesc("FLOAT32", [4, 3]),
+)
 DESC = GatherDesc(*TENSORS, axis=0, index_dimensions=1)
 OTHER = GatherElementsDesc(
     TensorDesc("FLOAT32", [5, 3]),
@@ -56,7 +60,9 @@ def test_a_certificate_of_a_model_is_good(path: str, certificate: Certified) -> 
     assert findings(read, to_onnx(DESC)) == []
 
 
-def test_the_digest_is_the_same_for_a_file(tmp_path: Path, certificate: Certified) -> None:
+def test_the_digest_is_the_same_for_a_file(
+    tmp_path: Path, certificate: Certified
+) -> None:
     (tmp_path / "model.onnx").write_bytes(to_onnx(DESC).SerializeToString())
     assert findings(certificate, tmp_path / "model.onnx") == []
 
@@ -72,7 +78,9 @@ def test_another_model_is_a_finding(certificate: Certified) -> None:
     assert finding == f"{rule}, got '{certificate.digest}'"
 
 
-def test_texts_that_are_not_those_of_the_model_are_not_believed(certificate: Certified) -> None:
+def test_texts_that_are_not_those_of_the_model_are_not_believed(
+    certificate: Certified,
+) -> None:
     model = to_onnx(DESC)
     forged = changed(certificate, obligations=(FALSE,))
     assert findings(forged) == []
@@ -103,15 +111,22 @@ def test_a_model_that_is_wrong_has_no_certificate_that_is_good() -> None:
     assert finding == "$.obligations[0] is not proved: it does not hold"
 
 
-def test_lemmas_and_the_statement_are_those_of_the_model(certificate: Certified) -> None:
+def test_lemmas_and_the_statement_are_those_of_the_model(
+    certificate: Certified,
+) -> None:
     model = to_onnx(DESC)
-    for field, value in (("lemmas", ()), ("statement", "pi is 3"), ("preconditions", ("a",))):
+    for field, value in (
+        ("lemmas", ()),
+        ("statement", "pi is 3"),
+        ("preconditions", ("a",)),
+    ):
         told = [f"$.{field} must be what follows from the model and the descriptor"]
         assert findings(changed(certificate, **{field: value}), model) == told
     with pytest.raises(OnnxGatherError) as raised:
         findings(changed(certificate, descriptor=to_dict(OTHER)), model)
-    assert str(raised.value) == (
-        "'IndicesTensor' of the model must be INT64 [2, 3], got INT64 [1, 4]"
+    assert (
+        str(raised.value)
+        == "'IndicesTensor' of the model must be INT64 [2, 3], got INT64 [1, 4]"
     )
 
 
@@ -131,8 +146,9 @@ def test_z3_solves_what_cvc5_does_not(
 
 def test_a_script_that_no_solver_decides_is_a_finding(certificate: Certified) -> None:
     cubes = (
-        "(set-logic QF_NIA)(declare-const a Int)(declare-const b Int)(declare-const c Int)"
-        "(assert (and (> a 1) (> b 1) (> c 1) (= (+ (* a a a) (* b b b)) (* c c c))))(check-sat)"
+        "(set-logic QF_NIA)(declare-const a Int)(declare-const b Int)(declare-const c"
+        " Int)(assert (and (> a 1) (> b 1) (> c 1) (= (+ (* a a a) (* b b b)) (* c c"
+        " c))))(check-sat)"
     )
     asked = changed(certificate, obligations=(FALSE, cubes), lemmas=())
     (finding,) = findings(asked, seconds=0.3)
@@ -145,8 +161,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "state": ({"state": "good"}, "$.state"),
     "command": (
         {"obligations": [FALSE, "(exit)\n(check-sat)"]},
-        "$.obligations[1]: must have a command to declare, define or assert in each line, "
-        "got '(exit)'",
+        (
+            "$.obligations[1]: must have a command to declare, define or assert in each"
+            " line, got '(exit)'"
+        ),
     ),
     "lemma": (
         {"lemmas": ["order float8"]},

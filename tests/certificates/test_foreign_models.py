@@ -23,14 +23,22 @@ DESC = og.GatherDesc(
     axis=0,
     index_dimensions=1,
 )
-LAST = "near = Clip(IndicesTensor, low, high)\n OutputTensor = Gather(InputTensor, near)"
+LAST = (
+    "near = Clip(IndicesTensor, low, high)\n OutputTensor = Gather(InputTensor, near)"
+)
 
 
-def made(nodes: str, constants: str = "", opset: int = 17, more: str = "") -> onnx.ModelProto:
+def made(
+    nodes: str, constants: str = "", opset: int = 17, more: str = ""
+) -> onnx.ModelProto:
     """A model of other nodes beside a right gather."""
     text = f'<ir_version: 8, opset_import: ["" : {opset}, "own" : 1]>\n'
-    text += "g (float[5] InputTensor, int64[3] IndicesTensor) => (float[3] OutputTensor)\n"
-    text += f"<int64 low = {{-5}}, int64 high = {{4}}{constants and ', ' + constants}>\n"
+    text += (
+        "g (float[5] InputTensor, int64[3] IndicesTensor) => (float[3] OutputTensor)\n"
+    )
+    text += (
+        f"<int64 low = {{-5}}, int64 high = {{4}}{constants and ', ' + constants}>\n"
+    )
     return onnx.parser.parse_model(f"{text} {{ {nodes}\n {LAST} }} {more}")
 
 
@@ -59,7 +67,10 @@ def check_failing(model: onnx.ModelProto) -> None:
 
     ONNX Runtime 1.24.4 does not load some, and leaves out what nothing uses.
     """
-    feeds = {"InputTensor": np.ones(5, np.float32), "IndicesTensor": np.zeros(3, np.int64)}
+    feeds = {
+        "InputTensor": np.ones(5, np.float32),
+        "IndicesTensor": np.zeros(3, np.int64),
+    }
     found, fails = certify(DESC, model=model), False
     with contextlib.suppress(Exception):
         session: Any = onnxruntime.InferenceSession(model.SerializeToString())
@@ -78,13 +89,18 @@ REWRITTEN = [
         "a Div of 1, which ONNX Runtime may join with a Mul behind it",
     ),
     (
-        "s = Slice(InputTensor, first, most, zero, minus)\n a = Reshape<allowzero = 1>(s, zero)",
+        (
+            "s = Slice(InputTensor, first, most, zero, minus)\n a = Reshape<allowzero ="
+            " 1>(s, zero)"
+        ),
         "a Slice with the step 0, or backwards from below 0 or to 2^31 - 1",
     ),
     (
-        "d = Sub(IndicesTensor, IndicesTensor)\n n = Gather(d, origin)\n b = Sub(n, one)\n"
-        "e = Add(n, three)\n r = Range(b, e, one)\n c = Gather(InputTensor, r)\n"
-        "a = Gather(c, three)",
+        (
+            "d = Sub(IndicesTensor, IndicesTensor)\n n = Gather(d, origin)\n b = Sub(n,"
+            " one)\ne = Add(n, three)\n r = Range(b, e, one)\n c = Gather(InputTensor,"
+            " r)\na = Gather(c, three)"
+        ),
         "a Range with an end below 0, of which may be made a Slice",
     ),
 ]
@@ -95,9 +111,14 @@ CONSTANTS = (
 
 
 @pytest.mark.parametrize(("nodes", "why"), REWRITTEN, ids=["Div", "Slice", "Range"])
-def test_what_onnx_runtime_makes_another_node_of_is_never_proved(nodes: str, why: str) -> None:
+def test_what_onnx_runtime_makes_another_node_of_is_never_proved(
+    nodes: str, why: str
+) -> None:
     model = made(nodes, CONSTANTS)
-    feeds = {"InputTensor": np.ones(5, np.float32), "IndicesTensor": np.array([20, 0, -20])}
+    feeds = {
+        "InputTensor": np.ones(5, np.float32),
+        "IndicesTensor": np.array([20, 0, -20]),
+    }
     session: Any = onnxruntime.InferenceSession(model.SerializeToString())
     with pytest.raises(Exception, match="Non-zero status code"):
         session.run(None, feeds)
@@ -118,14 +139,22 @@ def test_a_division_that_may_stop_the_process_is_undecided_though_nothing_uses_i
 
 def test_a_call_that_leaves_out_an_input_is_undecided() -> None:
     """Its other inputs are those at their own places."""
-    body = '<domain: "own", opset_import: ["" : 17]> f (p, q, r) => (y) { y = Clip(p, q, r) }'
+    body = (
+        '<domain: "own", opset_import: ["" : 17]> f (p, q, r) => (y) { y = Clip(p, q,'
+        " r) }"
+    )
     model = made("near2 = own.f(IndicesTensor, , low)", more=body)
-    assert certify(DESC, model=model).why == "a call of a function that leaves an input out"
+    assert (
+        certify(DESC, model=model).why
+        == "a call of a function that leaves an input out"
+    )
 
 
 def test_an_initializer_that_a_caller_may_replace_is_not_known() -> None:
     model = made("")
-    model.graph.input.append(helper.make_tensor_value_info("high", TensorProto.INT64, []))
+    model.graph.input.append(
+        helper.make_tensor_value_info("high", TensorProto.INT64, [])
+    )
     assert certify(DESC, model=model).why == "the value high is not known"
 
 
@@ -138,18 +167,27 @@ def test_a_squeeze_without_axes_is_undecided() -> None:
 
 def test_a_declared_size_that_is_false_is_undecided() -> None:
     """ONNX Runtime believes it: here it would make a constant of the sizes of `a`."""
-    nodes = "shape = Shape(IndicesTensor)\n a = Reshape(IndicesTensor, shape)\n b = Shape(a)"
+    nodes = (
+        "shape = Shape(IndicesTensor)\n a = Reshape(IndicesTensor, shape)\n b ="
+        " Shape(a)"
+    )
     model = made(nodes)
     model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "N"
     assert certify(DESC, model=model).state == "proved"
-    model.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.INT64, [2]))
-    assert certify(DESC, model=model).why == "the value a, of which other sizes are declared"
+    model.graph.value_info.append(
+        helper.make_tensor_value_info("a", TensorProto.INT64, [2])
+    )
+    assert (
+        certify(DESC, model=model).why
+        == "the value a, of which other sizes are declared"
+    )
     model.graph.value_info[0].type.tensor_type.shape.dim[0].dim_param = "M"
     assert certify(DESC, model=model).state == "proved"
 
 
 def test_two_sizes_of_one_name_are_undecided() -> None:
-    """ONNX Runtime believes that they are one: it would make a Reshape to [0, -1] of a Reshape."""
+    """ONNX Runtime believes that they are one: it would make a Reshape to [0, -1] of a
+    Reshape."""
     model = made("")
     for value, name in zip(model.graph.input, ("", "M"), strict=True):
         value.type.tensor_type.shape.dim[0].dim_param = name
@@ -157,8 +195,13 @@ def test_two_sizes_of_one_name_are_undecided() -> None:
     for value, name in zip(model.graph.input, ("N", "M"), strict=True):
         value.type.tensor_type.shape.dim[0].dim_param = name
     assert certify(DESC, model=model).state == "proved"
-    model.graph.value_info.append(helper.make_tensor_value_info("near", TensorProto.INT64, ["N"]))
-    assert certify(DESC, model=model).why == "the value near, of which other sizes are declared"
+    model.graph.value_info.append(
+        helper.make_tensor_value_info("near", TensorProto.INT64, ["N"])
+    )
+    assert (
+        certify(DESC, model=model).why
+        == "the value near, of which other sizes are declared"
+    )
     del model.graph.value_info[:]
     model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "N"
     why = "the value IndicesTensor, of which other sizes are declared"
@@ -166,7 +209,8 @@ def test_two_sizes_of_one_name_are_undecided() -> None:
 
 
 def test_a_body_hides_the_names_of_the_graph_around_it() -> None:
-    """Its initializer `c` is -1, and the `c` around it is 0, so that the indices move."""
+    """Its initializer `c` is -1, and the `c` around it is 0, so that the indices
+    move."""
     scan = "moved = Scan<num_scan_inputs = 1, body = b (int64 one) => (int64 two)"
     scan += "<int64 c = {-1}> { two = Add(one, c) }>(close)"
     text = f"""<ir_version: 8, opset_import: ["" : 17]>
@@ -184,7 +228,9 @@ def test_a_body_hides_the_names_of_the_graph_around_it() -> None:
 
 def test_a_model_of_other_types_than_declared_is_undecided() -> None:
     model = made("a = Identity(low)")
-    model.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, []))
+    model.graph.value_info.append(
+        helper.make_tensor_value_info("a", TensorProto.FLOAT, [])
+    )
     assert certify(DESC, model=model).why.startswith("ONNX refuses the model: ")
 
 
@@ -207,7 +253,10 @@ def test_a_broadcast_before_its_opset_is_not_proved() -> None:
 
 
 def test_a_function_that_is_named_constant_is_walked() -> None:
-    body = '<domain: "own", opset_import: ["" : 17]> Constant (p, q) => (y) { y = Gather(p, q) }'
+    body = (
+        '<domain: "own", opset_import: ["" : 17]> Constant (p, q) => (y) { y ='
+        " Gather(p, q) }"
+    )
     model = made("a = own.Constant(InputTensor, IndicesTensor)", more=body)
     assert certify(DESC, model=model).state != "proved"
 
@@ -221,7 +270,10 @@ def scan(body: str, constant: str, more: str = "") -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("body", "constant"),
     [
-        ("(int64 c) => (int64[n] y) { y = Range(zero, c, one) }", "int64[2] s = {1, 2}"),
+        (
+            "(int64 c) => (int64[n] y) { y = Range(zero, c, one) }",
+            "int64[2] s = {1, 2}",
+        ),
         (
             "(int64[1] c) => (int64[1] y) { t = ConstantOfShape(c) y = Shape(t) }",
             "int64[2, 1] s = {1, -2}",
@@ -243,7 +295,9 @@ def test_a_division_that_may_stop_the_process_is_not_run(divisor: int) -> None:
     assert certify(DESC, model=model).state == "undecided"
 
 
-@pytest.mark.parametrize("name", ["scan_input_directions", "scan_output_axes", "scan_input_axes"])
+@pytest.mark.parametrize(
+    "name", ["scan_input_directions", "scan_output_axes", "scan_input_axes"]
+)
 def test_a_scan_with_too_many_directions_or_axes_is_undecided(name: str) -> None:
     body = "(int64 c) => (int64 y) { y = Identity(c) }"
     for numbers in ("[0]", "[0, 0]"):
@@ -271,7 +325,9 @@ def test_a_scan_with_too_many_directions_or_axes_is_undecided(name: str) -> None
         ),
     ],
 )
-def test_a_call_that_onnx_runtime_refuses_is_undecided(body: str, nodes: str, why: str) -> None:
+def test_a_call_that_onnx_runtime_refuses_is_undecided(
+    body: str, nodes: str, why: str
+) -> None:
     model = made(nodes, more=f'<domain: "own", opset_import: ["" : 17]> f {body}')
     assert certify(DESC, model=model).why == why
     with pytest.raises(Exception, match="f"):
@@ -279,7 +335,9 @@ def test_a_call_that_onnx_runtime_refuses_is_undecided(body: str, nodes: str, wh
 
 
 def test_types_that_an_operator_lacks_are_undecided() -> None:
-    assert certify(DESC, model=made("a = Clip(t)", "bool t = {1}")).why == "a Clip of bool"
+    assert (
+        certify(DESC, model=made("a = Clip(t)", "bool t = {1}")).why == "a Clip of bool"
+    )
     model = made("a = Cast<to = 1>(low)")
     model.graph.node[0].attribute[0].i = 0
     assert certify(DESC, model=model).why == "a Cast from int64 to another type"
@@ -287,18 +345,24 @@ def test_types_that_an_operator_lacks_are_undecided() -> None:
 
 def test_an_input_of_a_type_that_numpy_lacks_refutes_nothing() -> None:
     model = made("a = Identity(x)")
-    model.graph.input.append(helper.make_tensor_value_info("x", TensorProto.STRING, [1]))
+    model.graph.input.append(
+        helper.make_tensor_value_info("x", TensorProto.STRING, [1])
+    )
     assert certify(DESC, model=model).why == "the value x is not known"
 
 
 def chain(links: str, count: int) -> onnx.ModelProto:
     """A model whose gather is right, behind so many links, one behind the other."""
-    nodes = "\n".join(links.replace("K", str(k)).replace("N", str(k + 1)) for k in range(count))
+    nodes = "\n".join(
+        links.replace("K", str(k)).replace("N", str(k + 1)) for k in range(count)
+    )
     start = "v0 = Identity(IndicesTensor) w0 = Neg(v0)"
     last = f"near = Clip(v{count}, low, high) OutputTensor = Gather(InputTensor, near)"
-    return onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+    return onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
     g (float[5] InputTensor, int64[3] IndicesTensor) => (float[3] OutputTensor)
-    <int64 low = {{-5}}, int64 high = {{4}}, int64 zero = {{0}}> {{ {start} {nodes} {last} }}""")
+    <int64 low = {{-5}}, int64 high = {{4}}, int64 zero = {{0}}> {{ {start} {nodes} {last} }}"""
+    )
 
 
 @pytest.mark.slow
@@ -330,8 +394,13 @@ def test_a_number_that_onnx_and_onnx_runtime_read_otherwise_is_refused(
 ) -> None:
     """Of 256, ONNX Runtime makes true, and onnx false."""
     model = made("a = Identity(k)")
-    model.graph.initializer.append(TensorProto(name="k", data_type=data_type, int32_data=[stored]))
-    said = "the model: what leads to 'k' cannot be read: int32_data must have numbers from 0 to "
+    model.graph.initializer.append(
+        TensorProto(name="k", data_type=data_type, int32_data=[stored])
+    )
+    said = (
+        "the model: what leads to 'k' cannot be read: int32_data must have numbers from"
+        " 0 to "
+    )
     with pytest.raises(og.OnnxGatherError) as caught:
         certify(DESC, model=model)
     assert str(caught.value) == f"{said}{most}"

@@ -25,7 +25,9 @@ Place = tuple[int, ...]
 CASES = [*random_cases(by_ring(100, 600, 4000), 23112026)]
 
 
-def formula_of(desc: og.Descriptor, policy: OutOfRange, indices: Array) -> GatherFormula:
+def formula_of(
+    desc: og.Descriptor, policy: OutOfRange, indices: Array
+) -> GatherFormula:
     """The formula, told of the indices."""
     known: list[int] = indices.reshape(-1).tolist()
 
@@ -40,8 +42,11 @@ def places(tensor: og.TensorDesc) -> Iterator[Place]:
     return itertools.product(*map(range, tensor.sizes))
 
 
-def read_at(gather: Geometry, indices: Array, place: Place) -> dict[int, tuple[int, bool]]:
-    """The coordinates of the data as `gather` tells them, and whether each is an index."""
+def read_at(
+    gather: Geometry, indices: Array, place: Place
+) -> dict[int, tuple[int, bool]]:
+    """The coordinates of the data as `gather` tells them, and whether each is an
+    index."""
     found = {own: (place[output], False) for output, own in gather.passed}
     rank = len(gather.per_index)
     own = place[len(place) - gather.after - rank : len(place) - gather.after]
@@ -64,7 +69,10 @@ def elements_of(tensor: og.TensorDesc, array: Array) -> Array:
 def test_the_formula_names_the_elements_of_the_reference(policy: OutOfRange) -> None:
     outside = 0
     for case in CASES:
-        desc, count = case.descriptor, math.prod(case.descriptor.input_tensor.array_shape)
+        desc, count = (
+            case.descriptor,
+            math.prod(case.descriptor.input_tensor.array_shape),
+        )
         formula = formula_of(desc, policy, case.indices)
         found = [formula.source(place) for place in places(desc.output_tensor)]
         if policy == "error" and any(one.outside for one in found):
@@ -75,7 +83,9 @@ def test_the_formula_names_the_elements_of_the_reference(policy: OutOfRange) -> 
         wanted = source_map(desc, case.indices, policy).reshape(-1)
         is_input = (wanted >= 0) & (wanted < count)
         assert [bool(one.is_input) for one in found] == is_input.tolist(), case
-        positions = [one.position for one, counts in zip(found, is_input, strict=True) if counts]
+        positions = [
+            one.position for one, counts in zip(found, is_input, strict=True) if counts
+        ]
         assert positions == wanted[is_input].tolist(), case
     assert (outside > len(CASES) // 5) == (policy == "error")
 
@@ -87,7 +97,9 @@ def test_the_formula_names_the_indices_out_of_range() -> None:
         outside = [formula.is_outside(place) for place in places(desc.indices_tensor)]
         assert any(outside) == (not case.in_range), case
         zeroed = source_map(desc, case.indices, "zero") < 0
-        found = [bool(formula.source(place).outside) for place in places(desc.output_tensor)]
+        found = [
+            bool(formula.source(place).outside) for place in places(desc.output_tensor)
+        ]
         assert found == zeroed.reshape(-1).tolist(), case
 
 
@@ -118,13 +130,17 @@ def valued(term: Int, coordinates: dict[Term, int], indices: list[int]) -> int:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_formula_of_coordinates_that_are_not_known_is_that_of_each(policy: OutOfRange) -> None:
+def test_the_formula_of_coordinates_that_are_not_known_is_that_of_each(
+    policy: OutOfRange,
+) -> None:
     for case in CASES[:: by_ring(8, 8, 4)]:
         desc, indices = case.descriptor, case.indices.reshape(-1).tolist()
         known = formula_of(desc, policy, case.indices)
         sizes = desc.output_tensor.sizes
         own = [variable(f"o{k}", 0, size - 1) for k, size in enumerate(sizes)]
-        source = GatherFormula(desc, policy, index_reader(desc.indices_tensor)).source(own)
+        source = GatherFormula(desc, policy, index_reader(desc.indices_tensor)).source(
+            own
+        )
         terms = source.is_input, source.position, source.outside
         for place in [*places(desc.output_tensor)][::7]:
             values = dict(zip(own, place, strict=True))
@@ -132,7 +148,9 @@ def test_the_formula_of_coordinates_that_are_not_known_is_that_of_each(policy: O
             assert found == known.source(place), case
         sizes = desc.indices_tensor.sizes
         own = [variable(f"i{k}", 0, size - 1) for k, size in enumerate(sizes)]
-        outside = GatherFormula(desc, policy, index_reader(desc.indices_tensor)).is_outside(own)
+        outside = GatherFormula(
+            desc, policy, index_reader(desc.indices_tensor)
+        ).is_outside(own)
         for place in [*places(desc.indices_tensor)][::7]:
             values = dict(zip(own, place, strict=True))
             assert known.is_outside(place) == valued(outside, values, indices)
@@ -151,7 +169,9 @@ def output_of(case: Recorded, policy: OutOfRange) -> bytes:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_formula_gives_what_directml_gave_for_indices_in_range(policy: OutOfRange) -> None:
+def test_the_formula_gives_what_directml_gave_for_indices_in_range(
+    policy: OutOfRange,
+) -> None:
     for case in map(recorded, IN_RANGE[:: by_ring(8, 1, 1)]):
         assert output_of(case, policy) == case.output
 

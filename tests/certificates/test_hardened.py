@@ -1,4 +1,5 @@
-"""The nodes that `harden` adds keep each index in range, for all sizes from 1 to 2^31 - 1."""
+"""The nodes that `harden` adds keep each index in range, for all sizes from 1 to 2^31 -
+1."""
 
 from __future__ import annotations
 
@@ -48,8 +49,11 @@ def gather(operator: str, dtype: str) -> ModelProto:
     """)
 
 
-def walked(model: ModelProto, dtype: str) -> tuple[LazyTensor, list[Truth], list[Int], list[Int]]:
-    """The output, where the model fails, the indices of the first element, and their sizes."""
+def walked(
+    model: ModelProto, dtype: str
+) -> tuple[LazyTensor, list[Truth], list[Int], list[Int]]:
+    """The output, where the model fails, the indices of the first element, and their
+    sizes."""
     main, run = read_network(model).main, Run()
     sizes = main.types["data"].sizes, main.types["ids"].sizes
     rank, shape = len(sizes[0] or ()), tuple(n or 1 for n in sizes[1] or ())
@@ -64,7 +68,9 @@ def walked(model: ModelProto, dtype: str) -> tuple[LazyTensor, list[Truth], list
         open_sizes,
         lambda at: Moved(True, weighted(zip(at, steps, strict=True)), 0),
     )
-    ids = lazy(dtype, shape, lambda at: index(weighted(zip(at, (rank, 1), strict=False))))
+    ids = lazy(
+        dtype, shape, lambda at: index(weighted(zip(at, (rank, 1), strict=False)))
+    )
     out = walk(main, [data, ids], run)[0]
     fails = [
         unrounded(one.at(at))
@@ -83,7 +89,9 @@ CASES = [(name, dtype, rule) for name in GATHERS for dtype in BITS for rule in R
 
 @pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize(("operator", "dtype", "rule"), CASES)
-def test_hardened_indices_are_in_range_for_every_size(operator: str, dtype: str, rule: str) -> None:
+def test_hardened_indices_are_in_range_for_every_size(
+    operator: str, dtype: str, rule: str
+) -> None:
     out, fails, indices, sizes = walked(og.harden(gather(operator, dtype), rule), dtype)
     assert fails
     for truth in fails:
@@ -94,7 +102,10 @@ def test_hardened_indices_are_in_range_for_every_size(operator: str, dtype: str,
     element = out.at((0,))
     assert isinstance(element, Moved)
     steps = [2**32, 1][-len(pairs) :]
-    counted = [(choose(i < 0, i + n, i), step) for (i, n), step in zip(pairs, steps, strict=True)]
+    counted = [
+        (choose(i < 0, i + n, i), step)
+        for (i, n), step in zip(pairs, steps, strict=True)
+    ]
     same = all_of(element.is_input, is_equal(element.position, weighted(counted)))
     assert verdict(in_range, same) == "unsat"
     zero = all_of(no(element.is_input), is_equal(element.bits, 0))

@@ -16,7 +16,9 @@ QUICK = (
     "beyond float32",
 )
 NAMES = [
-    pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)  # up to a minute
+    pytest.param(
+        name, marks=() if name in QUICK else pytest.mark.slow
+    )  # up to a minute
     for name in LEMMAS
 ]
 

@@ -1,4 +1,5 @@
-"""The two models that docs/parts.md merges into one are proved where they stand in it."""
+"""The two models that docs/parts.md merges into one are proved where they stand in
+it."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def merged(policy: og.OutOfRange) -> Extractor:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_each_part_of_a_merged_model_is_proved(policy: og.OutOfRange) -> None:
     model = merged(policy)
-    rows = model.extract_model(["rows_InputTensor", "rows_IndicesTensor"], ["rows_OutputTensor"])
+    rows = model.extract_model(
+        ["rows_InputTensor", "rows_IndicesTensor"], ["rows_OutputTensor"]
+    )
     choose = model.extract_model(
         ["rows_OutputTensor", "choose_IndicesTensor"], ["choose_OutputTensor"]
     )

@@ -1,4 +1,5 @@
-"""Each row of the table of operators computes what ONNX Runtime's CPU provider computes."""
+"""Each row of the table of operators computes what ONNX Runtime's CPU provider
+computes."""
 
 from __future__ import annotations
 
@@ -68,12 +69,18 @@ class Case:
         """The model."""
         names = ["" if one is None else f"x{k}" for k, one in enumerate(self.inputs)]
         arrays = {
-            name: one for name, one in zip(names, self.inputs, strict=True) if one is not None
+            name: one
+            for name, one in zip(names, self.inputs, strict=True)
+            if one is not None
         }
         stored = {name for name in names[len(names) - self.constants :] if name}
         made = [f"y{k}" for k in range(self.outputs)]
         graph = helper.make_graph(
-            [helper.make_node(self.name, names, made, domain=self.domain, **self.attributes)],
+            [
+                helper.make_node(
+                    self.name, names, made, domain=self.domain, **self.attributes
+                )
+            ],
             "one",
             [
                 helper.make_tensor_value_info(
@@ -128,7 +135,9 @@ def as_terms(case: Case, draw: Draw) -> Inputs:
     def made(k: int, array: Array) -> LazyTensor:
         def at(place: Place) -> Item:
             if k == case.data:
-                position = sum(p * int(np.prod(array.shape[n + 1 :])) for n, p in enumerate(place))
+                position = sum(
+                    p * int(np.prod(array.shape[n + 1 :])) for n, p in enumerate(place)
+                )
                 return Moved(True, position, 0)
             if array.dtype.kind == "f":
                 return constant_tensor(array).at(place)
@@ -174,7 +183,8 @@ def same(found: Any, wanted: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def compare(case: Case, draw: Draw, most: int = 200) -> str:
-    """Compare a row with the provider, and say what it did: value, fails, undecided, missing."""
+    """Compare a row with the provider, and say what it did: value, fails, undecided,
+    missing."""
     first = case.inputs[0]
     is_int64 = first is not None and first.dtype == np.int64
     if CPU_COMPARES_HALVES and case.name in ("Min", "Max", "Clip") and is_int64:
@@ -193,7 +203,9 @@ def compare(case: Case, draw: Draw, most: int = 200) -> str:
             for failure in run.failures:
                 sizes = [int(size) for size in failure.shape if isinstance(size, int)]
                 for at in itertools.product(*map(range, sizes)):
-                    fails = fails or bool(terms.evaluate(unrounded(failure.at(at)), values))
+                    fails = fails or bool(
+                        terms.evaluate(unrounded(failure.at(at)), values)
+                    )
             if fails:
                 assert wanted is None, f"{case} fails, but not on the CPU provider"
                 answers.add("fails")
@@ -207,7 +219,9 @@ def compare(case: Case, draw: Draw, most: int = 200) -> str:
                     item = number_of(one.at(at), values, case, one.dtype)
                     assert wanted is not None, f"{case} fails on the CPU provider alone"
                     right = wanted[number][at]
-                    assert same(item, right, one.dtype), f"{case} at {at}: {item}, not {right}"
+                    assert same(item, right, one.dtype), (
+                        f"{case} at {at}: {item}, not {right}"
+                    )
                 if all_at:
                     at_terms(case, one, number, wanted, values, draw)
             assert wanted is not None, f"{case} fails on the CPU provider alone"
@@ -226,7 +240,9 @@ def at_terms(
     draw: Draw,
 ) -> None:
     """Compare elements at coordinates that are variables."""
-    place = [terms.variable(f"at{k}", 0, size - 1) for k, size in enumerate(tensor.sizes)]
+    place = [
+        terms.variable(f"at{k}", 0, size - 1) for k, size in enumerate(tensor.sizes)
+    ]
     try:
         item = tensor.at(tuple(place))
     except UndecidedError:
@@ -263,7 +279,11 @@ def drawn(draw: Draw, dtype: np.dtype[Any], *shape: int) -> Array:
     some = edges(dtype)
     numbers = [
         draw.choice(
-            [draw.choice(some), draw.randrange(min(some), max(some) + 1), draw.randint(0, 5)]
+            [
+                draw.choice(some),
+                draw.randrange(min(some), max(some) + 1),
+                draw.randint(0, 5),
+            ]
         )
         for _ in range(count)
     ]
@@ -299,10 +319,15 @@ def elementwise(
         else:
             yield Case(name, [first, second], attributes, version)
         shape = [draw.randint(0, 3) for _ in range(draw.randint(0, 3))]
-        other = [draw.choice([size, 1]) for size in shape[draw.randint(0, len(shape)) :]]
+        other = [
+            draw.choice([size, 1]) for size in shape[draw.randint(0, len(shape)) :]
+        ]
         if name not in ("Div", "Mod"):
             yield Case(
-                name, [drawn(draw, dtype, *shape), drawn(draw, dtype, *other)], attributes, version
+                name,
+                [drawn(draw, dtype, *shape), drawn(draw, dtype, *other)],
+                attributes,
+                version,
             )
 
 
@@ -323,7 +348,9 @@ def variadic(name: str) -> Iterator[Case]:
     """Cases of several tensors."""
     draw = Draw(name)
     for dtype in [*INTEGERS, *FLOATS]:
-        yield Case(name, [drawn(draw, dtype, 3), drawn(draw, dtype, 2, 1), drawn(draw, dtype)])
+        yield Case(
+            name, [drawn(draw, dtype, 3), drawn(draw, dtype, 2, 1), drawn(draw, dtype)]
+        )
         yield Case(name, [drawn(draw, dtype, 3)])
 
 
@@ -340,7 +367,10 @@ def clips() -> Iterator[Case]:
             )
     for low, high in ((-3.0, 5.0), (5.0, -3.0)):
         yield Case(
-            "Clip", [np.array(edges(FLOATS[1]), np.float32)], {"min": low, "max": high}, 6 + 1
+            "Clip",
+            [np.array(edges(FLOATS[1]), np.float32)],
+            {"min": low, "max": high},
+            6 + 1,
         )
     yield Case("Clip", [np.array([-5.0, 9.0], np.float32)], {"min": 0.0}, 7)
 
@@ -349,12 +379,18 @@ def casts() -> Iterator[Case]:
     kinds: list[np.dtype[Any]] = [*INTEGERS, *FLOATS, np.dtype(bool)]
     for before in kinds:
         for after in kinds:
-            data = np.array([False, True] if before.kind == "b" else every(before), before)
+            data = np.array(
+                [False, True] if before.kind == "b" else every(before), before
+            )
             attributes = {"to": helper.np_dtype_to_tensor_dtype(after)}
             if before.kind == "f" and after.kind in "iu":
                 info = np.iinfo(after)
-                data = data[(data.astype(float) >= info.min) & (data.astype(float) <= info.max)]
-            yield Case("Cast", [data], attributes, Draw(str(after)).choice([13, 17, 21]))
+                data = data[
+                    (data.astype(float) >= info.min) & (data.astype(float) <= info.max)
+                ]
+            yield Case(
+                "Cast", [data], attributes, Draw(str(after)).choice([13, 17, 21])
+            )
     yield Case("Cast", [np.array([-1.0, 300.0], np.float32)], {"to": TensorProto.UINT8})
     yield Case("Cast", [np.array([1, 2])], {"to": TensorProto.BFLOAT16})
     for dtype in (np.float16, np.float32, np.int64):
@@ -377,7 +413,9 @@ def shape_of(draw: Draw, most: int = 3, rank: int | None = None) -> list[int]:
 
 def data_of(draw: Draw, shape: Sequence[int]) -> Array:
     """Data of which each element is another."""
-    dtype = draw.choice([np.float32, np.int64, np.uint8, np.float64, np.int32, np.float16])
+    dtype = draw.choice(
+        [np.float32, np.int64, np.uint8, np.float64, np.int32, np.float16]
+    )
     return np.arange(3, 3 + int(np.prod(shape))).astype(dtype).reshape(shape)
 
 
@@ -395,7 +433,9 @@ def ints(*numbers: int) -> Array:
     return np.array(numbers, np.int64)
 
 
-def random_cases(make: Callable[[Draw], Case], count: int = 60) -> Callable[[], Iterator[Case]]:
+def random_cases(
+    make: Callable[[Draw], Case], count: int = 60
+) -> Callable[[], Iterator[Case]]:
     """Cases at random, always the same ones."""
     return lambda: (make(Draw(k)) for k in range(count))
 
@@ -413,7 +453,9 @@ def reshape(draw: Draw) -> Case:
         if wanted and draw.random() < 0.5:
             wanted[draw.randrange(len(wanted))] = draw.choice([-1, 0])
     attributes = {"allowzero": draw.randint(0, 1)}
-    return Case("Reshape", [data, ints(*wanted)], attributes, draw.choice([14, 21]), 1, data=0)
+    return Case(
+        "Reshape", [data, ints(*wanted)], attributes, draw.choice([14, 21]), 1, data=0
+    )
 
 
 def squeeze(draw: Draw) -> Case:
@@ -443,7 +485,9 @@ def unsqueeze(draw: Draw) -> Case:
     rank = data.ndim + count
     axes = [axis_of(draw, rank) for _ in range(count)]
     if draw.random() < 0.4:
-        return Case("Unsqueeze", [data], {"axes": [one % rank for one in axes]}, 7, data=0)
+        return Case(
+            "Unsqueeze", [data], {"axes": [one % rank for one in axes]}, 7, data=0
+        )
     return Case("Unsqueeze", [data, ints(*axes)], {}, 21, 1, data=0)
 
 
@@ -451,14 +495,19 @@ def transpose(draw: Draw) -> Case:
     data = data_of(draw, shape_of(draw, 4))
     order = draw.sample(range(data.ndim), data.ndim)
     return Case(
-        "Transpose", [data], draw.choice([{}, {"perm": order}]), draw.choice([7, 13, 21]), data=0
+        "Transpose",
+        [data],
+        draw.choice([{}, {"perm": order}]),
+        draw.choice([7, 13, 21]),
+        data=0,
     )
 
 
 def expand(draw: Draw) -> Case:
     data = data_of(draw, shape_of(draw))
     wanted = [
-        draw.choice([n if n != 1 else 3, 1]) for n in data.shape[draw.randint(0, data.ndim) :]
+        draw.choice([n if n != 1 else 3, 1])
+        for n in data.shape[draw.randint(0, data.ndim) :]
     ]
     wanted = draw.choice([wanted, shape_of(draw), [2, *data.shape]])
     return Case("Expand", [data, ints(*wanted)], {}, draw.choice([8, 13]), 1, data=0)
@@ -467,7 +516,12 @@ def expand(draw: Draw) -> Case:
 def shape(draw: Draw) -> Case:
     ends = {"start": draw.randint(-5, 5), "end": draw.randint(-5, 5)}
     version = draw.choice([13, 15, 21])
-    return Case("Shape", [data_of(draw, shape_of(draw, 4))], ends if version > 13 else {}, version)
+    return Case(
+        "Shape",
+        [data_of(draw, shape_of(draw, 4))],
+        ends if version > 13 else {},
+        version,
+    )
 
 
 def concat(draw: Draw) -> Case:
@@ -480,9 +534,15 @@ def concat(draw: Draw) -> Case:
             own[axis] = draw.randint(0, 3)
         if draw.random() < 0.03:
             own[0] += 1
-        parts.append(np.arange(50, 50 + int(np.prod(own))).reshape(own) * (len(parts) + 1))
+        parts.append(
+            np.arange(50, 50 + int(np.prod(own))).reshape(own) * (len(parts) + 1)
+        )
     return Case(
-        "Concat", parts, {"axis": axis}, draw.choice([7, 11, 13]), data=draw.randrange(len(parts))
+        "Concat",
+        parts,
+        {"axis": axis},
+        draw.choice([7, 11, 13]),
+        data=draw.randrange(len(parts)),
     )
 
 
@@ -493,8 +553,12 @@ def slices(draw: Draw) -> Case:
     ends = [*range(-6, 7), 2**63 - 1, -(2**63), -(2**31)]
     starts, stops = ([draw.choice(ends) for _ in axes] for _ in range(2))
     if draw.random() < 0.2 and axes:
-        return Case("Slice", [data], {"starts": starts, "ends": stops, "axes": axes}, 7, data=0)
-    steps = [draw.choice([1, 1, 2, -1, -2, 3, 0 if draw.random() < 0.1 else 1]) for _ in axes]
+        return Case(
+            "Slice", [data], {"starts": starts, "ends": stops, "axes": axes}, 7, data=0
+        )
+    steps = [
+        draw.choice([1, 1, 2, -1, -2, 3, 0 if draw.random() < 0.1 else 1]) for _ in axes
+    ]
     axes = [draw.choice([one, one - data.ndim]) for one in axes]
     return Case(
         "Slice",
@@ -508,13 +572,19 @@ def slices(draw: Draw) -> Case:
 
 def filled(draw: Draw) -> Case:
     dtype = draw.choice([*INTEGERS, *FLOATS, np.dtype(bool)])
-    value = {"value": numpy_helper.from_array(np.array([draw.choice([0, 1, 7])], dtype))}
-    return Case("ConstantOfShape", [ints(*shape_of(draw))], draw.choice([{}, value]), 21, 1)
+    value = {
+        "value": numpy_helper.from_array(np.array([draw.choice([0, 1, 7])], dtype))
+    }
+    return Case(
+        "ConstantOfShape", [ints(*shape_of(draw))], draw.choice([{}, value]), 21, 1
+    )
 
 
 def reduce_sum(draw: Draw) -> Case:
     """ReduceSum, whose axes are an attribute before a version."""
-    dtype = draw.choice([np.dtype("i4"), np.dtype("i8"), np.dtype("i1"), np.dtype("u1")])
+    dtype = draw.choice(
+        [np.dtype("i4"), np.dtype("i8"), np.dtype("i1"), np.dtype("u1")]
+    )
     data = drawn(draw, dtype, *shape_of(draw))
     axes = draw.sample(range(data.ndim), draw.randint(0, data.ndim))
     axes = draw.choice([None, [draw.choice([one, one - data.ndim]) for one in axes]])
@@ -534,15 +604,20 @@ def ranges(draw: Draw) -> Case:
     return Case("Range", [*ends, step], {}, 11, 3)
 
 
-def indices_of(draw: Draw, size: int, shape: Sequence[int], wrong: float = 0.1) -> Array:
+def indices_of(
+    draw: Draw, size: int, shape: Sequence[int], wrong: float = 0.1
+) -> Array:
     """Indices into an axis, some at its edges, seldom one out of range."""
     count = int(np.prod(shape))
     right = [-size, -1, 0, size - 1] if size else [0]
     numbers = [
-        draw.choice([draw.choice(right), draw.randrange(size) if size else 0]) for _ in range(count)
+        draw.choice([draw.choice(right), draw.randrange(size) if size else 0])
+        for _ in range(count)
     ]
     if draw.random() < wrong and count:
-        numbers[draw.randrange(count)] = draw.choice([-size - 1, size, 2**31 - 1, -(2**31)])
+        numbers[draw.randrange(count)] = draw.choice(
+            [-size - 1, size, 2**31 - 1, -(2**31)]
+        )
     return np.array(numbers, draw.choice([np.int32, np.int64])).reshape(shape)
 
 
@@ -551,7 +626,9 @@ def gather(draw: Draw) -> Case:
     axis = axis_of(draw, data.ndim)
     size = data.shape[axis] if -data.ndim <= axis < data.ndim else 1
     indices = indices_of(draw, size, shape_of(draw, 2), 0.3)
-    return Case("Gather", [data, indices], {"axis": axis}, draw.choice([7, 11, 13]), data=0)
+    return Case(
+        "Gather", [data, indices], {"axis": axis}, draw.choice([7, 11, 13]), data=0
+    )
 
 
 def gather_elements(draw: Draw) -> Case:
@@ -562,7 +639,9 @@ def gather_elements(draw: Draw) -> Case:
     if known:
         sizes[axis] = draw.randint(0, 4)
     indices = indices_of(draw, data.shape[axis] if known else 1, sizes, 0.3)
-    return Case("GatherElements", [data, indices], {"axis": axis}, draw.choice([11, 13]), data=0)
+    return Case(
+        "GatherElements", [data, indices], {"axis": axis}, draw.choice([11, 13]), data=0
+    )
 
 
 def gather_nd(draw: Draw) -> Case:
@@ -572,16 +651,26 @@ def gather_nd(draw: Draw) -> Case:
     outer = [*data.shape[:batches], *shape_of(draw, 1)]
     if draw.random() < 0.05 and batches:
         outer[0] += 1
-    parts = [indices_of(draw, data.shape[batches + k], outer, 0.1) for k in range(length)]
+    parts = [
+        indices_of(draw, data.shape[batches + k], outer, 0.1) for k in range(length)
+    ]
     indices = np.stack(parts, -1).astype(np.int64)
-    return Case("GatherND", [data, indices], {"batch_dims": batches}, draw.choice([12, 13]), data=0)
+    return Case(
+        "GatherND",
+        [data, indices],
+        {"batch_dims": batches},
+        draw.choice([12, 13]),
+        data=0,
+    )
 
 
 def extract(draw: Draw) -> Case:
     data = data_of(draw, shape_of(draw, rank=draw.randint(1, 3))).astype(
         draw.choice([np.float32, np.int64])
     )
-    indices = indices_of(draw, data.shape[-1], [draw.randint(1, 4)], 0.2).astype(np.int64)
+    indices = indices_of(draw, data.shape[-1], [draw.randint(1, 4)], 0.2).astype(
+        np.int64
+    )
     if draw.random() < 0.7:
         indices = np.abs(indices) % max(data.shape[-1], 1)
     return Case("ArrayFeatureExtractor", [data, indices], data=0, domain="ai.onnx.ml")
@@ -595,7 +684,10 @@ def scatter_elements(draw: Draw) -> Case:
         np.moveaxis(
             np.broadcast_to(
                 np.arange(sizes[axis]),
-                [*(n for k, n in enumerate(sizes) if k != axis % data.ndim), sizes[axis]],
+                [
+                    *(n for k, n in enumerate(sizes) if k != axis % data.ndim),
+                    sizes[axis],
+                ],
             ),
             -1,
             axis,
@@ -620,7 +712,9 @@ def wheres() -> Iterator[Case]:
     for dtype in [*INTEGERS, *FLOATS]:
         own = np.array(edges(dtype), dtype)
         yield Case("Where", [np.array([[True], [False]]), own, own[::-1].copy()])
-        yield Case("Where", [np.array([[True], [False]]), own, np.array(0, dtype)], data=1)
+        yield Case(
+            "Where", [np.array([[True], [False]]), own, np.array(0, dtype)], data=1
+        )
 
 
 def copies() -> Iterator[Case]:
@@ -645,7 +739,9 @@ def scan(draw: Draw) -> Case:
     kept = [n for k, n in enumerate(data.shape) if k != axis % 3]
     indices = indices_of(draw, kept[0], [2, size]).astype(np.int64)
     values = [
-        helper.make_tensor_value_info("own", helper.np_dtype_to_tensor_dtype(data.dtype), kept),
+        helper.make_tensor_value_info(
+            "own", helper.np_dtype_to_tensor_dtype(data.dtype), kept
+        ),
         helper.make_tensor_value_info("at", TensorProto.INT64, [2]),
     ]
     node = helper.make_node("Gather", ["own", "at"], ["row"])
@@ -735,13 +831,19 @@ def test_a_row_is_right_for_all_pairs_of_8_bits(name: str, dtype: str) -> None:
 # Faults
 
 
-_NEAR = [s * 2**b + k for b in (0, 31, 32, 40, 53, 63) for k in (-1, 0, 1) for s in (-1, 1)]
+_NEAR = [
+    s * 2**b + k for b in (0, 31, 32, 40, 53, 63) for k in (-1, 0, 1) for s in (-1, 1)
+]
 EDGES = sorted({n for n in [*_NEAR, 5, 100, -5] if -(2**63) <= n < 2**63})
 
 
 def pairs_of_int64(name: str) -> Case:
-    """A case of all pairs of edges, each beside its double, as kernels compute two at once."""
-    first, second = np.repeat(EDGES, 2 * len(EDGES)), np.tile(np.repeat(EDGES, 2), len(EDGES))
+    """A case of all pairs of edges, each beside its double, as kernels compute two at
+    once."""
+    first, second = (
+        np.repeat(EDGES, 2 * len(EDGES)),
+        np.tile(np.repeat(EDGES, 2), len(EDGES)),
+    )
     if name == "Clip":
         return Case(name, [first, np.array(-5), np.array(4)], constants=2, version=17)
     return Case(name, [first, second], version=17)
@@ -761,7 +863,9 @@ def number(tensor: LazyTensor, k: int) -> int:
     return item
 
 
-@pytest.mark.skipif(not CPU_COMPARES_HALVES, reason="ONNX Runtime 1.32 has no such fault")
+@pytest.mark.skipif(
+    not CPU_COMPARES_HALVES, reason="ONNX Runtime 1.32 has no such fault"
+)
 @pytest.mark.parametrize("name", ["Min", "Max", "Clip", "Less", "Greater"])
 def test_low_halves_are_what_older_cpu_providers_compute(name: str) -> None:
     case = pairs_of_int64(name)
@@ -781,7 +885,9 @@ def test_low_halves_are_what_older_cpu_providers_compute(name: str) -> None:
         ("Greater", (2**31, 0), 1),
     ],
 )
-def test_low_halves_compute_what_was_measured(name: str, pair: tuple[int, int], wrong: int) -> None:
+def test_low_halves_compute_what_was_measured(
+    name: str, pair: tuple[int, int], wrong: int
+) -> None:
     case = Case(name, [np.array([number]) for number in pair])
     assert under_the_fault(case) == [wrong]
 

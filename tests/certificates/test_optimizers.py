@@ -27,21 +27,31 @@ def slimmed(model: onnx.ModelProto, _: Path) -> Any:
 def optimized_by_onnx_runtime(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
     runtime = cast("Any", onnxruntime)
     options = runtime.SessionOptions()
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.graph_optimization_level = (
+        runtime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    )
     options.optimized_model_filepath = str(folder / "optimized.onnx")
     options.log_severity_level = 3  # it warns that the file is for this machine alone
-    runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    runtime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     return onnx.ModelProto.FromString((folder / "optimized.onnx").read_bytes())
 
 
 @pytest.mark.parametrize("optimized", [slimmed, optimized_by_onnx_runtime])
-def test_what_an_optimizer_makes_of_our_models_is_proved(optimized: Any, tmp_path: Path) -> None:
+def test_what_an_optimizer_makes_of_our_models_is_proved(
+    optimized: Any, tmp_path: Path
+) -> None:
     changed = 0
     for case in CASES:
         for target in ("portable", "cpu"):
             model = og.to_onnx(case.descriptor, case.out_of_range, target=target)
-            other = optimized(onnx.ModelProto.FromString(model.SerializeToString()), tmp_path)
-            changed += other.graph.SerializeToString() != model.graph.SerializeToString()
+            other = optimized(
+                onnx.ModelProto.FromString(model.SerializeToString()), tmp_path
+            )
+            changed += (
+                other.graph.SerializeToString() != model.graph.SerializeToString()
+            )
             found = certify(case.descriptor, case.out_of_range, model=other)
             assert (case.name, str(found)) == (case.name, "proved")
     assert changed

@@ -50,11 +50,18 @@ class TestSolve:
         assert solve(REFUTED, 5, name).values == {"x": -19}
 
     def test_large_values_are_exact(self, name: str) -> None:
-        script = "(set-logic QF_LIA)(declare-const x Int)(assert (= x (* 3 {})))(check-sat)"
+        script = (
+            "(set-logic QF_LIA)(declare-const x Int)(assert (= x (* 3 {})))(check-sat)"
+        )
         assert solve(script.format(10**40), 5, name).values == {"x": 3 * 10**40}
 
-    def test_a_script_without_constants_of_int_is_sat_without_values(self, name: str) -> None:
-        script = "(set-logic QF_BV)(declare-const b (_ BitVec 8))(assert (= b #x07))(check-sat)"
+    def test_a_script_without_constants_of_int_is_sat_without_values(
+        self, name: str
+    ) -> None:
+        script = (
+            "(set-logic QF_BV)(declare-const b (_ BitVec 8))(assert (= b"
+            " #x07))(check-sat)"
+        )
         assert solve(script, 5, name) == Solved("sat")
 
     def test_time_is_limited(self, name: str) -> None:
@@ -69,7 +76,9 @@ class TestSolve:
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals")
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_does_not_wait_for_the_solver(self, name: str, number: int) -> None:
+    def test_a_signal_does_not_wait_for_the_solver(
+        self, name: str, number: int
+    ) -> None:
         before = signal.signal(number, signal.default_int_handler)
         timer = threading.Timer(0.2, os.kill, [os.getpid(), number])
         try:
@@ -84,7 +93,9 @@ class TestSolve:
         assert solve(PROVED, 5, name) == Solved("unsat")
 
     def test_a_script_with_a_mistake_proves_nothing(self, name: str) -> None:
-        answer = solve("(set-logic QF_LIA)(assert yes)(assert false)(check-sat)", 5, name)
+        answer = solve(
+            "(set-logic QF_LIA)(assert yes)(assert false)(check-sat)", 5, name
+        )
         assert answer.verdict == "unknown"
         assert answer.why.startswith(f"{name}: it cannot read the script, or fails: ")
         assert "yes" in answer.why
@@ -104,7 +115,9 @@ class TestSolve:
         monkeypatch.setitem(sys.modules, other, None)
         with pytest.raises(OnnxGatherError) as raised:
             installed_solver()
-        sentence = "a proof needs z3 or cvc5, which are not installed: pip install z3-solver"
+        sentence = (
+            "a proof needs z3 or cvc5, which are not installed: pip install z3-solver"
+        )
         assert str(raised.value) == sentence
 
 
@@ -115,7 +128,8 @@ def test_z3_is_taken_first() -> None:
 def test_threads_solve_at_the_same_time() -> None:
     answers: list[Solved] = []
     work = [
-        threading.Thread(target=lambda: answers.append(solve(PROVED, 5, "z3"))) for _ in range(8)
+        threading.Thread(target=lambda: answers.append(solve(PROVED, 5, "z3")))
+        for _ in range(8)
     ]
     for thread in work:
         thread.start()
@@ -132,11 +146,12 @@ WIDE = """(set-logic QF_BV)
 """Takes much memory."""
 
 DOUBLED = (
-    "(set-logic QF_UFLIA)(declare-fun g (Int Int) Int)(define-fun a0 ((x Int)) Int (g x 1)){}"
-    "(assert (= (a40 3) 7))(check-sat)"
+    "(set-logic QF_UFLIA)(declare-fun g (Int Int) Int)(define-fun a0 ((x Int)) Int (g x"
+    " 1)){}(assert (= (a40 3) 7))(check-sat)"
 ).format(
     "".join(
-        f"(define-fun a{k + 1} ((x Int)) Int (g (a{k} (g x 1)) (a{k} (g x 2))))" for k in range(40)
+        f"(define-fun a{k + 1} ((x Int)) Int (g (a{k} (g x 1)) (a{k} (g x 2))))"
+        for k in range(40)
     )
 )
 """Means 2^40 terms, so that its reader never ends."""
@@ -156,7 +171,9 @@ BAD = {
     "(assert (true)\n(check-sat)": PAIRS,
     "(assert " + "(not " * 250 + "true" + ")" * 251 + "\n(check-sat)": PAIRS,
     '(assert (= "" ""))\n(check-sat)': f'{LINES}\'(assert (= "" ""))\'',
-    "(assert (! false :named |a|))\n(check-sat)": f"{LINES}'(assert (! false :named |a|))'",
+    "(assert (! false :named |a|))\n(check-sat)": (
+        f"{LINES}'(assert (! false :named |a|))'"
+    ),
     "(assert true) ; (check-sat)\n(check-sat)": f"{LINES}'(assert true) ; (check-sat)'",
 }
 OTHER = {
@@ -211,7 +228,13 @@ class TestForeignScripts:
         solvers.end_programs()
         answers = [solve(script, 1, name) for script in scripts]
         solvers.end_programs()
-        assert [each.verdict for each in answers] == ["unsat", "unknown", "sat", "unknown", "unsat"]
+        assert [each.verdict for each in answers] == [
+            "unsat",
+            "unknown",
+            "sat",
+            "unknown",
+            "unsat",
+        ]
         assert {answer.why for answer in answers[1::2]} <= {
             f"{name}: out of memory",
             f"{name}: timeout",
@@ -221,7 +244,9 @@ class TestForeignScripts:
     def test_memory_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         small = "from onnxgather.certificates import solvers; "
         monkeypatch.setattr(
-            solvers, "_PROGRAM", f"{small}solvers.MEMORY = 2**29; solvers.serve_scripts()"
+            solvers,
+            "_PROGRAM",
+            f"{small}solvers.MEMORY = 2**29; solvers.serve_scripts()",
         )
         solvers.end_programs()
         assert solve(WIDE, 20, "z3") == Solved("unknown", why="z3: out of memory")

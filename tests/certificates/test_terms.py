@@ -1,4 +1,5 @@
-"""Terms have the value of the operations that they are made of, whatever the normal form does."""
+"""Terms have the value of the operations that they are made of, whatever the normal
+form does."""
 
 from __future__ import annotations
 
@@ -107,7 +108,9 @@ def integer(draw: random.Random, depth: int) -> Expression:
 def truth(draw: random.Random, depth: int) -> Expression:
     """Draw an expression of a truth."""
     if depth == 0:
-        return draw.choice([("is_less", *(integer(draw, 0) for _ in range(2))), True, False])
+        return draw.choice(
+            [("is_less", *(integer(draw, 0) for _ in range(2))), True, False]
+        )
     inner = [truth(draw, depth - 1) for _ in range(3)]
     numbers = integer(draw, depth), integer(draw, depth)
     return draw.choice(
@@ -147,7 +150,11 @@ def test_terms_have_the_values_of_their_operations_within_their_bounds() -> None
     for _ in range(by_ring(250, 2000, 16000)):
         expression = draw.choice([integer, truth])(draw, draw.randint(1, 4))
         term = made(expression)
-        kinds |= {one.kind for one in terms.inside(term)} if isinstance(term, Term) else set()
+        kinds |= (
+            {one.kind for one in terms.inside(term)}
+            if isinstance(term, Term)
+            else set()
+        )
         for _ in range(5):
             wide = [0, 1, -1, 2**63 - 1, -(2**63), draw.randint(-20, 20)]
             numbers = draw.randint(-9, 9), draw.randint(0, 11), *draw.choices(wide, k=2)
@@ -171,15 +178,25 @@ def test_what_a_truth_decides_may_be_left_out_where_it_holds() -> None:
     decided, count = 0, by_ring(100, 1000, 1000)
     for _ in range(count):
         conditions = [truth(draw, 1) for _ in range(2)]
-        given = draw.choice([conditions[0], ("no", conditions[0]), ("all_of", *conditions)])
-        chosen_ones = [("choose", draw.choice(conditions), integer(draw, 1), k) for k in (3, 5)]
+        given = draw.choice(
+            [conditions[0], ("no", conditions[0]), ("all_of", *conditions)]
+        )
+        chosen_ones = [
+            ("choose", draw.choice(conditions), integer(draw, 1), k) for k in (3, 5)
+        ]
         value = ("plus", ("times", chosen_ones[0], 3), chosen_ones[1])
         left = assuming(made(value), made(given))
         decided += left is not made(value)
-        for numbers in itertools.product(range(-9, 10, 3), range(0, 12, 3), (-7, 0, 1, 8), (2, 9)):
+        for numbers in itertools.product(
+            range(-9, 10, 3), range(0, 12, 3), (-7, 0, 1, 8), (2, 9)
+        ):
             values = dict(zip(VARIABLES, numbers, strict=True))
             if meant(given, values):
-                assert evaluate(left, values) == meant(value, values), (value, given, values)
+                assert evaluate(left, values) == meant(value, values), (
+                    value,
+                    given,
+                    values,
+                )
     assert decided > 0.3 * count
 
 
@@ -238,7 +255,9 @@ def test_a_solver_finds_each_term_equal_to_its_operations(
         names |= {one: one.args[0] for one in declared}
         lines = [f"(declare-const {names[one]} Int)" for one in declared]
         lines.append(f"(assert (= (> {names[hold]} 0) {raw(expression, names)}))")
-        answer = solve(text.replace("(check-sat)", "\n".join([*lines, "(check-sat)"])), 2, solver)
+        answer = solve(
+            text.replace("(check-sat)", "\n".join([*lines, "(check-sat)"])), 2, solver
+        )
         assert answer.verdict != "sat", (expression, answer)
         verdicts[answer.verdict] += 1
     assert verdicts["unsat"] > verdicts.total() * 0.9, verdicts
@@ -282,7 +301,9 @@ def raw_term(kind: str, args: tuple[Any, ...], low: int = 0, high: int = 1) -> T
 
 
 def raw_quotient(value: Term, divisor: int) -> int | Term:
-    return raw_term("quotient", (value, divisor), value.low // divisor, value.high // divisor)
+    return raw_term(
+        "quotient", (value, divisor), value.low // divisor, value.high // divisor
+    )
 
 
 def raw_remainder(value: Term, divisor: int) -> int | Term:
@@ -339,10 +360,13 @@ RAW_OPERATORS: dict[str, Callable[..., Any]] = {
 """The same of Python's operators."""
 
 
-def test_claims_are_proved_without_the_normal_form_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_are_proved_without_the_normal_form_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pytest.importorskip("z3")
     drawn = random_cases(by_ring(5, 14, 60), 5)
-    # Without the normal form a solver cannot say what DirectML.dll's offsets modulo 2^32 are.
+    # Without the normal form a solver cannot say what DirectML.dll's offsets modulo
+    # 2^32 are.
     cases = [case for case in drawn if case.out_of_range != "directml"]
     normal = [certify(case.descriptor, case.out_of_range) for case in cases]
     for name, function in RAW.items():
@@ -353,13 +377,18 @@ def test_claims_are_proved_without_the_normal_form_too(monkeypatch: pytest.Monke
         monkeypatch.setattr(Term, name, function)
     found = [certify(case.descriptor, case.out_of_range) for case in cases]
     assert {one.state for one in normal + found} == {"proved"}
-    more = [len(b.obligations) - len(a.obligations) for a, b in zip(normal, found, strict=True)]
+    more = [
+        len(b.obligations) - len(a.obligations)
+        for a, b in zip(normal, found, strict=True)
+    ]
     assert min(more) >= 0 < sum(more)
 
 
 @pytest.mark.one_quick_in(2)
 @pytest.mark.parametrize("solver", ["z3", "cvc5"])
-def test_a_script_has_the_bounds_of_variables_and_the_elements_of_arrays(solver: str) -> None:
+def test_a_script_has_the_bounds_of_variables_and_the_elements_of_arrays(
+    solver: str,
+) -> None:
     pytest.importorskip(solver)
     a, b = VARIABLES[:2]
     ends = is_equal(a + b, 20), is_equal(a - b, -20)

@@ -11,7 +11,8 @@ from onnxgather.cli import main
 
 
 def _completed(*words: str) -> list[tuple[str, str]]:
-    """Return the kinds and the values of what the last word of a command line may become."""
+    """Return the kinds and the values of what the last word of a command line may
+    become."""
     completion = ShellComplete(main, {}, "onnxgather", "_ONNXGATHER_COMPLETE")
     found = completion.get_completions(list(words[:-1]), words[-1])
     return [(item.type, item.value) for item in found]
@@ -31,7 +32,9 @@ def _completed(*words: str) -> list[tuple[str, str]]:
     ],
     ids=lambda words: " ".join(words),
 )
-def test_commands_options_and_names_are_completed(words: list[str], values: list[str]) -> None:
+def test_commands_options_and_names_are_completed(
+    words: list[str], values: list[str]
+) -> None:
     assert _completed(*words) == [("plain", value) for value in values]
 
 
@@ -59,7 +62,11 @@ def test_files_are_completed(words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["run", "--output-folder"], ["repro", "-o"], ["corpus", "export", "--format", "json"]],
+    [
+        ["run", "--output-folder"],
+        ["repro", "-o"],
+        ["corpus", "export", "--format", "json"],
+    ],
     ids=" ".join,
 )
 def test_folders_are_completed(words: list[str]) -> None:

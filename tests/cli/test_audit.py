@@ -95,7 +95,10 @@ def wild(count: int, *more: str) -> str:
     nodes = [
         node("Exp", ["x"], "far"),
         node("Cast", ["far"], "which", to=INT64),
-        *(node("Gather", ["table", "which"], f"y{k}", f"wild{k}") for k in range(count)),
+        *(
+            node("Gather", ["table", "which"], f"y{k}", f"wild{k}")
+            for k in range(count)
+        ),
     ]
     made = model(nodes, [info("x", FLOAT, ["n", 2])], ["y0"], [TABLE])
     code, text, error = outcome("audit", save(made), *more)
@@ -104,7 +107,9 @@ def wild(count: int, *more: str) -> str:
 
 
 @pytest.mark.slow
-def test_gathers_that_are_not_proved_are_grouped_and_have_their_providers_once() -> None:
+def test_gathers_that_are_not_proved_are_grouped_and_have_their_providers_once() -> (
+    None
+):
     assert (
         wild(167)
         == f"""\
@@ -129,10 +134,11 @@ not proved    2 gathers, because of x:
     wild1 (Gather, main graph): index unbounded; the axis has 4 elements
 {ASSUMES}{PROVIDERS}{RANGE}{HARDEN}"""
     )
-    assert outcome("audit", embedding(), "--all", "--shape", "ids=5,2", "--range", "ids=0:5")[
-        1
-    ] == (
-        f"""\
+    assert (
+        outcome(
+            "audit", embedding(), "--all", "--shape", "ids=5,2", "--range", "ids=0:5"
+        )[1]
+        == f"""\
 m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
 proved if     tokens (Gather, main graph): each value of ids is from -4 to 3; else the indices are \
 0..5 of 4
@@ -151,20 +157,27 @@ def test_the_sizes_of_a_condition_are_told_with_their_places() -> None:
         node("Gather", ["data", "which"], "y"),
     ]
     inputs = [
-        info(*each) for each in (("a", FLOAT, ["p"]), ("b", FLOAT, ["s"]), ("data", 1, ["t"]))
+        info(*each)
+        for each in (("a", FLOAT, ["p"]), ("b", FLOAT, ["s"]), ("data", 1, ["t"]))
     ]
     path = save(model(nodes, inputs, ["y"], [constant("zero", 0), constant("one", 1)]))
     assert (
-        "proved if     y (Gather, main graph): p + s is at most t, where p is size 0 of a, s is "
-        "size 0 of b, t is size 0 of data\n"
-    ) in outcome("audit", path)[1]
+        "proved if     y (Gather, main graph): p + s is at most t, where p is size 0 of"
+        " a, s is size 0 of b, t is size 0 of data\n" in outcome("audit", path)[1]
+    )
 
 
 def test_each_file_that_is_written_is_told_beside_the_audit() -> None:
-    plain, more = outcome("audit", embedding()), ("--contract", "c.json", "--html", "a.html")
+    plain, more = (
+        outcome("audit", embedding()),
+        ("--contract", "c.json", "--html", "a.html"),
+    )
     told = "written: a.html\nwritten: c.json\n"
     assert outcome("audit", embedding(), *more) == (0, plain[1], told)
-    assert outcome("audit", embedding(), "--json", "--html", "b.html")[2] == "written: b.html\n"
+    assert (
+        outcome("audit", embedding(), "--json", "--html", "b.html")[2]
+        == "written: b.html\n"
+    )
 
 
 def test_the_indices_of_a_run_are_told() -> None:
@@ -182,7 +195,10 @@ run           the run reached 1 gather: each index was in range
 
 def test_names_in_what_to_add_are_quoted_for_a_shell() -> None:
     made = model(
-        [node("Gather", ["table", "a b"], "y")], [info("a b", INT64, ["n"])], ["y"], [TABLE]
+        [node("Gather", ["table", "a b"], "y")],
+        [info("a b", INT64, ["n"])],
+        ["y"],
+        [TABLE],
     )
     text = outcome("audit", save(made, "a model.onnx"))[1]
     assert "    onnxgather audit 'a model.onnx' --shape 'a b=2'\n" in text
@@ -224,7 +240,9 @@ def test_the_element_that_directml_reads_is_told(op: str, axis: int, ids: Any) -
     inputs = [info("data", FLOAT, data.shape), info("ids", INT64, indices.shape)]
     path = save(model([node(op, ["data", "ids"], "y", axis=axis)], inputs, ["y"]))
     np.savez("x.npz", data=data, ids=indices)
-    found = json.loads(outcome("audit", path, "--inputs", "x.npz", "--json")[1])["gathers"][0]
+    found = json.loads(outcome("audit", path, "--inputs", "x.npz", "--json")[1])[
+        "gathers"
+    ][0]
     desc, at = og.from_dict(found["descriptor"]), tuple(found["range"]["found"]["at"])
     arrays = [
         array.reshape(tensor.sizes)
@@ -235,14 +253,22 @@ def test_the_element_that_directml_reads_is_told(op: str, axis: int, ids: Any) -
     read = output.reshape(found["output"]["sizes"])[(*(0,) * before, *at)].ravel()[0]
     element = ",".join(map(str, np.argwhere(data == read)[0]))
     said = (
-        f"    directml  No error: returns another element of the tensor, here `input[{element}]`\n"
+        "    directml  No error: returns another element of the tensor, here"
+        f" `input[{element}]`\n"
     )
     assert said in outcome("audit", path, "--inputs", "x.npz")[1]
 
 
 def test_a_gather_of_unknown_sizes_is_told_to_be_so_and_not_to_need_a_range() -> None:
-    nodes = [node("Reshape", ["x", "sizes"], "data"), node("Gather", ["data", "ids"], "y", "wild")]
-    inputs = [info("x", FLOAT, ["n"]), info("sizes", INT64, [2]), info("ids", INT64, [2])]
+    nodes = [
+        node("Reshape", ["x", "sizes"], "data"),
+        node("Gather", ["data", "ids"], "y", "wild"),
+    ]
+    inputs = [
+        info("x", FLOAT, ["n"]),
+        info("sizes", INT64, [2]),
+        info("ids", INT64, [2]),
+    ]
     text = outcome("audit", save(model(nodes, inputs, ["y"])))[1]
     assert (
         text.partition("assumes")[0]
@@ -274,10 +300,16 @@ assumes       open sizes of inputs are at least 1
 
 def test_gathers_that_directml_refuses_alike_are_told_once() -> None:
     which = constant("which", np.zeros((1, 2), np.int64))
-    odd = [node("GatherElements", ["table", "which"], f"some{k}", f"odd{k}") for k in range(3)]
+    odd = [
+        node("GatherElements", ["table", "which"], f"some{k}", f"odd{k}")
+        for k in range(3)
+    ]
     text = outcome("audit", embedding(odd, [TABLE, which]))[1]
     assert text.count("REFUSED") == 1
-    assert "REFUSED       odd0 (GatherElements, main graph) and 2 more: IndicesTensor" in text
+    assert (
+        "REFUSED       odd0 (GatherElements, main graph) and 2 more: IndicesTensor"
+        in text
+    )
 
 
 def test_the_ranges_of_all_inputs_that_stop_a_proof_are_asked_for() -> None:
@@ -307,18 +339,24 @@ def test_a_contract_is_written_and_assumed() -> None:
     contract = json.loads(Path("c.json").read_text(encoding="utf-8"))
     assert (
         contract
-        == json.loads(outcome("audit", path, "--range", "ids=-4:3", "--json")[1])["contract"]
+        == json.loads(outcome("audit", path, "--range", "ids=-4:3", "--json")[1])[
+            "contract"
+        ]
     )
     assert call("audit", path, "--fail-on", "not-proved").exit_code == 1
-    assert call("audit", path, "--fail-on", "not-proved", "--assume", "c.json").exit_code == 0
+    assert (
+        call("audit", path, "--fail-on", "not-proved", "--assume", "c.json").exit_code
+        == 0
+    )
     printed = outcome("audit", path, "--assume", "c.json", "--contract", "-")
     assert (printed[0], json.loads(printed[1])) == (0, contract)
     og.check_inputs("c.json", {"ids": np.array([[0, 3]])})
     assert og.audit(path, assume=contract).contract == contract
     assert not og.audit(path, assume="c.json").not_proved
     assert og.harden(path, assume="c.json") == og.harden(path, ranges={"ids": (-4, 3)})
-    assert outcome("harden", path, "-o", "o.onnx", "--assume", "c.json")[1] == (
-        "m.onnx -> o.onnx: 0 nodes rewritten\n"
+    assert (
+        outcome("harden", path, "-o", "o.onnx", "--assume", "c.json")[1]
+        == "m.onnx -> o.onnx: 0 nodes rewritten\n"
     )
 
 
@@ -369,8 +407,10 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
     [
         (
             ["--range", "ids=-4:-1", "--tokenizer", "t.json"],
-            "two conditions exclude each other: each value of ids is from -4 to -1, and each value "
-            "of ids is 0",
+            (
+                "two conditions exclude each other: each value of ids is from -4 to -1,"
+                " and each value of ids is 0"
+            ),
         ),
         (["--assume", "none.json"], "none.json: no such file or directory"),
         (["--assume", "t.json"], "t.json: $ must not have model"),
@@ -388,7 +428,9 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
         ),
     ],
 )
-def test_a_condition_that_cannot_be_is_one_sentence(arguments: list[str], sentence: str) -> None:
+def test_a_condition_that_cannot_be_is_one_sentence(
+    arguments: list[str], sentence: str
+) -> None:
     Path("t.json").write_text('{"model": {"vocab": {"a": 0}}}', encoding="utf-8")
     code, _, error = outcome("audit", embedding(), *arguments)
     assert (code, error) == (2, f"Error: {sentence}\n")
@@ -407,7 +449,11 @@ def test_json_is_printed_or_written() -> None:
     path = embedding()
     printed = json.loads(outcome("audit", path, "--json")[1])
     assert printed["schema"] == 2
-    assert [gather["node"] for gather in printed["gathers"]] == ["tokens", "counted", "fixed"]
+    assert [gather["node"] for gather in printed["gathers"]] == [
+        "tokens",
+        "counted",
+        "fixed",
+    ]
     code, text, _ = outcome("audit", path, "--json", "a.json")
     assert code == 0
     assert text.startswith("m.onnx: 3 gathers: ")
@@ -415,7 +461,9 @@ def test_json_is_printed_or_written() -> None:
 
 
 @pytest.mark.slow
-def test_several_models_have_a_table_the_lines_of_those_with_open_gathers_and_one_json() -> None:
+def test_several_models_have_a_table_the_lines_of_those_with_open_gathers_and_one_json() -> (
+    None
+):
     one, other = (
         embedding(),
         save(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])]), "n.onnx"),
@@ -461,7 +509,9 @@ next          to make a model in which each index stays in range, and to try it:
         == 1
     )
     each = [json.loads(outcome("audit", path, "--json")[1]) for path in (one, other)]
-    told = [{"model": path, **audit} for path, audit in zip((one, other), each, strict=True)]
+    told = [
+        {"model": path, **audit} for path, audit in zip((one, other), each, strict=True)
+    ]
     code, text, _ = outcome("audit", one, other, "--json", "--fail-on", "not-proved")
     assert (code, json.loads(text)) == (1, {"schema": 2, "models": told})
     assert call("audit", other, other, "--fail-on", "not-proved").exit_code == 0
@@ -487,8 +537,14 @@ def test_inputs_are_made_in_range() -> None:
     code, out, err = outcome("audit", path, "--inputs", "x.npz")
     assert (code, err) == (0, "")
     assert "run           the run reached 4 gathers: each index was in range\n" in out
-    code, out, err = outcome("audit", path, "--inputs", "x.npz", "--write-inputs", "x.npz")
-    assert (code, out, err) == (2, "", "Error: x.npz must not be written, as it is an input\n")
+    code, out, err = outcome(
+        "audit", path, "--inputs", "x.npz", "--write-inputs", "x.npz"
+    )
+    assert (code, out, err) == (
+        2,
+        "",
+        "Error: x.npz must not be written, as it is an input\n",
+    )
     assert call("audit", path, "--write-inputs", "y.npz").exit_code == 0
     assert Path("y.npz").read_bytes() == content
     given = ("--shape", "words=2,7", "--range", "words=3:4", "--write-inputs", "z.npz")
@@ -498,7 +554,9 @@ def test_inputs_are_made_in_range() -> None:
         assert set(made["words"].flat) <= {3, 4}
 
 
-def test_inputs_are_made_from_the_one_audit_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_are_made_from_the_one_audit_of_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     path, audited = str(MODELS / "networks" / "keywords.onnx"), gathers.audit_model
     inputs = list[object]()
 
@@ -608,19 +666,37 @@ def test_a_lane_that_does_not_start_is_exit_code_3() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--shape", "ids=5"), 2, "Error: m.onnx: input 'ids' must be INT64 [?, 2], got [5]\n"),
-        (("--shape", "no=5"), 2, "Error: m.onnx: a shape must be of an input ('ids'), got 'no'\n"),
+        (
+            ("--shape", "ids=5"),
+            2,
+            "Error: m.onnx: input 'ids' must be INT64 [?, 2], got [5]\n",
+        ),
+        (
+            ("--shape", "no=5"),
+            2,
+            "Error: m.onnx: a shape must be of an input ('ids'), got 'no'\n",
+        ),
         (
             ("--range", "no=1:5"),
             2,
             "Error: m.onnx: a range must be of an input ('ids'), got 'no'\n",
         ),
         (("--inputs", "none.npz"), 2, "Error: none.npz: no such file or directory\n"),
-        (("--json=m.onnx",), 2, "Error: m.onnx must not be written, as it is an input\n"),
-        (("--html", "m.onnx"), 2, "Error: m.onnx must not be written, as it is an input\n"),
+        (
+            ("--json=m.onnx",),
+            2,
+            "Error: m.onnx must not be written, as it is an input\n",
+        ),
+        (
+            ("--html", "m.onnx"),
+            2,
+            "Error: m.onnx must not be written, as it is an input\n",
+        ),
     ],
 )
-def test_what_is_wrong_is_one_sentence(arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_what_is_wrong_is_one_sentence(
+    arguments: tuple[str, ...], code: int, said: str
+) -> None:
     assert outcome("audit", embedding(), *arguments) == (code, "", said)
 
 

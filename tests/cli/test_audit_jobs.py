@@ -1,4 +1,5 @@
-"""Models that are audited side by side: the order, the memory, the progress, and interruptions."""
+"""Models that are audited side by side: the order, the memory, the progress, and
+interruptions."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from onnxgather.networks.findings import AuditReport
 
 
 def save(path: str, rows: int = 4, gathers: int = 1) -> str:
-    nodes = [node("Gather", ["table", "ids"], f"y{k}", f"tokens{k}") for k in range(gathers)]
+    nodes = [
+        node("Gather", ["table", "ids"], f"y{k}", f"tokens{k}") for k in range(gathers)
+    ]
     table = constant("table", np.zeros((rows, 3), np.float32))
     made = model(nodes, [info("ids", INT64, ["b", 2])], ["y0"], [table])
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +44,10 @@ def test_jobs_give_what_one_process_gives() -> None:
     one = outcome("audit", "m", "--json")
     assert (one[0], one[2]) == (
         2,
-        "Error: m/2b.onnx: must be an ONNX model, got bytes that are cut short, or no model\n",
+        (
+            "Error: m/2b.onnx: must be an ONNX model, got bytes that are cut short, or"
+            " no model\n"
+        ),
     )
     assert [each["model"] for each in json.loads(one[1])["models"]] == [
         f"m/{k}.onnx" for k in range(6)
@@ -51,7 +57,9 @@ def test_jobs_give_what_one_process_gives() -> None:
 
 def test_a_model_that_is_named_twice_is_audited_once() -> None:
     Path("link.onnx").symlink_to(save("m/a.onnx"))
-    found = json.loads(outcome("audit", "m", "./m/a.onnx", "m/*", "link.onnx", "--json")[1])
+    found = json.loads(
+        outcome("audit", "m", "./m/a.onnx", "m/*", "link.onnx", "--json")[1]
+    )
     assert [each["model"] for each in found["models"]] == ["m/a.onnx", "link.onnx"]
 
 
@@ -75,9 +83,14 @@ def test_a_model_that_memory_does_not_hold_is_one_line(
         return made(*given)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(networks, "_audited", fails)
-    code, text, told = outcome("audit", save("a.onnx"), save("b.onnx"), save("c.onnx"), "--json")
+    code, text, told = outcome(
+        "audit", save("a.onnx"), save("b.onnx"), save("c.onnx"), "--json"
+    )
     assert (code, told) == (2, f"Error: b.onnx: {NO_MEMORY}\n")
-    assert [each["model"] for each in json.loads(text)["models"]] == ["a.onnx", "c.onnx"]
+    assert [each["model"] for each in json.loads(text)["models"]] == [
+        "a.onnx",
+        "c.onnx",
+    ]
 
 
 def test_a_process_that_ends_loses_its_own_model_alone() -> None:
@@ -91,9 +104,14 @@ def test_a_process_that_ends_loses_its_own_model_alone() -> None:
     assert found == [2, None, 4, 6]
 
 
-def test_no_thread_of_the_processes_is_left_to_race_with_the_end_of_the_program() -> None:
+def test_no_thread_of_the_processes_is_left_to_race_with_the_end_of_the_program() -> (
+    None
+):
     before = threading.enumerate()
-    assert [result() for result in processes.results(2, eval, ["1 + 1", "2 + 2"])] == [2, 4]
+    assert [result() for result in processes.results(2, eval, ["1 + 1", "2 + 2"])] == [
+        2,
+        4,
+    ]
     assert threading.enumerate() == before
 
 
@@ -140,14 +158,18 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
         try:
             while not re.search(r"\b[2-9]\d* of 2,000: m/", error):
                 error += os.read(ours, 1000).decode()
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it to all processes
+            os.killpg(
+                process.pid, signal.SIGINT
+            )  # as a terminal sends it to all processes
             text, _ = process.communicate(timeout=30)
         finally:
             process.kill()
     error += os.read(ours, 10_000).decode()
     os.close(ours)
     assert process.returncode == 130
-    told = re.search(r"\rError: (interrupted by SIGINT after ([\d,]+) of 2,000 models)\r?\n", error)
+    told = re.search(
+        r"\rError: (interrupted by SIGINT after ([\d,]+) of 2,000 models)\r?\n", error
+    )
     assert told is not None, repr(error)
     assert "Traceback" not in error
     found = json.loads(Path("out.json").read_bytes())
@@ -174,8 +196,12 @@ finally:
         for k in range(1, count):
             os.link(first, f"m{count}/{k}.onnx")
         command = [sys.executable, "-c", code, f"m{count}"]
-        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-        peak, taken = told.stderr.split()[-2:]  # after ten seconds it tells how far it is
+        told = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=120
+        )
+        peak, taken = told.stderr.split()[
+            -2:
+        ]  # after ten seconds it tells how far it is
         peaks.append(int(peak))
         seconds.append(float(taken))
     assert peaks[2] < peaks[0] + 3 * 4800  # kilobytes: a model has 4,800 of them

@@ -1,4 +1,5 @@
-"""The findings of several models as a table, JUnit, Markdown and SARIF, and the baseline."""
+"""The findings of several models as a table, JUnit, Markdown and SARIF, and the
+baseline."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from onnx_graphs import FLOAT, INT64, constant, info, model, node
 import onnxgather
 from onnxgather.checks import printable
 
-TABLE, FAR = constant("table", np.zeros((4, 3), np.float32)), constant("far", np.array([1, 9]))
+TABLE, FAR = (
+    constant("table", np.zeros((4, 3), np.float32)),
+    constant("far", np.array([1, 9])),
+)
 WHICH = constant("which", np.zeros((1, 2), np.int64))
 OPEN = node("Gather", ["table", "ids"], "rows", "tokens")
 WRONG = node("Gather", ["table", "far"], "row", "fixed")
@@ -41,7 +45,8 @@ def save(path: str, *nodes: Any) -> str:
 
 @pytest.fixture
 def models() -> None:
-    """A folder with a finding of each state, in two models, and a file that is no model."""
+    """A folder with a finding of each state, in two models, and a file that is no
+    model."""
     save("m/a b.onnx", OPEN, *WILD)
     save("m/c.onnx", WRONG, ODD)
     Path("m/d.onnx").write_bytes(b"none")
@@ -52,7 +57,10 @@ SAID = {
     "tokens": "each value of ids is from -4 to 3",
     "wild": "index unbounded; the axis has 4 elements; because of x",
     "fixed": "indices[1] is 9, a constant, on an axis of 4",
-    "odd": "IndicesTensor.Sizes[1] must be InputTensor.Sizes[1] (3), as it is not at Axis, got 2",
+    "odd": (
+        "IndicesTensor.Sizes[1] must be InputTensor.Sizes[1] (3), as it is not at Axis,"
+        " got 2"
+    ),
 }
 
 
@@ -90,7 +98,9 @@ next          to know the same of the first of 2 more models:
 
 @pytest.mark.usefixtures("models")
 @pytest.mark.parametrize("strict", [False, True])
-def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(strict: bool) -> None:
+def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(
+    strict: bool,
+) -> None:
     more = ["--fail-on", "not-proved"] if strict else []
     assert outcome("audit", "m", "--junit", "-", *more)[0] == 2
     root = ET.fromstring(outcome("audit", "m", "--junit", "-", *more)[1])
@@ -125,7 +135,12 @@ def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(strict:
 
 @pytest.mark.usefixtures("models")
 def test_markdown_has_the_table_and_what_is_alike_once_the_worst_first() -> None:
-    save("m/c.onnx", WRONG, ODD, *(node("Gather", ["table", "far"], f"y{k}") for k in range(2)))
+    save(
+        "m/c.onnx",
+        WRONG,
+        ODD,
+        *(node("Gather", ["table", "far"], f"y{k}") for k in range(2)),
+    )
     text = outcome("audit", "m", "--markdown", "-")[1]
     assert (
         text
@@ -175,7 +190,9 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
     assert run["invocations"] == [
         {
             "executionSuccessful": False,
-            "toolExecutionNotifications": [{"level": "error", "message": {"text": BROKEN}}],
+            "toolExecutionNotifications": [
+                {"level": "error", "message": {"text": BROKEN}}
+            ],
         }
     ]
     told = [(one["ruleId"], one["level"]) for one in run["results"]]
@@ -195,19 +212,25 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
                     "artifactLocation": {"uri": "m/a%20b.onnx"},
                     "region": {"startLine": 1},
                 },
-                "logicalLocations": [{"name": "tokens", "fullyQualifiedName": "main graph/tokens"}],
+                "logicalLocations": [
+                    {"name": "tokens", "fullyQualifiedName": "main graph/tokens"}
+                ],
             }
         ],
         "partialFingerprints": {"gather/v1": "main graph/tokens: Gather: proved-if"},
     }
-    strict = json.loads(outcome("audit", "m", "--sarif", "-", "--fail-on", "not-proved")[1])
+    strict = json.loads(
+        outcome("audit", "m", "--sarif", "-", "--fail-on", "not-proved")[1]
+    )
     assert {one["level"] for one in strict["runs"][0]["results"]} == {"error"}
 
 
 def test_the_uri_of_sarif_is_relative_and_encoded() -> None:
     path = save("a#b?%:c[é].onnx", WRONG)
     for given in (path, str(Path(path).absolute())):
-        (one,) = json.loads(outcome("audit", given, "--sarif", "-")[1])["runs"][0]["results"]
+        (one,) = json.loads(outcome("audit", given, "--sarif", "-")[1])["runs"][0][
+            "results"
+        ]
         place = one["locations"][0]["physicalLocation"]["artifactLocation"]
         assert place == {"uri": "a%23b%3F%25%3Ac%5B%C3%A9%5D.onnx"}
 
@@ -215,8 +238,12 @@ def test_the_uri_of_sarif_is_relative_and_encoded() -> None:
 def test_the_message_of_sarif_has_no_placeholder_and_no_link() -> None:
     name = "{0} [see](https://example.org) [a]"
     save("m.onnx", node("Gather", ["table", "far"], "row", name))
-    (one,) = json.loads(outcome("audit", "m.onnx", "--sarif", "-")[1])["runs"][0]["results"]
-    start = "{{0}} \\[see](https://example.org) [a] (Gather, main graph): indices[1] is 9"
+    (one,) = json.loads(outcome("audit", "m.onnx", "--sarif", "-")[1])["runs"][0][
+        "results"
+    ]
+    start = (
+        "{{0}} \\[see](https://example.org) [a] (Gather, main graph): indices[1] is 9"
+    )
     assert one["message"]["text"].startswith(start)
 
 
@@ -234,13 +261,21 @@ def test_a_lane_that_fails_is_an_error_of_the_model() -> None:
     )
 
 
-NAME = HOSTILE.replace("\udc80", "").replace("\x00", "") + " | `x` [l](http://x) \n# $(rm) 'q' \x7f"
+NAME = (
+    HOSTILE.replace("\udc80", "").replace("\x00", "")
+    + " | `x` [l](http://x) \n# $(rm) 'q' \x7f"
+)
 
 
 @POSIX
-@pytest.mark.parametrize("option", ["--junit", "--markdown", "--sarif", "--json", "--html", ""])
+@pytest.mark.parametrize(
+    "option", ["--junit", "--markdown", "--sarif", "--json", "--html", ""]
+)
 def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
-    nodes = [node("Gather", ["table", "far"], "row", NAME), node("Gather", ["table", NAME], "y")]
+    nodes = [
+        node("Gather", ["table", "far"], "row", NAME),
+        node("Gather", ["table", NAME], "y"),
+    ]
     made = model(nodes, [info(NAME, INT64, ["b"])], ["row", "y"], [TABLE, FAR])
     file = "a\x1b[31m|`<b>\n.onnx"
     Path(file).write_bytes(made.SerializeToString())
@@ -252,21 +287,29 @@ def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
         root = ET.fromstring(text)
         assert printable(file) in {suite.get("name") for suite in root}
     elif option == "--sarif":
-        assert not re.search(r"(?<!\\)\\[^\\\"]", json.dumps(json.loads(text), ensure_ascii=False))
+        assert not re.search(
+            r"(?<!\\)\\[^\\\"]", json.dumps(json.loads(text), ensure_ascii=False)
+        )
     elif option == "--json":
         assert [one["node"] for one in json.loads(text)["gathers"]] == [NAME, "y"]
     elif option == "--markdown":
         assert not re.search(r"(?<!\\)[<`\[]", text)
-        assert all(line.count("|") - line.count("\\|") in (0, 8) for line in text.splitlines())
+        assert all(
+            line.count("|") - line.count("\\|") in (0, 8) for line in text.splitlines()
+        )
     elif option == "--html":
         assert "<script>alert" not in text
     else:
-        assert all(line.startswith((" ", "a\\x1b", *STARTS)) for line in text.splitlines())
+        assert all(
+            line.startswith((" ", "a\\x1b", *STARTS)) for line in text.splitlines()
+        )
 
 
 @POSIX
 def test_the_columns_of_a_table_stand_below_one_another() -> None:
-    lines = outcome("audit", save("a\x1b.onnx", WRONG), save("b" * 30, ODD))[1].splitlines()
+    lines = outcome("audit", save("a\x1b.onnx", WRONG), save("b" * 30, ODD))[
+        1
+    ].splitlines()
     assert lines[1].startswith("a\\x1b.onnx ")
     assert len({*map(len, lines[:4])}) == 1
 
@@ -283,7 +326,10 @@ def test_a_gather_that_computes_shapes_is_not_refused() -> None:
     made = model(nodes, [info("ids", INT64, ["b", 2])], ["y"], [TABLE, zero])
     Path("m.onnx").write_bytes(made.SerializeToString())
     (told,) = json.loads(outcome("audit", "m.onnx", "--json")[1])["gathers"]
-    assert (told["shape_computation"], "DataType must be one of" in told["refused"]) == (True, True)
+    assert (
+        told["shape_computation"],
+        "DataType must be one of" in told["refused"],
+    ) == (True, True)
     code, text, _ = outcome("audit", "m.onnx", "--sarif", "-")
     assert (code, json.loads(text)["runs"][0]["results"]) == (0, [])
 
@@ -298,7 +344,10 @@ def baseline(path: str = "b.json") -> list[tuple[str, str, str, str]]:
     assert found["schema"] == 1
     fields = ["model", "place", "node", "op", "state", "reason"]
     assert all([*one] == fields for one in found["findings"])
-    return [(one["model"], one["node"], one["state"], one["reason"]) for one in found["findings"]]
+    return [
+        (one["model"], one["node"], one["state"], one["reason"])
+        for one in found["findings"]
+    ]
 
 
 STRICT = ("--fail-on", "not-proved")
@@ -320,7 +369,10 @@ class TestBaseline:
         assert call("audit", "m", "--write-baseline", "ci/b.json").exit_code == 0
         assert baseline("ci/b.json") == KNOWN[2:]
         assert (
-            call("audit", "m/c.onnx", "m", *STRICT, "--write-baseline", "ci/b.json").exit_code == 0
+            call(
+                "audit", "m/c.onnx", "m", *STRICT, "--write-baseline", "ci/b.json"
+            ).exit_code
+            == 0
         )
         assert baseline("ci/b.json") == KNOWN
         content = Path("ci/b.json").read_bytes()
@@ -328,7 +380,9 @@ class TestBaseline:
             b'{\n  "schema": 1,\n  "findings": [\n    {\n      "model": "../m/a b'
         )
         assert content.endswith(b"}\n  ]\n}\n")
-        assert call("audit", "m", *STRICT, "--write-baseline", "ci/b.json").exit_code == 0
+        assert (
+            call("audit", "m", *STRICT, "--write-baseline", "ci/b.json").exit_code == 0
+        )
         assert Path("ci/b.json").read_bytes() == content
 
     def test_known_findings_are_good_and_new_ones_are_told(self) -> None:
@@ -347,14 +401,21 @@ gone          m/c.onnx: fixed (Gather, main graph): out-of-range
 baseline      b.json: 3 known findings, 1 new, 1 gone
 """)
         found = json.loads(outcome(*given, "--json")[1])["baseline"]
-        entry = {"model": "m/c.onnx", "place": "main graph", "op": "Gather", "reason": ""}
+        entry = {
+            "model": "m/c.onnx",
+            "place": "main graph",
+            "op": "Gather",
+            "reason": "",
+        }
         assert found == {
             "known": 3,
             "new": [{**entry, "node": "renamed", "state": "out-of-range"}],
             "gone": [{**entry, "node": "fixed", "state": "out-of-range"}],
         }
 
-    def test_a_model_is_the_same_by_whatever_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_model_is_the_same_by_whatever_path(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         call("audit", "m", "./m/c.onnx", *STRICT, "--write-baseline", "b.json")
         assert [one[:2] for one in baseline()] == [
             ("m/a b.onnx", "tokens"),
@@ -374,7 +435,9 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
     def test_a_worse_state_is_new_and_a_better_one_is_known(self) -> None:
         text = outcome("audit", "m/c.onnx", "--write-baseline", "-")[1]
         for state, code in (("proved-if", 1), ("not-proved", 1), ("out-of-range", 0)):
-            Path("b.json").write_text(text.replace("out-of-range", state), encoding="utf-8")
+            Path("b.json").write_text(
+                text.replace("out-of-range", state), encoding="utf-8"
+            )
             told = outcome("audit", "m/c.onnx", "--baseline", "b.json")
             assert (told[0], "0 gone" in told[1]) == (code, True)
         save("m/c.onnx", ODD, node("Gather", ["table", "ids"], "row", "fixed"))
@@ -404,9 +467,10 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         Path("m/c.onnx").write_bytes(b"none")
         code, _, error = outcome("audit", "m", *STRICT, "--write-baseline", "b.json")
         assert (code, baseline()) == (2, before)
-        assert error == (
-            "Error: m/c.onnx: must be an ONNX model, got bytes that are cut short, or no model\n"
-            "written: b.json\n"
+        assert (
+            error
+            == "Error: m/c.onnx: must be an ONNX model, got bytes that are cut short,"
+            " or no model\nwritten: b.json\n"
         )
         given = ("audit", "m/a b.onnx", *STRICT, "--baseline", "b.json")
         assert outcome(*given)[1].endswith("b.json: 2 known findings, 0 new, 0 gone\n")
@@ -432,7 +496,9 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         assert "- **known out-of-range** m/c.onnx: fixed " in text
         assert "- **new refused** m/c.onnx: odd " in text
         (run,) = json.loads(outcome(*given, "--sarif", "-")[1])["runs"]
-        told = [(one["baselineState"], one.get("suppressions")) for one in run["results"]]
+        told = [
+            (one["baselineState"], one.get("suppressions")) for one in run["results"]
+        ]
         known = [{"kind": "external", "justification": "old"}]
         assert told == [("unchanged", known), ("new", None)]
 
@@ -453,19 +519,28 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
             "b.json: $.findings[0].model must be `str`, got `int`",
         ),
         (
-            '{"schema": 1, "findings": [{"model": "m", "place": "p", "node": "n", "op": "o", '
-            '"state": "bad"}]}',
-            "b.json: $.findings[0].state must be a value that docs/models.md lists, got 'bad'",
+            (
+                '{"schema": 1, "findings": [{"model": "m", "place": "p", "node": "n",'
+                ' "op": "o", "state": "bad"}]}'
+            ),
+            (
+                "b.json: $.findings[0].state must be a value that docs/models.md lists,"
+                " got 'bad'"
+            ),
         ),
         (
-            '{"schema": 1, "findings": [{"model": "m", "place": "p", "node": "n", "op": "o", '
-            '"state": "refused", "why": ""}]}',
+            (
+                '{"schema": 1, "findings": [{"model": "m", "place": "p", "node": "n",'
+                ' "op": "o", "state": "refused", "why": ""}]}'
+            ),
             "b.json: $.findings[0] must not have why",
         ),
     ],
 )
 @pytest.mark.parametrize("option", ["--baseline", "--write-baseline"])
-def test_a_broken_baseline_is_one_sentence(option: str, content: str, sentence: str) -> None:
+def test_a_broken_baseline_is_one_sentence(
+    option: str, content: str, sentence: str
+) -> None:
     path = save("m.onnx", WRONG)
     Path("b.json").write_text(content, encoding="utf-8")
     assert outcome("audit", path, option, "b.json") == (2, "", f"Error: {sentence}\n")
@@ -476,12 +551,18 @@ def test_a_broken_baseline_is_one_sentence(option: str, content: str, sentence: 
     ("arguments", "sentence"),
     [
         (["--baseline", "none.json"], "none.json: no such file or directory"),
-        (["--write-baseline", "m.onnx"], "m.onnx must not be written, as it is an input"),
+        (
+            ["--write-baseline", "m.onnx"],
+            "m.onnx must not be written, as it is an input",
+        ),
         (
             ["--baseline", "b.json", "--json=b.json"],
             "b.json must not be written, as it is an input",
         ),
-        (["--sarif", "./m.onnx"], "./m.onnx must not be written, as it is an input: m.onnx"),
+        (
+            ["--sarif", "./m.onnx"],
+            "./m.onnx must not be written, as it is an input: m.onnx",
+        ),
         (
             ["--sarif", "x", "--write-baseline", "x"],
             "x must not be written twice, for --sarif and --write-baseline",

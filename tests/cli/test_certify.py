@@ -77,7 +77,8 @@ def test_an_undecided_one_is_a_finding_if_asked() -> None:
     made.graph.node[0].op_type = "Clap"
     Path("m.onnx").write_bytes(made.SerializeToString())
     told = (
-        f"{WHERE}: clamp, m.onnx: undecided: the operator Clap\n0 proved, 0 refuted, 1 undecided\n"
+        f"{WHERE}: clamp, m.onnx: undecided: the operator Clap\n0 proved, 0 refuted, 1"
+        " undecided\n"
     )
     given = ("certify", "a.json", "--model", "m.onnx")
     assert outcome(*given) == (0, told, "")
@@ -116,7 +117,10 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
         f"{WHERE}: clamp, portable: proved\n1 proved, 0 refuted, 0 undecided\n",
         "written: out.json\n",
     )
-    assert json.loads(Path("out.json").read_bytes())["certificates"][0]["state"] == "proved"
+    assert (
+        json.loads(Path("out.json").read_bytes())["certificates"][0]["state"]
+        == "proved"
+    )
 
 
 def test_a_page_is_that_of_show_with_what_certificates_say() -> None:
@@ -160,7 +164,10 @@ class TestFile:
     def test_a_check_says_the_preconditions(self) -> None:
         given = ("--out-of-range", "error", "--target", "webgpu", "-o", "c.json")
         assert outcome("certify", program("a.json"), *given)[0] == 0
-        told = "c.json: again proved, if each index is from -2,147,483,648 to 2,147,483,583, so"
+        told = (
+            "c.json: again proved, if each index is from -2,147,483,648 to"
+            " 2,147,483,583, so"
+        )
         assert outcome("certify", "--check", "c.json")[1].startswith(told)
 
     def test_a_bad_file_is_unusable(self) -> None:
@@ -189,11 +196,22 @@ def test_shards_are_parts_of_the_whole() -> None:
 
 @pytest.mark.slow
 def test_two_jobs_give_what_one_gives() -> None:
-    given = ("certify", "--random", "12", "--seed", "3", "--out-of-range", "zero", "--json")
+    given = (
+        "certify",
+        "--random",
+        "12",
+        "--seed",
+        "3",
+        "--out-of-range",
+        "zero",
+        "--json",
+    )
     one = outcome(*given)
     assert one[0] == 0
     assert len(json.loads(one[1])["certificates"]) == 12
-    assert outcome(*given, "--jobs", "2")[:2] == one[:2]  # slow work tells its progress besides
+    assert (
+        outcome(*given, "--jobs", "2")[:2] == one[:2]
+    )  # slow work tells its progress besides
 
 
 @pytest.mark.parametrize(
@@ -202,18 +220,24 @@ def test_two_jobs_give_what_one_gives() -> None:
         ([], "Error: there is nothing to certify: give a FILE, --corpus or --random N"),
         (
             ["--random", "2", "--model", "m.onnx"],
-            "Error: --model must come with one descriptor and one pair of rule and target, got 2 "
-            "and 1",
+            (
+                "Error: --model must come with one descriptor and one pair of rule and"
+                " target, got 2 and 1"
+            ),
         ),
         (
             ["a.json", "-o", "c.json", "--target", "cpu", "--target", "portable"],
-            "Error: --certificate must come with one descriptor and one pair of rule and target, "
-            "got 1 and 2",
+            (
+                "Error: --certificate must come with one descriptor and one pair of"
+                " rule and target, got 1 and 2"
+            ),
         ),
         (
             ["--random", "1", "--target", "cpu,native"],
-            "Error: Invalid value for '--target': 'cpu,native' is not one of 'portable', 'cpu', "
-            "'webgpu', 'native'.",
+            (
+                "Error: Invalid value for '--target': 'cpu,native' is not one of"
+                " 'portable', 'cpu', 'webgpu', 'native'."
+            ),
         ),
         (
             ["--random", "1", "--timeout", "0"],
@@ -269,16 +293,17 @@ class TestFromPython:
     def test_a_result_is_short_and_says_what_is_proved(self) -> None:
         found = og.certify(DESC, "error")
         assert repr(found) == "<Certified proved>"
-        assert found.statement == (
-            "for any data and every value of every index, each element of OutputTensor is the "
-            "element of InputTensor that DirectML's formula of GATHER names, and an index out of "
-            "range is an error"
+        assert (
+            found.statement
+            == "for any data and every value of every index, each element of"
+            " OutputTensor is the element of InputTensor that DirectML's formula of"
+            " GATHER names, and an index out of range is an error"
         )
 
     def test_older_comparisons_are_a_precondition(self) -> None:
         told = (
-            "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of ONNX "
-            "Runtime before 1.32 does"
+            "Min, Max and Clip of INT64 compare low halves as signed, as the CPU"
+            " provider of ONNX Runtime before 1.32 does"
         )
         found = og.certify(DESC, low_halves=True)
         assert found.preconditions == (told,)
@@ -306,17 +331,23 @@ class TestFromPython:
             ({"model": "no.onnx"}, "no.onnx: no such file or directory"),
             (
                 {"out_of_range": "zeros"},
-                "out_of_range must be one of clamp, error, zero, directml, got 'zeros'; did you "
-                'mean "zero"?',
+                (
+                    "out_of_range must be one of clamp, error, zero, directml, got"
+                    " 'zeros'; did you mean \"zero\"?"
+                ),
             ),
             (
                 {"target": "portabel"},
-                "target must be one of portable, cpu, webgpu, native, got 'portabel'; did you "
-                'mean "portable"?',
+                (
+                    "target must be one of portable, cpu, webgpu, native, got"
+                    " 'portabel'; did you mean \"portable\"?"
+                ),
             ),
         ],
     )
-    def test_wrong_options_are_sentences(self, options: dict[str, object], said: str) -> None:
+    def test_wrong_options_are_sentences(
+        self, options: dict[str, object], said: str
+    ) -> None:
         with pytest.raises(og.OnnxGatherError) as caught:
             og.certify(DESC, **options)  # pyright: ignore[reportArgumentType]
         assert str(caught.value) == said
@@ -333,7 +364,8 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
 
 
 def interrupted(jobs: int, seconds: float) -> bool:
-    """Whether descriptors were certified before an interruption; then they are in the file."""
+    """Whether descriptors were certified before an interruption; then they are in the
+    file."""
     command = [sys.executable, "-m", "onnxgather", "certify", "--random", "5000"]
     # A shell starts what runs behind it without SIGINT, and programs inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -352,7 +384,9 @@ def interrupted(jobs: int, seconds: float) -> bool:
             assert process.stdout is not None
             assert process.stderr is not None
             time.sleep(seconds)
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it to all processes
+            os.killpg(
+                process.pid, signal.SIGINT
+            )  # as a terminal sends it to all processes
             told = process.stdout.read().splitlines()
             error = process.stderr.read()
         finally:

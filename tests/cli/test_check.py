@@ -30,7 +30,9 @@ from onnxgather.parity.results import Report, read_report
 
 WILD = np.array([[2, 2**32 - 1]], np.uint32)
 REFUSAL = f"IndicesTensor[0,1] must be in [0, 3), got {2**32 - 1}"
-POSIX = pytest.mark.skipif(os.name == "nt", reason="the stand-in interpreter is a shell script")
+POSIX = pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in interpreter is a shell script"
+)
 
 
 def report(*arguments: str, code: int = 0) -> Report:
@@ -46,7 +48,9 @@ def states(*arguments: str, code: int = 0) -> list[list[tuple[str, str | None]]]
     return [[(found.state, found.reason) for found in case.results] for case in cases]
 
 
-def change(monkeypatch: pytest.MonkeyPatch, changed: Callable[[Case, Answer], Answer]) -> None:
+def change(
+    monkeypatch: pytest.MonkeyPatch, changed: Callable[[Case, Answer], Answer]
+) -> None:
     """Plant a fault: lanes start as they do, and what they answer then is changed."""
     original, original_start = ModelLane.answer, ModelLane.start
     starting: list[ModelLane] = []
@@ -65,7 +69,9 @@ def change(monkeypatch: pytest.MonkeyPatch, changed: Callable[[Case, Answer], An
     monkeypatch.setattr(ModelLane, "answer", answer)
 
 
-def change_all(monkeypatch: pytest.MonkeyPatch, answered: Callable[[Case], Answer]) -> None:
+def change_all(
+    monkeypatch: pytest.MonkeyPatch, answered: Callable[[Case], Answer]
+) -> None:
     """Have lanes answer so without asking their workers."""
 
     def answer(_: ModelLane, case: Case) -> Answer:
@@ -85,7 +91,10 @@ class TestOutOfRange:
     @pytest.mark.parametrize(
         ("policy", "brief"),
         [
-            ("clamp", "is clamped; output elements that differ from DirectML's: 4 of 8"),
+            (
+                "clamp",
+                "is clamped; output elements that differ from DirectML's: 4 of 8",
+            ),
             ("zero", "gives 0; output elements that differ from DirectML's: 4 of 8"),
             ("error", "is an error"),
             ("directml", None),
@@ -101,13 +110,15 @@ class TestOutOfRange:
         code, table, _ = outcome("check", "in.json", "wild.json", *options)
         assert code == 0
         sentence = (
-            "NOTE wild.json: $.commands[0] (gather): indices out of range: 1 of 2; such an index "
-            f"{brief}"
+            "NOTE wild.json: $.commands[0] (gather): indices out of range: 1 of 2;"
+            f" such an index {brief}"
         )
         told = [" ".join(section.split()) for section in table.split("\n\n")[2:-1]]
         assert told == ([sentence] if brief else [])
 
-    def test_without_a_policy_an_index_out_of_range_does_what_run_lets_it_do(self) -> None:
+    def test_without_a_policy_an_index_out_of_range_does_what_run_lets_it_do(
+        self,
+    ) -> None:
         data = {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3, 4, 5, 6]}
         longer = {"TotalTensorSizeInBytes": 24}
         gathers = [gather("x", i, "y", 2, 2, InputTensor=longer) for i in ("i", "j")]
@@ -129,16 +140,17 @@ class TestOutOfRange:
         for k in range(3):
             program(f"p/{k}.json", indices=WILD)
         note = outcome("check", "p", "--out-of-range", "clamp")[1].split("\n\n")[-2]
-        assert " ".join(note.split()) == (
-            "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): indices out of range: 1 "
-            "of 2; such an index is clamped; output elements that differ from DirectML's: 4 of 8"
+        assert (
+            " ".join(note.split())
+            == "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): indices out of"
+            " range: 1 of 2; such an index is clamped; output elements that differ"
+            " from DirectML's: 4 of 8"
         )
 
 
 class TestHelp:
     def test_help_lists_the_states(self) -> None:
-        assert call("check", "--help").stdout.endswith(
-            """
+        assert call("check", "--help").stdout.endswith("""
   States:
     PASS     the data type, shape and bytes of the reference, or both refuse
     DIFF     the output differs; the details say how, and where first
@@ -146,8 +158,7 @@ class TestHelp:
     NOT-RUN  the provider is missing, does not start, or did not run a node
     KNOWN    DIFF, ERROR or NOT-RUN, explained in the file of known differences
     FIXED    PASS, although that file says otherwise
-"""
-        )
+""")
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
@@ -155,8 +166,10 @@ class TestHelp:
             ([], "there is nothing to check: give a PATH, --corpus or --random N"),
             (
                 ["x.json", "--lane", "cpu"],
-                "Invalid value for '--lane': must be NAME=PATH (--lanes takes a NAME alone), "
-                "got 'cpu'",
+                (
+                    "Invalid value for '--lane': must be NAME=PATH (--lanes takes a"
+                    " NAME alone), got 'cpu'"
+                ),
             ),
             (
                 ["x.json", "--plugin", "=x"],
@@ -178,7 +191,10 @@ class TestHelp:
             ),
             (
                 ["x.json", "--lane", "cpu=no-such-python"],
-                "Invalid value for '--lane': 'no-such-python': no such file or directory",
+                (
+                    "Invalid value for '--lane': 'no-such-python': no such file or"
+                    " directory"
+                ),
             ),
             (
                 ["x.json", "--plugin", "MyExecutionProvider=libmy.so"],
@@ -186,13 +202,17 @@ class TestHelp:
             ),
             (
                 ["x.json", "--lanes", "cpu,openvino=bin/python"],
-                "Invalid value for '--lanes': must be names (--lane takes NAME=PATH), "
-                "got 'openvino=bin/python'",
+                (
+                    "Invalid value for '--lanes': must be names (--lane takes"
+                    " NAME=PATH), got 'openvino=bin/python'"
+                ),
             ),
             (
                 ["x.json", "--lane", "openvino=env"],
-                "Invalid value for '--lane': must be the interpreter of an environment, got its "
-                "folder 'env'",
+                (
+                    "Invalid value for '--lane': must be the interpreter of an"
+                    " environment, got its folder 'env'"
+                ),
             ),
             (
                 ["x.json", "--lanes", ","],
@@ -200,9 +220,12 @@ class TestHelp:
             ),
             (
                 ["x.json", "--lanes", "gpu"],
-                "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, "
-                "coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name of one, which "
-                "ends in ExecutionProvider, got 'gpu'",
+                (
+                    "provider must be one of cpu, directml, openvino, cuda, tensorrt,"
+                    " webgpu, qnn, coreml, web-wasm, web-webgpu, web-jsep, or ONNX"
+                    " Runtime's full name of one, which ends in ExecutionProvider, got"
+                    " 'gpu'"
+                ),
             ),
             (
                 ["x.json", "--junit", "x.json"],
@@ -214,7 +237,9 @@ class TestHelp:
             ),
         ],
     )
-    def test_wrong_usage_is_one_sentence(self, arguments: list[str], sentence: str) -> None:
+    def test_wrong_usage_is_one_sentence(
+        self, arguments: list[str], sentence: str
+    ) -> None:
         program("x.json")
         Path("env").mkdir()
         Path("env/pyvenv.cfg").touch()
@@ -226,7 +251,9 @@ class TestHelp:
         program("x.json")
         Path("env").mkdir()
         Path("env/pyvenv.cfg").touch()
-        code, out, err = outcome("check", "x.json", "--plugin", "MyExecutionProvider=env")
+        code, out, err = outcome(
+            "check", "x.json", "--plugin", "MyExecutionProvider=env"
+        )
         assert (code, err) == (3, "")
         assert "the plugin library of MyExecutionProvider does not load: " in out
 
@@ -238,7 +265,9 @@ class TestStates:
         code, out, err = outcome("check", "a")
         assert (code, err) == (0, "")
         head, lane, _, *rest = out.splitlines()
-        assert re.fullmatch(r"onnxgather 0\.1\.0, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, .+ cores?", head)
+        assert re.fullmatch(
+            r"onnxgather 0\.1\.0, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, .+ cores?", head
+        )
         assert lane.startswith("cpu  CPUExecutionProvider, ")
         assert rest == [
             "                                    cpu",
@@ -286,8 +315,10 @@ class TestStates:
             [
                 (
                     "DIFF",
-                    "8 of 8 elements differ, first OutputTensor[0,0]: expected 2.0 (00 00 00 40), "
-                    "got -2.0 (00 00 00 c0)",
+                    (
+                        "8 of 8 elements differ, first OutputTensor[0,0]: expected 2.0"
+                        " (00 00 00 40), got -2.0 (00 00 00 c0)"
+                    ),
                 )
             ]
         ]
@@ -312,8 +343,8 @@ class TestStates:
         program("x.json")
         name = "XyzExecutionProvider"
         reason = (
-            f"{name} is not available (available: {available}); install an ONNX Runtime with {name}"
-            f", or name its plugin library: --plugin {name}=LIBRARY"
+            f"{name} is not available (available: {available}); install an ONNX Runtime"
+            f" with {name}, or name its plugin library: --plugin {name}=LIBRARY"
         )
         assert states("x.json", "--provider", name, code=3) == [[("NOT-RUN", reason)]]
         assert states("x.json", "--lanes", name, code=3) == [[("NOT-RUN", reason)]]
@@ -331,8 +362,8 @@ class TestStates:
         code, out, _ = outcome("check", "x.json", "y.json", "--lanes", "cpu,cpu@b")
         assert code == 0
         assert (
-            "\ncpu: 2 cases, 1 PASS, 1 NOT-RUN\ncpu@b: 2 cases, 1 PASS, 1 NOT-RUN\n\nNo findings\n"
-            in out
+            "\ncpu: 2 cases, 1 PASS, 1 NOT-RUN\ncpu@b: 2 cases, 1 PASS, 1 NOT-RUN\n\nNo"
+            " findings\n" in out
         )
         assert outcome("check", "x.json", "y.json", "--require", "cpu")[0] == 3
         assert outcome("check", "x.json")[0] == 3
@@ -340,7 +371,9 @@ class TestStates:
     def test_a_lane_that_does_not_start_is_exit_code_3(self) -> None:
         program("x.json")
         files = ["--json", "r.json", "--junit", "r.xml", "--html", "r.html"]
-        code, out, _ = outcome("check", "x.json", "--lanes", "cpu,XyzExecutionProvider", *files)
+        code, out, _ = outcome(
+            "check", "x.json", "--lanes", "cpu,XyzExecutionProvider", *files
+        )
         assert code == 3
         why = "XyzExecutionProvider is not available"
         assert f"XyzExecutionProvider  did not start: {why}" in out
@@ -362,8 +395,10 @@ class TestStates:
         assert [(one.file, one.reason) for one in found.invalid] == [
             (
                 "bad.json",
-                "$.dispatchables.gather.desc: Axis must be less than InputTensor.DimensionCount "
-                "(2), got 2",
+                (
+                    "$.dispatchables.gather.desc: Axis must be less than"
+                    " InputTensor.DimensionCount (2), got 2"
+                ),
             )
         ]
         assert outcome("check", "x.json", "bad.json", *missing)[0] == 1
@@ -377,18 +412,23 @@ class TestStates:
 
     def test_nothing_to_check_is_a_failure(self) -> None:
         content = json.loads(Path(program("x.json")).read_text())
-        Path("x.json").write_text(json.dumps({**content, "commands": content["commands"][1:]}))
+        Path("x.json").write_text(
+            json.dumps({**content, "commands": content["commands"][1:]})
+        )
         Path("empty").mkdir()
         assert outcome("check", "x.json", "empty") == (
             2,
             "",
-            "Error: empty: the folder must have a *.json file, got none\n"
-            "Error: x.json: $.commands must hold a dispatch\n",
+            (
+                "Error: empty: the folder must have a *.json file, got none\n"
+                "Error: x.json: $.commands must hold a dispatch\n"
+            ),
         )
 
 
 class TestRefusals:
-    """With "error", the model must refuse what the reference refuses, and nothing else."""
+    """With "error", the model must refuse what the reference refuses, and nothing
+    else."""
 
     def test_a_refusal_of_the_lane_and_of_the_reference_passes(self) -> None:
         program("x.json", indices=WILD)
@@ -396,7 +436,9 @@ class TestRefusals:
             [("PASS", f"both refuse: {REFUSAL}")]
         ]
 
-    def test_a_model_that_answers_differs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_model_that_answers_differs(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         program("x.json", indices=WILD)
 
         def answered(case: Case, answer: Answer) -> Answer:
@@ -411,7 +453,10 @@ class TestRefusals:
 
     def test_dispatches_behind_a_refusal_are_checked(self) -> None:
         content = json.loads(Path(program("x.json", indices=WILD)).read_text())
-        content["resources"]["tame"] = {"initialValuesDataType": "UINT32", "initialValues": [0, 1]}
+        content["resources"]["tame"] = {
+            "initialValuesDataType": "UINT32",
+            "initialValues": [0, 1],
+        }
         wild = content["commands"][0]
         tame = {**wild, "bindings": {**wild["bindings"], "IndicesTensor": "tame"}}
         Path("x.json").write_text(json.dumps({**content, "commands": [wild, tame]}))
@@ -434,12 +479,21 @@ class TestLanes:
         program("x.json")
         (case,) = report("x.json", "--wrap").cases
         assert case.wrapped
-        assert sorted(case.results[0].nodes) == ["Cast", "Gather", "Min", "Mul", "Mul", "Reshape"]
+        assert sorted(case.results[0].nodes) == [
+            "Cast",
+            "Gather",
+            "Min",
+            "Mul",
+            "Mul",
+            "Reshape",
+        ]
 
     @POSIX
     def test_lanes_in_other_environments(self, tmp_path: Path) -> None:
         program("x.json")
-        wrong = environment(tmp_path / "wrong", "def get_available_providers(): return ['None']")
+        wrong = environment(
+            tmp_path / "wrong", "def get_available_providers(): return ['None']"
+        )
         right = environment(
             tmp_path / "right",
             """
@@ -457,10 +511,18 @@ class TestLanes:
             code=3,
         )
         assert [lane.name for lane in found.lanes] == ["cpu", "cpu@old", "openvino"]
-        assert [lane.versions["onnxruntime"] for lane in found.lanes[1:]] == ["9.9.9", "9.9.9"]
-        assert [one.state for one in found.cases[0].results] == ["PASS", "PASS", "NOT-RUN"]
-        assert found.lanes[2].not_run == (
-            "OpenVINOExecutionProvider is not available (available: None); install "
+        assert [lane.versions["onnxruntime"] for lane in found.lanes[1:]] == [
+            "9.9.9",
+            "9.9.9",
+        ]
+        assert [one.state for one in found.cases[0].results] == [
+            "PASS",
+            "PASS",
+            "NOT-RUN",
+        ]
+        assert (
+            found.lanes[2].not_run
+            == "OpenVINOExecutionProvider is not available (available: None); install "
             "onnxgather[openvino]"
         )
 
@@ -469,7 +531,9 @@ class TestLanes:
         first = report("--random", "5", "--seed", "7")
         again = report("--random", "5", "--seed", "7")
         other = report("--random", "5", "--seed", "8")
-        assert [case.name for case in first.cases] == [case.name for case in again.cases]
+        assert [case.name for case in first.cases] == [
+            case.name for case in again.cases
+        ]
         assert first.cases == again.cases
         assert first.cases != other.cases
         assert first.counts(0) == {"PASS": 5}
@@ -511,19 +575,35 @@ class TestWriteKnown:
             "found": [{"kind": "elements"}],
             "link": f"measured with {version}",
         }
-        assert reason == (
-            "No reason is written yet; b.json: $.commands[0] (gather): 8 of 8 elements differ, "
-            "first OutputTensor[0,0]: expected 2.0 (00 00 00 40), got -2.0 (00 00 00 c0)"
+        assert (
+            reason == "No reason is written yet; b.json: $.commands[0] (gather): 8 of 8"
+            " elements differ, first OutputTensor[0,0]: expected 2.0 (00 00 00 40),"
+            " got -2.0 (00 00 00 c0)"
         )
-        assert {one[0][0] for one in states(*asked, "--known", "known.json")} == {"KNOWN"}
+        assert {one[0][0] for one in states(*asked, "--known", "known.json")} == {
+            "KNOWN"
+        }
 
     @pytest.mark.slow
     def test_findings_of_different_rules_are_entries_of_their_own(self) -> None:
-        asked = ["--corpus", "-k", "forbidden/gather-nd", "--no-known", "--json", "r.json"]
+        asked = [
+            "--corpus",
+            "-k",
+            "forbidden/gather-nd",
+            "--no-known",
+            "--json",
+            "r.json",
+        ]
         assert call("check", *asked, "--write-known", "known.json").exit_code == 1
         entries = json.loads(Path("known.json").read_text(encoding="utf-8"))
-        rules = [{name["name"].split("/")[2] for name in one["cases"]} for one in entries]
-        assert sorted(map(sorted, rules)) == [["batch-count"], ["batch-sizes"], ["tuple-length"]]
+        rules = [
+            {name["name"].split("/")[2] for name in one["cases"]} for one in entries
+        ]
+        assert sorted(map(sorted, rules)) == [
+            ["batch-count"],
+            ["batch-sizes"],
+            ["tuple-length"],
+        ]
         reasons = [one["reason"].partition(";")[2].split("/")[2] for one in entries]
         assert [{reason} for reason in reasons] == rules
         assert outcome("check", *asked[:4])[1].count("DIFF     cpu: ") == len(rules)
@@ -536,7 +616,9 @@ class TestWriteKnown:
                 return answer
             operator = "Cast" if case.name < "d" else "Gather"
             gone = NodeElsewhere("node", operator, "CPUExecutionProvider")
-            return Answer(AnswerKind.NOT_RUN, "it left", how="elsewhere", elsewhere=gone)
+            return Answer(
+                AnswerKind.NOT_RUN, "it left", how="elsewhere", elsewhere=gone
+            )
 
         change(monkeypatch, declined)
         asked = ["check", *map(program, ("a.json", "b.json", "c.json", "d.json"))]
@@ -548,7 +630,13 @@ class TestWriteKnown:
         names = [[case["name"][:6] for case in entry["cases"]] for entry in entries]
         assert names == [["b.json", "c.json"], ["d.json"]]
         assert [entry["found"] for entry in entries] == [
-            [{"kind": "not-run", "not_run": "elsewhere", "elsewhere": {"operator": [operator]}}]
+            [
+                {
+                    "kind": "not-run",
+                    "not_run": "elsewhere",
+                    "elsewhere": {"operator": [operator]},
+                }
+            ]
             for operator in ("Cast", "Gather")
         ]
         assert call(*asked, "--known", "known.json").exit_code == 0
@@ -570,12 +658,20 @@ class TestWriteKnown:
         (entry,) = json.loads(Path("known.json").read_text(encoding="utf-8"))
         mine = {**entry, "reason": "Signs are turned.", "link": "https://example.org/1"}
         Path("known.json").write_text(json.dumps([mine]), encoding="utf-8")
-        assert call("check", "a.json", "b.json", "--write-known", "known.json").exit_code == 1
+        assert (
+            call("check", "a.json", "b.json", "--write-known", "known.json").exit_code
+            == 1
+        )
         first, second = json.loads(Path("known.json").read_text(encoding="utf-8"))
         assert second == mine
-        assert [one["name"] for one in first["cases"]] == ["a.json: $.commands[[]0] (gather)"]
+        assert [one["name"] for one in first["cases"]] == [
+            "a.json: $.commands[[]0] (gather)"
+        ]
         before = Path("known.json").read_bytes()
-        assert call("check", "a.json", "b.json", "--write-known", "known.json").exit_code == 0
+        assert (
+            call("check", "a.json", "b.json", "--write-known", "known.json").exit_code
+            == 0
+        )
         assert Path("known.json").read_bytes() == before
         assert sorted(os.listdir()) == ["a.json", "b.json", "known.json"]
 
@@ -614,7 +710,9 @@ class TestParts:
         program("y.json")
         names = [
             case.name
-            for case in report("x.json", "y.json", "--random", "13", "-k", "1", code=3).cases
+            for case in report(
+                "x.json", "y.json", "--random", "13", "-k", "1", code=3
+            ).cases
         ]
         assert names == ["random/0/1", "random/0/10", "random/0/11", "random/0/12"]
         found = report("x.json", "y.json", "--random", "3", "-k", "y.json: $", code=3)
@@ -633,30 +731,49 @@ class TestParts:
         [
             (
                 ["--corpus", "-k", "gather/flaot32"],
-                "no case name contains 'gather/flaot32'; did you mean \"gather/float32\"?",
+                (
+                    "no case name contains 'gather/flaot32'; did you mean"
+                    ' "gather/float32"?'
+                ),
             ),
             (
                 ["--case", "gather/float32/int64/negativ"],
-                "no case is named 'gather/float32/int64/negativ'; did you mean "
-                '"gather/float32/int64/negative"?',
+                (
+                    "no case is named 'gather/float32/int64/negativ'; did you mean "
+                    '"gather/float32/int64/negative"?'
+                ),
             ),
             (
                 ["--case", "random/0/3", "--random", "3"],
                 "no case is named 'random/0/3'; did you mean \"random/0/2\"?",
             ),
             (["--case", ""], "no case is named ''"),
-            (["--corpus", "--list", "--markdown", "x"], "--list must come without --markdown"),
-            (["--list"], "there is nothing to check: give a PATH, --corpus or --random N"),
+            (
+                ["--corpus", "--list", "--markdown", "x"],
+                "--list must come without --markdown",
+            ),
+            (
+                ["--list"],
+                "there is nothing to check: give a PATH, --corpus or --random N",
+            ),
         ],
     )
-    def test_an_unknown_name_is_one_sentence(self, arguments: list[str], sentence: str) -> None:
+    def test_an_unknown_name_is_one_sentence(
+        self, arguments: list[str], sentence: str
+    ) -> None:
         code, out, err = outcome("check", *arguments)
         assert (code, out) == (2, "")
         assert err.endswith(f"Error: {sentence}\n")
 
     @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
-        "options", [["-k", "1"], ["--shard", "2/3"], ["-k", "y.json: $"], ["--case", "random/7/3"]]
+        "options",
+        [
+            ["-k", "1"],
+            ["--shard", "2/3"],
+            ["-k", "y.json: $"],
+            ["--case", "random/7/3"],
+        ],
     )
     def test_a_list_has_the_names_of_the_cases_that_would_run(
         self, monkeypatch: pytest.MonkeyPatch, options: list[str]
@@ -667,7 +784,11 @@ class TestParts:
         names = [case.name for case in report(*asked, code=3).cases]
         monkeypatch.setattr(ModelLane, "start", None)
         assert names
-        assert outcome("check", *asked, "--list") == (0, "".join(f"{n}\n" for n in names), "")
+        assert outcome("check", *asked, "--list") == (
+            0,
+            "".join(f"{n}\n" for n in names),
+            "",
+        )
 
     def test_a_list_says_what_cannot_be_listed(self) -> None:
         content = json.loads(Path(program("bad.json")).read_text())
@@ -677,8 +798,10 @@ class TestParts:
         assert outcome("check", "x.json", "bad.json", "--list") == (
             1,
             "x.json: $.commands[0] (gather)\n",
-            "bad.json: $.dispatchables.gather.desc: Axis must be less than "
-            "InputTensor.DimensionCount (2), got 2\n",
+            (
+                "bad.json: $.dispatchables.gather.desc: Axis must be less than "
+                "InputTensor.DimensionCount (2), got 2\n"
+            ),
         )
 
     @pytest.mark.one_quick_in(4)
@@ -707,7 +830,9 @@ class TestParts:
             report(*what, "--shard", f"{part}/{parts}", code=3 if part <= 7 else 0)
             for part in range(1, parts + 1)
         ]
-        assert [shard.shard for shard in shards] == [f"{k}/{parts}" for k in range(1, parts + 1)]
+        assert [shard.shard for shard in shards] == [
+            f"{k}/{parts}" for k in range(1, parts + 1)
+        ]
         names = [[case.name for case in shard.cases] for shard in shards]
         assert sorted(chain.from_iterable(names)) == sorted(every)
         assert max(map(len, names)) - min(map(len, names)) <= 1
@@ -722,12 +847,17 @@ class TestParts:
         rule = "the shard must be K/N with K from 1 to N and N below 10,000"
         assert err.endswith(f"Invalid value for '--shard': {rule}, got {shard!r}\n")
 
-    def test_a_check_stops_at_its_findings(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_check_stops_at_its_findings(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         change_all(monkeypatch, lambda _: Answer(AnswerKind.BROKEN, "the worker died"))
         found = report("--random", "1" + "0" * 30, "--maxfail", "3", code=1)
         assert (len(found.cases), found.maxfail, found.planned) == (3, 3, 10**30)
         out = outcome("check", "--random", "1" + "0" * 30, "--maxfail", "3")[1]
-        said = f"3 findings (stopped at 3 findings (--maxfail) after 3 of {10**30:,} cases)"
+        said = (
+            f"3 findings (stopped at 3 findings (--maxfail) after 3 of {10**30:,}"
+            " cases)"
+        )
         assert said in " ".join(out.split())
 
 
@@ -750,7 +880,11 @@ class TestReports:
     @pytest.mark.slow
     def test_json_without_a_file_prints(self) -> None:
         program("x.json")
-        for arguments in (["x.json", "--json"], ["--json", "x.json"], ["--json", "-", "x.json"]):
+        for arguments in (
+            ["x.json", "--json"],
+            ["--json", "x.json"],
+            ["--json", "-", "x.json"],
+        ):
             code, out, err = outcome("check", *arguments)
             assert (code, err) == (0, "")
             assert [case["file"] for case in json.loads(out)["cases"]] == ["x.json"]
@@ -760,14 +894,19 @@ class TestReports:
         before = Path(program("y.json")).read_bytes()
         code, out, _ = outcome("check", "x.json", "--json", "y.json")
         assert code == 0
-        assert [case["file"] for case in json.loads(out)["cases"]] == ["x.json", "y.json"]
+        assert [case["file"] for case in json.loads(out)["cases"]] == [
+            "x.json",
+            "y.json",
+        ]
         assert Path("y.json").read_bytes() == before
 
     def test_a_report_is_replaced(self) -> None:
         program("x.json")
         assert outcome("check", "x.json", "--json", "r.json")[0] == 0
         program("y.json")
-        assert outcome("check", "x.json", "y.json", "x.json", "--json", "r.json")[0] == 0
+        assert (
+            outcome("check", "x.json", "y.json", "x.json", "--json", "r.json")[0] == 0
+        )
         assert len(read_report(Path("r.json").read_bytes()).cases) == 2
 
     def test_a_report_that_cannot_be_written_is_found_before_the_check(self) -> None:
@@ -779,7 +918,11 @@ class TestReports:
         Path("folder").mkdir()
         sentence = "Error: folder: is a directory\n"
         assert outcome("check", "x.json", "--junit", "folder") == (2, "", sentence)
-        assert outcome("check", "x.json", "--html", ".") == (2, "", "Error: .: is a directory\n")
+        assert outcome("check", "x.json", "--html", ".") == (
+            2,
+            "",
+            "Error: .: is a directory\n",
+        )
         code, out, err = outcome("check", "x.json", "--html", "")
         sentence = "Error: Invalid value for '--html': must not be empty"
         assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
@@ -795,7 +938,9 @@ class TestReports:
             return answer
 
         change(monkeypatch, spoiled)
-        code, out, err = outcome("check", "x.json", "--junit", "r.xml", "--html", "r.html")
+        code, out, err = outcome(
+            "check", "x.json", "--junit", "r.xml", "--html", "r.html"
+        )
         assert (code, err) == (2, "Error: r.xml: is a directory\nwritten: r.html\n")
         assert out.endswith("cpu: 1 case, 1 PASS\n")
         assert Path("r.html").exists()

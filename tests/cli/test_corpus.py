@@ -21,7 +21,8 @@ class TestCorpus:
         self, form: str, left: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(
-            "onnxgather.parity.corpus.built_in_cases", lambda: list(built_in_cases())[::7]
+            "onnxgather.parity.corpus.built_in_cases",
+            lambda: list(built_in_cases())[::7],
         )
         code, out, err = outcome("corpus", "export", "--format", form, "out")
         assert (code, err) == (0, "")

@@ -19,7 +19,9 @@ from stub_runtime import environment
 
 import onnxgather as og
 
-POSIX = pytest.mark.skipif(os.name == "nt", reason="the stand-in interpreter is a shell script")
+POSIX = pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in interpreter is a shell script"
+)
 
 WRONG = """
 PROVIDERS = [PLACE := "OpenVINOExecutionProvider"]
@@ -31,9 +33,9 @@ class InferenceSession(InferenceSession):
 """
 
 _PROVIDER = (
-    "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
-    "web-wasm, web-webgpu, web-jsep, or ONNX "
-    "Runtime's full name of one, which ends in ExecutionProvider"
+    "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
+    " coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name of one, which"
+    " ends in ExecutionProvider"
 )
 
 
@@ -42,7 +44,9 @@ class TestDoctor:
         code, out, err = outcome("doctor")
         assert (code, err) == (0, "")
         assert "\n  cpu: starts on CPU " in out
-        assert "\n    Gather: PASS\n    GatherElements: PASS\n    GatherND: PASS\n" in out
+        assert (
+            "\n    Gather: PASS\n    GatherElements: PASS\n    GatherND: PASS\n" in out
+        )
         assert out.endswith("\nnothing is wrong\n")
 
     def test_doctor_prints_json(self) -> None:
@@ -53,7 +57,9 @@ class TestDoctor:
 
     @pytest.mark.slow
     @POSIX
-    def test_doctor_says_what_a_lane_that_does_not_start_needs(self, tmp_path: Path) -> None:
+    def test_doctor_says_what_a_lane_that_does_not_start_needs(
+        self, tmp_path: Path
+    ) -> None:
         python = environment(tmp_path / "stub", "PROVIDERS = ['CPUExecutionProvider']")
         code, out, err = outcome("doctor", "--lane", f"openvino={python}")
         assert (code, err) == (1, "")
@@ -72,7 +78,9 @@ class TestRepro:
         program("x.json")
         code, out, err = outcome("repro", "x.json", "--lane", self.lane(), "-o", "out")
         assert (code, err) == (0, "")
-        assert out.startswith("out: OpenVINOExecutionProvider returns wrong elements for Gather")
+        assert out.startswith(
+            "out: OpenVINOExecutionProvider returns wrong elements for Gather"
+        )
         assert out.endswith("; repro.py shows it\n")
         done = subprocess.run(
             [Path("stub/python").absolute(), "repro.py"],
@@ -97,30 +105,47 @@ class TestRepro:
         program("x.json")
         code, out, err = outcome("repro", "x.json", "-o", "out")
         assert (code, err) == (0, "")
-        assert out == (
-            "case 'x.json: $.commands[0] (gather)' passes on lane cpu: nothing to reproduce\n"
+        assert (
+            out
+            == "case 'x.json: $.commands[0] (gather)' passes on lane cpu: nothing to"
+            " reproduce\n"
         )
         assert not Path("out").exists()
 
     def test_a_case_that_does_not_run_is_exit_code_3(self) -> None:
         program("x.json")
-        code, out, _ = outcome("repro", "x.json", "-o", "out", "--lane", "XyzExecutionProvider")
+        code, out, _ = outcome(
+            "repro", "x.json", "-o", "out", "--lane", "XyzExecutionProvider"
+        )
         assert code == 3
         assert out.startswith("XyzExecutionProvider is not available")
 
     def edited_report(self, **lane: Any) -> dict[str, Any]:
-        """Write a report in which lane cpu of this environment went wrong, and say otherwise."""
+        """Write a report in which lane cpu of this environment went wrong, and say
+        otherwise."""
         program("x.json")
         assert outcome("check", "x.json", "--json", "r.json")[0] == 0
         report = json.loads(Path("r.json").read_text())
         report["lanes"][0] |= lane
         (case,) = report["cases"]
-        case["results"][0] |= {"state": "DIFF", "kind": "shape", "lane": report["lanes"][0]["name"]}
+        case["results"][0] |= {
+            "state": "DIFF",
+            "kind": "shape",
+            "lane": report["lanes"][0]["name"],
+        }
         data, indices = (
-            {"data_type": a.dtype.name, "shape": a.shape, "data": b64encode(a.tobytes()).decode()}
+            {
+                "data_type": a.dtype.name,
+                "shape": a.shape,
+                "data": b64encode(a.tobytes()).decode(),
+            }
             for a in (DATA_4X3, INDICES)
         )
-        case["evidence"] = {"data": data, "indices": indices, "descriptor": og.to_dict(DESC)}
+        case["evidence"] = {
+            "data": data,
+            "indices": indices,
+            "descriptor": og.to_dict(DESC),
+        }
         Path("r.json").write_text(json.dumps(report))
         return report
 
@@ -130,10 +155,18 @@ class TestRepro:
         self.edited_report(python=str(Path("evil").absolute()))
         passes = "passes on lane cpu: nothing to reproduce\n"
         code, out, err = outcome("repro", "r.json", "-o", "out")
-        assert (code, out, err) == (0, f"case 'x.json: $.commands[0] (gather)' {passes}", "")
+        assert (code, out, err) == (
+            0,
+            f"case 'x.json: $.commands[0] (gather)' {passes}",
+            "",
+        )
         self.edited_report(name="cpu@x=./evil")
         sentence = "r.json: the name of a lane must have no '=', got 'cpu@x=./evil'"
-        assert outcome("repro", "r.json", "-o", "out") == (2, "", f"Error: {sentence}\n")
+        assert outcome("repro", "r.json", "-o", "out") == (
+            2,
+            "",
+            f"Error: {sentence}\n",
+        )
         assert not Path("started").exists()
 
     def test_a_report_without_interpreters_is_enough(self) -> None:
@@ -148,15 +181,22 @@ class TestRepro:
         here = version("onnxruntime")
         assert outcome("repro", "r.json", "-o", "out") == (
             3,
-            "lane 'cpu' of the report ran with 'python 3.12, onnxruntime 1.2.3\\x1b', but here is "
-            f"onnxruntime {here}; give its environment: --lane NAME=PATH\n",
+            (
+                "lane 'cpu' of the report ran with 'python 3.12, onnxruntime"
+                f" 1.2.3\\x1b', but here is onnxruntime {here}; give its environment:"
+                " --lane NAME=PATH\n"
+            ),
             "",
         )
-        code, out, _ = outcome("repro", "r.json", "-o", "out", "--lane", f"cpu={sys.executable}")
+        code, out, _ = outcome(
+            "repro", "r.json", "-o", "out", "--lane", f"cpu={sys.executable}"
+        )
         assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
 
     @pytest.mark.parametrize("case", [None, "x.json: $.commands[0] (gather)"])
-    def test_a_report_without_a_difference_has_nothing_to_reproduce(self, case: str | None) -> None:
+    def test_a_report_without_a_difference_has_nothing_to_reproduce(
+        self, case: str | None
+    ) -> None:
         program("x.json")
         assert outcome("check", "x.json", "--json", "r.json")[0] == 0
         arguments = () if case is None else ("--case", case)
@@ -168,7 +208,8 @@ class TestRepro:
     def test_options_that_a_source_does_not_have_are_refused(self) -> None:
         self.edited_report()
         node = (
-            "--case, --out-of-range and --target must come without --node, as a node runs as it is"
+            "--case, --out-of-range and --target must come without --node, as a node"
+            " runs as it is"
         )
         report = "--out-of-range must come without a report, as its cases have it"
         for source, option, value, sentence in (
@@ -198,12 +239,16 @@ from onnxgather.cli import main
 main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
 """
         done = subprocess.run(
-            [sys.executable, "-c", command], capture_output=True, check=False, timeout=50
+            [sys.executable, "-c", command],
+            capture_output=True,
+            check=False,
+            timeout=50,
         )
         assert (done.returncode, done.stderr) == (code, b"")
         out = done.stdout
         assert out.endswith(
-            b"; interrupted: smaller cases may show it too, and repro.py was not tried\n"
+            b"; interrupted: smaller cases may show it too, and repro.py was not"
+            b" tried\n"
         )
         assert Path("out/repro.py").exists()
 
@@ -224,7 +269,16 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         Path("m.onnx").write_bytes(model.SerializeToString())
         data = np.arange(6, dtype=np.float32).reshape(2, 3)
         np.savez("x.npz", data=data, where=np.array([2, 0]))
-        arguments = ("repro", "m.onnx", "--node", "pick", "--inputs", "x.npz", "-o", "out")
+        arguments = (
+            "repro",
+            "m.onnx",
+            "--node",
+            "pick",
+            "--inputs",
+            "x.npz",
+            "-o",
+            "out",
+        )
         code, out, err = outcome(*arguments)
         assert (code, err) == (0, "")
         assert out.endswith(" passes on lane cpu: nothing to reproduce\n")
@@ -238,11 +292,17 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             (["none.json"], "none.json: no such file or directory"),
             (
                 ["x.json", "--case", "y"],
-                "x.json: case must be one of 1, listed by onnxgather check --json, got 'y'",
+                (
+                    "x.json: case must be one of 1, listed by onnxgather check --json,"
+                    " got 'y'"
+                ),
             ),
             (
                 ["x.json", "--case", "gathers"],
-                "x.json: case must be one of its cases, such as 'gather', got 'gathers'",
+                (
+                    "x.json: case must be one of its cases, such as 'gather', got"
+                    " 'gathers'"
+                ),
             ),
             (["m.ONNX"], "m.ONNX: an ONNX model must come with --node, got none"),
             (["none.onnx"], "none.onnx: no such file or directory"),
@@ -252,8 +312,10 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             ),
             (
                 ["cut.json", "--node", "x"],
-                "cut.json: must be an ONNX model, got a report, which onnxgather repro and report "
-                "merge take",
+                (
+                    "cut.json: must be an ONNX model, got a report, which onnxgather"
+                    " repro and report merge take"
+                ),
             ),
         ],
     )
@@ -263,13 +325,20 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         program("x.json")
         Path("m.ONNX").touch()
         Path("cut.json").write_text('{"onnxgather": "0.1.0", "made": "now", "machine')
-        assert outcome("repro", *arguments, "-o", "out") == (2, "", f"Error: {sentence}\n")
+        assert outcome("repro", *arguments, "-o", "out") == (
+            2,
+            "",
+            f"Error: {sentence}\n",
+        )
         assert not Path("out").exists()
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            (["--lane", "martian"], f"Invalid value for '--lane': {_PROVIDER}, got 'martian'"),
+            (
+                ["--lane", "martian"],
+                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'",
+            ),
             (
                 ["--lane", "martian@1=python"],
                 f"Invalid value for '--lane': {_PROVIDER}, got 'martian'",
@@ -280,7 +349,10 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             ),
             (
                 ["--lane", "cpu="],
-                "Invalid value for '--lane': a lane must be NAME or NAME=PATH, got 'cpu='",
+                (
+                    "Invalid value for '--lane': a lane must be NAME or NAME=PATH, got"
+                    " 'cpu='"
+                ),
             ),
             (
                 ["--lane", "cpu=no/python"],
@@ -291,7 +363,12 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
                 "Invalid value for '--plugin': 'libmy.so': no such file or directory",
             ),
             (
-                ["--lane", "MyExecutionProvider", "--plugin", "MyExecutionProvider=libmy.so"],
+                [
+                    "--lane",
+                    "MyExecutionProvider",
+                    "--plugin",
+                    "MyExecutionProvider=libmy.so",
+                ],
                 "Invalid value for '--plugin': 'libmy.so': no such file or directory",
             ),
             (["--inputs", "x.npz"], "--inputs must come with --node"),
@@ -301,12 +378,16 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             ),
             (
                 ["--target", "gpu"],
-                "Invalid value for '--target': 'gpu' is not one of 'portable', 'cpu', 'webgpu', "
-                "'native'.",
+                (
+                    "Invalid value for '--target': 'gpu' is not one of 'portable',"
+                    " 'cpu', 'webgpu', 'native'."
+                ),
             ),
         ],
     )
-    def test_wrong_usage_is_one_sentence(self, arguments: list[str], sentence: str) -> None:
+    def test_wrong_usage_is_one_sentence(
+        self, arguments: list[str], sentence: str
+    ) -> None:
         program("x.json")
         code, out, err = outcome("repro", "x.json", *arguments, "-o", "out")
         assert (code, out) == (2, "")
@@ -332,13 +413,16 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         assert refusal() == f"Error: {case}: {rule}, got none\n"
         evidence["descriptor"] = descriptor
         evidence["data"]["shape"] = [3, 4]
-        assert refusal() == (
-            f"Error: {case}: InputTensor must be an array of float32 (4, 3), got float32 (3, 4)\n"
+        assert (
+            refusal()
+            == f"Error: {case}: InputTensor must be an array of float32 (4, 3), got"
+            " float32 (3, 4)\n"
         )
         report["cases"][0]["results"].pop()
-        assert refusal() == (
-            "Error: r.json: $.cases[0].results must be of the report's lanes, ['cpu', 'openvino'], "
-            "got ['cpu']\n"
+        assert (
+            refusal()
+            == "Error: r.json: $.cases[0].results must be of the report's lanes,"
+            " ['cpu', 'openvino'], got ['cpu']\n"
         )
 
     @pytest.mark.parametrize("given", [False, True])
@@ -362,7 +446,12 @@ class InferenceSession(InferenceSession):
             told = outcome("repro", "x.json", "--lane", lane, "-o", "out")
             source = ("x.json", "--lane", lane, *target)
         else:
-            assert outcome("check", "x.json", "--lane", lane, *target, "--json", "r.json")[0] == 1
+            assert (
+                outcome("check", "x.json", "--lane", lane, *target, "--json", "r.json")[
+                    0
+                ]
+                == 1
+            )
             source = ("r.json", "--lane", lane)
             told = outcome("repro", *source, "--target", "cpu", "-o", "out")
         assert (told[0], told[1][-23:]) == (0, ": nothing to reproduce\n")
@@ -375,7 +464,9 @@ class InferenceSession(InferenceSession):
     @pytest.mark.slow
     def test_a_lane_that_hangs_has_a_timeout(self) -> None:
         program("x.json")
-        python = environment(Path("stub").absolute(), banner="import time; time.sleep(30)")
+        python = environment(
+            Path("stub").absolute(), banner="import time; time.sleep(30)"
+        )
         arguments = ("--lane", f"openvino={python}", "--timeout", "1", "-o", "out")
         assert outcome("repro", "x.json", *arguments) == (
             3,
@@ -390,7 +481,16 @@ class InferenceSession(InferenceSession):
         program("x.json")
         slow = environment(Path("stub").absolute(), WRONG, "import time; time.sleep(1)")
         lane = ("--lane", f"openvino={slow}")
-        command = [sys.executable, "-m", "onnxgather", "repro", "x.json", *lane, "-o", "out"]
+        command = [
+            sys.executable,
+            "-m",
+            "onnxgather",
+            "repro",
+            "x.json",
+            *lane,
+            "-o",
+            "out",
+        ]
         terminal, stderr = pty.openpty()
         done = subprocess.run(
             [*command, "--lane", f"openvino={slow}"],
@@ -404,6 +504,8 @@ class InferenceSession(InferenceSession):
         assert done.returncode == 0
         assert done.stdout.endswith(b"; repro.py shows it\n")
         counts = [part.rstrip(" ") for part in said.split("\r") if part.strip(" ")]
-        assert counts == [f"Smaller cases tried: {n}" for n in range(1, len(counts) + 1)]
+        assert counts == [
+            f"Smaller cases tried: {n}" for n in range(1, len(counts) + 1)
+        ]
         assert len(counts) > 1
         assert said.endswith(f"\r{' ' * len(counts[-1])}\r")

@@ -46,10 +46,13 @@ ALL = ("extract", "model.onnx", "--inputs", "x.npz", "-o", "out", "--all")
 def test_each_gather_gets_a_folder_that_runs() -> None:
     assert outcome(*ALL) == (
         0,
-        "left out: main graph: Gather 's': data must be of a type that DirectML gathers (FLOAT64, "
-        "FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8), got STRING\n"
-        "left out: else_branch of z: Gather 'b': it did not run with these inputs\n"
-        "model.onnx -> out: 2 of 4 gathers\n",
+        (
+            "left out: main graph: Gather 's': data must be of a type that DirectML"
+            " gathers (FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64,"
+            " UINT32, UINT16, UINT8), got STRING\nleft out: else_branch of z: Gather"
+            " 'b': it did not run with these inputs\nmodel.onnx -> out: 2 of 4"
+            " gathers\n"
+        ),
         "",
     )
     index = json.loads(Path("out/index.json").read_text(encoding="utf-8"))
@@ -63,11 +66,14 @@ def test_each_gather_gets_a_folder_that_runs() -> None:
         "Resource 'output': 3, 4, 1, 2\n",
         "",
     )
-    assert outcome("run", "out/gathers/003_a/program.json")[1] == (
-        "Resource 'output': 2, 1, 4, 3, 6, 5\n"
+    assert (
+        outcome("run", "out/gathers/003_a/program.json")[1]
+        == "Resource 'output': 2, 1, 4, 3, 6, 5\n"
     )
     script = ["out/gathers/003_a/repro.py"]
-    done = subprocess.run([sys.executable, *script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, *script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.endswith("It does not differ.\n")
 
 
@@ -84,18 +90,32 @@ g (int64[k] ids) => (y) <float[5] table = {0, 1, 2, 3, 4}> { y = Gather (table, 
     arguments = ("extract", "table.onnx", "--inputs", "ids.npz", "-o", "out", "--all")
     assert outcome(*arguments) == (
         0,
-        "cropped: main graph: Gather 'y': data [5] is cropped to [3], as no more is read\n"
-        "table.onnx -> out: 1 of 1 gathers\n",
+        (
+            "cropped: main graph: Gather 'y': data [5] is cropped to [3], as no more is"
+            " read\ntable.onnx -> out: 1 of 1 gathers\n"
+        ),
         "",
     )
-    assert outcome("run", "out/gathers/001_y/program.json")[1] == "Resource 'output': 3, 3\n"
+    assert (
+        outcome("run", "out/gathers/001_y/program.json")[1]
+        == "Resource 'output': 3, 3\n"
+    )
     monkeypatch.setattr("onnxgather.networks.cropping.LARGEST_WHOLE", 20)
     assert outcome(*arguments)[1] == "table.onnx -> out: 1 of 1 gathers\n"
 
 
 def test_one_gather_is_chosen_by_its_name_or_its_output() -> None:
     for name in ("first gather/", "y"):
-        arguments = ("extract", "model.onnx", "--inputs", "x.npz", "-o", "out", "--node", name)
+        arguments = (
+            "extract",
+            "model.onnx",
+            "--inputs",
+            "x.npz",
+            "-o",
+            "out",
+            "--node",
+            name,
+        )
         assert outcome(*arguments)[:2] == (0, "model.onnx -> out: 1 of 1 gathers\n")
     index = json.loads(Path("out/index.json").read_text(encoding="utf-8"))
     assert index["gathers"][0]["descriptor"]["type"] == "DML_OPERATOR_GATHER"
@@ -110,14 +130,17 @@ def test_what_cannot_be_extracted_is_refused() -> None:
     )
     assert "give either --node NAME or --all" in outcome(*ALL[:-1])[2]
     np.savez("y.npz", ids=INPUTS["ids"])
-    assert outcome("extract", "model.onnx", "--inputs", "y.npz", "-o", "out", "--all")[2] == (
-        "Error: model.onnx: the inputs must hold an array for each input of the model, got none "
-        "for 'data', 'yes', 'words'\n"
+    assert (
+        outcome("extract", "model.onnx", "--inputs", "y.npz", "-o", "out", "--all")[2]
+        == "Error: model.onnx: the inputs must hold an array for each input of the"
+        " model, got none for 'data', 'yes', 'words'\n"
     )
     Path("other").mkdir()
     Path("other/letter.txt").touch()
-    assert outcome(*ALL[:-2], "other", "--all")[2] == (
-        "Error: other: the folder must be new, empty or an earlier extract, got 'letter.txt'\n"
+    assert (
+        outcome(*ALL[:-2], "other", "--all")[2]
+        == "Error: other: the folder must be new, empty or an earlier extract, got"
+        " 'letter.txt'\n"
     )
     assert outcome(*ALL)[0] == outcome(*ALL)[0] == 0
 

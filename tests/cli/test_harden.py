@@ -25,10 +25,14 @@ def saved(path: str = "model.onnx") -> None:
 
 def test_harden_says_of_each_gather_what_it_changed() -> None:
     saved()
-    assert outcome("harden", "model.onnx", "-o", "out.onnx", "--out-of-range", "zero") == (
+    assert outcome(
+        "harden", "model.onnx", "-o", "out.onnx", "--out-of-range", "zero"
+    ) == (
         0,
-        "main graph: Gather 'y': an index outside [-3, 3) was an error, and now the output holds "
-        "zeros\nmodel.onnx -> out.onnx: 1 node rewritten\n",
+        (
+            "main graph: Gather 'y': an index outside [-3, 3) was an error, and now the"
+            " output holds zeros\nmodel.onnx -> out.onnx: 1 node rewritten\n"
+        ),
         "out.onnx no longer fails on a bad index; it returns zeros.\n",
     )
     assert "Concat" in {
@@ -55,11 +59,21 @@ def test_harden_says_it_as_json() -> None:
     saved()
     code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", "--json")
     changes = [
-        "an index outside [-3, 3) was an error, and now the output holds the elements at the "
-        "clamped indices"
+        "an index outside [-3, 3) was an error, and now the output holds the elements"
+        " at the clamped indices"
     ]
-    gather = {"place": "main graph", "node": "y", "operator": "Gather", "changes": changes}
-    expected = {"model": "model.onnx", "output": "out.onnx", "rewritten": [gather], "left": []}
+    gather = {
+        "place": "main graph",
+        "node": "y",
+        "operator": "Gather",
+        "changes": changes,
+    }
+    expected = {
+        "model": "model.onnx",
+        "output": "out.onnx",
+        "rewritten": [gather],
+        "left": [],
+    }
     assert (code, json.loads(text)) == (0, expected)
 
 
@@ -82,30 +96,42 @@ def test_a_file_that_is_no_model_is_refused() -> None:
     code, _, told = outcome("harden", "a.json", "-o", "out.onnx")
     assert (code, told) == (
         2,
-        "Error: a.json: must be an ONNX model, got bytes that are cut short, or no model\n",
+        (
+            "Error: a.json: must be an ONNX model, got bytes that are cut short, or no"
+            " model\n"
+        ),
     )
 
 
 def test_a_pointer_in_the_place_of_a_model_is_told_as_one() -> None:
-    Path("a.onnx").write_text("version https://git-lfs.github.com/spec/v1\n", encoding="utf-8")
+    Path("a.onnx").write_text(
+        "version https://git-lfs.github.com/spec/v1\n", encoding="utf-8"
+    )
     assert outcome("harden", "a.onnx", "-o", "out.onnx") == (
         2,
         "",
-        "Error: a.onnx: must be an ONNX model, got a pointer of Git LFS, which git lfs pull "
-        "replaces by the file\n",
+        (
+            "Error: a.onnx: must be an ONNX model, got a pointer of Git LFS, which git"
+            " lfs pull replaces by the file\n"
+        ),
     )
 
 
-def test_a_model_for_the_standard_output_is_printed_and_the_rest_is_said_beside_it() -> None:
+def test_a_model_for_the_standard_output_is_printed_and_the_rest_is_said_beside_it() -> (
+    None
+):
     saved()
     assert spawn("harden", "model.onnx", "-o", "out.onnx").returncode == 0
     ended = spawn("harden", "model.onnx", "-o", "-")
     assert ended.stdout == Path("out.onnx").read_bytes()
     assert (ended.returncode, posix(ended.stderr.decode())) == (
         0,
-        "main graph: Gather 'y': an index outside [-3, 3) was an error, and now the output holds "
-        "the elements at the clamped indices\nmodel.onnx -> -: 1 node rewritten\n"
-        "the model no longer fails on a bad index; it returns the clamped element.\n",
+        (
+            "main graph: Gather 'y': an index outside [-3, 3) was an error, and now the"
+            " output holds the elements at the clamped indices\nmodel.onnx -> -: 1 node"
+            " rewritten\nthe model no longer fails on a bad index; it returns the"
+            " clamped element.\n"
+        ),
     )
     code, text, told = outcome("harden", "model.onnx", "-o", "-", "--json")
     rule = "Error: --json must come with a file as --output, as - prints the model"
@@ -131,7 +157,9 @@ def test_the_runs_of_verify_are_progress(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Progress, "show", show)
     assert outcome("harden", "model.onnx", "-o", "out.onnx", "--verify")[0] == 0
-    assert told == [f"Runs tried: {k}" for k in range(1, 81)]  # 8, the same 8, and 64 wild ones
+    assert told == [
+        f"Runs tried: {k}" for k in range(1, 81)
+    ]  # 8, the same 8, and 64 wild ones
 
 
 def test_harden_verifies_what_it_wrote() -> None:
@@ -148,7 +176,11 @@ def test_harden_verifies_what_it_wrote() -> None:
     options = ("--verify", "--inputs", "inputs.npz", "--json")
     code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", *options)
     found = json.loads(text)["verified"]
-    said = {"check": "bytes", "holds": True, "said": "equal bytes in 1 of 1 run with given inputs"}
+    said = {
+        "check": "bytes",
+        "holds": True,
+        "said": "equal bytes in 1 of 1 run with given inputs",
+    }
     assert (code, found[1]) == (0, said)
     np.savez("inputs.npz", ids=np.array([0, -4]))
     code, _, told = outcome("harden", "model.onnx", "-o", "out.onnx", *options)

@@ -97,7 +97,9 @@ Proofs and setup:
         assert outcome("--version") == (0, "onnxgather 0.1.0\n", "")
 
     @pytest.mark.parametrize("arguments", ["--version", "--help", "nonsense"])
-    def test_neither_version_nor_help_imports_what_commands_need(self, arguments: str) -> None:
+    def test_neither_version_nor_help_imports_what_commands_need(
+        self, arguments: str
+    ) -> None:
         code = f"""\
 import runpy, sys
 sys.argv = ["onnxgather", "{arguments}"]
@@ -108,7 +110,9 @@ except SystemExit:
     print(*sorted(name for name in sys.modules if name.startswith("onnxgather.")))
     print(*sorted({{"msgspec", "numpy", "onnx", "onnxruntime"}} & {{*sys.modules}}))
 """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True
+        )
         ours, heavy = done.stdout.decode().splitlines()[-2:]
         assert heavy == ""
         assert ours.split() == [
@@ -128,10 +132,14 @@ for name in COMMANDS:
 late = ("onnx", "onnxgather.execution.runtime", "onnxgather.lowering", "onnxgather.parity.corpus")
 print("early:", [name for name in late if name in sys.modules])
 """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True
+        )
         assert done.stdout.decode() == "early: []\n"
 
-    @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["show", "x.json"]])
+    @pytest.mark.parametrize(
+        "arguments", [["--help"], ["check", "--help"], ["show", "x.json"]]
+    )
     def test_neither_help_nor_show_imports_onnx(self, arguments: list[str]) -> None:
         program("x.json")
         code = f"""\
@@ -144,14 +152,18 @@ except SystemExit as exit:
 heavy = [name for name in ("onnx", "onnxruntime") if name in sys.modules]
 print("heavy:", heavy)
 """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True
+        )
         assert done.stdout.decode().splitlines()[-1] == "heavy: []"
         assert done.stderr == b""
 
     def test_each_option_that_the_package_names_is_one_of_a_command(self) -> None:
         commands: list[Any] = [*map(find_command, COMMANDS)]
         inner = (
-            inner for command in commands for inner in getattr(command, "commands", {}).values()
+            inner
+            for command in commands
+            for inner in getattr(command, "commands", {}).values()
         )
         options = {
             name
@@ -164,7 +176,11 @@ print("heavy:", heavy)
         package = Path(onnxgather.__file__).parent
         others = ("doctor", "browser", "pytest_plugin", "forms")
         for path in package.rglob("*.py"):
-            named = {*re.findall(r"(?<![\w-])--[a-z][a-z-]+", path.read_text(encoding="utf-8"))}
+            named = {
+                *re.findall(
+                    r"(?<![\w-])--[a-z][a-z-]+", path.read_text(encoding="utf-8")
+                )
+            }
             known = options | OTHER_WORDS.keys() | {"--help", "--version"}
             assert path.stem in others or named <= known, path
 
@@ -177,22 +193,35 @@ print("heavy:", heavy)
             (["corpus", "exprot"], "No such command 'exprot'. Did you mean 'export'?"),
             (["x.json"], "a command must come before x.json, such as run or show"),
             (["doctor", "--jsno"], "No such option '--jsno'. Did you mean '--json'?"),
-            (["harden", "--policy"], "No such option '--policy'. Did you mean '--out-of-range'?"),
+            (
+                ["harden", "--policy"],
+                "No such option '--policy'. Did you mean '--out-of-range'?",
+            ),
             (["audit", "--policy"], "No such option '--policy'."),
             (["audit", "--ep", "x"], "No such option '--ep'. Did you mean '--lanes'?"),
-            (["run", "--lanes", "x"], "No such option '--lanes'. Did you mean '--provider'?"),
-            (["repro", "--lanes", "x"], "No such option '--lanes'. Did you mean '--lane'?"),
+            (
+                ["run", "--lanes", "x"],
+                "No such option '--lanes'. Did you mean '--provider'?",
+            ),
+            (
+                ["repro", "--lanes", "x"],
+                "No such option '--lanes'. Did you mean '--lane'?",
+            ),
             (
                 ["check", "x.json", "--provider", "gpu"],
-                "Invalid value for '--provider': provider must be one of directml-dll, cpu, "
-                "directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
-                "web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full "
-                "name of one, which ends in ExecutionProvider, got 'gpu'",
+                (
+                    "Invalid value for '--provider': provider must be one of"
+                    " directml-dll, cpu, directml, openvino, cuda, tensorrt, webgpu,"
+                    " qnn, coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's"
+                    " full name of one, which ends in ExecutionProvider, got 'gpu'"
+                ),
             ),
             (
                 ["run", "x.json", "--out-of-range", "wrap"],
-                "Invalid value for '--out-of-range': 'wrap' is not one of 'clamp', 'error', "
-                "'zero', 'directml'.",
+                (
+                    "Invalid value for '--out-of-range': 'wrap' is not one of 'clamp',"
+                    " 'error', 'zero', 'directml'."
+                ),
             ),
             (
                 ["show", "x.json", "--opset", "12"],

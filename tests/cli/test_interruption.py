@@ -60,7 +60,10 @@ def late() -> Iterator[list[int]]:
     """Signals that come when the command has ended."""
     found: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda number, _: found.append(number)) for number in numbers]
+    before = [
+        signal.signal(number, lambda number, _: found.append(number))
+        for number in numbers
+    ]
     yield found
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
@@ -111,7 +114,9 @@ def test_a_signal_at_any_moment_loses_no_finished_case(
         assert names == every
     else:
         assert finished[0] & finished[1] <= {*names}
-        assert all(result.kind != "broken" for case in found.cases for result in case.results)
+        assert all(
+            result.kind != "broken" for case in found.cases for result in case.results
+        )
     if found.interrupted is not None:
         assert found.interrupted == signal.Signals(number).name
         said = f"interrupted by {found.interrupted} after {len(names)} of "
@@ -173,11 +178,15 @@ def test_the_second_signal_ends_the_writing(
     assert (Path("r.html").read_text(encoding="utf-8") != "earlier") is written
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="looks for children in /proc")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/task"), reason="looks for children in /proc"
+)
 @pytest.mark.slow
 def test_a_real_worker_ends_with_its_check() -> None:
     command = [sys.executable, "-m", "onnxgather", "check", "--random", "1000000"]
-    with subprocess.Popen([*command, "--json", "r.json"], stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        [*command, "--json", "r.json"], stdout=subprocess.PIPE
+    ) as child:
         workers = _after(lambda: _children(child.pid))
         time.sleep(0.5)
         child.send_signal(signal.SIGTERM)
@@ -190,7 +199,9 @@ def test_a_real_worker_ends_with_its_check() -> None:
 
 
 def _children(pid: int) -> list[int]:
-    text = "".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children"))
+    text = "".join(
+        path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")
+    )
     return [*map(int, text.split())]
 
 

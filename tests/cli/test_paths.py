@@ -1,4 +1,5 @@
-"""Paths that stand for several files, and --json before one: nothing that is read is written."""
+"""Paths that stand for several files, and --json before one: nothing that is read is
+written."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ import pytest
 from command_line import POSIX, files, outcome, posix, program
 from onnx_graphs import FLOAT, constant, info, model, node
 
-NEG = model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"]).SerializeToString()
+NEG = model(
+    [node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"]
+).SerializeToString()
 
 
 def save(*paths: str) -> None:
@@ -30,21 +33,32 @@ def audited(*arguments: str) -> list[str]:
 
 def test_a_folder_gives_its_models_sorted_and_those_below_it() -> None:
     save("m/b.onnx", "m/a.ONNX", "m/below/c.onnx", "m/weights.bin", "d.onnx")
-    assert audited("m", "d.onnx") == ["m/a.ONNX", "m/b.onnx", "m/below/c.onnx", "d.onnx"]
+    assert audited("m", "d.onnx") == [
+        "m/a.ONNX",
+        "m/b.onnx",
+        "m/below/c.onnx",
+        "d.onnx",
+    ]
 
 
 def test_a_pattern_gives_what_a_shell_would_and_a_model_counts_once() -> None:
     save("m/b.onnx", "m/a.onnx", "m/below/c.onnx", "[x].onnx", "x.onnx")
     assert audited("[x].onnx", "x.onnx") == ["[x].onnx", "x.onnx"]
     assert audited("m/*.onnx") == ["m/a.onnx", "m/b.onnx"]
-    assert audited("m/**/*.onnx", "m/b.onnx") == ["m/a.onnx", "m/b.onnx", "m/below/c.onnx"]
+    assert audited("m/**/*.onnx", "m/b.onnx") == [
+        "m/a.onnx",
+        "m/b.onnx",
+        "m/below/c.onnx",
+    ]
     assert audited("m/*") == ["m/a.onnx", "m/b.onnx", "m/below/c.onnx"]
 
 
 def test_a_folder_of_one_model_has_the_json_of_several() -> None:
     save("m/a.onnx")
     assert audited("m") == audited("m/*") == ["m/a.onnx"]
-    assert "models" not in json.loads(outcome("audit", "m/a.onnx", "m/a.onnx", "--json")[1])
+    assert "models" not in json.loads(
+        outcome("audit", "m/a.onnx", "m/a.onnx", "--json")[1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,8 +93,9 @@ def test_json_without_a_file_stands_before_any_path() -> None:
         "a.onnx",
     ]
     assert audited("--json", "*.onnx", "m") == ["a.onnx", "m/b.onnx"]
-    assert outcome("audit", "--json", "none.onnx", "a.onnx")[2] == (
-        "Error: none.onnx: no such file or directory\n"
+    assert (
+        outcome("audit", "--json", "none.onnx", "a.onnx")[2]
+        == "Error: none.onnx: no such file or directory\n"
     )
     program("p/x.json")
     code, text, _ = outcome("check", "--json", "p/*.json")
@@ -98,7 +113,10 @@ def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
     code, _, error = outcome("audit", "a.onnx", "--json", "notes")
     assert (code, error) == (
         2,
-        "Error: notes: must be an ONNX model, got bytes that are cut short, or no model\n",
+        (
+            "Error: notes: must be an ONNX model, got bytes that are cut short, or no"
+            " model\n"
+        ),
     )
     assert Path("notes").read_text(encoding="utf-8") == "mine"
     assert outcome("audit", "--json=notes", "--", "a.onnx")[0] == 0
@@ -113,8 +131,12 @@ def test_after_two_dashes_json_is_a_path() -> None:
 
 
 @POSIX
-@pytest.mark.parametrize("paths", [["m"], ["m/*"], ["link.onnx"], ["m/a.onnx"], ["linked"]])
-@pytest.mark.parametrize("output", ["m/a.onnx", "link.onnx", "m/../m/a.onnx", "linked/a.onnx"])
+@pytest.mark.parametrize(
+    "paths", [["m"], ["m/*"], ["link.onnx"], ["m/a.onnx"], ["linked"]]
+)
+@pytest.mark.parametrize(
+    "output", ["m/a.onnx", "link.onnx", "m/../m/a.onnx", "linked/a.onnx"]
+)
 def test_an_output_is_no_input_by_whatever_name(paths: list[str], output: str) -> None:
     save("m/a.onnx")
     os.symlink("m/a.onnx", "link.onnx")

@@ -1,4 +1,5 @@
-"""Names from outside reach a terminal as text that is plain to see, from every command."""
+"""Names from outside reach a terminal as text that is plain to see, from every
+command."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from command_line import DESC, POSIX, call, changed, program, renamed
 from onnxgather.model.write import to_onnx
 
 HOSTILE = "x\x1b[2J\x9b31m\u202e\u2066\u2028\udcff\nforged"
-"""An escape sequence, a C1 control, changed directions, a line separator, a byte, a new line."""
+"""An escape sequence, a C1 control, changed directions, a line separator, a byte, a new
+line."""
 
 FILE = f"{HOSTILE}.json"
 
@@ -21,7 +23,8 @@ pytestmark = POSIX
 
 
 def _prints_plainly(*arguments: str) -> str:
-    """Run a command and return what it printed, of which every character is plain to see."""
+    """Run a command and return what it printed, of which every character is plain to
+    see."""
     result = call(*arguments)
     text = result.stdout + result.stderr
     assert all(c.isprintable() for line in text.split("\n") for c in line), ascii(text)
@@ -53,7 +56,9 @@ def test_the_name_of_a_file(arguments: list[str]) -> None:
         assert spelled.replace("\\u009b", "\\x9b") in text.replace("\\u009b", "\\x9b")
 
 
-@pytest.mark.parametrize("command", ["convert", "run", "show", "explain", "check", "repro"])
+@pytest.mark.parametrize(
+    "command", ["convert", "run", "show", "explain", "check", "repro"]
+)
 def test_the_name_of_a_file_in_an_error(command: str) -> None:
     more = {"explain": ["--at", "0"], "repro": ["-o", "folder"]}.get(command, [])
     assert f"Error: {ESCAPED}" in _prints_plainly(command, HOSTILE, *more)
@@ -76,13 +81,19 @@ def test_the_name_of_a_dispatchable(command: str) -> None:
         {"commands": [{"type": "dispatch", "dispatchable": HOSTILE}]},
         {"resources": {HOSTILE: {HOSTILE: 1}}},
         {"dispatchables": {HOSTILE: {"type": HOSTILE}}},
-        {"dispatchables": {HOSTILE: {"type": "DML_OPERATOR_GATHER", "desc": {HOSTILE: 1}}}},
+        {
+            "dispatchables": {
+                HOSTILE: {"type": "DML_OPERATOR_GATHER", "desc": {HOSTILE: 1}}
+            }
+        },
     ],
     ids=["command", "dispatch", "resource", "operator", "field"],
 )
 def test_a_text_in_a_program(command: str, fields: dict[str, object]) -> None:
     more = {"explain": ["--at", "0,0"], "repro": ["-o", "folder"]}.get(command, [])
-    assert "Error: " in _prints_plainly(command, changed(program("x.json"), **fields), *more)
+    assert "Error: " in _prints_plainly(
+        command, changed(program("x.json"), **fields), *more
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +134,9 @@ def test_an_argument(arguments: list[str]) -> None:
 
 @pytest.mark.slow
 def test_the_folder_of_an_export() -> None:
-    assert f"{ESCAPED}: " in _prints_plainly("corpus", "export", "--format", "json", HOSTILE)
+    assert f"{ESCAPED}: " in _prints_plainly(
+        "corpus", "export", "--format", "json", HOSTILE
+    )
 
 
 @pytest.mark.parametrize("where", ["node", "value"])

@@ -39,16 +39,21 @@ PRINTING = [
 ]
 """Ways to make the commands print."""
 
-needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+needs_full = pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="needs /dev/full"
+)
 
 
 def _buffered(
     *arguments: str, stdout: int | IO[bytes] = PIPE, stderr: int | IO[bytes] = PIPE
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command with Python's own buffers, which a test runner may have switched off."""
+    """Run a command with Python's own buffers, which a test runner may have switched
+    off."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "onnxgather", *arguments]
-    return subprocess.run(command, stdout=stdout, stderr=stderr, check=False, env=environment)
+    return subprocess.run(
+        command, stdout=stdout, stderr=stderr, check=False, env=environment
+    )
 
 
 def opened_for_writing(path: str) -> int:
@@ -74,10 +79,14 @@ class TestProcess:
         assert done.returncode == 2
         out = done.stdout.splitlines()
         assert out == []
-        assert done.stderr.splitlines() == [b"Error: none.json: no such file or directory"]
+        assert done.stderr.splitlines() == [
+            b"Error: none.json: no such file or directory"
+        ]
 
     @POSIX
-    @pytest.mark.parametrize("arguments", [["--help"], ["show", "x.json"]], ids=" ".join)
+    @pytest.mark.parametrize(
+        "arguments", [["--help"], ["show", "x.json"]], ids=" ".join
+    )
     def test_a_broken_pipe_is_quiet(self, arguments: list[str]) -> None:
         program("x.json")
         read, write = os.pipe()
@@ -88,7 +97,9 @@ class TestProcess:
 
     @POSIX
     @needs_full
-    @pytest.mark.parametrize("arguments", [["--version"], ["show", "x.json"]], ids=" ".join)
+    @pytest.mark.parametrize(
+        "arguments", [["--version"], ["show", "x.json"]], ids=" ".join
+    )
     def test_a_full_device_is_one_sentence(self, arguments: list[str]) -> None:
         program("x.json")
         with open("/dev/full", "wb") as full:
@@ -111,7 +122,10 @@ class TestProcess:
         os.close(read)
         ends: list[tuple[object, str]] = []
         for file in ("/dev/full", write):
-            with open(file, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
+            with (
+                open(file, "w", encoding="utf-8") as stream,
+                monkeypatch.context() as patch,
+            ):
                 patch.setattr(sys, "stdout", stream)
                 with pytest.raises(SystemExit) as end:
                     main(arguments, prog_name="onnxgather")
@@ -152,8 +166,16 @@ class TestProcess:
 
         model = to_onnx(DESC).SerializeToString(deterministic=True)
         assert fed("convert", "-", "-o", "-") == (0, model, b"")
-        assert fed("convert", "-", "-o", "o") == (0, f"- -> {Path('o/stdin.onnx')}\n".encode(), b"")
-        assert fed("run", "-") == (0, b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n", b"")
+        assert fed("convert", "-", "-o", "o") == (
+            0,
+            f"- -> {Path('o/stdin.onnx')}\n".encode(),
+            b"",
+        )
+        assert fed("run", "-") == (
+            0,
+            b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n",
+            b"",
+        )
         element = b"output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n"
         assert fed("explain", "-", "--at", "1,0") == (0, element, b"")
         assert fed("show", "-")[1].startswith(b"-: $.dispatchables.gather\n")
@@ -205,7 +227,9 @@ main(["run", "slow.json"])
             ("check x.json", "<&- >&- 2>&-"),
         ],
     )
-    def test_a_closed_stream_does_not_stop_a_command(self, command: str, closed: str) -> None:
+    def test_a_closed_stream_does_not_stop_a_command(
+        self, command: str, closed: str
+    ) -> None:
         program("x.json")
         command = f"{sys.executable} -m onnxgather {command} {closed}"
         done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
@@ -242,7 +266,9 @@ main(sys.argv[2:], prog_name="onnxgather")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="no other system limits the address space")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="no other system limits the address space"
+)
 @pytest.mark.parametrize("room", [150, 225])
 def test_too_little_memory_is_one_sentence(room: int) -> None:
     """For the message that a file of 100 MB holds, and for a copy of that message."""
@@ -250,13 +276,27 @@ def test_too_little_memory_is_one_sentence(room: int) -> None:
     table.raw_data = bytes(100 * 2**20)
     gather = helper.make_node("Gather", ["table", "ids"], ["rows"])
     ids = helper.make_tensor_value_info("ids", 7, [2])
-    graph = helper.make_graph([gather], "g", [ids], [onnx.ValueInfoProto(name="rows")], [table])
+    graph = helper.make_graph(
+        [gather], "g", [ids], [onnx.ValueInfoProto(name="rows")], [table]
+    )
     Path("m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
-    command = [sys.executable, "-c", LIMITED, str(room), "harden", "m.onnx", "-o", "out.onnx"]
+    command = [
+        sys.executable,
+        "-c",
+        LIMITED,
+        str(room),
+        "harden",
+        "m.onnx",
+        "-o",
+        "out.onnx",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     sentences = {
         "Error: there is not enough memory\n",
-        "Error: the model must have at most 2 GiB, and memory must hold another copy of it\n",
+        (
+            "Error: the model must have at most 2 GiB, and memory must hold another"
+            " copy of it\n"
+        ),
     }
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr in sentences

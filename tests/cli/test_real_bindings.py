@@ -1,4 +1,5 @@
-"""Programs in place and their refusals, and `run --provider directml-dll` with a stand-in host."""
+"""Programs in place and their refusals, and `run --provider directml-dll` with a
+stand-in host."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ X, I, Y = [11.0, 12.0, 13.0, 14.0], (3, 1, 3, 0), [0.0] * 4  # noqa: E741
 stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
 
 TOLD = (
-    "p.json: $.commands[0].bindings.OutputTensor must share no byte with InputTensor, as "
-    "Microsoft's BindInputs page allows it only to operators that run in place, not gathers, "
-    "got bytes 0 to 15 of resource 'x', where InputTensor has 0 to 15"
+    "p.json: $.commands[0].bindings.OutputTensor must share no byte with InputTensor,"
+    " as Microsoft's BindInputs page allows it only to operators that run in place, not"
+    " gathers, got bytes 0 to 15 of resource 'x', where InputTensor has 0 to 15"
 )
 REFUSED = f"{TOLD}; use two resources, or run it with --provider directml-dll"
 
@@ -38,7 +39,9 @@ def in_place() -> str:
     return written({"x": X, "i": I}, gather("x", "i", "x", 4, 4), shown("x"))
 
 
-def host(folder: Path, monkeypatch: pytest.MonkeyPatch, action: str, start: str = START) -> None:
+def host(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, action: str, start: str = START
+) -> None:
     """Let the stand-in be the host that the program finds."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     (folder / "cache/onnxgather/directml").mkdir(parents=True)
@@ -60,7 +63,11 @@ class TestInPlace:
     )
     def test_commands_that_compute_refuse_it(self, arguments: list[str]) -> None:
         path = in_place()
-        assert outcome(arguments[0], path, *arguments[1:]) == (2, "", f"Error: {REFUSED}\n")
+        assert outcome(arguments[0], path, *arguments[1:]) == (
+            2,
+            "",
+            f"Error: {REFUSED}\n",
+        )
         assert os.listdir() == ["p.json"]
 
     def test_check_finds_it_and_checks_the_other_programs(self) -> None:
@@ -68,8 +75,12 @@ class TestInPlace:
         result = call("check", in_place(), "a.json", "--json")
         report = json.loads(result.stdout)
         assert (result.exit_code, result.stderr) == (1, "")
-        assert [case["name"] for case in report["cases"]] == ["a.json: $.commands[0] (gather)"]
-        assert report["invalid"] == [{"file": "p.json", "reason": REFUSED.removeprefix("p.json: ")}]
+        assert [case["name"] for case in report["cases"]] == [
+            "a.json: $.commands[0] (gather)"
+        ]
+        assert report["invalid"] == [
+            {"file": "p.json", "reason": REFUSED.removeprefix("p.json: ")}
+        ]
         code, table, _ = outcome("check", "p.json")
         assert code == 1
         assert f"INVALID {REFUSED}" in " ".join(table.split())
@@ -115,7 +126,9 @@ class TestRun:
         request = json.loads(header)
         assert request["buffers"] == [32, 32]
         assert request["bindings"] == [[0, 0], [0, 16], [1, 0]]
-        assert blobs == np.array([1, 2, 3, 4, 3, 2, 1, 0, *y], np.uint32).tobytes() + b"\n"
+        assert (
+            blobs == np.array([1, 2, 3, 4, 3, 2, 1, 0, *y], np.uint32).tobytes() + b"\n"
+        )
 
     def test_in_place_it_runs_with_a_warning(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -131,12 +144,16 @@ class TestRun:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         host(tmp_path, monkeypatch, done("struct.pack('<4f', 1, 2, 3, 4)"))
-        path = written({"x": X, "i": (3, 9, 4, 0), "y": Y}, gather("x", "i", "y", 4, 4), shown("y"))
+        path = written(
+            {"x": X, "i": (3, 9, 4, 0), "y": Y}, gather("x", "i", "y", 4, 4), shown("y")
+        )
         assert outcome("run", path, "--provider", "directml-dll") == (
             0,
             "Resource 'y': 1, 2, 3, 4\n",
-            "p.json: $.commands[0]: indices out of range: 2 of 4; such an index does what DirectML "
-            "does\n",
+            (
+                "p.json: $.commands[0]: indices out of range: 2 of 4; such an index"
+                " does what DirectML does\n"
+            ),
         )
 
     @pytest.mark.parametrize(
@@ -144,20 +161,31 @@ class TestRun:
         [
             (
                 failed("CreateOperator", 0x80070057),
-                "DirectML.dll 1.15.4.0 must run the dispatch, but CreateOperator gave 0x80070057",
+                (
+                    "DirectML.dll 1.15.4.0 must run the dispatch, but CreateOperator"
+                    " gave 0x80070057"
+                ),
             ),
             (
                 failed("dispatch", 0x80070057, lost=True),
-                "DirectML.dll 1.15.4.0 must run the dispatch, but dispatch gave 0x80070057",
+                (
+                    "DirectML.dll 1.15.4.0 must run the dispatch, but dispatch gave"
+                    " 0x80070057"
+                ),
             ),
             (
                 done("bytes(16)", touched=True),
-                "DirectML.dll 1.15.4.0 must run the dispatch, but bytes beside OutputTensor were "
-                "written",
+                (
+                    "DirectML.dll 1.15.4.0 must run the dispatch, but bytes beside"
+                    " OutputTensor were written"
+                ),
             ),
             (
                 done("bytes(15)"),
-                "the host answered what no host answers: 15 bytes of OutputTensor, not 16",
+                (
+                    "the host answered what no host answers: 15 bytes of OutputTensor,"
+                    " not 16"
+                ),
             ),
             ("sys.exit(3)", "the host ended with exit code 3"),
         ],
@@ -166,7 +194,9 @@ class TestRun:
         self, action: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         host(tmp_path, monkeypatch, action)
-        path = written({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4), shown("y"))
+        path = written(
+            {"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4), shown("y")
+        )
         assert outcome("run", path, "--provider", "directml-dll") == (
             3,
             "",
@@ -195,19 +225,23 @@ class TestUsage:
     def test_directml_dll_takes_no_other_policy_and_no_target(
         self, options: tuple[str, str]
     ) -> None:
-        code, out, err = outcome("run", in_place(), "--provider", "directml-dll", *options)
+        code, out, err = outcome(
+            "run", in_place(), "--provider", "directml-dll", *options
+        )
         assert (code, out) == (2, "")
-        assert err.splitlines()[-1] == (
-            f"Error: {' '.join(options)} must not come with --provider directml-dll, as "
-            "DirectML.dll runs no model, and has its own rule for an index out of range"
+        assert (
+            err.splitlines()[-1]
+            == f"Error: {' '.join(options)} must not come with --provider directml-dll,"
+            " as DirectML.dll runs no model, and has its own rule for an index out"
+            " of range"
         )
 
     def test_elsewhere_the_name_is_refused_with_the_command_that_takes_it(self) -> None:
         told = (
-            "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
-            "web-wasm, web-webgpu, web-jsep, "
-            "or ONNX Runtime's full name of one, which ends in ExecutionProvider, got "
-            "'directml-dll', which runs programs: onnxgather run FILE --provider directml-dll"
+            "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu,"
+            " qnn, coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name"
+            " of one, which ends in ExecutionProvider, got 'directml-dll', which runs"
+            " programs: onnxgather run FILE --provider directml-dll"
         )
         data, indices = np.zeros((4, 3), np.float32), np.zeros((1, 2), np.uint32)
         for use in (
@@ -221,12 +255,13 @@ class TestUsage:
     def test_run_names_it_among_the_providers_and_suggests_it(self) -> None:
         code, out, err = outcome("run", in_place(), "--provider", "directml_dll")
         assert (code, out) == (2, "")
-        assert err.splitlines()[-1] == (
-            "Error: Invalid value for '--provider': provider must be one of directml-dll, cpu, "
-            "directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
-            "web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name "
-            "of one, which ends in ExecutionProvider, got 'directml_dll'; did you mean "
-            '"directml-dll"?'
+        assert (
+            err.splitlines()[-1]
+            == "Error: Invalid value for '--provider': provider must be one of"
+            " directml-dll, cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
+            " coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name of"
+            " one, which ends in ExecutionProvider, got 'directml_dll'; did you mean"
+            ' "directml-dll"?'
         )
 
 
@@ -257,7 +292,8 @@ class TestConvert:
     def test_it_tells_where_an_index_out_of_range_does_something_else_than_in_directml(
         self, options: tuple[str, ...], told: str | None
     ) -> None:
-        # Counted from the end, -9 is far past it, and the offset wraps to the last element.
+        # Counted from the end, -9 is far past it, and the offset wraps to the last
+        # element.
         indices = {"initialValuesDataType": "INT32", "initialValues": [9, -9, 1, 0]}
         wild = gather("x", "i", "y", 4, 4, IndicesTensor={"DataType": "INT32"})
         path = written({"x": X, "i": indices, "y": Y}, wild)
@@ -277,7 +313,9 @@ class TestConvert:
         code, _, err = outcome("convert", path)
         assert (code, err) == (0, f"p.json: $.commands[1] (g1): {WILD} {told}; {KEEPS}")
 
-    def test_nothing_is_told_where_all_are_in_range_or_there_is_no_dispatch(self) -> None:
+    def test_nothing_is_told_where_all_are_in_range_or_there_is_no_dispatch(
+        self,
+    ) -> None:
         path = written({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
         assert outcome("convert", path) == (0, "p.json -> p.onnx\n", "")
         content = json.loads(Path(path).read_text())
@@ -290,8 +328,10 @@ class TestConvert:
         assert outcome("convert", path) == (
             0,
             "p.json -> p.onnx\n",
-            "p.json: $.resources.x must hold FLOAT32, as InputTensor of $.commands[0], got "
-            f"FLOAT64; {UNKNOWN}",
+            (
+                "p.json: $.resources.x must hold FLOAT32, as InputTensor of"
+                f" $.commands[0], got FLOAT64; {UNKNOWN}"
+            ),
         )
 
     @pytest.mark.parametrize(
@@ -300,14 +340,18 @@ class TestConvert:
             (
                 (),
                 9,
-                "indices out of range: 1 of 4; such an index is clamped; output elements that "
-                "differ from DirectML's: 0 of 4",
+                (
+                    "indices out of range: 1 of 4; such an index is clamped; output"
+                    " elements that differ from DirectML's: 0 of 4"
+                ),
             ),
             (
                 ("--whole", "--out-of-range", "clamp"),
                 9,
-                "indices out of range: 1 of 4; such an index is clamped; output elements that "
-                "differ from DirectML's: 1 of 4",
+                (
+                    "indices out of range: 1 of 4; such an index is clamped; output"
+                    " elements that differ from DirectML's: 1 of 4"
+                ),
             ),
             (
                 ("--whole", "--out-of-range", "error"),
@@ -326,9 +370,14 @@ class TestConvert:
     def test_in_one_model_it_tells_what_a_clamp_changes_further_down(
         self, options: tuple[str, ...], last: int, told: str | None
     ) -> None:
-        # DirectML takes -9 to the last element, the clamp to the first, which is an index in turn.
+        # DirectML takes -9 to the last element, the clamp to the first, which is an
+        # index in turn.
         i = {"initialValuesDataType": "INT32", "initialValues": [-9, 1, 2, 1]}
-        more = {"InputTensor": UINT, "OutputTensor": UINT, "IndicesTensor": {"DataType": "INT32"}}
+        more = {
+            "InputTensor": UINT,
+            "OutputTensor": UINT,
+            "IndicesTensor": {"DataType": "INT32"},
+        }
         resources = {"x": X, "i": i, "d": (0, 1, 2, last), "t": (0, 0, 0, 0), "y": Y}
         first = gather("d", "i", "t", 4, 4, **more)
         path = written(resources, first, gather("x", "t", "y", 4, 4))
@@ -336,14 +385,19 @@ class TestConvert:
         brief = "is an error" if "error" in options else "is clamped"
         if "error" not in options:
             brief += "; output elements that differ from DirectML's: 1 of 4"
-        start = f"p.json: $.commands[0] (g0): indices out of range: 1 of 4; such an index {brief}"
+        start = (
+            "p.json: $.commands[0] (g0): indices out of range: 1 of 4; such an index"
+            f" {brief}"
+        )
         lines = f"{start}; {KEEPS}"
         if told:
             lines += f"p.json: $.commands[1] (g1): {told}; {KEEPS}"
         assert (code, err) == (0, lines)
 
     @pytest.mark.parametrize("value", [1, 9])
-    def test_a_large_program_is_neither_run_nor_held_in_memory(self, value: int) -> None:
+    def test_a_large_program_is_neither_run_nor_held_in_memory(
+        self, value: int
+    ) -> None:
         count = 10**9
         many = {"initialValues": {"valueCount": count, "value": value}}
         i = many | {"initialValuesDataType": "UINT32"}
@@ -355,8 +409,10 @@ class TestConvert:
         assert found == (
             0,
             "p.json -> p.onnx\n",
-            "p.json: $.resources must take at most 33554432 bytes when it runs, with all "
-            f"resources, got 8000000016; {UNKNOWN}",
+            (
+                "p.json: $.resources must take at most 33554432 bytes when it runs,"
+                f" with all resources, got 8000000016; {UNKNOWN}"
+            ),
         )
         assert peak < 2**27
 

@@ -57,7 +57,10 @@ class TestMerge:
         assert (code, err) == (0, told)
         assert out.endswith("\ncpu: 2 cases, 2 PASS\n")
         whole = open_report("all.json")
-        assert ([case.name for case in whole.cases], whole.shard) == (["case 1", "case 2"], None)
+        assert ([case.name for case in whole.cases], whole.shard) == (
+            ["case 1", "case 2"],
+            None,
+        )
         assert b"Everything agrees" in Path("r.html").read_bytes()
         assert b'tests="2"' in Path("r.xml").read_bytes()
         assert Path("r.md").read_text().startswith("## Everything agrees\n")
@@ -69,7 +72,8 @@ class TestMerge:
             "written: all.json\nError: every shard must be given, got none of 1/2\n",
         )
         assert out.endswith(
-            "\nEverything agrees (shard 2/2 alone)\n1 case on 1 lane: 1 agree bit for bit.\n"
+            "\nEverything agrees (shard 2/2 alone)\n1 case on 1 lane: 1 agree bit for"
+            " bit.\n"
         )
         assert open_report("all.json").shard == "2/2"
 
@@ -80,15 +84,29 @@ class TestMerge:
             (report_of([OPENVINO], entry(gather_case(), KNOWN)), 0),
             (report_of([OPENVINO], entry(gather_case(), DIFF)), 1),
             (report_of([OPENVINO], entry(gather_case(), FIXED)), 1),
-            (report_of([CPU], entry(gather_case(), passed("cpu")), invalid=[Invalid("a", "b")]), 1),
+            (
+                report_of(
+                    [CPU],
+                    entry(gather_case(), passed("cpu")),
+                    invalid=[Invalid("a", "b")],
+                ),
+                1,
+            ),
             (report_of([CPU], entry(gather_case(), passed("cpu")), unusable=["a"]), 2),
-            (report_of([CPU, DIRECTML], entry(gather_case(), passed("cpu"), absent())), 3),
+            (
+                report_of(
+                    [CPU, DIRECTML], entry(gather_case(), passed("cpu"), absent())
+                ),
+                3,
+            ),
             (report_of([CPU], interrupted="SIGINT"), 130),
             (report_of([CPU], interrupted="SIGTERM"), 143),
             (report_of([CPU], interrupted="SIGNONE"), 0),
         ],
     )
-    def test_the_exit_code_is_that_of_the_whole_check(self, report: Report, code: int) -> None:
+    def test_the_exit_code_is_that_of_the_whole_check(
+        self, report: Report, code: int
+    ) -> None:
         assert call("report", "merge", written("r.json", report)).exit_code == code
 
     def test_the_same_report_twice_is_refused(self) -> None:
@@ -110,7 +128,10 @@ class TestMerge:
         assert outcome("report", "merge", "x.json") == (
             2,
             "",
-            "Error: x.json: $.schema must be 1, got none, as in earlier reports and other files\n",
+            (
+                "Error: x.json: $.schema must be 1, got none, as in earlier reports and"
+                " other files\n"
+            ),
         )
 
 
@@ -130,7 +151,10 @@ class TestOptionsOfCheck:
         found = outcome("check", "x.json", "--known", "known.json", "--json", "r.json")
         assert (found[0], found[2]) == (1, "written: r.json\n")
         (case,) = open_report("r.json").cases
-        assert (case.results[0].state, case.results[0].known) == ("FIXED", "It passes. (measured)")
+        assert (case.results[0].state, case.results[0].known) == (
+            "FIXED",
+            "It passes. (measured)",
+        )
         assert outcome("check", "x.json", "--known", "known.json", "--no-known")[0] == 1
 
     @pytest.mark.slow
@@ -140,8 +164,15 @@ class TestOptionsOfCheck:
         assert call(*arguments, "--json", "known.json").exit_code == 0
         assert call(*arguments, "--no-known", "--json", "all.json").exit_code == 1
         known, new = (
-            {case.name for case in open_report(path).cases if case.results[0].state in states}
-            for path, states in (("known.json", ["KNOWN"]), ("all.json", ["DIFF", "ERROR"]))
+            {
+                case.name
+                for case in open_report(path).cases
+                if case.results[0].state in states
+            }
+            for path, states in (
+                ("known.json", ["KNOWN"]),
+                ("all.json", ["DIFF", "ERROR"]),
+            )
         )
         assert new
         assert known >= new
@@ -152,7 +183,10 @@ class TestOptionsOfCheck:
         assert outcome("check", "x.json", "--known", "known.json") == (
             2,
             "",
-            "Error: known.json: $[0].versions must be such as >=1.24,<1.25, got 'new'\n",
+            (
+                "Error: known.json: $[0].versions must be such as >=1.24,<1.25, got"
+                " 'new'\n"
+            ),
         )
         assert outcome("check", "x.json", "--known", "none.json") == (
             2,
@@ -169,14 +203,18 @@ class TestOptionsOfCheck:
         files = ["r.json", "r.xml", "r.html", "r.md"]
         names = [
             word
-            for kind, file in zip(["json", "junit", "html", "markdown"], files, strict=True)
+            for kind, file in zip(
+                ["json", "junit", "html", "markdown"], files, strict=True
+            )
             for word in (f"--{kind}", file)
         ]
         for with_paths in (True, False):
             arguments = ["check", "x.json", "--lanes", "cpu", *lane, *names]
             call(*arguments, *["--with-paths"][:with_paths])
             for file in files:
-                text = Path(file).read_text().replace("\\_", "_")  # as Markdown escapes it
+                text = (
+                    Path(file).read_text().replace("\\_", "_")
+                )  # as Markdown escapes it
                 assert (os.getcwd() in text) == with_paths, file
         lanes = open_report("r.json").lanes
         assert [found.python for found in lanes] == [None, "python9"]
@@ -186,11 +224,15 @@ class TestOptionsOfCheck:
 def commands(page: str, sort: str = "repro") -> list[str]:
     """The commands that a page offers, in the order of its cases."""
     text = Path(page).read_text(encoding="utf-8")
-    found = re.search(r'<script type="application/json" id="report">(.*?)</script>', text)
+    found = re.search(
+        r'<script type="application/json" id="report">(.*?)</script>', text
+    )
     assert found is not None
     chunks = json.loads(found[1])["details"]
     details = [json.loads(zlib.decompress(base64.b64decode(chunk))) for chunk in chunks]
-    return [command for chunk in details for detail in chunk for command in detail[sort]]
+    return [
+        command for chunk in details for detail in chunk for command in detail[sort]
+    ]
 
 
 @pytest.mark.slow
@@ -198,15 +240,23 @@ def test_the_commands_that_a_page_offers_work() -> None:
     wrong = ["check", "--corpus", "-k", "forbidden/gather-nd/batch-sizes", "--no-known"]
     assert call(*wrong, "--json", "REPORT.json", "--html", "r.html").exit_code == 1
     offered = commands("r.html")
-    failed = [case for case in open_report("REPORT.json").cases if case.results[0].state == "DIFF"]
-    assert [shlex.split(command)[4] for command in offered] == [case.name for case in failed]
+    failed = [
+        case
+        for case in open_report("REPORT.json").cases
+        if case.results[0].state == "DIFF"
+    ]
+    assert [shlex.split(command)[4] for command in offered] == [
+        case.name for case in failed
+    ]
     assert call(*shlex.split(offered[0])[1:]).exit_code == 0
     assert Path("repro/repro.py").exists()
     for command in commands("r.html", "again")[:: by_ring(4, 1, 1)]:
         again = call(*shlex.split(command)[1:], "--json", "again.json")
         assert (again.exit_code, command in again.stdout) == (1, True)
         (case,) = open_report("again.json").cases
-        assert case.results == next(one for one in failed if one.name == case.name).results
+        assert (
+            case.results == next(one for one in failed if one.name == case.name).results
+        )
 
 
 def test_commands_are_offered_where_a_model_went_wrong_and_quoted() -> None:
@@ -219,10 +269,22 @@ def test_commands_are_offered_where_a_model_went_wrong_and_quoted() -> None:
     report = report_of(
         lanes,
         entry(gather_case(name), passed("cpu"), *wrong, absent()),
-        entry(gather_case("fixed"), *[replace(FIXED, lane=lane.name) for lane in lanes]),
+        entry(
+            gather_case("fixed"), *[replace(FIXED, lane=lane.name) for lane in lanes]
+        ),
     )
     Path("r.html").write_bytes(html(report))
     assert [shlex.split(command) for command in commands("r.html")] == [
-        ["onnxgather", "repro", "REPORT.json", "--case", name, "--lane", lane, "-o", "repro"]
+        [
+            "onnxgather",
+            "repro",
+            "REPORT.json",
+            "--case",
+            name,
+            "--lane",
+            lane,
+            "-o",
+            "repro",
+        ]
         for lane in ("a b", "ov@2=PYTHON")
     ]

@@ -1,4 +1,5 @@
-"""Programs that paths stand for: files, folders and pipes, and what of them is left out."""
+"""Programs that paths stand for: files, folders and pipes, and what of them is left
+out."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def test_a_program_comes_from_the_standard_input() -> None:
     def convert(*more: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "onnxgather", "convert", "/dev/stdin", *more]
         text = Path(program("x.json")).read_bytes()
-        found = subprocess.run(command, input=text, capture_output=True, check=False, timeout=60)
+        found = subprocess.run(
+            command, input=text, capture_output=True, check=False, timeout=60
+        )
         return found.returncode, (found.stdout + found.stderr).decode()
 
     assert convert("-o", "out") == (0, "/dev/stdin -> out/stdin.onnx\n")
@@ -62,7 +65,12 @@ def test_a_field_that_is_ignored_though_its_name_is_nearly_right_is_told() -> No
     content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
     (gather,) = content["dispatchables"].values()
     tensor = gather["desc"]["OutputTensor"]
-    tensor |= {"Strids": [1, 1], "_Strides": [1, 1], "TotalTensorSize": 9, "comment": "none"}
+    tensor |= {
+        "Strids": [1, 1],
+        "_Strides": [1, 1],
+        "TotalTensorSize": 9,
+        "comment": "none",
+    }
     changed("x.json", dispatchables=content["dispatchables"])
     where = "x.json: $.dispatchables.gather.desc.OutputTensor has no field"
     told = f"""{where} 'Strids', so it is ignored; did you mean "Strides"?
@@ -76,13 +84,20 @@ def test_a_field_that_is_ignored_though_its_name_is_nearly_right_is_told() -> No
 def test_other_operators_are_left_out_and_told() -> None:
     content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
     add: dict[str, Any] = {"type": "DML_OPERATOR_ELEMENT_WISE_ADD", "desc": {}}
-    command: dict[str, Any] = {"type": "dispatch", "dispatchable": "add", "bindings": {}}
+    command: dict[str, Any] = {
+        "type": "dispatch",
+        "dispatchable": "add",
+        "bindings": {},
+    }
     changed(
         "x.json",
         dispatchables={**content["dispatchables"], "add": add},
         commands=[*content["commands"], command],
     )
-    told = "x.json: left out, as only gathers are translated: $.dispatchables.add, $.commands[2]\n"
+    told = (
+        "x.json: left out, as only gathers are translated: $.dispatchables.add,"
+        " $.commands[2]\n"
+    )
     assert outcome("convert", "x.json") == (0, "x.json -> x.onnx\n", told)
     assert files() == ["x.json", "x.onnx"]
     code, out, err = outcome("show", "x.json")
@@ -91,14 +106,23 @@ def test_other_operators_are_left_out_and_told() -> None:
     assert (code, err) == (0, told)
     assert "$.commands[0]" in out
     sentence = (
-        "Error: x.json: $.dispatchables.add.type must be one of GATHER, GATHER_ELEMENTS, "
-        "GATHER_ND, GATHER_ND1, got 'DML_OPERATOR_ELEMENT_WISE_ADD'\n"
+        "Error: x.json: $.dispatchables.add.type must be one of GATHER,"
+        " GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, got 'DML_OPERATOR_ELEMENT_WISE_ADD'\n"
     )
     assert outcome("run", "x.json") == (2, "", sentence)
 
 
 TAKERS = {
-    "an ONNX model": {"audit", "check", "convert", "explain", "extract", "harden", "repro", "show"},
+    "an ONNX model": {
+        "audit",
+        "check",
+        "convert",
+        "explain",
+        "extract",
+        "harden",
+        "repro",
+        "show",
+    },
     "a DxDispatch program": {"check", "convert", "explain", "repro", "run", "show"},
     "a report": {"repro", "report merge"},
     "an .npz or zip file": set[str](),
@@ -107,10 +131,14 @@ TAKERS = {
 
 @pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("kind", TAKERS)
-def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(kind: str) -> None:
+def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(
+    kind: str,
+) -> None:
     Path("model.onnx").write_bytes((MODELS / "networks/keywords.onnx").read_bytes())
     Path("x.npz").write_bytes((MODELS / "networks/keywords.npz").read_bytes())
-    Path("report.json").write_text('{"schema": 1, "onnxgather": "0.1"}', encoding="utf-8")
+    Path("report.json").write_text(
+        '{"schema": 1, "onnxgather": "0.1"}', encoding="utf-8"
+    )
     file = {
         "an ONNX model": "model.onnx",
         "a DxDispatch program": program("x.json"),
@@ -130,7 +158,9 @@ def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(kind: st
         "show": ["show", file],
     }
     refused = {name: outcome(*given) for name, given in commands.items()}
-    said = {name: err for name, (_, _, err) in refused.items() if f", got {kind}" in err}
+    said = {
+        name: err for name, (_, _, err) in refused.items() if f", got {kind}" in err
+    }
     assert commands.keys() - said == TAKERS[kind]
     for name, err in said.items():
         assert refused[name][0] == 2
@@ -142,12 +172,16 @@ def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(kind: st
 
 def test_a_program_may_be_named_as_a_model() -> None:
     os.rename(program("x.json"), "x.onnx")
-    assert outcome("convert", "x.onnx", "-o", "out")[:2] == (0, "x.onnx -> out/x.onnx\n")
+    assert outcome("convert", "x.onnx", "-o", "out")[:2] == (
+        0,
+        "x.onnx -> out/x.onnx\n",
+    )
 
 
 @pytest.fixture
 def model() -> None:
-    """A model with a gather of known sizes, an open one, one that DirectML refuses, nested ones."""
+    """A model with a gather of known sizes, an open one, one that DirectML refuses,
+    nested ones."""
     text = """
         <ir_version: 8, opset_import: ["" : 17]>
         g (float[3, 2] data, int64[k] ids, int64[2] two, bool yes, string[2] words) => (y, o, z, s)
@@ -160,15 +194,23 @@ def model() -> None:
           s = Gather (words, two)
         }"""
     Path("m.onnx").write_bytes(parser.parse_model(text).SerializeToString())
-    arrays = {"data": np.arange(6, dtype=np.float32).reshape(3, 2), "ids": np.array([1, 0, 1])}
-    more = {"two": np.array([2, 7]), "yes": np.array(True), "words": np.array(["a", "b"])}
+    arrays = {
+        "data": np.arange(6, dtype=np.float32).reshape(3, 2),
+        "ids": np.array([1, 0, 1]),
+    }
+    more = {
+        "two": np.array([2, 7]),
+        "yes": np.array(True),
+        "words": np.array(["a", "b"]),
+    }
     np.savez("x.npz", allow_pickle=False, **arrays, **more)
 
 
 OPEN = "its sizes must be known, as --shape ids=2 may tell, got data [3, 2] and "
 REFUSED = (
-    "Error: m.onnx: node 's': DirectML refuses it: InputTensor.DataType must be one of FLOAT64, "
-    "FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'\n"
+    "Error: m.onnx: node 's': DirectML refuses it: InputTensor.DataType must be one of"
+    " FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16,"
+    " UINT8, got 'STRING'\n"
 )
 
 
@@ -180,11 +222,15 @@ class TestModel:
         written = [f"out/m.{stem}.{end}" for stem in stems for end in ("json", "onnx")]
         assert (code, files()) == (2, ["m.onnx", *written, "x.npz"])
         assert out.count("m.onnx -> out/m.001_y.") == 2
-        assert err == (
-            f"Error: m.onnx: node 'o': {OPEN}indices [?]\n"
+        assert (
+            err == f"Error: m.onnx: node 'o': {OPEN}indices [?]\n"
             f"Error: m.onnx: node 'a in then_branch of z': {OPEN}indices [?]\n{REFUSED}"
         )
-        assert outcome("run", "out/m.001_y.json") == (0, "Resource 'output': 0, 0, 0, 0\n", "")
+        assert outcome("run", "out/m.001_y.json") == (
+            0,
+            "Resource 'output': 0, 0, 0, 0\n",
+            "",
+        )
 
     def test_sizes_that_no_input_tells_are_known_by_a_run(self) -> None:
         text = """
@@ -194,8 +240,11 @@ class TestModel:
         assert outcome("show", "n.onnx") == (
             2,
             "",
-            "Error: n.onnx: node 'y': its sizes must be known, as a run by onnxgather extract "
-            "--inputs FILE.npz may tell, got data [3] and indices [1, ?]\n",
+            (
+                "Error: n.onnx: node 'y': its sizes must be known, as a run by"
+                " onnxgather extract --inputs FILE.npz may tell, got data [3] and"
+                " indices [1, ?]\n"
+            ),
         )
 
     def test_given_sizes_leave_only_what_directml_refuses(self) -> None:
@@ -226,14 +275,25 @@ class TestModel:
 
     @pytest.mark.slow
     def test_an_index_out_of_range_is_explained_as_the_audit_tells_it(self) -> None:
-        path, inputs = (str(MODELS / f"networks/keywords.{end}") for end in ("onnx", "npz"))
-        given = ("explain", path, "--inputs", inputs, "--node", "word_embedding", "--at", "1,4,0")
+        path, inputs = (
+            str(MODELS / f"networks/keywords.{end}") for end in ("onnx", "npz")
+        )
+        given = (
+            "explain",
+            path,
+            "--inputs",
+            inputs,
+            "--node",
+            "word_embedding",
+            "--at",
+            "1,4,0",
+        )
         assert "input[31,7]" in outcome("audit", path, "--inputs", inputs)[1]
         code, said, _ = outcome(*given)
         assert (code, said.split(" = ")[-2]) == (0, "input[0, 31, 7]")
-        assert "= input[0, 31, 0]" in outcome(*given, "--out-of-range", "clamp")[1].replace(
-            "->", "="
-        )
+        assert "= input[0, 31, 0]" in outcome(*given, "--out-of-range", "clamp")[
+            1
+        ].replace("->", "=")
 
     def test_the_gathers_are_checked_with_what_they_get(self) -> None:
         code, out, err = outcome("check", "m.onnx", "--inputs", "x.npz", "--json")
@@ -245,10 +305,15 @@ class TestModel:
             "m.onnx: then_branch of z: node 'a'": "PASS",
         }
         (invalid,) = report["invalid"]
-        assert invalid["reason"].startswith("main graph: Gather 's': data must be of a type that")
+        assert invalid["reason"].startswith(
+            "main graph: Gather 's': data must be of a type that"
+        )
         assert (code, err) == (
             1,
-            "m.onnx: left out: else_branch of z: Gather 'a': it did not run with these inputs\n",
+            (
+                "m.onnx: left out: else_branch of z: Gather 'a': it did not run with"
+                " these inputs\n"
+            ),
         )
 
     @pytest.mark.parametrize(
@@ -260,9 +325,11 @@ class TestModel:
             ),
             (
                 ["explain", "m.onnx", "--inputs", "x.npz", "--node", "s"],
-                "m.onnx: main graph: node 's': data must be of a type that DirectML gathers "
-                "(FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, "
-                "UINT8), got STRING",
+                (
+                    "m.onnx: main graph: node 's': data must be of a type that DirectML"
+                    " gathers (FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8,"
+                    " UINT64, UINT32, UINT16, UINT8), got STRING"
+                ),
             ),
             (
                 ["show", "m.onnx", "--node", "yy"],
@@ -270,10 +337,16 @@ class TestModel:
             ),
             (
                 ["check", "m.onnx"],
-                "m.onnx: the inputs must hold an array for each input of the model, got none for "
-                "'data', 'ids', 'two', 'yes', 'words'; give --inputs FILE.npz",
+                (
+                    "m.onnx: the inputs must hold an array for each input of the model,"
+                    " got none for 'data', 'ids', 'two', 'yes', 'words'; give --inputs"
+                    " FILE.npz"
+                ),
             ),
-            (["show", "none.onnx", "--node", "y"], "none.onnx: no such file or directory"),
+            (
+                ["show", "none.onnx", "--node", "y"],
+                "none.onnx: no such file or directory",
+            ),
         ],
     )
     def test_what_a_command_cannot_do_is_one_sentence(
@@ -283,9 +356,15 @@ class TestModel:
 
     @pytest.mark.parametrize(
         "arguments",
-        [["show", "--node", "y"], ["explain", "--inputs", "x.npz"], ["check", "--node=y"]],
+        [
+            ["show", "--node", "y"],
+            ["explain", "--inputs", "x.npz"],
+            ["check", "--node=y"],
+        ],
     )
-    def test_the_options_of_models_are_refused_for_programs(self, arguments: list[str]) -> None:
+    def test_the_options_of_models_are_refused_for_programs(
+        self, arguments: list[str]
+    ) -> None:
         code, _, err = outcome(*arguments, program("x.json"))
         rule = "--node, --shape and --inputs must come with an ONNX model, got x.json"
         assert (code, err.splitlines()[-1]) == (2, f"Error: {rule}")

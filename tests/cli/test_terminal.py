@@ -62,7 +62,9 @@ class TestProgress:
         batch.say("done")
         assert (out.text, err.text) == ("done\n", shown)
 
-    def test_an_error_has_a_line_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_error_has_a_line_of_its_own(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         out, err = _Terminal(False), _Terminal(True)
         monkeypatch.setattr(sys, "stdout", out)
         monkeypatch.setattr(sys, "stderr", err)
@@ -86,7 +88,11 @@ class TestProgress:
         ],
     )
     def test_a_log_has_a_line_each_tenth_of_the_work_but_none_within_30_seconds(
-        self, monkeypatch: pytest.MonkeyPatch, seconds: float, total: int | None, told: list[str]
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        seconds: float,
+        total: int | None,
+        told: list[str],
     ) -> None:
         err, now = _Terminal(False), [100.0]
         monkeypatch.setattr(sys, "stderr", err)
@@ -110,11 +116,15 @@ class TestProgress:
         for _ in range(601):
             progress.count("Checking", 601)
             now[0] += 0.125
-        assert err.text == (
-            "Checking 1/601\nChecking 241/601, 0:00:45 left\nChecking 481/601, 0:00:15 left\n"
+        assert (
+            err.text
+            == "Checking 1/601\nChecking 241/601, 0:00:45 left\nChecking 481/601,"
+            " 0:00:15 left\n"
         )
 
-    def test_a_count_tells_the_time_that_is_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_count_tells_the_time_that_is_left(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         err = _Terminal(True)
         monkeypatch.setattr(sys, "stdout", _Terminal(True))
         monkeypatch.setattr(sys, "stderr", err)

@@ -46,7 +46,11 @@ from onnxgather.options import TARGETS
 class TestConvert:
     def test_writes_the_model_beside_the_file(self) -> None:
         program("models/x.json")
-        assert outcome("convert", "models/x.json") == (0, "models/x.json -> models/x.onnx\n", "")
+        assert outcome("convert", "models/x.json") == (
+            0,
+            "models/x.json -> models/x.onnx\n",
+            "",
+        )
         assert files() == ["models/x.json", "models/x.onnx"]
         checker: Any = onnx.checker
         checker.check_model("models/x.onnx", full_check=True)
@@ -55,16 +59,31 @@ class TestConvert:
 
     def test_options_reach_the_model(self) -> None:
         program("x.json")
-        arguments = ["--out-of-range", "directml", "--opset", "21", "--target", "portable"]
+        arguments = [
+            "--out-of-range",
+            "directml",
+            "--opset",
+            "21",
+            "--target",
+            "portable",
+        ]
         assert outcome("convert", "x.json", *arguments)[0] == 0
-        wanted = og.to_onnx(DESC, "directml", opset=21).SerializeToString(deterministic=True)
+        wanted = og.to_onnx(DESC, "directml", opset=21).SerializeToString(
+            deterministic=True
+        )
         assert Path("x.onnx").read_bytes() == wanted
 
     def test_whole_writes_one_model_per_program(self) -> None:
         renamed(program("programs/x.json"), "first", "second")
         written = "programs/x.json -> out/x.onnx\n"
-        assert outcome("convert", "--whole", "programs", "-o", "out") == (0, written, "")
-        wanted = og.program_to_onnx("programs/x.json").SerializeToString(deterministic=True)
+        assert outcome("convert", "--whole", "programs", "-o", "out") == (
+            0,
+            written,
+            "",
+        )
+        wanted = og.program_to_onnx("programs/x.json").SerializeToString(
+            deterministic=True
+        )
         assert Path("out/x.onnx").read_bytes() == wanted
         arguments = [
             "--out-of-range",
@@ -78,7 +97,9 @@ class TestConvert:
         ]
         assert outcome("convert", "--whole", "programs/x.json", *arguments)[0] == 0
         made = og.program_to_onnx("programs/x.json", "zero", "cpu", 21, inputs=["data"])
-        assert Path("programs/x.onnx").read_bytes() == made.SerializeToString(deterministic=True)
+        assert Path("programs/x.onnx").read_bytes() == made.SerializeToString(
+            deterministic=True
+        )
 
     def test_whole_is_for_programs_and_input_for_whole(self) -> None:
         program("x.json")
@@ -91,19 +112,28 @@ class TestConvert:
         assert outcome("convert", "x.json", "--input", "data") == (2, "", usage + told)
 
     def test_whole_keeps_the_feature_level(self) -> None:
-        desc = msgspec.structs.replace(DESC, indices_tensor=og.TensorDesc("INT64", [1, 2]))
+        desc = msgspec.structs.replace(
+            DESC, indices_tensor=og.TensorDesc("INT64", [1, 2])
+        )
         program("x.json", desc, indices=np.array([[2, 0]], np.int64))
         told = (
             "Error: x.json: $.commands: the feature level must be at most 2_1, got "
             "IndicesTensor.DataType INT64 needs 3_0; DimensionCount 2 needs 3_0\n"
         )
-        assert outcome("convert", "--whole", "x.json", "--feature-level", "2_1") == (1, "", told)
+        assert outcome("convert", "--whole", "x.json", "--feature-level", "2_1") == (
+            1,
+            "",
+            told,
+        )
 
     def test_one_model_per_dispatchable(self) -> None:
         renamed(program("x.json"), "first", "a/../b:%", "größe")
         assert outcome("convert", "x.json") == (
             0,
-            "x.json -> x.first.onnx\nx.json -> x.a%2F..%2Fb%3A%25.onnx\nx.json -> x.größe.onnx\n",
+            (
+                "x.json -> x.first.onnx\nx.json -> x.a%2F..%2Fb%3A%25.onnx\nx.json ->"
+                " x.größe.onnx\n"
+            ),
             "",
         )
         wanted = ["x.a%2F..%2Fb%3A%25.onnx", "x.first.onnx", "x.größe.onnx", "x.json"]
@@ -126,8 +156,10 @@ class TestConvert:
         Path("in/notes.txt").write_text("no program")
         assert outcome("convert", "in", "z.json", "-o", "out") == (
             0,
-            "in/Y.JSON -> out/Y.onnx\nin/a/x.json -> out/a/x.onnx\nin/b/x.json -> out/b/x.onnx\n"
-            "z.json -> out/z.onnx\n",
+            (
+                "in/Y.JSON -> out/Y.onnx\nin/a/x.json -> out/a/x.onnx\nin/b/x.json ->"
+                " out/b/x.onnx\nz.json -> out/z.onnx\n"
+            ),
             "",
         )
         assert [f for f in files() if f.endswith(".onnx")] == [
@@ -150,7 +182,9 @@ class TestConvert:
         for arguments, count in ((["two.json"], 2), (["x.json", "none.json"], 2)):
             code, out, err = outcome("convert", *arguments, "-o", output)
             assert (code, out) == (2, "")
-            sentence = f"Error: --output must be a folder for {count} models, got {output}"
+            sentence = (
+                f"Error: --output must be a folder for {count} models, got {output}"
+            )
             assert err.splitlines()[-1] == sentence
         assert files() == ["two.json", "x.json"]
 
@@ -168,12 +202,16 @@ class TestConvert:
     def test_a_model_goes_to_the_standard_output(self) -> None:
         program("x.json")
         result = call("convert", "x.json", "-o", "-")
-        assert result.stdout_bytes == og.to_onnx(DESC).SerializeToString(deterministic=True)
+        assert result.stdout_bytes == og.to_onnx(DESC).SerializeToString(
+            deterministic=True
+        )
         assert (result.exit_code, result.stderr, files()) == (0, "", ["x.json"])
 
     def test_no_model_goes_to_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
         program("x.json")
-        monkeypatch.setattr("onnxgather.cli.outputs.is_terminal", bool)  # any stream is one
+        monkeypatch.setattr(
+            "onnxgather.cli.outputs.is_terminal", bool
+        )  # any stream is one
         code, out, err = outcome("convert", "x.json", "-o", "-")
         sentence = "Error: --output must be a file, as a terminal does not show a model"
         assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
@@ -189,8 +227,10 @@ class TestConvert:
         assert outcome("convert", "x.json", "-o", "p") == (
             2,
             "",
-            "Error: p/x.A.onnx must not be written twice, for $.dispatchables.a of x.json and "
-            "$.dispatchables.A of x.json\n",
+            (
+                "Error: p/x.A.onnx must not be written twice, for $.dispatchables.a of"
+                " x.json and $.dispatchables.A of x.json\n"
+            ),
         )
 
     def test_characters_that_are_not_plain_to_see_are_in_no_name(self) -> None:
@@ -209,11 +249,13 @@ class TestConvert:
         assert outcome("convert", ".", "none.json", "-o", "o") == (
             2,
             "./a.json -> o/a.onnx\n./c.json -> o/c.onnx\n",
-            "Error: ./b.json: line 1 column 2: expected a field name in double quotes, got the end "
-            "of the text\n"
-            "Error: ./bb.json: $.dispatchables.gather.desc: Axis must be less than "
-            "InputTensor.DimensionCount (2), got 2\n"
-            "Error: none.json: no such file or directory\n",
+            (
+                "Error: ./b.json: line 1 column 2: expected a field name in double"
+                " quotes, got the end of the text\nError: ./bb.json:"
+                " $.dispatchables.gather.desc: Axis must be less than"
+                " InputTensor.DimensionCount (2), got 2\nError: none.json: no such file"
+                " or directory\n"
+            ),
         )
 
     def test_an_invalid_descriptor_alone_is_exit_code_1(self) -> None:
@@ -222,8 +264,10 @@ class TestConvert:
         assert outcome("convert", changed("x.json", **content)) == (
             1,
             "",
-            "Error: x.json: $.dispatchables.gather.desc: IndexDimensions must be 0 to "
-            "IndicesTensor.DimensionCount (2), got 3\n",
+            (
+                "Error: x.json: $.dispatchables.gather.desc: IndexDimensions must be 0"
+                " to IndicesTensor.DimensionCount (2), got 3\n"
+            ),
         )
         assert files() == ["x.json"]
 
@@ -232,8 +276,10 @@ class TestConvert:
         assert outcome("convert", "x.json", "--feature-level", "2_1") == (
             1,
             "",
-            "Error: x.json: $.dispatchables.gather: the feature level must be at most 2_1, got "
-            "DimensionCount 2 needs 3_0\n",
+            (
+                "Error: x.json: $.dispatchables.gather: the feature level must be at"
+                " most 2_1, got DimensionCount 2 needs 3_0\n"
+            ),
         )
         assert files() == ["x.json"]
         assert outcome("convert", "x.json", "--feature-level", "3_0")[0] == 0
@@ -241,7 +287,8 @@ class TestConvert:
     def test_the_feature_level_names_the_dispatchable(self) -> None:
         renamed(program("x.json"), "a b")
         assert call("convert", "x.json", "--feature-level", "1_0").stderr.startswith(
-            'Error: x.json: $.dispatchables["a b"]: the feature level must be at most 1_0'
+            'Error: x.json: $.dispatchables["a b"]: the feature level must be at'
+            " most 1_0"
         )
 
     def test_a_program_without_gathers_makes_no_model(self) -> None:
@@ -276,13 +323,17 @@ class TestConvert:
         [
             (
                 ["x.json", "./x.json"],
-                "./x.onnx must not be written twice, for $.dispatchables.gather of x.json and "
-                "$.dispatchables.gather of ./x.json",
+                (
+                    "./x.onnx must not be written twice, for $.dispatchables.gather of"
+                    " x.json and $.dispatchables.gather of ./x.json"
+                ),
             ),
             (
                 ["a", "b/x.json", "-o", "o"],
-                "o/x.onnx must not be written twice, for $.dispatchables.gather of a/x.json and "
-                "$.dispatchables.gather of b/x.json",
+                (
+                    "o/x.onnx must not be written twice, for $.dispatchables.gather of"
+                    " a/x.json and $.dispatchables.gather of b/x.json"
+                ),
             ),
             (["in.onnx"], "in.onnx must not be written, as it is an input"),
             (
@@ -298,7 +349,14 @@ class TestConvert:
     def test_no_output_replaces_an_input_or_another_output(
         self, arguments: list[str], sentence: str
     ) -> None:
-        for path in ("x.json", "a/x.json", "b/x.json", "in.onnx", "d/in.json", "from_file.json"):
+        for path in (
+            "x.json",
+            "a/x.json",
+            "b/x.json",
+            "in.onnx",
+            "d/in.json",
+            "from_file.json",
+        ):
             program(path)
         Path("from_file.onnx").write_bytes(DATA_4X3.tobytes())
         content = json.loads(Path("from_file.json").read_text())
@@ -332,12 +390,17 @@ class TestConvert:
         assert outcome("convert", "x.json", "-o", "y.onnx") == (2, "", sentence)
 
     @POSIX
-    def test_a_link_where_a_model_goes_is_replaced_unless_the_user_names_it(self) -> None:
+    def test_a_link_where_a_model_goes_is_replaced_unless_the_user_names_it(
+        self,
+    ) -> None:
         program("x.json")
         Path("secret").write_bytes(b"precious")
         Path("x.onnx").symlink_to("secret")
         assert outcome("convert", "x.json") == (0, "x.json -> x.onnx\n", "")
-        assert (Path("secret").read_bytes(), Path("x.onnx").is_symlink()) == (b"precious", False)
+        assert (Path("secret").read_bytes(), Path("x.onnx").is_symlink()) == (
+            b"precious",
+            False,
+        )
         Path("named.onnx").symlink_to("secret")
         assert outcome("convert", "x.json", "-o", "named.onnx")[0] == 0
         assert Path("secret").read_bytes() == Path("x.onnx").read_bytes()
@@ -365,7 +428,9 @@ class TestConvert:
             assert outcome("convert", "x.json") == (2, "", sentence)
         assert {name: Path(name).read_bytes() for name in files()} == before
 
-    def test_a_model_is_checked_before_it_is_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_model_is_checked_before_it_is_written(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         to_onnx = write.to_onnx
 
         def wrong(*_: object, **__: object) -> onnx.ModelProto:
@@ -377,7 +442,9 @@ class TestConvert:
         monkeypatch.setattr(write, "to_onnx", wrong)
         code, out, err = outcome("convert", "x.json")
         assert (code, out) == (2, "")
-        assert err.startswith("Error: x.json: $.dispatchables.gather: ONNX refuses the model: ")
+        assert err.startswith(
+            "Error: x.json: $.dispatchables.gather: ONNX refuses the model: "
+        )
         assert "Nonsense" in err
         assert err.count("\n") == 1
         assert files() == ["x.json"]
@@ -386,7 +453,11 @@ class TestConvert:
     def test_outputs_that_cannot_be_written_are_one_sentence(self) -> None:
         program("x.json")
         Path("x.onnx").mkdir()
-        assert outcome("convert", "x.json") == (2, "", "Error: x.onnx: is a directory\n")
+        assert outcome("convert", "x.json") == (
+            2,
+            "",
+            "Error: x.onnx: is a directory\n",
+        )
         code, out, err = outcome("convert", "x.json", "-o", "new.json")
         rule = "Error: --output must be a folder or end in .onnx, got new.json"
         assert (code, out, err.splitlines()[-1]) == (2, "", rule)
@@ -440,7 +511,10 @@ class TestRun:
         assert result.stdout_bytes == path.with_suffix(".txt").read_bytes()
 
     def test_prints_raw_bytes(self) -> None:
-        codes, indices = np.array([1, 255, 233, 65], np.uint8), np.array([1, 2, -1], np.int32)
+        codes, indices = (
+            np.array([1, 255, 233, 65], np.uint8),
+            np.array([1, 2, -1], np.int32),
+        )
         program("x.json", BYTES, codes, indices)
         result = call("run", "x.json")
         assert result.stdout_bytes == b"Resource 'output': \xff, \xe9, A\n"
@@ -449,12 +523,17 @@ class TestRun:
     def test_files_are_written_below_the_output_folder(self, where: str | None) -> None:
         content = json.loads(Path(program("x.json")).read_text())
         write = {"type": "writeFile", "resource": "output", "targetPath": "y.npy"}
-        changed("x.json", commands=[*content["commands"], {**write, "dimensions": [4, 2]}])
+        changed(
+            "x.json", commands=[*content["commands"], {**write, "dimensions": [4, 2]}]
+        )
         options = ["--output-folder", where] if where else []
         path = posix(os.path.abspath(os.path.join(where or ".", "y.npy")))
         assert outcome("run", "x.json", *options) == (
             0,
-            f"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\nResource 'output' written to '{path}'\n",
+            (
+                "Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\nResource 'output' written"
+                f" to '{path}'\n"
+            ),
             "",
         )
         assert np.array_equal(np.load(Path(where or ".", "y.npy")), DATA_4X3[:, [2, 0]])
@@ -469,8 +548,10 @@ class TestRun:
         assert outcome(*arguments) == (
             2,
             "",
-            "Error: in/x.json: $.commands[2].targetPath must stay in the output folder, got "
-            f"{target!r}\n",
+            (
+                "Error: in/x.json: $.commands[2].targetPath must stay in the output"
+                f" folder, got {target!r}\n"
+            ),
         )
         assert files() == ["in/x.json"]
         assert outcome(*arguments, "--allow-outside")[0] == 0
@@ -509,7 +590,10 @@ class TestRun:
         assert outcome("run", "x.json", *options) == (
             0,
             f"Resource 'output': {printed}\n",
-            f"x.json: $.commands[0]: indices out of range: 2 of 3; such an index {told}\n",
+            (
+                "x.json: $.commands[0]: indices out of range: 2 of 3; such an index"
+                f" {told}\n"
+            ),
         )
 
     def test_numbers_of_another_type_are_told_and_check_refuses_them(self) -> None:
@@ -519,8 +603,8 @@ class TestRun:
         resources["data"] = {"initialValues": {"sourcePath": "x.npy"}}
         changed("x.json", resources=resources)
         sentence = (
-            "x.json: $.resources.data must hold FLOAT32, as InputTensor of $.commands[0], "
-            "got FLOAT64"
+            "x.json: $.resources.data must hold FLOAT32, as InputTensor of"
+            " $.commands[0], got FLOAT64"
         )
         assert outcome("run", "x.json") == (
             0,
@@ -530,7 +614,9 @@ class TestRun:
         code, _, err = outcome("check", "x.json")
         assert (code, err) == (2, f"Error: {sentence}\n")
 
-    @pytest.mark.parametrize("target", [t for t in TARGETS if t != "native" or operators_library()])
+    @pytest.mark.parametrize(
+        "target", [t for t in TARGETS if t != "native" or operators_library()]
+    )
     def test_the_models_are_made_for_a_target(
         self, target: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -555,7 +641,9 @@ class TestRun:
         content = {"resources": {"x": x}, "dispatchables": {}, "commands": commands}
         Path("x.json").write_text(json.dumps(content))
         command = [sys.executable, "-m", "onnxgather", "run", "x.json"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as done:
             assert done.stdout is not None
             assert done.stderr is not None
             assert done.stdout.read(20) == b"Resource 'x': 0.5, 0"
@@ -564,7 +652,11 @@ class TestRun:
         if os.path.exists("/dev/full"):
             with open("/dev/full", "wb") as full:
                 failed = subprocess.run(
-                    command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
+                    command,
+                    stdout=full,
+                    stderr=subprocess.PIPE,
+                    check=False,
+                    timeout=60,
                 )
             sentence = b"Error: standard output: no space left on device\n"
             assert (failed.returncode, failed.stderr) == (2, sentence)
@@ -574,14 +666,20 @@ class TestRun:
         assert outcome("run", "x.json", "--out-of-range", "error") == (
             1,
             "",
-            "Error: x.json: $.commands[0]: IndicesTensor[0,1] must be in [0, 3), got 3\n",
+            (
+                "Error: x.json: $.commands[0]: IndicesTensor[0,1] must be in [0, 3),"
+                " got 3\n"
+            ),
         )
 
     def test_a_missing_provider_is_exit_code_3(self) -> None:
         program("x.json")
         code, out, err = outcome("run", "x.json", "--provider", "XyzExecutionProvider")
         assert (code, out) == (3, "")
-        start = "Error: x.json: $.commands[0]: XyzExecutionProvider is not available (available: "
+        start = (
+            "Error: x.json: $.commands[0]: XyzExecutionProvider is not available"
+            " (available: "
+        )
         assert err.startswith(start)
         assert err.endswith("); install an ONNX Runtime with XyzExecutionProvider\n")
         assert err.count("\n") == 1
@@ -613,8 +711,16 @@ class TestRun:
         ("error", "code", "err"),
         [
             (BrokenPipeError(32, "Broken pipe"), 141, ""),
-            (OSError(28, "No space left"), 2, "Error: standard output: no space left\n"),
-            (PermissionError(13, "Permission denied", "a/b"), 2, "Error: a/b: permission denied\n"),
+            (
+                OSError(28, "No space left"),
+                2,
+                "Error: standard output: no space left\n",
+            ),
+            (
+                PermissionError(13, "Permission denied", "a/b"),
+                2,
+                "Error: a/b: permission denied\n",
+            ),
         ],
     )
     def test_an_error_of_the_system_ends_a_command(
@@ -628,7 +734,9 @@ class TestRun:
         assert outcome("run", "x.json") == (code, "", err)
 
     @POSIX
-    @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+    @pytest.mark.parametrize(
+        ("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)]
+    )
     def test_a_signal_ends_a_command_with_its_exit_code(
         self, monkeypatch: pytest.MonkeyPatch, name: str, code: int
     ) -> None:
@@ -645,7 +753,9 @@ class TestRun:
         assert signal.signal(number, before) == signal.SIG_DFL
 
     @POSIX
-    def test_a_signal_that_is_ignored_stays_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_signal_that_is_ignored_stays_so(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         original = session_module.run
 
         def sent(*given: Any) -> Array:
@@ -659,12 +769,18 @@ class TestRun:
         assert signal.signal(signal.SIGINT, before) == signal.SIG_IGN
         assert (code, err) == (0, "")
 
-    def test_a_lack_of_memory_is_one_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_lack_of_memory_is_one_sentence(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def fail(*_: object, **__: object) -> None:
             raise MemoryError
 
         monkeypatch.setattr("onnxgather.cli.translate.read_source", fail)
-        assert outcome("run", "x.json") == (2, "", "Error: there is not enough memory\n")
+        assert outcome("run", "x.json") == (
+            2,
+            "",
+            "Error: there is not enough memory\n",
+        )
 
 
 class TestShow:
@@ -714,8 +830,7 @@ ONNX, opset 17, target portable, out of range: error
         program("x.json", desc, data, indices)
         code, out, err = outcome("show", "x.json")
         assert (code, err) == (0, "")
-        assert out.startswith(
-            """\
+        assert out.startswith("""\
 x.json: $.dispatchables.gather
 
 DML_GATHER_ELEMENTS_OPERATOR_DESC
@@ -734,8 +849,7 @@ Formula
   i < 2, a < 3
   -3 <= idx < 3, from the end where negative; an index out of range is clamped
 
-"""
-        )
+""")
         assert "-> OutputTensor: float16[44]\n" in out
 
     def test_show_says_why_forms_are_passed_over(self) -> None:
@@ -751,7 +865,10 @@ Formula
         lines = call("show", "x.json", "--target", "cpu").stdout.splitlines()
         start = lines.index("  passed over:")
         assert lines[start + 1 : start + 5] == [
-            "    repeated rows: GATHER has one index for a row, this form joins those of",
+            (
+                "    repeated rows: GATHER has one index for a row, this form joins"
+                " those of"
+            ),
             "    elements",
             "    elements: the data has 4 rows to choose from, this form reads one",
             "  InputTensor: float32[4, 1000]",
@@ -800,8 +917,11 @@ Formula
             "constants": description["constants"],
         }
         model = og.to_onnx(DESC, opset=19)
-        assert [(n["operator"], n["inputs"], n["output"]["name"], n["why"]) for n in nodes] == [
-            (n.op_type, list(n.input), n.output[0], n.doc_string) for n in model.graph.node
+        assert [
+            (n["operator"], n["inputs"], n["output"]["name"], n["why"]) for n in nodes
+        ] == [
+            (n.op_type, list(n.input), n.output[0], n.doc_string)
+            for n in model.graph.node
         ]
         assert [c["name"] for c in description["constants"]] == [
             t.name for t in model.graph.initializer
@@ -823,10 +943,13 @@ Formula
         )
         assert (code, sorted(err.splitlines())) == (2, errors.splitlines())
         code, out, _ = outcome(*arguments, "--json")
-        assert (code, [shown["file"] for shown in json.loads(out)]) == (2, ["a.json", "d/b.json"])
-        assert [shown["file"] for shown in json.loads(outcome("show", "d", "--json")[1])] == [
-            "d/b.json"
-        ]
+        assert (code, [shown["file"] for shown in json.loads(out)]) == (
+            2,
+            ["a.json", "d/b.json"],
+        )
+        assert [
+            shown["file"] for shown in json.loads(outcome("show", "d", "--json")[1])
+        ] == ["d/b.json"]
         assert outcome("show", "none.json", "--json")[:2] == (2, "")
 
     def test_show_refuses_a_broken_file(self) -> None:
@@ -893,25 +1016,32 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
         assert (code, out, err.splitlines()[-1]) == (
             2,
             "",
-            "Error: Invalid value for --at: at must be given where OutputTensor has more than 64 "
-            "elements, got 65",
+            (
+                "Error: Invalid value for --at: at must be given where OutputTensor has"
+                " more than 64 elements, got 65"
+            ),
         )
 
     def test_explain_says_what_an_index_out_of_range_reads_in_run(self) -> None:
         program("x.json", indices=np.array([[2, 9]], np.uint32))
         arguments = ("explain", "x.json", "--at", "1,1")
-        assert outcome(*arguments)[1] == (
-            "output[1,1] = input[1, indices[1]] = input[1, 9] -> buffer element 11 (1 x 3 + 9 x 1 "
-            "= 12; 12 is past the last element, clamped to 11) = input[3, 2] = 11\n"
+        assert (
+            outcome(*arguments)[1]
+            == "output[1,1] = input[1, indices[1]] = input[1, 9] -> buffer element 11"
+            " (1 x 3 + 9 x 1 = 12; 12 is past the last element, clamped to 11) ="
+            " input[3, 2] = 11\n"
         )
-        assert outcome(*arguments, "--out-of-range", "clamp")[1] == (
-            "output[1,1] = input[1, indices[1]] = input[1, 9] -> input[1, 2] (9 is past the end, "
-            "clamped to 2) = 5\n"
+        assert (
+            outcome(*arguments, "--out-of-range", "clamp")[1]
+            == "output[1,1] = input[1, indices[1]] = input[1, 9] -> input[1, 2] (9 is"
+            " past the end, clamped to 2) = 5\n"
         )
         assert outcome(*arguments, "--out-of-range", "error") == (
             0,
-            "output[1,1] = input[1, indices[1]] = input[1, 9]: an error (index 9 is out of range "
-            "of 3)\n",
+            (
+                "output[1,1] = input[1, indices[1]] = input[1, 9]: an error (index 9 is"
+                " out of range of 3)\n"
+            ),
             "",
         )
 
@@ -920,7 +1050,11 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
         code, out, err = outcome("explain", "x.json", "--at", "1, 0", "--json")
         assert (code, err) == (0, "")
         found = json.loads(out)
-        assert (found["index_values"], found["after"], found["value"]) == ([2], [1, 2], "5")
+        assert (found["index_values"], found["after"], found["value"]) == (
+            [2],
+            [1, 2],
+            "5",
+        )
 
     def test_explain_takes_the_dispatch_of_a_command(self) -> None:
         content = json.loads(Path(program("x.json")).read_text())
@@ -931,18 +1065,32 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
         assert outcome(*arguments, "3") == (
             2,
             "",
-            "Error: x.json: $.commands must hold 3 dispatches for --dispatch 3, got 2\n",
+            (
+                "Error: x.json: $.commands must hold 3 dispatches for --dispatch 3,"
+                " got 2\n"
+            ),
         )
 
     @pytest.mark.parametrize(
         ("at", "sentence"),
         [
-            ("1,9", "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1, 9]"),
-            ("1", "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1]"),
+            (
+                "1,9",
+                (
+                    "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got"
+                    " [1, 9]"
+                ),
+            ),
+            (
+                "1",
+                "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1]",
+            ),
             ("1,x", "must be integers with commas, got '1,x'"),
         ],
     )
-    def test_coordinates_outside_the_output_are_refused(self, at: str, sentence: str) -> None:
+    def test_coordinates_outside_the_output_are_refused(
+        self, at: str, sentence: str
+    ) -> None:
         program("x.json")
         found, out, err = outcome("explain", "x.json", "--at", at)
         assert (found, out) == (2, "")
@@ -955,7 +1103,10 @@ class TestCapture:
         header = Path(out.removesuffix("\n"))
         assert (code, err, header.name) == (0, "", "directml_capture.h")
         assert header.parent.name == "native"
-        assert "Device* capture(Device* device, const wchar_t* folder" in header.read_text()
+        assert (
+            "Device* capture(Device* device, const wchar_t* folder"
+            in header.read_text()
+        )
 
     def test_its_help_has_the_lines_to_add(self) -> None:
         assert outcome("capture", "--help") == (

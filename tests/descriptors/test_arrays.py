@@ -1,4 +1,5 @@
-"""Whatever kind of array stands for a tensor gives the bytes of the plain array, or is refused."""
+"""Whatever kind of array stands for a tensor gives the bytes of the plain array, or is
+refused."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def explained(desc: og.Descriptor, data: Array, indices: Array) -> str:
 
 
 def expected(desc: og.Descriptor, data: Array, indices: Array) -> Any:
-    """Return what is expected of a case that is made by hand, and the kinds of its arrays."""
+    """Return what is expected of a case that is made by hand, and the kinds of its
+    arrays."""
     case = DescriptorCase("case", desc, data, indices)
     assert (type(case.data), type(case.indices)) == (np.ndarray, np.ndarray)
     return case.expected()
@@ -89,8 +91,10 @@ KINDS: dict[str, Callable[[Array, Path], Any]] = {
     "negative strides": lambda a, _: a[::-1, ::-1].copy()[::-1, ::-1],
     "gaps": lambda a, _: np.repeat(a, 2, 1)[:, ::2],
     "read-only": locked,
-    "unaligned": lambda a, _: np.frombuffer(b"x" + a.tobytes(), a.dtype, a.size, 1).reshape(
-        a.shape
+    "unaligned": (
+        lambda a, _: np.frombuffer(b"x" + a.tobytes(), a.dtype, a.size, 1).reshape(
+            a.shape
+        )
     ),
     "long long": lambda a, _: a.astype("q") if a.dtype.kind == "i" else a,
     "metadata": lambda a, _: a.view(np.dtype(a.dtype, metadata={"unit": "m"})),
@@ -103,7 +107,10 @@ KINDS: dict[str, Callable[[Array, Path], Any]] = {
 def test_any_kind_of_array_gives_the_bytes_of_the_plain_array(
     desc: og.Descriptor, use: Callable[..., Any], kind: str, tmp_path: Path
 ) -> None:
-    data, indices = DATA[: desc.output_tensor.sizes[0]], INDICES[: desc.output_tensor.sizes[0]]
+    data, indices = (
+        DATA[: desc.output_tensor.sizes[0]],
+        INDICES[: desc.output_tensor.sizes[0]],
+    )
     wanted = use(desc, data, indices)
     found = use(desc, KINDS[kind](data, tmp_path), KINDS[kind](indices, tmp_path))
     assert type(found) is type(wanted)
@@ -140,7 +147,10 @@ NUMPY = ", of which numpy.asarray makes an array"
 @pytest.mark.parametrize(
     ("indices", "found"),
     [
-        (np.ma.masked_array(INDICES), "a masked array, whose masked values would be lost"),
+        (
+            np.ma.masked_array(INDICES),
+            "a masked array, whose masked values would be lost",
+        ),
         (INDICES.astype(">i8"), ">i8 (4, 2)"),
         (INDICES.astype(object), "object (4, 2)"),
         (INDICES.astype("S1").view(np.char.chararray), "|S1 (4, 2)"),
@@ -164,7 +174,10 @@ def test_what_is_no_such_array_is_refused(
         return  # the indices are not known
     with pytest.raises(og.DescriptorError) as caught:
         use(DESC, DATA, indices)
-    assert str(caught.value) == f"IndicesTensor must be an array of int64 (4, 2), got {found}"
+    assert (
+        str(caught.value)
+        == f"IndicesTensor must be an array of int64 (4, 2), got {found}"
+    )
 
 
 def test_a_type_that_is_like_float16_is_not_float16() -> None:
@@ -176,8 +189,9 @@ def test_a_type_that_is_like_float16_is_not_float16() -> None:
     )
     with pytest.raises(og.DescriptorError) as caught:
         og.run(half, DATA.astype(ml_dtypes.bfloat16), INDICES)
-    assert str(caught.value) == (
-        "InputTensor must be an array of float16 (4, 3), got bfloat16 (4, 3)"
+    assert (
+        str(caught.value)
+        == "InputTensor must be an array of float16 (4, 3), got bfloat16 (4, 3)"
     )
 
 
@@ -199,10 +213,13 @@ def test_indices_that_change_while_they_run_are_those_that_were_checked(
     "desc", [{"type": "DML_OPERATOR_GATHER"}, None, og.GatherDesc, DESC.input_tensor]
 )
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__)
-def test_what_is_no_descriptor_is_refused(use: Callable[..., Any], desc: object) -> None:
+def test_what_is_no_descriptor_is_refused(
+    use: Callable[..., Any], desc: object
+) -> None:
     with pytest.raises(og.DescriptorError) as caught:
         use(desc, DATA, INDICES)
-    assert str(caught.value) == (
-        "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc, GatherND1Desc, "
-        f"got {desc!r}"
+    assert (
+        str(caught.value)
+        == "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
+        f" GatherND1Desc, got {desc!r}"
     )

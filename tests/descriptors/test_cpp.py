@@ -95,7 +95,15 @@ def test_a_name_that_cpp_does_not_take_is_refused(name: str) -> None:
 def test_names_of_dispatchables_become_different_names_of_variables() -> None:
     names = ["gather", "gatherDesc", "my gather", "my-gather", "", "1", "größe"]
     assert variable_names(names) == [
-        *("gather", "gather_2", "my_gather", "my_gather_4", "gather_", "gather_1", "gr__e"),
+        *(
+            "gather",
+            "gather_2",
+            "my_gather",
+            "my_gather_4",
+            "gather_",
+            "gather_1",
+            "gr__e",
+        ),
     ]
 
 
@@ -135,11 +143,23 @@ def numbers(desc: og.Descriptor) -> str:
     for field in TENSORS:
         tensor: og.TensorDesc = getattr(desc, field)
         head = (1, tensor.data_type.directml, int(tensor.flags), tensor.dimension_count)
-        tail = (tensor.total_tensor_size_in_bytes, tensor.guaranteed_base_offset_alignment)
+        tail = (
+            tensor.total_tensor_size_in_bytes,
+            tensor.guaranteed_base_offset_alignment,
+        )
         strides = [f"/{stride}" for stride in tensor.strides or ()]
         text += " ".join(map(str, [*head, *tensor.sizes, *strides, *tail])) + ", "
-    numbers_of = {"GATHER": 67, "GATHER_ELEMENTS": 107, "GATHER_ND": 108, "GATHER_ND1": 140}
-    fields = [getattr(desc, field) for field in header_names(type(desc)) if field not in TENSORS]
+    numbers_of = {
+        "GATHER": 67,
+        "GATHER_ELEMENTS": 107,
+        "GATHER_ND": 108,
+        "GATHER_ND1": 140,
+    }
+    fields = [
+        getattr(desc, field)
+        for field in header_names(type(desc))
+        if field not in TENSORS
+    ]
     return text + " ".join(map(str, [numbers_of[desc.operator], *fields]))
 
 
@@ -149,7 +169,9 @@ def test_a_compiler_reads_the_descriptors_of_the_corpus(tmp_path: Path) -> None:
     descriptors = list(dict.fromkeys(cases))[:: 1 if LONG else 20]
     assert len(descriptors) >= 40
     header = ROOT / "onnxgather" / "native" / "hosts" / "directml.h"
-    declared, include, structs = header.read_text(encoding="utf-8").partition("#include <d3d12.h>")
+    declared, include, structs = header.read_text(encoding="utf-8").partition(
+        "#include <d3d12.h>"
+    )
     assert include
     assert declared
     names = [f"gather{k}" for k in range(len(descriptors))]
@@ -159,7 +181,17 @@ def test_a_compiler_reads_the_descriptors_of_the_corpus(tmp_path: Path) -> None:
     operators = ", ".join(f"&{name}Operator" for name in names)
     text += f"\nconst DML_OPERATOR_DESC* const written[] = {{{operators}}};\n{PRINT}"
     (tmp_path / "written.cpp").write_text(text, encoding="utf-8")
-    options = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "written.cpp", "-o", "written"]
+    options = [
+        "-std=c++11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "written.cpp",
+        "-o",
+        "written",
+    ]
     subprocess.run([COMPILER or "", *options], cwd=tmp_path, check=True)
-    run = subprocess.run([tmp_path / "written"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [tmp_path / "written"], capture_output=True, text=True, check=True
+    )
     assert run.stdout.splitlines() == [numbers(desc) for desc in descriptors]

@@ -20,11 +20,15 @@ from onnxgather.options import OutOfRange
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
 
 
-def tensor(data_type: str, *sizes: int, strides: list[int] | None = None) -> og.TensorDesc:
+def tensor(
+    data_type: str, *sizes: int, strides: list[int] | None = None
+) -> og.TensorDesc:
     return og.TensorDesc(data_type, sizes, strides)
 
 
-def gather(index_type: str, data_type: str = "FLOAT32", total: int = 0) -> og.GatherDesc:
+def gather(
+    index_type: str, data_type: str = "FLOAT32", total: int = 0
+) -> og.GatherDesc:
     """A GATHER along the second axis."""
     return og.GatherDesc(
         og.TensorDesc(data_type, [4, 3], total_tensor_size_in_bytes=total),
@@ -60,63 +64,80 @@ def told(
             [2, 7],
             (1, 1),
             "clamp",
-            "output[1,1] = input[1, indices[1]] = input[1, 7] -> input[1, 2] "
-            "(7 is past the end, clamped to 2) = 5",
+            (
+                "output[1,1] = input[1, indices[1]] = input[1, 7] -> input[1, 2] "
+                "(7 is past the end, clamped to 2) = 5"
+            ),
         ),
         (
             "INT32",
             [-1, -9],
             (0, 0),
             "clamp",
-            "output[0,0] = input[0, indices[0]] = input[0, -1] -> input[0, 2] "
-            "(-1 is counted from the end of 3) = 2",
+            (
+                "output[0,0] = input[0, indices[0]] = input[0, -1] -> input[0, 2] "
+                "(-1 is counted from the end of 3) = 2"
+            ),
         ),
         (
             "INT32",
             [-1, -9],
             (3, 1),
             "clamp",
-            "output[3,1] = input[3, indices[1]] = input[3, -9] -> input[3, 0] "
-            "(-9 is before the start, clamped to 0) = 9",
+            (
+                "output[3,1] = input[3, indices[1]] = input[3, -9] -> input[3, 0] "
+                "(-9 is before the start, clamped to 0) = 9"
+            ),
         ),
         (
             "UINT64",
             [2**64 - 1, 0],
             (0, 0),
             "clamp",
-            "output[0,0] = input[0, indices[0]] = input[0, 18446744073709551615] -> input[0, 2] "
-            "(18446744073709551615 is past the end, clamped to 2) = 2",
+            (
+                "output[0,0] = input[0, indices[0]] = input[0, 18446744073709551615] ->"
+                " input[0, 2] (18446744073709551615 is past the end, clamped to 2) = 2"
+            ),
         ),
         (
             "INT64",
             [-1, -9],
             (3, 1),
             "zero",
-            "output[3,1] = input[3, indices[1]] = input[3, -9] = 0 (index -9 is out of range of 3)",
+            (
+                "output[3,1] = input[3, indices[1]] = input[3, -9] = 0 (index -9 is out"
+                " of range of 3)"
+            ),
         ),
         (
             "INT64",
             [-1, 7],
             (3, 0),
             "zero",
-            "output[3,0] = input[3, indices[0]] = input[3, -1] -> input[3, 2] "
-            "(-1 is counted from the end of 3) = 11",
+            (
+                "output[3,0] = input[3, indices[0]] = input[3, -1] -> input[3, 2] "
+                "(-1 is counted from the end of 3) = 11"
+            ),
         ),
         (
             "INT64",
             [1, 7],
             (3, 1),
             "error",
-            "output[3,1] = input[3, indices[1]] = input[3, 7]: an error "
-            "(index 7 is out of range of 3)",
+            (
+                "output[3,1] = input[3, indices[1]] = input[3, 7]: an error "
+                "(index 7 is out of range of 3)"
+            ),
         ),
         (
             "INT64",
             [1, 7],
             (3, 0),
             "error",
-            "output[3,0] = input[3, indices[0]] = input[3, 1] = 10 "
-            "(but the gather is an error: IndicesTensor[0,1] must be in [-3, 3), got 7)",
+            (
+                "output[3,0] = input[3, indices[0]] = input[3, 1] = 10 (but the gather"
+                " is an error: IndicesTensor[0,1] must be in [-3, 3), got 7)"
+            ),
         ),
         (
             "INT64",
@@ -130,63 +151,83 @@ def told(
             [2, 7],
             (1, 0),
             "directml",
-            "output[1,0] = input[1, indices[0]] = input[1, 2] -> buffer element 5 "
-            "(1 x 3 + 2 x 1 = 5) = 5",
+            (
+                "output[1,0] = input[1, indices[0]] = input[1, 2] -> buffer element 5 "
+                "(1 x 3 + 2 x 1 = 5) = 5"
+            ),
         ),
         (
             "UINT32",
             [2, 7],
             (1, 1),
             "directml",
-            "output[1,1] = input[1, indices[1]] = input[1, 7] -> buffer element 10 "
-            "(1 x 3 + 7 x 1 = 10) = input[3, 1] = 10",
+            (
+                "output[1,1] = input[1, indices[1]] = input[1, 7] -> buffer element 10 "
+                "(1 x 3 + 7 x 1 = 10) = input[3, 1] = 10"
+            ),
         ),
         (
             "UINT32",
             [2, 7],
             (3, 1),
             "directml",
-            "output[3,1] = input[3, indices[1]] = input[3, 7] -> buffer element 11 "
-            "(3 x 3 + 7 x 1 = 16; 16 is past the last element, clamped to 11) = input[3, 2] = 11",
+            (
+                "output[3,1] = input[3, indices[1]] = input[3, 7] -> buffer element 11"
+                " (3 x 3 + 7 x 1 = 16; 16 is past the last element, clamped to 11) ="
+                " input[3, 2] = 11"
+            ),
         ),
         (
             "INT32",
             [-1, -9],
             (1, 0),
             "directml",
-            "output[1,0] = input[1, indices[0]] = input[1, -1] -> buffer element 5 "
-            "(1 x 3 + (-1 + 3) x 1 = 5) = input[1, 2] = 5",
+            (
+                "output[1,0] = input[1, indices[0]] = input[1, -1] -> buffer element 5 "
+                "(1 x 3 + (-1 + 3) x 1 = 5) = input[1, 2] = 5"
+            ),
         ),
         (
             "INT32",
             [-1, -9],
             (1, 1),
             "directml",
-            "output[1,1] = input[1, indices[1]] = input[1, -9] -> buffer element 11 "
-            "(1 x 3 + (-9 + 3) x 1 = -3, modulo 2^32 4294967293; 4294967293 is past the last "
-            "element, clamped to 11) = input[3, 2] = 11",
+            (
+                "output[1,1] = input[1, indices[1]] = input[1, -9] -> buffer element 11"
+                " (1 x 3 + (-9 + 3) x 1 = -3, modulo 2^32 4294967293; 4294967293 is"
+                " past the last element, clamped to 11) = input[3, 2] = 11"
+            ),
         ),
         (
             "INT64",
             [2**32, 0],
             (1, 0),
             "directml",
-            "output[1,0] = input[1, indices[0]] = input[1, 4294967296] -> buffer element 3 "
-            "(1 x 3 + 4294967296 x 1 = 4294967299, modulo 2^32 3) = input[1, 0] = 3",
+            (
+                "output[1,0] = input[1, indices[0]] = input[1, 4294967296] -> buffer"
+                " element 3 (1 x 3 + 4294967296 x 1 = 4294967299, modulo 2^32 3) ="
+                " input[1, 0] = 3"
+            ),
         ),
         (
             "UINT64",
             [2**64 - 1, 0],
             (1, 0),
             "directml",
-            "output[1,0] = input[1, indices[0]] = input[1, 18446744073709551615] -> buffer "
-            "element 5 (18446744073709551615 is read as -1; 1 x 3 + (-1 + 3) x 1 = 5) "
-            "= input[1, 2] = 5",
+            (
+                "output[1,0] = input[1, indices[0]] = input[1, 18446744073709551615] ->"
+                " buffer element 5 (18446744073709551615 is read as -1; 1 x 3 + (-1 +"
+                " 3) x 1 = 5) = input[1, 2] = 5"
+            ),
         ),
     ],
 )
 def test_the_text_for_a_gather_under_each_policy(
-    index_type: str, indices: list[int], at: tuple[int, ...], policy: OutOfRange, text: str
+    index_type: str,
+    indices: list[int],
+    at: tuple[int, ...],
+    policy: OutOfRange,
+    text: str,
 ) -> None:
     assert str(told(index_type, indices, at, policy)) == text
 
@@ -205,29 +246,50 @@ def test_the_fields_of_an_explanation_and_their_json() -> None:
         value_bytes="00001041",
         notes=("-9 is before the start, clamped to 0",),
     )
-    zero, error = (told("INT32", [0, -9], (3, 1), policy) for policy in ("zero", "error"))
-    assert (zero.after, zero.offset, zero.value, zero.value_bytes) == (None, None, "0", "00000000")
-    assert (error.after, error.offset, error.value, error.value_bytes) == (None, None, None, None)
+    zero, error = (
+        told("INT32", [0, -9], (3, 1), policy) for policy in ("zero", "error")
+    )
+    assert (zero.after, zero.offset, zero.value, zero.value_bytes) == (
+        None,
+        None,
+        "0",
+        "00000000",
+    )
+    assert (error.after, error.offset, error.value, error.value_bytes) == (
+        None,
+        None,
+        None,
+        None,
+    )
     largest = told("UINT64", [2**64 - 1, 0], (1, 0), "directml")
-    assert msgspec.json.decode(msgspec.json.encode(largest), type=Explanation) == largest
+    assert (
+        msgspec.json.decode(msgspec.json.encode(largest), type=Explanation) == largest
+    )
 
 
 def test_padding_reads_as_zero_and_is_no_element() -> None:
     desc = gather("UINT32", "UINT8", total=16)
     data = np.arange(12, dtype=np.uint8).reshape(4, 3)
     explanation = explain(desc, data, np.array([[3, 0]], np.uint32), (3, 0), "directml")
-    assert str(explanation) == (
-        "output[3,0] = input[3, indices[0]] = input[3, 3] -> buffer element 12 "
+    assert (
+        str(explanation)
+        == "output[3,0] = input[3, indices[0]] = input[3, 3] -> buffer element 12 "
         "(3 x 3 + 3 x 1 = 12; padding reads as zero) = 0"
     )
     assert (explanation.after, explanation.offset) == (None, 12)
 
 
 def test_the_text_for_a_scalar_index_and_dimensions_of_one() -> None:
-    desc = og.GatherDesc(tensor("INT16", 1, 5), tensor("INT32", 1, 1), tensor("INT16", 1, 1), 1, 0)
-    data, indices = np.arange(5, dtype=np.int16).reshape(1, 5), np.array([[3]], np.int32)
-    assert str(explain(desc, data, indices, [0, 0])) == (
-        "output[0,0] = input[0, indices] = input[0, 3] = 3"
+    desc = og.GatherDesc(
+        tensor("INT16", 1, 5), tensor("INT32", 1, 1), tensor("INT16", 1, 1), 1, 0
+    )
+    data, indices = (
+        np.arange(5, dtype=np.int16).reshape(1, 5),
+        np.array([[3]], np.int32),
+    )
+    assert (
+        str(explain(desc, data, indices, [0, 0]))
+        == "output[0,0] = input[0, indices] = input[0, 3] = 3"
     )
 
 
@@ -239,12 +301,13 @@ def test_the_text_for_gather_elements() -> None:
     indices = np.array([[[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 4]]], np.int32)
     at = np.array([1, 1, 2])  # numpy's integers are integers
     assert str(explain(desc, data, indices, at)) == (  # pyright: ignore[reportArgumentType]
-        "output[1,1,2] = input[1, indices[1, 1, 2], 2] = input[1, 4, 2] -> input[1, 0, 2] "
-        "(4 is past the end, clamped to 0) = 5"
+        "output[1,1,2] = input[1, indices[1, 1, 2], 2] = input[1, 4, 2] -> input[1, 0,"
+        " 2] (4 is past the end, clamped to 0) = 5"
     )
-    assert str(explain(desc, data, indices, (1, 1, 2), "directml")) == (
-        "output[1,1,2] = input[1, indices[1, 1, 2], 2] = input[1, 4, 2] -> buffer element 5 "
-        "(1 x 3 + 4 x 0 + 2 x 1 = 5) = input[1, 0, 2] = 5"
+    assert (
+        str(explain(desc, data, indices, (1, 1, 2), "directml"))
+        == "output[1,1,2] = input[1, indices[1, 1, 2], 2] = input[1, 4, 2] -> buffer"
+        " element 5 (1 x 3 + 4 x 0 + 2 x 1 = 5) = input[1, 0, 2] = 5"
     )
 
 
@@ -257,13 +320,18 @@ def test_the_text_for_tuples() -> None:
     lines = [str(explain(desc, data, indices, (0, k))) for k in range(3)]
     assert lines == [
         "output[0,0] = input[indices[0, :]] = input[(1, 2)] = 2.5",
-        "output[0,1] = input[indices[1, :]] = input[(-1, 5)] -> input[(1, 2)] "
-        "(-1 is counted from the end of 2; 5 is past the end, clamped to 2) = 2.5",
-        "output[0,2] = input[indices[2, :]] = input[(4, 5)] -> input[(1, 2)] "
-        "(4 is past the end, clamped to 1; 5 is past the end, clamped to 2) = 2.5",
+        (
+            "output[0,1] = input[indices[1, :]] = input[(-1, 5)] -> input[(1, 2)] "
+            "(-1 is counted from the end of 2; 5 is past the end, clamped to 2) = 2.5"
+        ),
+        (
+            "output[0,2] = input[indices[2, :]] = input[(4, 5)] -> input[(1, 2)] "
+            "(4 is past the end, clamped to 1; 5 is past the end, clamped to 2) = 2.5"
+        ),
     ]
-    assert str(explain(desc, data, indices, (0, 2), "zero")) == (
-        "output[0,2] = input[indices[2, :]] = input[(4, 5)] = 0 "
+    assert (
+        str(explain(desc, data, indices, (0, 2), "zero"))
+        == "output[0,2] = input[indices[2, :]] = input[(4, 5)] = 0 "
         "(index 4 is out of range of 2; index 5 is out of range of 3)"
     )
 
@@ -279,8 +347,9 @@ def test_the_text_for_batches_and_a_tuple_of_one() -> None:
     )
     data = np.arange(12, dtype=np.int8).reshape(1, 2, 3, 2)
     indices = np.array([2, 1, 0, 2], np.uint32).reshape(1, 2, 2, 1)
-    assert str(explain(desc, data, indices, (0, 1, 1, 0))) == (
-        "output[0,1,1,0] = input[0, 1, indices[1, 1, 0], 0] = input[0, 1, 2, 0] = 10"
+    assert (
+        str(explain(desc, data, indices, (0, 1, 1, 0)))
+        == "output[0,1,1,0] = input[0, 1, indices[1, 1, 0], 0] = input[0, 1, 2, 0] = 10"
     )
 
 
@@ -295,25 +364,29 @@ def test_the_text_for_tensors_with_strides() -> None:
     data = np.arange(10, dtype=np.int32)
     indices = np.array([0, 0, 9, 1, 2], np.int32)
     line = "output[0,1] = input[indices[1, :]] = input[(1, 2)]"
-    assert str(explain(desc, data, indices, (0, 1))) == (
-        f"{line} = 9 (buffer offsets: output 2, indices 3 4, input 9)"
+    assert (
+        str(explain(desc, data, indices, (0, 1)))
+        == f"{line} = 9 (buffer offsets: output 2, indices 3 4, input 9)"
     )
-    assert str(explain(desc, data, indices, (0, 1), "directml")) == (
-        f"{line} -> buffer element 9 (1 x 1 + 2 x 4 = 9) = 9 (buffer offsets: output 2, "
-        "indices 3 4)"
+    assert (
+        str(explain(desc, data, indices, (0, 1), "directml"))
+        == f"{line} -> buffer element 9 (1 x 1 + 2 x 4 = 9) = 9 (buffer offsets: output"
+        " 2, indices 3 4)"
     )
     indices[3] = 2
     gap = explain(desc, data, indices, (0, 1), "directml")
-    assert str(gap) == (
-        "output[0,1] = input[indices[1, :]] = input[(2, 2)] -> buffer element 9 "
-        "(2 x 1 + 2 x 4 = 10; 10 is past the last element, clamped to 9) = input[(1, 2)] = 9 "
-        "(buffer offsets: output 2, indices 3 4)"
+    assert (
+        str(gap)
+        == "output[0,1] = input[indices[1, :]] = input[(2, 2)] -> buffer element 9 (2 x"
+        " 1 + 2 x 4 = 10; 10 is past the last element, clamped to 9) = input[(1, 2)]"
+        " = 9 (buffer offsets: output 2, indices 3 4)"
     )
     indices[4] = 0
     gap = explain(desc, data, indices, (0, 1), "directml")
     assert gap.after is None
-    assert str(gap) == (
-        "output[0,1] = input[indices[1, :]] = input[(2, 0)] -> buffer element 2 "
+    assert (
+        str(gap)
+        == "output[0,1] = input[indices[1, :]] = input[(2, 0)] -> buffer element 2 "
         "(2 x 1 + 0 x 4 = 2) = 2 (buffer offsets: output 2, indices 3 4)"
     )
 
@@ -343,19 +416,45 @@ def test_value_text_reads_back_as_the_same_value(value: np.generic, text: str) -
 @pytest.mark.parametrize(
     ("at", "message"),
     [
-        ([4, 0], "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [4, 0]"),
-        ([-1, 0], "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [-1, 0]"),
+        (
+            [4, 0],
+            "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [4, 0]",
+        ),
+        (
+            [-1, 0],
+            "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [-1, 0]",
+        ),
         ([1], "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1]"),
-        ((1, 0, 0), "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1, 0, 0]"),
-        ([1, 0.0], "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1, 0.0]"),
-        ([True, 0], "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [True, 0]"),
+        (
+            (1, 0, 0),
+            (
+                "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1,"
+                " 0, 0]"
+            ),
+        ),
+        (
+            [1, 0.0],
+            "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1, 0.0]",
+        ),
+        (
+            [True, 0],
+            (
+                "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got"
+                " [True, 0]"
+            ),
+        ),
         (3, "at must be a sequence, got 3"),
         ("1,0", "at must be a sequence, got '1,0'"),
     ],
 )
 def test_at_must_be_coordinates_of_an_output_element(at: object, message: str) -> None:
     with pytest.raises(og.DescriptorError) as caught:
-        explain(gather("INT32"), np.zeros((4, 3), np.float32), np.zeros((1, 2), np.int32), at)  # pyright: ignore[reportArgumentType]
+        explain(
+            gather("INT32"),
+            np.zeros((4, 3), np.float32),
+            np.zeros((1, 2), np.int32),
+            at,
+        )  # pyright: ignore[reportArgumentType]
     assert str(caught.value) == message
 
 
@@ -363,11 +462,18 @@ def test_the_error_for_at_speaks_of_one_coordinate_in_the_singular() -> None:
     desc = og.GatherDesc(tensor("INT8", 3), tensor("INT32", 2), tensor("INT8", 2), 0, 1)
     with pytest.raises(og.DescriptorError) as caught:
         explain(desc, np.zeros(3, np.int8), np.zeros(2, np.int32), (2,))
-    assert str(caught.value) == "at must have 1 coordinate within OutputTensor.Sizes [2], got [2]"
+    assert (
+        str(caught.value)
+        == "at must have 1 coordinate within OutputTensor.Sizes [2], got [2]"
+    )
 
 
 def test_arrays_and_policy_are_checked() -> None:
-    desc, data, indices = gather("INT32"), np.zeros((4, 3), np.float32), np.zeros((1, 2), np.int32)
+    desc, data, indices = (
+        gather("INT32"),
+        np.zeros((4, 3), np.float32),
+        np.zeros((1, 2), np.int32),
+    )
     for call, message in (
         (
             lambda: explain(desc, indices, indices, (0, 0)),
@@ -393,7 +499,9 @@ def test_arrays_and_policy_are_checked() -> None:
 
 def test_the_source_map_under_each_policy() -> None:
     indices = np.array([[-1, 7]], np.int32)
-    found = {p: source_map(gather("INT32"), indices, p) for p in POLICIES if p != "error"}
+    found = {
+        p: source_map(gather("INT32"), indices, p) for p in POLICIES if p != "error"
+    }
     assert {p: array[1:3].tolist() for p, array in found.items()} == {
         "clamp": [[5, 5], [8, 8]],
         "zero": [[5, -1], [8, -1]],
@@ -403,14 +511,19 @@ def test_the_source_map_under_each_policy() -> None:
 
 def padded(desc: og.Descriptor, data: Array) -> bytes:
     """InputTensor's buffer, zero behind its array."""
-    return data.tobytes().ljust(desc.input_tensor.reachable_count * data.itemsize, b"\0")
+    return data.tobytes().ljust(
+        desc.input_tensor.reachable_count * data.itemsize, b"\0"
+    )
 
 
 def differences(case: Case, policy: OutOfRange) -> list[str]:
-    """The texts of elements where `explain`, `source_map` and the reference disagree."""
+    """The texts of elements where `explain`, `source_map` and the reference
+    disagree."""
     desc, tensor = case.desc, case.desc.input_tensor
     try:
-        output = elements(desc.output_tensor, og.reference(desc, case.data, case.indices, policy))
+        output = elements(
+            desc.output_tensor, og.reference(desc, case.data, case.indices, policy)
+        )
         sources = source_map(desc, case.indices, policy)
     except og.IndexOutOfRangeError:
         output = sources = None
@@ -420,7 +533,9 @@ def differences(case: Case, policy: OutOfRange) -> list[str]:
     buffer, size = padded(desc, case.data), case.data.itemsize
     for at in itertools.product(*map(range, desc.output_tensor.sizes)):
         told = explain(desc, case.data, case.indices, at, policy)
-        raised = raised or told.value is None or "but the gather is an error" in told.text
+        raised = (
+            raised or told.value is None or "but the gather is an error" in told.text
+        )
         wrong = told.at != at
         if output is not None and sources is not None:
             value, offset = output[at].tobytes(), int(sources[at])
@@ -430,9 +545,13 @@ def differences(case: Case, policy: OutOfRange) -> list[str]:
         if told.after is not None:
             pairs = zip(told.after, tensor.element_strides, strict=True)
             wrong |= sum(c * stride for c, stride in pairs) != told.offset
-            wrong |= any(not 0 <= c < n for c, n in zip(told.after, tensor.sizes, strict=True))
+            wrong |= any(
+                not 0 <= c < n for c, n in zip(told.after, tensor.sizes, strict=True)
+            )
         logical = elements(desc.indices_tensor, case.indices)
-        wrong |= tuple(logical[p].item() for p in told.index_places) != told.index_values
+        wrong |= (
+            tuple(logical[p].item() for p in told.index_places) != told.index_values
+        )
         if policy == "directml":
             terms, right = next(n for n in told.notes if " x " in n).split(" = ")
             total = int(right.split(",")[0])

@@ -17,8 +17,8 @@ from onnxgather.descriptors.feature_levels import FEATURE_LEVELS
 RECORDING = OBSERVED / "feature_levels.json.xz"
 DLLS: list[dict[str, Any]] = json.loads(lzma.decompress(RECORDING.read_bytes()))
 
-# DirectML 1.0.2006, a preview that reports 2_1, already takes all index types in 4 dimensions;
-# the documentation says UINT32 alone.
+# DirectML 1.0.2006, a preview that reports 2_1, already takes all index types in 4
+# dimensions; the documentation says UINT32 alone.
 PREVIEW = "1.0.2006.1020"
 EARLY = {
     (operator, data_type, index_type, 4)
@@ -30,7 +30,9 @@ EARLY = {
 }
 
 
-def descriptor(operator: str, data_type: str, index_type: str, count: int) -> og.Descriptor:
+def descriptor(
+    operator: str, data_type: str, index_type: str, count: int
+) -> og.Descriptor:
     """Return any descriptor of an operator with these types and dimensions."""
     ones = (1,) * count
     data, indices = og.TensorDesc(data_type, ones), og.TensorDesc(index_type, ones)
@@ -60,7 +62,9 @@ def within(feature_level: str) -> set[tuple[str, str, str, int]]:
 @pytest.mark.parametrize("dll", DLLS, ids=lambda dll: dll["version"])
 def test_every_recorded_dll_accepts_what_the_table_says(dll: dict[str, Any]) -> None:
     accepted: set[tuple[str, str, str, int]] = {
-        (*key.split(), count) for key, counts in dll["accepted"].items() for count in counts
+        (*key.split(), count)
+        for key, counts in dll["accepted"].items()
+        for count in counts
     }
     early = EARLY if dll["version"] == PREVIEW else set[tuple[str, str, str, int]]()
     assert accepted == within(dll["feature_level"]) | early
@@ -80,7 +84,8 @@ def test_the_dlls_span_the_levels_of_gathers() -> None:
 
 
 def test_the_minimum_of_a_device_is_no_ceiling() -> None:
-    # levels.py asks devices of all these levels, and stops where one accepts something else.
+    # levels.py asks devices of all these levels, and stops where one accepts something
+    # else.
     for dll in DLLS:
         asked = FEATURE_LEVELS[: FEATURE_LEVELS.index(dll["feature_level"]) + 1]
         assert dll["devices"] == list(asked)

@@ -1,4 +1,5 @@
-"""Rules of descriptors, each with its full message; the recorded ones are in test_recordings.py."""
+"""Rules of descriptors, each with its full message; the recorded ones are in
+test_recordings.py."""
 
 from __future__ import annotations
 
@@ -37,13 +38,17 @@ def gather(**changes: Any) -> og.GatherDesc:
 BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
     (
         ("UINT4", [1]),
-        "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, "
-        "UINT64, UINT32, UINT16, UINT8, got 'UINT4'",
+        (
+            "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16,"
+            " INT8, UINT64, UINT32, UINT16, UINT8, got 'UINT4'"
+        ),
     ),
     (
         (7, [1]),
-        "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, "
-        "UINT64, UINT32, UINT16, UINT8, got 7",
+        (
+            "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16,"
+            " INT8, UINT64, UINT32, UINT16, UINT8, got 7"
+        ),
     ),
     (("INT8", []), "DimensionCount must be 1 to 8, got 0"),
     (("INT8", [1] * 9), "DimensionCount must be 1 to 8, got 9"),
@@ -53,7 +58,10 @@ BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
     (("INT8", [2, -1]), f"Sizes[1] {UINT_RULE}, got -1"),
     (("INT8", [1.5]), f"Sizes[0] {UINT_RULE}, got 1.5"),
     (("INT8", [True]), f"Sizes[0] {UINT_RULE}, got True"),
-    (("INT8", [10**5000]), f"Sizes[0] {UINT_RULE}, got a value of type int that cannot be shown"),
+    (
+        ("INT8", [10**5000]),
+        f"Sizes[0] {UINT_RULE}, got a value of type int that cannot be shown",
+    ),
     (("INT8", ["x" * 300]), f"Sizes[0] {UINT_RULE}, got '{'x' * 199}…"),
     (("INT8", [2**32]), f"Sizes[0] {UINT_RULE}, got 4294967296"),
     (
@@ -84,7 +92,10 @@ BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
         ("INT64", [2], None, 20, "NONE", 8),
         "GuaranteedBaseOffsetAlignment must be 0 or a power of two from 16, got 8",
     ),
-    (("INT8", [5], None, 0, "SHARED"), "Flags must be NONE or OWNED_BY_DML, got 'SHARED'"),
+    (
+        ("INT8", [5], None, 0, "SHARED"),
+        "Flags must be NONE or OWNED_BY_DML, got 'SHARED'",
+    ),
     (("INT8", [5], None, 0, 3), "Flags must be a sequence, got 3"),
     (
         ("INT16", [5], None, 0, "NONE", 1),
@@ -111,7 +122,10 @@ def test_a_tensor_that_breaks_a_rule_is_refused_by_its_message(
         ({"input_tensor": [4, 3]}, "InputTensor must be a TensorDesc, got [4, 3]"),
         (
             {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], flags="OWNED_BY_DML")},
-            "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML, got OWNED_BY_DML",
+            (
+                "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML,"
+                " got OWNED_BY_DML"
+            ),
         ),
         (
             {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], [0, 1])},
@@ -119,8 +133,10 @@ def test_a_tensor_that_breaks_a_rule_is_refused_by_its_message(
         ),
         (
             {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], [1, 3])},
-            "OutputTensor.Strides must give each element of OutputTensor.Sizes [4, 2] a place of "
-            "its own, got [1, 3]",
+            (
+                "OutputTensor.Strides must give each element of OutputTensor.Sizes [4,"
+                " 2] a place of its own, got [1, 3]"
+            ),
         ),
     ],
 )
@@ -135,10 +151,18 @@ def test_a_descriptor_that_breaks_a_rule_is_refused_by_its_message(
 def test_index_dimensions_may_be_0_and_may_be_dimension_count() -> None:
     one = og.TensorDesc("FLOAT32", [3])
     scalar = og.GatherDesc(
-        one, og.TensorDesc("INT32", [1]), og.TensorDesc("FLOAT32", [1]), axis=0, index_dimensions=0
+        one,
+        og.TensorDesc("INT32", [1]),
+        og.TensorDesc("FLOAT32", [1]),
+        axis=0,
+        index_dimensions=0,
     )
     whole = og.GatherDesc(
-        one, og.TensorDesc("INT32", [5]), og.TensorDesc("FLOAT32", [5]), axis=0, index_dimensions=1
+        one,
+        og.TensorDesc("INT32", [5]),
+        og.TensorDesc("FLOAT32", [5]),
+        axis=0,
+        index_dimensions=1,
     )
     data = np.array([1, 2, 3], np.float32)
     assert og.reference(scalar, data, np.array([-1], np.int32)).tolist() == [3]
@@ -149,7 +173,8 @@ def test_index_dimensions_may_be_0_and_may_be_dimension_count() -> None:
 def cropping(
     data: list[int], indices: list[int], output: list[int], axis: int, counted: int
 ) -> og.GatherDesc:
-    """Return a GATHER of these sizes; its output crops as many as the indices have in excess."""
+    """Return a GATHER of these sizes; its output crops as many as the indices have in
+    excess."""
     return og.GatherDesc(
         og.TensorDesc("FLOAT32", data),
         og.TensorDesc("UINT32", indices),
@@ -159,13 +184,18 @@ def cropping(
     )
 
 
-@pytest.mark.parametrize(("sizes", "axis"), [([1, 3, 2], 1), ([1, 1, 6], 2), ([3, 1, 2], 0)])
+@pytest.mark.parametrize(
+    ("sizes", "axis"), [([1, 3, 2], 1), ([1, 1, 6], 2), ([3, 1, 2], 0)]
+)
 def test_the_output_may_crop_ones_of_the_indices(sizes: list[int], axis: int) -> None:
     output = [*sizes[:axis], 5, *sizes[axis + 1 :]]
     indices = [1] * 2 + [5]
     plain = cropping(sizes, indices, output, axis, 1)
     cropped = cropping(sizes, indices, output, axis, 3)
-    data, chosen = np.arange(6, dtype=np.float32), np.array([2, 9, 0, 1, 2**31], np.uint32)
+    data, chosen = (
+        np.arange(6, dtype=np.float32),
+        np.array([2, 9, 0, 1, 2**31], np.uint32),
+    )
     data, chosen = data.reshape(sizes), chosen.reshape(indices)
     for policy in get_args(OutOfRange):
         if policy != "error":
@@ -173,24 +203,36 @@ def test_the_output_may_crop_ones_of_the_indices(sizes: list[int], axis: int) ->
             assert og.reference(cropped, data, chosen, policy).tobytes() == expected
             assert og.run(cropped, data, chosen, policy).tobytes() == expected
             found = explain_all(cropped, data, chosen, policy)
-            assert b"".join(bytes.fromhex(e.value_bytes or "") for e in found) == expected
+            assert (
+                b"".join(bytes.fromhex(e.value_bytes or "") for e in found) == expected
+            )
 
 
 @pytest.mark.parametrize(
     ("data", "indices", "counted", "found"),
     [
         ([3, 2], [3, 2], 2, "(1) of {}, got Axis 0 and [3, 2, 2]"),
-        ([3, 1, 1, 1], [1, 2, 1, 2], 4, "(3) of {}, got Axis 0 and [1, 2, 1, 2, 1, 1, 1]"),
-        ([3] + [1] * 4, [1] * 5, 5, "(4) of {}, got Axis 0 and [1, 1, 1, 1, 1, 1, 1, 1, 1]"),
+        (
+            [3, 1, 1, 1],
+            [1, 2, 1, 2],
+            4,
+            "(3) of {}, got Axis 0 and [1, 2, 1, 2, 1, 1, 1]",
+        ),
+        (
+            [3] + [1] * 4,
+            [1] * 5,
+            5,
+            "(4) of {}, got Axis 0 and [1, 1, 1, 1, 1, 1, 1, 1, 1]",
+        ),
     ],
 )
 def test_the_output_crops_nothing_but_ones_of_at_most_8_sizes(
     data: list[int], indices: list[int], counted: int, found: str
 ) -> None:
     rule = (
-        "InputTensor.Sizes with the one at Axis replaced by the last IndexDimensions sizes of "
-        "IndicesTensor must be 1, and stand before Axis where these are more than 8, as the output "
-        "crops them and what cropping others means is undefined"
+        "InputTensor.Sizes with the one at Axis replaced by the last IndexDimensions"
+        " sizes of IndicesTensor must be 1, and stand before Axis where these are more"
+        " than 8, as the output crops them and what cropping others means is undefined"
     )
     with pytest.raises(og.DescriptorError) as caught:
         cropping(data, indices, data, 0, counted)
@@ -208,7 +250,9 @@ def test_names_may_be_short_or_long() -> None:
     long = og.TensorDesc(
         "DML_TENSOR_DATA_TYPE_INT8", [4], flags=["DML_TENSOR_FLAG_OWNED_BY_DML", "NONE"]
     )
-    assert long == og.TensorDesc(og.TensorDataType.INT8, [4], flags=og.TensorFlags.OWNED_BY_DML)
+    assert long == og.TensorDesc(
+        og.TensorDataType.INT8, [4], flags=og.TensorFlags.OWNED_BY_DML
+    )
 
 
 @pytest.mark.parametrize(
@@ -227,7 +271,9 @@ def test_names_may_be_short_or_long() -> None:
 def test_total_tensor_size_follows_directmls_rule(
     data_type: str, sizes: list[int], strides: list[int] | None, expected: int
 ) -> None:
-    assert og.TensorDesc(data_type, sizes, strides).total_tensor_size_in_bytes == expected
+    assert (
+        og.TensorDesc(data_type, sizes, strides).total_tensor_size_in_bytes == expected
+    )
 
 
 def test_header_names_are_directmls_in_its_order() -> None:
@@ -241,7 +287,9 @@ def test_header_names_are_directmls_in_its_order() -> None:
     ]
     tensors = ["InputTensor", "IndicesTensor", "OutputTensor"]
     counts = ["InputDimensionCount", "IndicesDimensionCount"]
-    assert {name: list(header_names(cls).values()) for name, cls in og.OPERATORS.items()} == {
+    assert {
+        name: list(header_names(cls).values()) for name, cls in og.OPERATORS.items()
+    } == {
         "GATHER": [*tensors, "Axis", "IndexDimensions"],
         "GATHER_ELEMENTS": [*tensors, "Axis"],
         "GATHER_ND": [*tensors, *counts],
@@ -258,9 +306,9 @@ def test_descriptors_are_immutable_hashable_values() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 12)), min_size=1, max_size=4).filter(
-        lambda dims: math.prod(n for n, _ in dims) <= 300
-    )
+    st.lists(
+        st.tuples(st.integers(1, 5), st.integers(0, 12)), min_size=1, max_size=4
+    ).filter(lambda dims: math.prod(n for n, _ in dims) <= 300)
 )
 def test_overlap_is_found_exactly(dims: list[tuple[int, int]]) -> None:
     sizes, strides = zip(*dims, strict=True)
@@ -280,7 +328,10 @@ def test_overlap_of_large_tensors_is_quick() -> None:
 
 
 TANGLED = [  # of up to 2^31 elements, in 3 to 8 dimensions; the first and the last have overlaps
-    ([9] * 8, "62742444 61925337 66821346 63664812 61736833 66789469 67084929 61001383"),
+    (
+        [9] * 8,
+        "62742444 61925337 66821346 63664812 61736833 66789469 67084929 61001383",
+    ),
     ([14] * 7, "42434056 42603960 41613182 43279765 41042399 41298213 43797817"),
     ([44] * 5, "18161580 19413834 17633253 19193637 19285168"),
     ([900] * 3, "1583125 1468668 1525441"),
@@ -289,7 +340,9 @@ TANGLED = [  # of up to 2^31 elements, in 3 to 8 dimensions; the first and the l
 
 
 @pytest.mark.parametrize(("sizes", "strides"), TANGLED)
-def test_overlap_is_decided_at_once_however_strides_tangle(sizes: list[int], strides: str) -> None:
+def test_overlap_is_decided_at_once_however_strides_tangle(
+    sizes: list[int], strides: str
+) -> None:
     start = time.process_time()
     found = overlaps(sizes, [int(stride) for stride in strides.split()])
     assert time.process_time() - start < 1  # a search by trial takes minutes
@@ -297,12 +350,16 @@ def test_overlap_is_decided_at_once_however_strides_tangle(sizes: list[int], str
 
 
 @given(
-    st.lists(st.tuples(st.integers(2, 4), st.integers(1, 400)), min_size=3, max_size=6).filter(
-        lambda dims: math.prod(n for n, _ in dims) <= 1000
-    )
+    st.lists(
+        st.tuples(st.integers(2, 4), st.integers(1, 400)), min_size=3, max_size=6
+    ).filter(lambda dims: math.prod(n for n, _ in dims) <= 1000)
 )
-def test_overlap_is_found_exactly_where_strides_tangle(dims: list[tuple[int, int]]) -> None:
-    offsets = [sum(c) for c in itertools.product(*([i * s for i in range(n)] for n, s in dims))]
+def test_overlap_is_found_exactly_where_strides_tangle(
+    dims: list[tuple[int, int]],
+) -> None:
+    offsets = [
+        sum(c) for c in itertools.product(*([i * s for i in range(n)] for n, s in dims))
+    ]
     sizes, strides = zip(*dims, strict=True)
     assert overlaps(sizes, strides) == (len(set(offsets)) < len(offsets))
 
@@ -324,7 +381,9 @@ LEVELS = [
 ]
 
 
-@pytest.mark.parametrize(("operator", "data_type", "index_type", "count", "level"), LEVELS)
+@pytest.mark.parametrize(
+    ("operator", "data_type", "index_type", "count", "level"), LEVELS
+)
 def test_minimum_feature_level_of_operators_types_and_dimension_counts(
     operator: str, data_type: str, index_type: str, count: int, level: str
 ) -> None:
@@ -346,15 +405,17 @@ def test_feature_level_ceiling_names_what_needs_more() -> None:
     check_feature_level(desc, "6_4")
     with pytest.raises(og.DescriptorError) as caught:
         check_feature_level(desc, "2_1")
-    assert str(caught.value) == (
-        "the feature level must be at most 2_1, got IndicesTensor.DataType INT64 needs 3_0; "
-        "DimensionCount 2 needs 3_0"
+    assert (
+        str(caught.value)
+        == "the feature level must be at most 2_1, got IndicesTensor.DataType INT64"
+        " needs 3_0; DimensionCount 2 needs 3_0"
     )
     with pytest.raises(og.OnnxGatherError) as unknown:
         check_feature_level(desc, "9_9")
-    assert str(unknown.value) == (
-        "feature level must be one of 1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1, 5_2, 6_0, "
-        "6_1, 6_2, 6_3, 6_4, got '9_9'"
+    assert (
+        str(unknown.value)
+        == "feature level must be one of 1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1,"
+        " 5_2, 6_0, 6_1, 6_2, 6_3, 6_4, got '9_9'"
     )
 
 
@@ -372,7 +433,10 @@ def test_data_type_table_is_a_bijection() -> None:
 def test_replacing_a_field_checks_the_rules_again() -> None:
     with pytest.raises(og.DescriptorError) as caught:
         msgspec.structs.replace(gather(), axis=2)
-    assert str(caught.value) == "Axis must be less than InputTensor.DimensionCount (2), got 2"
+    assert (
+        str(caught.value)
+        == "Axis must be less than InputTensor.DimensionCount (2), got 2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -384,6 +448,8 @@ def test_replacing_a_field_checks_the_rules_again() -> None:
         (int, "INT32"),
     ],
 )
-def test_a_data_type_of_another_library_gets_a_suggestion(found: Any, meant: str) -> None:
+def test_a_data_type_of_another_library_gets_a_suggestion(
+    found: Any, meant: str
+) -> None:
     with pytest.raises(og.DescriptorError, match=f'; did you mean "{meant}"\\?$'):
         og.TensorDesc(found, [1])

@@ -1,4 +1,5 @@
-"""The reference against the formulas, spelled out element by element in Python integers."""
+"""The reference against the formulas, spelled out element by element in Python
+integers."""
 
 from __future__ import annotations
 
@@ -17,8 +18,11 @@ from onnxgather.descriptors.arrays import Array
 from onnxgather.options import OutOfRange
 
 
-def source(desc: og.Descriptor, indices: Array, place: tuple[int, ...]) -> list[tuple[int, bool]]:
-    """Return, per dimension of InputTensor, the coordinate that an output element reads.
+def source(
+    desc: og.Descriptor, indices: Array, place: tuple[int, ...]
+) -> list[tuple[int, bool]]:
+    """Return, per dimension of InputTensor, the coordinate that an output element
+    reads.
 
     Beside each stands whether it is an index value.
     """
@@ -46,7 +50,9 @@ def source(desc: og.Descriptor, indices: Array, place: tuple[int, ...]) -> list[
     return [*ones, *batch, *tuples, *((c, False) for c in place[count - behind :])]
 
 
-def expected_element(case: Case, policy: OutOfRange, place: tuple[int, ...]) -> bytes | None:
+def expected_element(
+    case: Case, policy: OutOfRange, place: tuple[int, ...]
+) -> bytes | None:
     """Return the bytes of one output element, None for an error."""
     desc, tensor = case.desc, case.desc.input_tensor
     indices = logical(desc.indices_tensor, case.indices)
@@ -59,7 +65,11 @@ def expected_element(case: Case, policy: OutOfRange, place: tuple[int, ...]) -> 
         if policy == "directml":
             if isinstance(desc, og.GatherElementsDesc) and size == 1:
                 stride = 0
-            if is_index and desc.indices_tensor.data_type == "UINT64" and coordinate >= 2**63:
+            if (
+                is_index
+                and desc.indices_tensor.data_type == "UINT64"
+                and coordinate >= 2**63
+            ):
                 coordinate -= 2**64
             coordinate += size if coordinate < 0 else 0
         elif is_index:
@@ -94,7 +104,9 @@ def test_reference_is_the_formula(case: Case, policy: OutOfRange) -> None:
             with pytest.raises(og.IndexOutOfRangeError):
                 og.reference(case.desc, case.data, case.indices, policy)
             return
-        at = step * sum(c * s for c, s in zip(place, tensor.element_strides, strict=True))
+        at = step * sum(
+            c * s for c, s in zip(place, tensor.element_strides, strict=True)
+        )
         expected[at : at + step] = element
     result = og.reference(case.desc, case.data, case.indices, policy)
     assert result.shape == tensor.array_shape
@@ -102,7 +114,9 @@ def test_reference_is_the_formula(case: Case, policy: OutOfRange) -> None:
     assert result.tobytes() == bytes(expected)
 
 
-def gather(data_type: str = "FLOAT32", index_type: str = "UINT32", total: int = 0) -> og.GatherDesc:
+def gather(
+    data_type: str = "FLOAT32", index_type: str = "UINT32", total: int = 0
+) -> og.GatherDesc:
     """Return a small GATHER along the second axis."""
     return og.GatherDesc(
         og.TensorDesc(data_type, [2, 3], total_tensor_size_in_bytes=total),
@@ -154,7 +168,10 @@ def test_padding_ends_at_total_tensor_size_in_bytes() -> None:
     indices = np.array([[9]], np.uint32)
     for compute in (og.reference, og.run):
         assert compute(desc, data, indices, "directml").tolist() == [[6], [6]]
-        assert compute(gather(total=28), data, indices, "directml").tolist() == [[0], [0]]
+        assert compute(gather(total=28), data, indices, "directml").tolist() == [
+            [0],
+            [0],
+        ]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +228,10 @@ def test_error_names_the_first_index_out_of_range(compute: object) -> None:
             np.array([[2**64 - 1]], np.uint64),
             "error",
         )
-    assert str(caught.value) == "IndicesTensor[0,0] must be in [0, 3), got 18446744073709551615"
+    assert (
+        str(caught.value)
+        == "IndicesTensor[0,0] must be in [0, 3), got 18446744073709551615"
+    )
 
 
 @pytest.mark.parametrize("compute", [og.reference, og.run])
@@ -231,8 +251,10 @@ def test_error_names_the_first_index_out_of_range(compute: object) -> None:
         (
             np.zeros((2, 3), np.float32),
             [[0]],
-            "IndicesTensor must be an array of uint32 (1, 1), got list, of which numpy.asarray "
-            "makes an array",
+            (
+                "IndicesTensor must be an array of uint32 (1, 1), got list, of which"
+                " numpy.asarray makes an array"
+            ),
         ),
     ],
 )
@@ -249,7 +271,10 @@ def test_array_must_fit_its_tensor(
 def test_policy_must_be_known(compute: object) -> None:
     assert callable(compute)
     with pytest.raises(og.OnnxGatherError) as caught:
-        compute(gather(), np.zeros((2, 3), np.float32), np.zeros((1, 1), np.uint32), "wrap")
-    assert str(caught.value) == (
-        "out_of_range must be one of clamp, error, zero, directml, got 'wrap'"
+        compute(
+            gather(), np.zeros((2, 3), np.float32), np.zeros((1, 1), np.uint32), "wrap"
+        )
+    assert (
+        str(caught.value)
+        == "out_of_range must be one of clamp, error, zero, directml, got 'wrap'"
     )

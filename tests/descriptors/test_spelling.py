@@ -113,8 +113,12 @@ def test_reads_every_field_of_a_tensor():
         "TotalTensorSizeInBytes": 80,
         "GuaranteedBaseOffsetAlignment": 32,
     }
-    found = from_dict({"type": "GATHER", "desc": {**FIELDS, "InputTensor": tensor}}).input_tensor
-    assert found == TensorDesc("FLOAT32", [4, 3], [5, 1], 80, TensorFlags.OWNED_BY_DML, 32)
+    found = from_dict(
+        {"type": "GATHER", "desc": {**FIELDS, "InputTensor": tensor}}
+    ).input_tensor
+    assert found == TensorDesc(
+        "FLOAT32", [4, 3], [5, 1], 80, TensorFlags.OWNED_BY_DML, 32
+    )
 
 
 def changed(path: tuple[str, ...], value: object) -> dict[str, Any]:
@@ -142,16 +146,24 @@ def changed(path: tuple[str, ...], value: object) -> dict[str, Any]:
             {"type": "GATHER", "desc": {"InputTesnor": 1, "OutputTensor": 1}},
             """$.desc.InputTensor is required, got 'InputTesnor'; did you mean "InputTensor"?""",
         ),
-        ({"type": "GATHER", "desc": {"OutputTensor": 1}}, "$.desc.InputTensor is required"),
+        (
+            {"type": "GATHER", "desc": {"OutputTensor": 1}},
+            "$.desc.InputTensor is required",
+        ),
         (
             {"type": "DML_OPERATOR_GATHERND"},
-            f"$.type must be one of {', '.join(OPERATORS)}, got 'DML_OPERATOR_GATHERND'; "
-            'did you mean "DML_OPERATOR_GATHER_ND"?',
+            (
+                f"$.type must be one of {', '.join(OPERATORS)}, got"
+                " 'DML_OPERATOR_GATHERND'; did you mean \"DML_OPERATOR_GATHER_ND\"?"
+            ),
         ),
         ({"type": 1}, "$.type must be a string, got 1"),
         (
             {"type": "gather"},
-            f"$.type must be one of {', '.join(OPERATORS)}, got 'gather'; did you mean \"GATHER\"?",
+            (
+                f"$.type must be one of {', '.join(OPERATORS)}, got 'gather'; did you"
+                ' mean "GATHER"?'
+            ),
         ),
         ({"type": "HLSL"}, "$.type: HLSL shaders are not gathers, got 'HLSL'"),
         (
@@ -160,7 +172,10 @@ def changed(path: tuple[str, ...], value: object) -> dict[str, Any]:
         ),
         (
             changed(("desc", "InputTensor", "Sizes"), [4, 10**5000]),
-            "$.desc.InputTensor.Sizes[1] must be an integer of 64 bits, got a larger integer",
+            (
+                "$.desc.InputTensor.Sizes[1] must be an integer of 64 bits, got a"
+                " larger integer"
+            ),
         ),
         (
             changed(("desc", "InputTensor"), {"Desc": {"DataType": "FLOAT32"}}),
@@ -169,8 +184,10 @@ def changed(path: tuple[str, ...], value: object) -> dict[str, Any]:
         (changed(("desc", "Axis"), 1.0), "$.desc.Axis must be an integer, got 1.0"),
         (
             changed(("desc", "InputTensor", "DataType"), "x" * 100),
-            "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, "
-            f"INT8, UINT64, UINT32, UINT16, UINT8, got '{'x' * 100}'",
+            (
+                "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64,"
+                f" INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got '{'x' * 100}'"
+            ),
         ),
     ],
 )
@@ -183,7 +200,11 @@ def test_a_file_format_error_says_path_rule_and_value(value: object, message: st
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("InputTensor", "Sizes"), [4, 0], "InputTensor.Sizes[1] must be at least 1, got 0"),
+        (
+            ("InputTensor", "Sizes"),
+            [4, 0],
+            "InputTensor.Sizes[1] must be at least 1, got 0",
+        ),
         (
             ("IndicesTensor", "DimensionCount"),
             3,
@@ -193,7 +214,9 @@ def test_a_file_format_error_says_path_rule_and_value(value: object, message: st
         (("Axis",), -1, "Axis must be an integer from 0 to 4294967295, got -1"),
     ],
 )
-def test_broken_rules_are_descriptor_errors(path: tuple[str, ...], value: object, message: str):
+def test_broken_rules_are_descriptor_errors(
+    path: tuple[str, ...], value: object, message: str
+):
     with pytest.raises(DescriptorError) as error:
         from_dict(changed(("desc", *path), value))
     assert str(error.value) == message
@@ -211,7 +234,11 @@ def test_to_dict_writes_what_is_not_default():
             "Strides": [4, 1],
             "GuaranteedBaseOffsetAlignment": 16,
         },
-        "IndicesTensor": {"DataType": "INT64", "Sizes": [2, 3], "Flags": "OWNED_BY_DML"},
+        "IndicesTensor": {
+            "DataType": "INT64",
+            "Sizes": [2, 3],
+            "Flags": "OWNED_BY_DML",
+        },
         "OutputTensor": {
             "DataType": "FLOAT16",
             "Sizes": [2, 3],
@@ -228,8 +255,15 @@ def test_from_dict_inverts_to_dict(desc: Descriptor):
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.binary(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=3)
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner)
+    ),
     max_leaves=4,
 )
 PATHS = [
@@ -257,11 +291,15 @@ PATHS = [
 
 
 @given(st.sampled_from(PATHS), anything | st.lists(st.integers(-1, 5), max_size=9))
-def test_any_value_anywhere_gives_a_descriptor_or_our_error(path: tuple[str, ...], value: object):
+def test_any_value_anywhere_gives_a_descriptor_or_our_error(
+    path: tuple[str, ...], value: object
+):
     try:
         desc = from_dict(changed(path, value))
     except (DescriptorError, FileFormatError) as error:
         message = str(error)
-        assert any(rule in message for rule in ("must", "is required", "are not gathers"))
+        assert any(
+            rule in message for rule in ("must", "is required", "are not gathers")
+        )
         return
     assert from_dict(to_dict(desc)) == desc

@@ -1,4 +1,5 @@
-"""onnxruntime-web in a browser: what misbehaves costs its call alone, and nothing outlives it."""
+"""onnxruntime-web in a browser: what misbehaves costs its call alone, and nothing
+outlives it."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ MISDEEDS = [
 SOME = (1, 6, 8)
 """Which of them the plain suite has, as each starts the program twice."""
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in browser is a script")
+posix = pytest.mark.skipif(
+    sys.platform == "win32", reason="the stand-in browser is a script"
+)
 live = pytest.mark.skipif(
     not find_runtime(WASM) or shutil.which("chromium") is None,
     reason="scripts/web/setup.sh has not run",
@@ -73,7 +76,9 @@ live = pytest.mark.skipif(
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+def make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Path]]:
     """Make a stand-in; return the file of its notes."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     open_session.cache_clear()
@@ -128,7 +133,9 @@ class TestAPage:
         wait_for(lambda: is_gone(pid, profile))
 
     @pytest.mark.slow
-    def test_the_browser_ends_when_its_host_is_killed(self, make: Callable[..., Path]) -> None:
+    def test_the_browser_ends_when_its_host_is_killed(
+        self, make: Callable[..., Path]
+    ) -> None:
         notes = make()
         gathered()
         pid, profile = notes.read_text().split()
@@ -156,7 +163,10 @@ class TestAPage:
         if reason.startswith("host"):
             how = "ended with exit code 1; it printed: "
         how = how if worker.timeout > 1 else ""
-        assert str(caught.value) == f"CPUExecutionProvider failed: the worker {how}{reason}"
+        assert (
+            str(caught.value)
+            == f"CPUExecutionProvider failed: the worker {how}{reason}"
+        )
         worker.timeout = 30
         assert gathered() == WANTED.tobytes()
 
@@ -166,7 +176,10 @@ class TestWhatIsMissing:
     @pytest.mark.parametrize(
         ("browser", "why"),
         [
-            ("/nowhere/chromium", "CHROMIUM names /nowhere/chromium, which is no program"),
+            (
+                "/nowhere/chromium",
+                "CHROMIUM names /nowhere/chromium, which is no program",
+            ),
             pytest.param(None, "Chromium is not installed", marks=pytest.mark.slow),
         ],
     )
@@ -214,11 +227,18 @@ class TestWhatIsMissing:
         self, make: Callable[..., Path], tmp_path: Path
     ) -> None:
         make()
-        model, other = program(str(tmp_path / "programs" / "program.json")), tmp_path / "other"
+        model, other = (
+            program(str(tmp_path / "programs" / "program.json")),
+            tmp_path / "other",
+        )
         code, _, err = outcome("check", model, "--lane", f"web-wasm={other}")
-        assert (code, f"'{other}': no such file or directory\n" in err) == (2, True), err
+        assert (code, f"'{other}': no such file or directory\n" in err) == (2, True), (
+            err
+        )
         other.mkdir()
-        why = f"{other} must be a folder of onnxruntime-web, but has no ort.wasm.min.mjs"
+        why = (
+            f"{other} must be a folder of onnxruntime-web, but has no ort.wasm.min.mjs"
+        )
         code, out, _ = outcome("check", model, "--lane", f"web-wasm={other}")
         assert (code, f"web-wasm  did not start: {why}\n" in out) == (3, True), out
 
@@ -242,8 +262,12 @@ def server(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
         found.shutdown()
 
 
-def asked(server: ThreadingHTTPServer, method: str, path: str, **headers: str) -> tuple[int, bytes]:
-    with closing(http.client.HTTPConnection("127.0.0.1", server.server_port)) as connection:
+def asked(
+    server: ThreadingHTTPServer, method: str, path: str, **headers: str
+) -> tuple[int, bytes]:
+    with closing(
+        http.client.HTTPConnection("127.0.0.1", server.server_port)
+    ) as connection:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read()
@@ -264,7 +288,10 @@ class TestTheServer:
             "/?/",
         ):
             code, content = asked(server, "GET", path)
-            assert (code, b"asked" in content) == (200 if path == own[:-1] else 404, False), path
+            assert (code, b"asked" in content) == (
+                200 if path == own[:-1] else 404,
+                False,
+            ), path
         for headers in (
             {"Host": f"localhost:{port}"},
             {"Host": "evil.example"},
@@ -274,7 +301,13 @@ class TestTheServer:
         ):
             for method, name in (("GET", ""), ("GET", "next"), ("POST", "answer")):
                 assert asked(server, method, own + name, **headers)[0] == 404
-        for name in ("other", "dist/", "dist/../package.json", "dist/%2e%2e/x", "page.mjs/"):
+        for name in (
+            "other",
+            "dist/",
+            "dist/../package.json",
+            "dist/%2e%2e/x",
+            "page.mjs/",
+        ):
             assert asked(server, "GET", own + name)[0] == 404
         assert asked(server, "POST", f"{own}next")[0] == 404
         length = {"Content-Length": "-1"}
@@ -283,7 +316,10 @@ class TestTheServer:
         origin = {"Origin": f"http://127.0.0.1:{port}"}
         assert asked(server, "GET", f"{own}next", **origin) == (200, b"asked")
         code, page = asked(server, "GET", own)
-        assert (code, b'data-sandbox="none, &quot;as&quot; root"' in page) == (200, True)
+        assert (code, b'data-sandbox="none, &quot;as&quot; root"' in page) == (
+            200,
+            True,
+        )
         assert asked(server, "GET", f"{own}dist/ort.min.mjs") == (200, b"export {};\n")
         assert b"onnxruntime-web" in asked(server, "GET", f"{own}page.mjs")[1]
 
@@ -300,7 +336,10 @@ class TestTheServer:
         place, length = f"/{Handler.site.secret}/answer", {"Content-Length": "0"}
         with pytest.raises(http.client.RemoteDisconnected):
             asked(server, "POST", place, **length)
-        assert told.get() == "the page sent an answer where it was not asked, or a part of one"
+        assert (
+            told.get()
+            == "the page sent an answer where it was not asked, or a part of one"
+        )
         Handler.site.is_asked.set()
         assert asked(server, "POST", place, **length) == (200, b"")
         assert Handler.site.answers.get() == b""
@@ -321,4 +360,7 @@ class TestABrowser:
         found = outcome(
             "run", str(path), "--provider", "web-wasm", "--output-folder", str(tmp_path)
         )
-        assert found[:2] == (0, path.with_suffix(".txt").read_text())  # a slow start is told
+        assert found[:2] == (
+            0,
+            path.with_suffix(".txt").read_text(),
+        )  # a slow start is told

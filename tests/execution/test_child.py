@@ -21,7 +21,9 @@ from onnxgather.execution.child import LARGEST_PRINTED, Breakdown, Child, NoAnsw
 from onnxgather.execution.runtime import MAGIC
 from onnxgather.execution.worker import Worker
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals, sessions and forks are POSIX's")
+pytestmark = pytest.mark.skipif(
+    os.name == "nt", reason="signals, sessions and forks are POSIX's"
+)
 
 
 class Echo(Child):
@@ -71,7 +73,10 @@ def gone(pid: int, within: float = 2) -> bool:
     until = time.monotonic() + within
     while time.monotonic() < until:
         try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            if (
+                Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+                == "Z"
+            ):
                 return True
         except OSError:
             return True
@@ -121,10 +126,14 @@ class TestEscaped:
 
 class TestPrinted:
     def test_the_end_of_much_is_kept(self) -> None:
-        child = echo("[os.write(2, b'x' * 2**20) for _ in range(8)]; os.write(2, b'end'); 1/0")
+        child = echo(
+            "[os.write(2, b'x' * 2**20) for _ in range(8)]; os.write(2, b'end'); 1/0"
+        )
         reason = broken(child)[1]
         child.close()
-        assert reason.startswith("the program ended with exit code 1, 65537 bytes printed, ")
+        assert reason.startswith(
+            "the program ended with exit code 1, 65537 bytes printed, "
+        )
 
     @pytest.mark.slow
     def test_a_program_that_prints_forever_fills_no_disk(self) -> None:
@@ -152,7 +161,11 @@ class TestPrinted:
         [
             ("", "sys.stdout.flush()", Breakdown.LATE),
             ("", "sys.stdout.write('x' * 2**16)", Breakdown.STRAY),
-            (f"os.write(1, {MAGIC + bytes(8)!r})", "os.write(1, bytes(8))", Breakdown.NONSENSE),
+            (
+                f"os.write(1, {MAGIC + bytes(8)!r})",
+                "os.write(1, bytes(8))",
+                Breakdown.NONSENSE,
+            ),
             (
                 f"os.write(1, {MAGIC + (2**30).to_bytes(8, 'little')!r})",
                 "time.sleep(0.01); sys.stdout.write('x')",
@@ -181,7 +194,9 @@ class TestCommands:
             ("x" * 5000, "x" * 5000 + " does not start: File name too long"),
         ],
     )
-    def test_a_command_that_is_no_program_is_told(self, command: str, reason: str) -> None:
+    def test_a_command_that_is_no_program_is_told(
+        self, command: str, reason: str
+    ) -> None:
         how, found = broken(Echo([command], 5))
         assert (how, found) == (Breakdown.NOT_STARTED, reason)
 
@@ -190,7 +205,10 @@ class TestCommands:
         with path.open("wb") as file:
             file.truncate(2**32)
         path.chmod(0o755)
-        assert broken(Echo([str(path)], 5))[1] == f"{path} does not start: Exec format error"
+        assert (
+            broken(Echo([str(path)], 5))[1]
+            == f"{path} does not start: Exec format error"
+        )
 
     def test_only_what_a_host_says_at_its_start_stands_for_the_message(
         self, tmp_path: Path
@@ -232,14 +250,17 @@ class TestOrphans:
     """A worker ends with the program that asks it, however that ends."""
 
     @pytest.mark.parametrize("script", ["exec ", ""], ids=["exec", "script"])
-    @pytest.mark.parametrize("busy", [SPIN, HOLD, "time.sleep(60)"], ids=["spin", "hold", "sleep"])
+    @pytest.mark.parametrize(
+        "busy", [SPIN, HOLD, "time.sleep(60)"], ids=["spin", "hold", "sleep"]
+    )
     @pytest.mark.slow
     def test_a_busy_worker_ends_with_a_parent_that_is_killed(
         self, tmp_path: Path, busy: str, script: str
     ) -> None:
         python = Path(
             environment(
-                tmp_path, f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n{busy}"
+                tmp_path,
+                f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n{busy}",
             )
         )
         python.write_text(python.read_text().replace("exec ", script) + "exit 0\n")
@@ -280,7 +301,8 @@ worker.exchange(lambda header, _: print(header), request, content + b"\\1")
         self._killed(code, tmp_path / "pid")
 
     def _killed(self, code: str, told: Path) -> None:
-        """Kill a program that asks a worker, whose number it writes to a file, for long."""
+        """Kill a program that asks a worker, whose number it writes to a file, for
+        long."""
         with subprocess.Popen([sys.executable, "-c", code]) as parent:
             until = time.monotonic() + 30
             while not (told.exists() and told.read_text()) and time.monotonic() < until:
@@ -299,7 +321,11 @@ worker.exchange(lambda header, _: print(header), request, content + b"\\1")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is Linux's")
 def test_a_program_outlives_the_thread_that_asks_it_first() -> None:
     child = echo("pass")
-    child.command[:0] = ["setpriv", "--pdeathsig", "KILL"]  # as the launcher of DirectML's host has
+    child.command[:0] = [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+    ]  # as the launcher of DirectML's host has
     first = threading.Thread(target=ask, args=[child])
     first.start()
     first.join()
@@ -339,7 +365,9 @@ worker.close()
         )
         assert (done.stdout, done.stderr) == (b"9.9.9\n0 9.9.9\n", b"")
 
-    def test_a_child_that_asks_keeps_no_worker_of_its_parent_alive(self, tmp_path: Path) -> None:
+    def test_a_child_that_asks_keeps_no_worker_of_its_parent_alive(
+        self, tmp_path: Path
+    ) -> None:
         code = f"""
 import os, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
@@ -359,11 +387,16 @@ print(worker._program.popen.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
         done = subprocess.run(
-            [sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=30, check=False
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE,
+            timeout=30,
+            check=False,
         )
         assert gone(int(done.stdout))
 
-    def test_a_child_that_closes_a_worker_does_not_end_its_parents(self, tmp_path: Path) -> None:
+    def test_a_child_that_closes_a_worker_does_not_end_its_parents(
+        self, tmp_path: Path
+    ) -> None:
         code = f"""
 import os
 from onnxgather.execution.worker import Worker
@@ -384,4 +417,7 @@ worker.close()
 """
         command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
         done = subprocess.run(command, capture_output=True, timeout=30, check=False)
-        assert (done.stdout, done.stderr) == (b"the worker was ended\n9.9.9 True\n", b"")
+        assert (done.stdout, done.stderr) == (
+            b"the worker was ended\n9.9.9 True\n",
+            b"",
+        )

@@ -24,7 +24,9 @@ from onnxgather.parity.lanes import open_lanes
 from onnxgather.parity.lanes.lane import AnswerKind
 from onnxgather.parity.lanes.python import model_lane
 
-posix = pytest.mark.skipif(os.name == "nt", reason="the stand-in compiler is a shell script")
+posix = pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in compiler is a shell script"
+)
 compiles = pytest.mark.skipif(
     shutil.which("c++") is None or sys.platform != "linux",
     reason="the host is compiled here by c++, for Linux",
@@ -73,7 +75,11 @@ class TestLibraries:
         lane.close()
         (info,) = report.lanes
         version = library.name.removeprefix("libonnxruntime.so.")
-        assert (info.versions, info.python, info.not_run) == ({"onnxruntime": version}, None, None)
+        assert (info.versions, info.python, info.not_run) == (
+            {"onnxruntime": version},
+            None,
+            None,
+        )
         assert report.counts(0) == {"PASS": 39}
 
     @pytest.mark.slow
@@ -88,7 +94,11 @@ class TestLibraries:
     @pytest.mark.parametrize(
         ("name", "content", "reason"),
         [
-            ("none.so", None, "{}: cannot open shared object file: No such file or directory"),
+            (
+                "none.so",
+                None,
+                "{}: cannot open shared object file: No such file or directory",
+            ),
             ("text.so.1", b"hello", "{}: file too short"),
             ("zeros.dll", bytes(10_000), "{}: invalid ELF header"),
         ],
@@ -109,10 +119,12 @@ class TestLibraries:
         [
             ("int nothing;", "{} is no ONNX Runtime"),
             (
-                "static void* api(unsigned) { return nullptr; }\n"
-                'static const char* version() { return "1.23.2"; }\n'
-                "static const void* base[] = {(void*)api, (void*)version};\n"
-                'extern "C" const void* OrtGetApiBase() { return base; }\n',
+                (
+                    "static void* api(unsigned) { return nullptr; }\n"
+                    'static const char* version() { return "1.23.2"; }\n'
+                    "static const void* base[] = {(void*)api, (void*)version};\n"
+                    'extern "C" const void* OrtGetApiBase() { return base; }\n'
+                ),
                 "ONNX Runtime must be 1.24 or later, got 1.23.2",
             ),
         ],
@@ -134,7 +146,10 @@ class TestLibraries:
             ("/none/c++ -g", "/none/c++: No such file or directory"),
             ("c++ 'odd", "No closing quotation"),
             ("sh -c 'echo oh >&2; echo no >&2; exit 1'", "oh no"),
-            ("false", "Command '['false', '--version']' returned non-zero exit status 1."),
+            (
+                "false",
+                "Command '['false', '--version']' returned non-zero exit status 1.",
+            ),
         ],
     )
     def test_a_compiler_that_fails_is_told(
@@ -143,9 +158,10 @@ class TestLibraries:
         monkeypatch.setenv("CXX", compiler)
         with pytest.raises(NoAnswerError) as caught:
             Worker("", 30, ["/none/libonnxruntime.so"]).about()
-        assert str(caught.value) == (
-            f"the host of a shared library must be compiled by {compiler}, or what CXX names: "
-            f"{reason}"
+        assert (
+            str(caught.value)
+            == f"the host of a shared library must be compiled by {compiler}, or what"
+            f" CXX names: {reason}"
         )
         assert caught.value.how is Breakdown.NOT_STARTED
 
@@ -156,8 +172,10 @@ class TestLibraries:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         with pytest.raises(NoAnswerError) as caught:
             compiled_host()
-        assert str(caught.value) == (
-            "the host of a shared library must be compiled by c++, or what CXX names: "
+        assert (
+            str(caught.value)
+            == "the host of a shared library must be compiled by c++, or what CXX"
+            " names: "
             f"{tmp_path / 'onnxgather'}: File exists"
         )
 
@@ -167,14 +185,30 @@ class TestLibraries:
 @pytest.mark.parametrize(
     ("change", "how", "reason"),
     [
-        ("os._exit(7)", Breakdown.EXITED, "the worker ended with exit code 7 and printed nothing"),
-        ("os.abort()", Breakdown.DIED, "the worker died of SIGABRT and printed nothing"),
-        ("time.sleep(60)", Breakdown.LATE, "the worker did not answer within 0.5 s and"),
+        (
+            "os._exit(7)",
+            Breakdown.EXITED,
+            "the worker ended with exit code 7 and printed nothing",
+        ),
+        (
+            "os.abort()",
+            Breakdown.DIED,
+            "the worker died of SIGABRT and printed nothing",
+        ),
+        (
+            "time.sleep(60)",
+            Breakdown.LATE,
+            "the worker did not answer within 0.5 s and",
+        ),
         ("bytes(2**50)", None, ""),
     ],
 )
 def test_a_host_that_misbehaves_costs_its_case(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, how: Breakdown | None, reason: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+    how: Breakdown | None,
+    reason: str,
 ) -> None:
     bad = replace(CASE, indices=np.array([1, 0, 2]))
     library = library_of(

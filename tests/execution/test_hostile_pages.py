@@ -1,4 +1,5 @@
-"""Requests and answers that no page of ours sends: each ends in a refusal or in one sentence."""
+"""Requests and answers that no page of ours sends: each ends in a refusal or in one
+sentence."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ from onnxgather.execution.providers import WEB_PROVIDERS
 from onnxgather.execution.runtime import NotRunError, RefusedError
 from onnxgather.execution.worker import Ran, Worker
 
-MANY = pytest.mark.parametrize("count", [300, pytest.param(5_000, marks=pytest.mark.slow)])
+MANY = pytest.mark.parametrize(
+    "count", [300, pytest.param(5_000, marks=pytest.mark.slow)]
+)
 
 
 def mutated(random: Random, content: bytes) -> bytes:
@@ -63,13 +66,19 @@ def test_no_request_but_the_pages_is_answered(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         host = f"127.0.0.1:{server.server_port}"
         for k in range(count):
-            # The secret is a wrong one in two of three, else the Host or the Origin is wrong.
+            # The secret is a wrong one in two of three, else the Host or the Origin is
+            # wrong.
             secret = Handler.site.secret if k % 3 == 0 else mutated_secret(random)
-            other = random.choice(["Host: evil.example", f"Host: {host}\r\nOrigin: null"])
+            other = random.choice(
+                ["Host: evil.example", f"Host: {host}\r\nOrigin: null"]
+            )
             head = other if k % 3 == 0 else f"Host: {host}"
             verb = random.choice(["GET", "POST", "PUT"])
             name = random.choice(["next", "answer", "broken", "alive", ""])
-            text = f"{verb} /{secret}/{name} HTTP/1.1\r\n{head}\r\nContent-Length: 2\r\n\r\n{{}}"
+            text = (
+                f"{verb} /{secret}/{name} HTTP/1.1\r\n{head}\r\nContent-Length:"
+                " 2\r\n\r\n{}"
+            )
             sent = text.encode()
             sent = mutated(random, sent) if k % 3 else sent
             with socket.create_connection(
@@ -90,7 +99,9 @@ def mutated_secret(random: Random) -> str:
     """The secret, with one letter that is another, or a part of it."""
     secret = Handler.site.secret
     at = random.randrange(len(secret))
-    return random.choice([secret[:at], secret[:at] + "." + secret[at + 1 :], secret + "A", ""])
+    return random.choice(
+        [secret[:at], secret[:at] + "." + secret[at + 1 :], secret + "A", ""]
+    )
 
 
 def received(connection: socket.socket) -> bytes:
@@ -128,7 +139,9 @@ def test_every_answer_of_a_page_ends_in_an_output_or_a_sentence(
         sent = mutated(random, whole)
         monkeypatch.setattr(worker, "_answer", partial(answered, sent))
         try:
-            ran = worker.run(model, {"provider": "CPUExecutionProvider", "threads": 1}, feeds)
+            ran = worker.run(
+                model, {"provider": "CPUExecutionProvider", "threads": 1}, feeds
+            )
         except (OnnxGatherError, NotRunError, RefusedError) as error:
             kinds.add(type(error).__name__)
             longest = max(longest, len(str(error)))

@@ -1,4 +1,5 @@
-"""Models on providers of a host: what a program asks it, and what a host that misbehaves costs."""
+"""Models on providers of a host: what a program asks it, and what a host that
+misbehaves costs."""
 
 from __future__ import annotations
 
@@ -40,13 +41,16 @@ class InferenceSession(InferenceSession):
         if indices[0, 0] == 1: misbehave()
         return data[:, indices[0].astype(np.int64)]
 """
-"""A stand-in with DirectML's provider, which notes its number for each session that it makes."""
+"""A stand-in with DirectML's provider, which notes its number for each session that it
+makes."""
 
 stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+def make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Path]]:
     """Make a host of the stand-in; return the file of its notes."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     open_session.cache_clear()
@@ -71,7 +75,9 @@ def gathered(policy: og.OutOfRange = "clamp") -> Array:
 
 @stand_in
 class TestSessions:
-    def test_a_provider_that_is_not_here_runs_in_its_host(self, make: Callable[..., Path]) -> None:
+    def test_a_provider_that_is_not_here_runs_in_its_host(
+        self, make: Callable[..., Path]
+    ) -> None:
         make()
         output = gathered()
         assert output.tobytes() == WANTED.tobytes()
@@ -103,8 +109,14 @@ class TestSessions:
         ("change", "reason"),
         [
             ("os._exit(7)", "the worker ended with exit code 7 and printed nothing"),
-            ("os.kill(os.getpid(), 11)", "the worker died of SIGSEGV and printed nothing"),
-            ("time.sleep(60)", "the worker did not answer within 0.5 s and printed nothing"),
+            (
+                "os.kill(os.getpid(), 11)",
+                "the worker died of SIGSEGV and printed nothing",
+            ),
+            (
+                "time.sleep(60)",
+                "the worker did not answer within 0.5 s and printed nothing",
+            ),
             ("raise RuntimeError('no memory')", "no memory"),
         ],
     )
@@ -132,32 +144,44 @@ class TestSessions:
         ):
             with pytest.raises(ProviderError) as caught:
                 call()
-            assert str(caught.value) == (
-                "DmlExecutionProvider runs in another program here, which takes arrays of numpy "
-                "alone: no OrtValue and no DLPack"
+            assert (
+                str(caught.value)
+                == "DmlExecutionProvider runs in another program here, which takes"
+                " arrays of numpy alone: no OrtValue and no DLPack"
             )
 
-    def test_a_host_takes_no_options_of_a_provider(self, make: Callable[..., Path]) -> None:
+    def test_a_host_takes_no_options_of_a_provider(
+        self, make: Callable[..., Path]
+    ) -> None:
         make()
         with pytest.raises(ProviderError) as caught:
             og.Session(DESC, "directml", provider_options={"device_id": "0"})
-        assert str(caught.value) == (
-            "DmlExecutionProvider cannot run the model: the program that runs it here takes no "
-            "options of the provider"
+        assert (
+            str(caught.value)
+            == "DmlExecutionProvider cannot run the model: the program that runs it"
+            " here takes no options of the provider"
         )
 
-    def test_a_model_that_a_host_refuses_is_told(self, make: Callable[..., Path]) -> None:
+    def test_a_model_that_a_host_refuses_is_told(
+        self, make: Callable[..., Path]
+    ) -> None:
         make("InferenceSession.open = lambda _: 1 / 0")
         with pytest.raises(ProviderError) as caught:
             gathered()
-        assert str(caught.value) == ("DmlExecutionProvider cannot run the model: division by zero")
+        assert (
+            str(caught.value)
+            == "DmlExecutionProvider cannot run the model: division by zero"
+        )
 
-    def test_a_node_that_a_host_puts_elsewhere_is_told(self, make: Callable[..., Path]) -> None:
+    def test_a_node_that_a_host_puts_elsewhere_is_told(
+        self, make: Callable[..., Path]
+    ) -> None:
         make("PLACE = 'CPUExecutionProvider'")
         with pytest.raises(ProviderError) as caught:
             gathered()
-        assert str(caught.value) == (
-            "DmlExecutionProvider must run every node, but Gather (Gather) runs on "
+        assert (
+            str(caught.value)
+            == "DmlExecutionProvider must run every node, but Gather (Gather) runs on "
             "CPUExecutionProvider"
         )
 
@@ -198,7 +222,15 @@ class TestWait:
         """Return the command that runs a program on a slow host."""
         make(SLOW)
         path = program(str(tmp_path / "program.json"))
-        return [sys.executable, "-m", "onnxgather", "run", path, "--provider", "directml"]
+        return [
+            sys.executable,
+            "-m",
+            "onnxgather",
+            "run",
+            path,
+            "--provider",
+            "directml",
+        ]
 
     def test_a_log_has_one_line(self, command: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -211,7 +243,9 @@ class TestWait:
 
         ours, theirs = pty.openpty()
         with os.fdopen(ours, "rb", 0) as terminal:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True)
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=theirs, check=True
+            )
             os.close(theirs)
             shown = terminal.read(2**16).decode()
         assert done.stdout == b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n"
@@ -221,17 +255,28 @@ class TestWait:
         assert all(re.fullmatch(TOLD, line) for line in lines)
         assert (last, end) == (" " * len(lines[-1]), "")
 
-    def test_a_quick_start_is_not_told(self, make: Callable[..., Path], tmp_path: Path) -> None:
+    def test_a_quick_start_is_not_told(
+        self, make: Callable[..., Path], tmp_path: Path
+    ) -> None:
         make("def misbehave(): time.sleep(2.3)")
-        path = program(str(tmp_path / "program.json"), indices=np.array([[1, 0]], np.uint32))
+        path = program(
+            str(tmp_path / "program.json"), indices=np.array([[1, 0]], np.uint32)
+        )
         assert outcome("run", path, "--provider", "directml")[::2] == (0, "")
 
 
 @pytest.mark.skipif(
-    not find_runtime(PROVIDERS["directml"]), reason="scripts/directml/setup.sh has not run"
+    not find_runtime(PROVIDERS["directml"]),
+    reason="scripts/directml/setup.sh has not run",
 )
-@pytest.mark.parametrize("path", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem)
-def test_the_directml_provider_prints_what_dxdispatch_prints(path: Path, tmp_path: Path) -> None:
-    found = outcome("run", str(path), "--provider", "directml", "--output-folder", str(tmp_path))
+@pytest.mark.parametrize(
+    "path", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem
+)
+def test_the_directml_provider_prints_what_dxdispatch_prints(
+    path: Path, tmp_path: Path
+) -> None:
+    found = outcome(
+        "run", str(path), "--provider", "directml", "--output-folder", str(tmp_path)
+    )
     assert found[:2] == (0, path.with_suffix(".txt").read_text())
     assert re.fullmatch(rf"({TOLD}\n)*", found[2])

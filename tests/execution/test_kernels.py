@@ -1,4 +1,5 @@
-"""The native kernels where they are built, where they are not, and how installing builds them."""
+"""The native kernels where they are built, where they are not, and how installing
+builds them."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def _hatch_build() -> ModuleType:
 
 hatch_build = _hatch_build()
 SUFFIXES = {".so", ".pyd", ".dll", ".dylib"}
-posix = pytest.mark.skipif(os.name == "nt", reason="the stand-in compiler is a shell script")
+posix = pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in compiler is a shell script"
+)
 
 
 @built
@@ -50,7 +53,10 @@ def test_a_variable_hides_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (kernels.operators_library(), kernels.python_kernels()) == (None, None)
     with pytest.raises(og.ProviderError) as error:
         og.custom_ops_library()
-    assert str(error.value) == "the native kernels must be there, but ONNXGATHER_NATIVE is 0"
+    assert (
+        str(error.value)
+        == "the native kernels must be there, but ONNXGATHER_NATIVE is 0"
+    )
 
 
 def test_without_the_kernels_the_library_is_an_error(
@@ -63,9 +69,10 @@ def test_without_the_kernels_the_library_is_an_error(
     assert (kernels.operators_library(), kernels.python_kernels()) == (None, None)
     with pytest.raises(og.ProviderError) as error:
         og.custom_ops_library()
-    assert str(error.value) == (
-        "the native kernels must be there, but they are not beside onnxgather's modules; install "
-        "onnxgather once more"
+    assert (
+        str(error.value)
+        == "the native kernels must be there, but they are not beside onnxgather's"
+        " modules; install onnxgather once more"
     )
 
 
@@ -74,7 +81,13 @@ class TestBuilding:
     def _project(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.folder = tmp_path / "project", tmp_path / "dist"
         self.root.mkdir()
-        for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
+        for name in (
+            "pyproject.toml",
+            "hatch_build.py",
+            "README.md",
+            "LICENSE",
+            ".gitignore",
+        ):
             shutil.copy(ROOT / name, self.root)
         native = "onnxgather/native"
         shutil.copytree(ROOT / native, self.root / native)
@@ -85,7 +98,8 @@ class TestBuilding:
         monkeypatch.setenv("CFLAGS", "-O0")  # quicker to compile
 
     def build(self, *arguments: str) -> tuple[int, str]:
-        """Build a wheel, or what the arguments say; return the exit code and the errors."""
+        """Build a wheel, or what the arguments say; return the exit code and the
+        errors."""
         command = [sys.executable, "-m", "hatchling", "build", "-d", str(self.folder)]
         command += arguments or ["-t", "wheel"]
         run = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
@@ -131,7 +145,12 @@ class TestBuilding:
     @pytest.mark.parametrize(
         ("variable", "value", "why", "advice"),
         [
-            ("ONNXGATHER_NATIVE", "0", "ONNXGATHER_NATIVE was 0", f"{AGAIN} without it"),
+            (
+                "ONNXGATHER_NATIVE",
+                "0",
+                "ONNXGATHER_NATIVE was 0",
+                f"{AGAIN} without it",
+            ),
             (
                 "CC",
                 "/nonexistent/cc -m64",
@@ -148,7 +167,12 @@ class TestBuilding:
         ],
     )
     def test_a_wheel_without_kernels_says_why(
-        self, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, why: str, advice: str
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        variable: str,
+        value: str,
+        why: str,
+        advice: str,
     ) -> None:
         """When it is built, and in a file that the doctor reads."""
         monkeypatch.setenv(variable, value)
@@ -158,27 +182,42 @@ class TestBuilding:
         """Build a wheel without kernels, and see what it says."""
         code, said = self.build()
         lines = said.splitlines()  # the last one is the path of the wheel
-        assert (code, lines[:-1]) == (0, [f"the native kernels are not built, as {why}"])
+        assert (code, lines[:-1]) == (
+            0,
+            [f"the native kernels are not built, as {why}"],
+        )
         assert self.wheel() == self.PURE
         (wheel,) = self.folder.glob("*.whl")
         with ZipFile(wheel) as archive:
             archive.extract(self.WHY_NOT, self.folder)
         monkeypatch.setattr(kernels, "_WHY_NOT", self.folder / self.WHY_NOT)
         monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
-        assert kernels.why_not() == f"they were not built with onnxgather, as {why}; {advice}"
+        assert (
+            kernels.why_not()
+            == f"they were not built with onnxgather, as {why}; {advice}"
+        )
 
     @pytest.mark.one_quick_in(5)
     @posix
     @pytest.mark.parametrize(
         ("printed", "line"),
         [
-            ("a note\npython.c:3: error: no Python.h\n", "python.c:3: error: no Python.h"),
             (
-                "ld: cannot find -lpthread\ncollect2: error: ld returned 1 exit status\n",
+                "a note\npython.c:3: error: no Python.h\n",
+                "python.c:3: error: no Python.h",
+            ),
+            (
+                (
+                    "ld: cannot find -lpthread\ncollect2: error: ld returned 1 exit"
+                    " status\n"
+                ),
                 "ld: cannot find -lpthread",
             ),
             (
-                "ld: a.o: file in wrong format\ncollect2: error: ld returned 1 exit status\n",
+                (
+                    "ld: a.o: file in wrong format\ncollect2: error: ld returned 1 exit"
+                    " status\n"
+                ),
                 "ld: a.o: file in wrong format",
             ),
             ("Lizenz \udce4bgelaufen\n", "Lizenz \ufffdbgelaufen"),
@@ -209,22 +248,32 @@ class TestBuilding:
         [
             (
                 {"ONNXGATHER_NATIVE": "1", "CC": "/nonexistent/cc"},
-                "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but /nonexistent/cc "
-                "did not start: No such file or directory\n",
+                (
+                    "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but"
+                    " /nonexistent/cc did not start: No such file or directory\n"
+                ),
             ),
             (
                 {"ONNXGATHER_NATIVE": "1", "PATH": ""},
-                "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but the path had no "
-                "C compiler named cc or gcc or clang\n",
+                (
+                    "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but"
+                    " the path had no C compiler named cc or gcc or clang\n"
+                ),
             ),
-            ({"ONNXGATHER_NATIVE": "yes"}, "ONNXGATHER_NATIVE must be 0 or 1, got yes\n"),
+            (
+                {"ONNXGATHER_NATIVE": "yes"},
+                "ONNXGATHER_NATIVE must be 0 or 1, got yes\n",
+            ),
             (
                 {"ONNXGATHER_PLATFORM": "windows"},
                 "ONNXGATHER_PLATFORM must be a tag such as win_amd64, got windows\n",
             ),
             (
                 {"CC": "'/usr/bin/cc"},
-                "CC, CFLAGS, LDFLAGS and ARCHFLAGS must be words: No closing quotation\n",
+                (
+                    "CC, CFLAGS, LDFLAGS and ARCHFLAGS must be words: No closing"
+                    " quotation\n"
+                ),
             ),
         ],
     )
@@ -237,7 +286,9 @@ class TestBuilding:
 
     def libraries(self, root: Path) -> list[Path]:
         """Return the libraries beside the modules."""
-        return sorted(path for path in (root / "onnxgather").iterdir() if path.suffix in SUFFIXES)
+        return sorted(
+            path for path in (root / "onnxgather").iterdir() if path.suffix in SUFFIXES
+        )
 
     @built
     @pytest.mark.slow
@@ -251,7 +302,9 @@ class TestBuilding:
         monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
         assert self.build("-t", "wheel:editable")[0] == 0
         assert self.libraries(self.root) == []
-        assert "ONNXGATHER_NATIVE was 0" in (self.root / self.WHY_NOT).read_text(encoding="utf-8")
+        assert "ONNXGATHER_NATIVE was 0" in (self.root / self.WHY_NOT).read_text(
+            encoding="utf-8"
+        )
         monkeypatch.delenv("ONNXGATHER_NATIVE")
         assert self.build("-t", "wheel:editable")[0] == 0
         assert not (self.root / self.WHY_NOT).exists()
@@ -267,8 +320,10 @@ class TestBuilding:
                 "C:\\VC\\cl.exe",
                 "win32",
                 "_native.pyd",
-                f"{HEADERS} /nologo /O2 /std:c11 /experimental:c11atomics /LD /Fe_native.pyd "
-                f"python.c /link /LIBPATH:{LIBRARY}\\libs",
+                (
+                    f"{HEADERS} /nologo /O2 /std:c11 /experimental:c11atomics /LD"
+                    f" /Fe_native.pyd python.c /link /LIBPATH:{LIBRARY}\\libs"
+                ),
             ),
             (
                 "gcc",
@@ -286,15 +341,20 @@ class TestBuilding:
                 "clang",
                 "darwin",
                 "_native.abi3.so",
-                f"{HEADERS} {FLAGS} -o_native.abi3.so "
-                "-Wl,-undefined,dynamic_lookup -Wl,-install_name,@rpath/_native.abi3.so -fPIC "
-                "-pthread -falign-loops=32 python.c",
+                (
+                    f"{HEADERS} {FLAGS} -o_native.abi3.so -Wl,-undefined,dynamic_lookup"
+                    " -Wl,-install_name,@rpath/_native.abi3.so -fPIC -pthread"
+                    " -falign-loops=32 python.c"
+                ),
             ),
             (
                 "cc",
                 "linux",
                 "_native.abi3.so",
-                f"{HEADERS} {FLAGS} -o_native.abi3.so -fPIC -pthread -falign-loops=32 python.c",
+                (
+                    f"{HEADERS} {FLAGS} -o_native.abi3.so -fPIC -pthread"
+                    " -falign-loops=32 python.c"
+                ),
             ),
         ],
     )
@@ -313,7 +373,9 @@ class TestBuilding:
         found = hatch_build.command_of([compiler], system, made, ["python.c"], python)
         assert found == [compiler, *command.split()]
         bare = hatch_build.command_of([compiler], system, made, ["python.c"], None)
-        assert bare == [word for word in found if self.LIBRARY not in word or word == compiler]
+        assert bare == [
+            word for word in found if self.LIBRARY not in word or word == compiler
+        ]
 
     @pytest.mark.parametrize(
         ("platform", "libraries"),
@@ -323,13 +385,19 @@ class TestBuilding:
             ("musllinux_1_2_x86_64", ["_native.abi3.so", "onnxgather_operators.so"]),
         ],
     )
-    def test_each_platform_has_its_own_names(self, platform: str, libraries: list[str]) -> None:
+    def test_each_platform_has_its_own_names(
+        self, platform: str, libraries: list[str]
+    ) -> None:
         assert [*hatch_build.libraries_of(hatch_build.system_of(platform))] == libraries
 
     @pytest.mark.parametrize(
         ("text", "system", "words"),
         [
-            ("C:\\mingw64\\bin\\gcc.exe -m64", "win32", ["C:\\mingw64\\bin\\gcc.exe", "-m64"]),
+            (
+                "C:\\mingw64\\bin\\gcc.exe -m64",
+                "win32",
+                ["C:\\mingw64\\bin\\gcc.exe", "-m64"],
+            ),
             (
                 '"C:\\Program Files\\LLVM\\clang.exe" -I"C:\\a b"',
                 "win32",
@@ -353,6 +421,7 @@ class TestBuilding:
         with tarfile.open(path) as archive:
             names = {name.partition("/")[2] for name in archive.getnames()}
         sources = {
-            path.relative_to(ROOT).as_posix() for path in (ROOT / "onnxgather/native").glob("*/*.*")
+            path.relative_to(ROOT).as_posix()
+            for path in (ROOT / "onnxgather/native").glob("*/*.*")
         }
         assert names >= {"hatch_build.py", *sources}

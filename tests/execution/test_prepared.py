@@ -1,4 +1,5 @@
-"""Prepared gathers: with the native kernels and without, one thread or several, the reference."""
+"""Prepared gathers: with the native kernels and without, one thread or several, the
+reference."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ INDICES = np.array([[2, 0], [1, -1], [0, 0], [1, 9]])
 RESULT = og.reference(DESC, DATA, INDICES)
 
 BYTES = og.GatherDesc(
-    og.TensorDesc("UINT8", [6]), og.TensorDesc("UINT32", [4]), og.TensorDesc("UINT8", [4]), 0, 1
+    og.TensorDesc("UINT8", [6]),
+    og.TensorDesc("UINT32", [4]),
+    og.TensorDesc("UINT8", [4]),
+    0,
+    1,
 )
 
 ROWS = og.GatherDesc(
@@ -69,7 +74,8 @@ WAYS = [
 
 @pytest.fixture(params=WAYS, autouse=True)
 def way(request: pytest.FixtureRequest) -> Generator[str]:
-    """Run each test with the kernels and without, and use threads for the smallest gathers."""
+    """Run each test with the kernels and without, and use threads for the smallest
+    gathers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepared, "THREADED_NANOSECONDS", 0)
         if request.param == "numpy":
@@ -172,14 +178,20 @@ def large(policy: OutOfRange = "clamp", threads: int = 0) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("threads", [0, 1, 2, 7, 1000])
-def test_any_number_of_threads_gives_the_same_bytes(policy: OutOfRange, threads: int) -> None:
+def test_any_number_of_threads_gives_the_same_bytes(
+    policy: OutOfRange, threads: int
+) -> None:
     gather, data, indices, wanted = large(policy, threads)
     assert same(gather(data, indices), wanted)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux numbers threads as they start")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux numbers threads as they start"
+)
 @pytest.mark.parametrize(("parts", "started"), [(1, 0), (2, 1), (3, 2), (20, 7)])
-def test_no_more_threads_start_than_a_gather_has_parts(parts: int, started: int, way: str) -> None:
+def test_no_more_threads_start_than_a_gather_has_parts(
+    parts: int, started: int, way: str
+) -> None:
     """A part is 32 rows of 2 KiB, and the thread that calls runs parts, too.
 
     The threads of other programs have numbers in between, so the least distance counts.
@@ -210,16 +222,20 @@ def test_no_more_threads_start_than_a_gather_has_parts(parts: int, started: int,
 def test_an_index_out_of_range_is_named_whichever_thread_meets_it() -> None:
     gather, data, indices, _ = large("error", 2)
     indices[0, 899] = 1000
-    assert error_of(lambda: gather(data, indices)) == (
-        "IndicesTensor[0,899] must be in [-1000, 1000), got 1000"
+    assert (
+        error_of(lambda: gather(data, indices))
+        == "IndicesTensor[0,899] must be in [-1000, 1000), got 1000"
     )
     indices[0, 3] = -1001
-    assert error_of(lambda: gather(data, indices)) == (
-        "IndicesTensor[0,3] must be in [-1000, 1000), got -1001"
+    assert (
+        error_of(lambda: gather(data, indices))
+        == "IndicesTensor[0,3] must be in [-1000, 1000), got -1001"
     )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone pins a program to cores")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="Linux alone pins a program to cores"
+)
 def test_no_number_of_threads_is_the_number_of_cores_that_the_program_may_run_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -241,7 +257,9 @@ def test_ten_threads_may_call_one_gather() -> None:
     wanted = [data[np.roll(indices[0], k)] for k in range(10)]
 
     def call(k: int) -> bool:
-        return all(same(gather(data, np.roll(indices, k)), wanted[k]) for _ in range(10))
+        return all(
+            same(gather(data, np.roll(indices, k)), wanted[k]) for _ in range(10)
+        )
 
     with ThreadPoolExecutor(10) as pool:
         assert all(pool.map(call, range(10)))
@@ -262,8 +280,9 @@ def test_indices_that_change_meanwhile_are_never_followed_outside() -> None:
             for _ in range(100):
                 found = outcome(lambda: gather(data, indices))
                 if isinstance(found, str):
-                    assert found == (
-                        "IndicesTensor[0,450] must be in [-1000, 1000), got 1073741824"
+                    assert (
+                        found == "IndicesTensor[0,450] must be in [-1000, 1000), got"
+                        " 1073741824"
                     )
                 else:
                     assert same(found[450], data[7])
@@ -274,7 +293,11 @@ def test_indices_that_change_meanwhile_are_never_followed_outside() -> None:
 def test_indices_that_are_right_again_when_they_are_checked_give_the_right_answer(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    gather, indices, check = og.Gather(DESC, "error"), INDICES.copy(), prepared.check_indices
+    gather, indices, check = (
+        og.Gather(DESC, "error"),
+        INDICES.copy(),
+        prepared.check_indices,
+    )
 
     def mended(desc: og.Descriptor, copied: Array) -> None:
         copied[3, 1] = 2  # as another thread may have done before the copy
@@ -317,7 +340,9 @@ class Exported:
 
 def torch_tensor(array: Array) -> Any:
     """Return the array as a tensor of torch over the same memory."""
-    return pytest.importorskip("torch", reason="torch is not installed").from_numpy(array)
+    return pytest.importorskip("torch", reason="torch is not installed").from_numpy(
+        array
+    )
 
 
 def view(array: Any) -> Any:
@@ -334,9 +359,11 @@ OTHERS: dict[str, Callable[[Array], Any]] = {
     "subclass": lambda array: array.view(np.recarray),
     "Fortran order": np.asfortranarray,
     "negative strides": lambda array: array[::-1, ::-1].copy()[::-1, ::-1],
-    "unaligned": lambda array: np.frombuffer(
-        b"x" + array.tobytes(), array.dtype, array.size, 1
-    ).reshape(array.shape),
+    "unaligned": (
+        lambda array: np.frombuffer(
+            b"x" + array.tobytes(), array.dtype, array.size, 1
+        ).reshape(array.shape)
+    ),
 }
 
 
@@ -428,13 +455,16 @@ def test_an_array_that_hands_out_nonsense_is_refused() -> None:
 def test_a_tensor_of_torch_that_numpy_cannot_have_is_refused() -> None:
     tensor = torch_tensor(DATA.copy()).requires_grad_()
     message = error_of(lambda: og.Gather(DESC)(tensor, INDICES))
-    assert message.startswith(RULE + "Tensor" + UNREADABLE + "Can't call numpy() on Tensor")
+    assert message.startswith(
+        RULE + "Tensor" + UNREADABLE + "Can't call numpy() on Tensor"
+    )
 
 
 def test_bool_is_not_uint8() -> None:
     bits, indices = np.zeros(6, np.bool_), np.zeros(4, np.uint32)
-    assert error_of(lambda: og.Gather(BYTES)(bits, indices)) == (
-        "InputTensor must be an array of uint8 (6,), got bool (6,)"
+    assert (
+        error_of(lambda: og.Gather(BYTES)(bits, indices))
+        == "InputTensor must be an array of uint8 (6,), got bool (6,)"
     )
 
 
@@ -455,16 +485,27 @@ def locked() -> Array:
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        (np.zeros((4, 4), np.float32)[:, ::2], "out must be C-contiguous, got strides (16, 8)"),
-        (np.zeros((2, 4), np.float32).T, "out must be C-contiguous, got strides (4, 16)"),
+        (
+            np.zeros((4, 4), np.float32)[:, ::2],
+            "out must be C-contiguous, got strides (16, 8)",
+        ),
+        (
+            np.zeros((2, 4), np.float32).T,
+            "out must be C-contiguous, got strides (4, 16)",
+        ),
         (locked(), "out must be writable, got a read-only array"),
         (bytes(32), "out must be an array of float32 (4, 2), got uint8 (32,)"),
         (view(RESULT).toreadonly(), "out must be writable, got a read-only array"),
-        (RESULT.astype(np.float64), "out must be an array of float32 (4, 2), got float64 (4, 2)"),
+        (
+            RESULT.astype(np.float64),
+            "out must be an array of float32 (4, 2), got float64 (4, 2)",
+        ),
         (
             [[0.0] * 2] * 4,
-            "out must be an array of float32 (4, 2), got list, of which numpy.asarray makes an "
-            "array",
+            (
+                "out must be an array of float32 (4, 2), got list, of which"
+                " numpy.asarray makes an array"
+            ),
         ),
     ],
 )
@@ -474,8 +515,9 @@ def test_an_output_that_cannot_be_written_is_refused(out: Any, message: str) -> 
 
 def test_an_output_that_is_not_aligned_is_refused() -> None:
     out = np.frombuffer(bytearray(36), np.float32, 8, 2).reshape(4, 2)
-    assert error_of(lambda: og.Gather(DESC)(DATA, INDICES, out)) == (
-        f"out must be aligned to 4 bytes, got the address {out.ctypes.data:#x}"
+    assert (
+        error_of(lambda: og.Gather(DESC)(DATA, INDICES, out))
+        == f"out must be aligned to 4 bytes, got the address {out.ctypes.data:#x}"
     )
 
 
@@ -483,9 +525,16 @@ def test_an_output_that_shares_a_byte_with_an_input_is_refused() -> None:
     memory = np.zeros(64, np.uint8)
     data, indices = memory[:6], memory[16:32].view(np.uint32)
     gather = og.Gather(BYTES)
-    for first, owner in ((5, "InputTensor"), (13, "IndicesTensor"), (31, "IndicesTensor")):
-        assert error_of(lambda first=first: gather(data, indices, memory[first : first + 4])) == (
-            f"out must be memory of its own, got memory of {owner}"
+    for first, owner in (
+        (5, "InputTensor"),
+        (13, "IndicesTensor"),
+        (31, "IndicesTensor"),
+    ):
+        assert (
+            error_of(
+                lambda first=first: gather(data, indices, memory[first : first + 4])
+            )
+            == f"out must be memory of its own, got memory of {owner}"
         )
     for first in (6, 12, 32):
         out = memory[first : first + 4]
@@ -493,11 +542,13 @@ def test_an_output_that_shares_a_byte_with_an_input_is_refused() -> None:
 
 
 def test_indices_are_given_once() -> None:
-    assert error_of(lambda: og.Gather(DESC, indices=INDICES)(DATA, INDICES)) == (
-        "indices must be left out, as the gather was made with them"
+    assert (
+        error_of(lambda: og.Gather(DESC, indices=INDICES)(DATA, INDICES))
+        == "indices must be left out, as the gather was made with them"
     )
-    assert error_of(lambda: og.Gather(DESC)(DATA)) == (
-        "IndicesTensor must be an array of int64 (4, 2), got None"
+    assert (
+        error_of(lambda: og.Gather(DESC)(DATA))
+        == "IndicesTensor must be an array of int64 (4, 2), got None"
     )
 
 
@@ -516,8 +567,10 @@ def test_indices_are_given_once() -> None:
         ),
         (
             {"desc": None},
-            "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc, GatherND1Desc, got "
-            "None",
+            (
+                "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
+                " GatherND1Desc, got None"
+            ),
         ),
     ],
 )
@@ -547,7 +600,9 @@ def test_calls_leave_no_references_and_no_memory_behind(way: str) -> None:
 
     def held() -> tuple[list[int], int]:
         gc.collect()  # the tracebacks of errors
-        return [sys.getrefcount(each) for each in objects], tracemalloc.get_traced_memory()[0]
+        return [
+            sys.getrefcount(each) for each in objects
+        ], tracemalloc.get_traced_memory()[0]
 
     tracemalloc.start()
     call(50)
@@ -579,5 +634,7 @@ assert right() and os.waitpid(child, 0)[1] == 0
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_the_child_of_a_fork_gathers_with_threads() -> None:
-    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr) == (0, "")

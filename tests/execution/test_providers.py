@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from onnxgather.execution.providers import PROVIDERS, WEB_PROVIDERS, Provider, find_provider
+from onnxgather.execution.providers import (
+    PROVIDERS,
+    WEB_PROVIDERS,
+    Provider,
+    find_provider,
+)
 
 
 def test_provider_table_has_no_name_twice() -> None:
@@ -13,7 +18,9 @@ def test_provider_table_has_no_name_twice() -> None:
 def test_each_provider_says_what_to_install() -> None:
     assert {short: provider.source for short, provider in PROVIDERS.items()} == {
         "cpu": "onnxgather[cpu]",
-        "directml": "onnxgather[directml] on Windows, or run scripts/directml/setup.sh on Linux",
+        "directml": (
+            "onnxgather[directml] on Windows, or run scripts/directml/setup.sh on Linux"
+        ),
         "openvino": "onnxgather[openvino]",
         "cuda": "onnxruntime-gpu",
         "tensorrt": "onnxruntime-gpu",

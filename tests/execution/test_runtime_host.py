@@ -72,14 +72,18 @@ def test_a_host_answers_as_a_worker_in_python_does(host: Path) -> None:
 
 
 def test_a_host_says_which_providers_there_are(host: Path) -> None:
-    lane = ModelLane("directml", PROVIDERS["directml"], host=[str(host), str(library())])
+    lane = ModelLane(
+        "directml", PROVIDERS["directml"], host=[str(host), str(library())]
+    )
     info = lane.start()
     lane.close()
     assert info.not_run is not None
     assert info.not_run.startswith("DmlExecutionProvider is not available (available: ")
 
 
-@pytest.mark.skipif(operators_library() is None, reason="the native kernels are not built")
+@pytest.mark.skipif(
+    operators_library() is None, reason="the native kernels are not built"
+)
 def test_a_host_runs_the_operators_of_a_library_as_a_worker_does(host: Path) -> None:
     cases = [case for case in corpus() if isinstance(case, DescriptorCase)][::60]
     command = [str(host), str(library())]
@@ -90,7 +94,9 @@ def test_a_host_runs_the_operators_of_a_library_as_a_worker_does(host: Path) -> 
     report = check_all(cases, lanes)
     for lane in lanes:
         lane.close()
-    assert {result.state for case in report.cases for result in case.results} == {"PASS"}
+    assert {result.state for case in report.cases for result in case.results} == {
+        "PASS"
+    }
     for case in report.cases:
         first, second = case.results
         assert second.nodes == first.nodes
@@ -100,17 +106,21 @@ def test_a_host_runs_the_operators_of_a_library_as_a_worker_does(host: Path) -> 
 def test_a_library_that_a_host_cannot_load_is_told(host: Path) -> None:
     name = '/none/größe/\u03b5\u03bb/\U0001f40c".so'
     command = [str(host), str(library())]
-    lane = ModelLane("cpu@x", PROVIDERS["cpu"], target="native", host=command, operators=name)
+    lane = ModelLane(
+        "cpu@x", PROVIDERS["cpu"], target="native", host=command, operators=name
+    )
     told = lane.start().not_run
     lane.close()
-    assert told == (
-        "CPUExecutionProvider must run onnxgather's own operators, but their library does not "
-        f"load: Failed to load library {name} with error: {name}: cannot open shared object file: "
-        "No such file or directory"
+    assert (
+        told == "CPUExecutionProvider must run onnxgather's own operators, but their"
+        f" library does not load: Failed to load library {name} with error: {name}:"
+        " cannot open shared object file: No such file or directory"
     )
 
 
-def test_a_host_starts_anew_after_some_models(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_starts_anew_after_some_models(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     starts: list[Worker] = []
 
     def restart(worker: Worker) -> None:
@@ -136,8 +146,12 @@ def test_a_host_starts_anew_after_some_models(host: Path, monkeypatch: pytest.Mo
         (["libc.so.6"], "host: libc.so.6 is no ONNX Runtime\n"),
     ],
 )
-def test_a_host_without_a_library_says_so(host: Path, arguments: list[str], sentence: str) -> None:
-    found = subprocess.run([str(host), *arguments], stdin=subprocess.DEVNULL, capture_output=True)
+def test_a_host_without_a_library_says_so(
+    host: Path, arguments: list[str], sentence: str
+) -> None:
+    found = subprocess.run(
+        [str(host), *arguments], stdin=subprocess.DEVNULL, capture_output=True
+    )
     assert (found.returncode, found.stderr.decode()) == (2, sentence)
 
 
@@ -152,13 +166,18 @@ def test_a_host_without_a_library_says_so(host: Path, arguments: list[str], sent
         (b'\x08\0\0\0\0\0\0\0{"a":1}\n', "host: a request without session\n"),
     ],
 )
-def test_a_request_that_is_none_ends_the_host(host: Path, request_: bytes, sentence: str) -> None:
-    found = subprocess.run([str(host), str(library())], input=request_, capture_output=True)
+def test_a_request_that_is_none_ends_the_host(
+    host: Path, request_: bytes, sentence: str
+) -> None:
+    found = subprocess.run(
+        [str(host), str(library())], input=request_, capture_output=True
+    )
     assert (found.returncode, found.stderr.decode()) == (2, sentence)
 
 
 @pytest.mark.skipif(
-    not find_runtime(PROVIDERS["directml"]), reason="scripts/directml/setup.sh has not run"
+    not find_runtime(PROVIDERS["directml"]),
+    reason="scripts/directml/setup.sh has not run",
 )
 def test_the_directml_provider_runs_here() -> None:
     (lane,) = open_lanes(["directml"])

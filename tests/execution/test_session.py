@@ -55,22 +55,27 @@ def test_missing_provider_says_what_is_there_and_what_to_install(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # without a host
     runtime: Any = onnxruntime
-    monkeypatch.setattr(runtime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    monkeypatch.setattr(
+        runtime, "get_available_providers", lambda: ["CPUExecutionProvider"]
+    )
     with pytest.raises(ProviderError) as caught:
         og.run(DESC, DATA, INDICES, provider="directml")
-    assert str(caught.value) == (
-        "DmlExecutionProvider is not available (available: CPUExecutionProvider); "
-        "install onnxgather[directml] on Windows, or run scripts/directml/setup.sh on Linux"
+    assert (
+        str(caught.value)
+        == "DmlExecutionProvider is not available (available: CPUExecutionProvider);"
+        " install onnxgather[directml] on Windows, or run scripts/directml/setup.sh"
+        " on Linux"
     )
 
 
 def test_unknown_provider_is_refused_by_name() -> None:
     with pytest.raises(ProviderError) as caught:
         og.run(DESC, DATA, INDICES, provider="gpu")
-    assert str(caught.value) == (
-        "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
-        "web-wasm, web-webgpu, web-jsep, "
-        "or ONNX Runtime's full name of one, which ends in ExecutionProvider, got 'gpu'"
+    assert (
+        str(caught.value)
+        == "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu,"
+        " qnn, coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name"
+        " of one, which ends in ExecutionProvider, got 'gpu'"
     )
     assert find_provider("XyzExecutionProvider").name == "XyzExecutionProvider"
 
@@ -79,8 +84,10 @@ def test_missing_runtime_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ProviderError) as caught:
         Session(model())
-    assert str(caught.value) == (
-        "CPUExecutionProvider needs ONNX Runtime, which is not installed; install onnxgather[cpu]"
+    assert (
+        str(caught.value)
+        == "CPUExecutionProvider needs ONNX Runtime, which is not installed; install"
+        " onnxgather[cpu]"
     )
 
 
@@ -88,8 +95,10 @@ def test_empty_runtime_package_is_told_apart(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
     with pytest.raises(ProviderError) as caught:
         Session(model())
-    assert str(caught.value) == (
-        "the module onnxruntime is empty, as uninstalling one of its wheels leaves it; "
+    assert (
+        str(caught.value)
+        == "the module onnxruntime is empty, as uninstalling one of its wheels leaves"
+        " it; "
         "reinstall onnxgather[cpu]"
     )
 
@@ -97,7 +106,9 @@ def test_empty_runtime_package_is_told_apart(monkeypatch: pytest.MonkeyPatch) ->
 def test_model_that_does_not_load_is_a_provider_error() -> None:
     wrong = og.to_onnx(DESC)
     wrong.graph.node[-1].op_type = "Gathr"
-    with pytest.raises(ProviderError, match=r"^CPUExecutionProvider cannot run the model: .+Gathr"):
+    with pytest.raises(
+        ProviderError, match=r"^CPUExecutionProvider cannot run the model: .+Gathr"
+    ):
         Session(wrong)
 
 
@@ -141,7 +152,9 @@ class Elsewhere:
             return SimpleNamespace(ep_name=name, get_nodes=lambda: made)
 
         parts = [part(name, nodes) for name, nodes in self.assignment]
-        return SimpleNamespace(get_provider_graph_assignment_info=lambda: parts, run=None)
+        return SimpleNamespace(
+            get_provider_graph_assignment_info=lambda: parts, run=None
+        )
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, runtime: Elsewhere) -> Elsewhere:
@@ -160,8 +173,10 @@ def test_node_on_another_provider_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     )
     with pytest.raises(ProviderError) as caught:
         Session(b"", "directml")
-    assert str(caught.value) == (
-        "DmlExecutionProvider must run every node, but OutputTensor (Gather) runs on "
+    assert (
+        str(caught.value)
+        == "DmlExecutionProvider must run every node, but OutputTensor (Gather)"
+        " runs on "
         "CPUExecutionProvider"
     )
 
@@ -170,8 +185,9 @@ def test_model_without_nodes_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     pretend(monkeypatch, Elsewhere())
     with pytest.raises(ProviderError) as caught:
         Session(b"", "openvino")
-    assert str(caught.value) == (
-        "OpenVINOExecutionProvider must run a node, but none is left to run"
+    assert (
+        str(caught.value)
+        == "OpenVINOExecutionProvider must run a node, but none is left to run"
     )
 
 
@@ -180,7 +196,9 @@ def test_a_provider_with_rules_for_sessions_gets_them(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     provider = PROVIDERS[name]
-    runtime = pretend(monkeypatch, Elsewhere((provider.name, [("OutputTensor", "Gather")])))
+    runtime = pretend(
+        monkeypatch, Elsewhere((provider.name, [("OutputTensor", "Gather")]))
+    )
     Session(b"", name)
     assert runtime.arguments == {"providers": [provider.name], "enable_fallback": 0}
     expected = {"session.record_ep_graph_assignment_info": "1"}
@@ -189,13 +207,19 @@ def test_a_provider_with_rules_for_sessions_gets_them(
     assert runtime.options.entries == expected
     directml = name == "directml"
     assert (getattr(runtime.options, "enable_mem_pattern", True) is False) == directml
-    assert (getattr(runtime.options, "execution_mode", None) == "sequential") == directml
+    assert (
+        getattr(runtime.options, "execution_mode", None) == "sequential"
+    ) == directml
 
 
 def test_failure_while_running_is_a_provider_error() -> None:
     session = Session(og.to_onnx(DESC, "error"))
-    with pytest.raises(ProviderError, match=r"^CPUExecutionProvider failed: .*out of data bounds"):
-        session.run({"InputTensor": DATA, "IndicesTensor": np.array([[3, 0]], np.uint32)})
+    with pytest.raises(
+        ProviderError, match=r"^CPUExecutionProvider failed: .*out of data bounds"
+    ):
+        session.run(
+            {"InputTensor": DATA, "IndicesTensor": np.array([[3, 0]], np.uint32)}
+        )
 
 
 PINNED = """
@@ -218,10 +242,14 @@ print(numbers, len(os.listdir("/proc/self/task")) - before, len(os.sched_getaffi
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone pins a program to cores")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="Linux alone pins a program to cores"
+)
 def test_a_program_that_is_pinned_to_one_core_gets_sessions_of_one_thread() -> None:
     command = [sys.executable, "-c", PINNED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout, done.stderr) == ("[1, 1, 1, 1] 0 1\n", "")
 
 
@@ -253,7 +281,8 @@ def in_child(work):
     assert os.waitpid(child, 0)[1] == 0
     assert session.run(data, indices).tobytes() == og.run(desc, data, indices).tobytes() == wanted
 """
-"""Code that may run work in the child of a fork; two sessions were made and ran before."""
+"""Code that may run work in the child of a fork; two sessions were made and ran
+before."""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -263,7 +292,9 @@ class TestForks:
     def outcome(self, code: str) -> str:
         """Return what the code prints after `FORK`."""
         command = [sys.executable, "-c", FORK + code]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False
+        )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
@@ -276,9 +307,9 @@ def work():
 in_child(work)
 """
         refusal = (
-            "the session on CPUExecutionProvider must run in the process that made it, got the "
-            "child of a fork; make a Session in the child, start the child by spawn, or use "
-            "og.Gather\n"
+            "the session on CPUExecutionProvider must run in the process that made it,"
+            " got the child of a fork; make a Session in the child, start the child by"
+            " spawn, or use og.Gather\n"
         )
         closed = "the session on CPUExecutionProvider is closed\n"
         assert self.outcome(code) == refusal + closed
@@ -292,7 +323,9 @@ in_child(work)
         assert self.outcome(code) == "True True\n"
 
     @pytest.mark.slow
-    def test_a_session_that_the_child_makes_runs_beside_a_busy_one_of_its_parent(self) -> None:
+    def test_a_session_that_the_child_makes_runs_beside_a_busy_one_of_its_parent(
+        self,
+    ) -> None:
         code = """
 busy = True
 def run():
@@ -350,7 +383,10 @@ in_child(work)
 def test_a_provider_that_is_no_name_is_refused(name: Any, meant: str) -> None:
     with pytest.raises(ProviderError) as caught:
         og.run(DESC, DATA, INDICES, provider=name)
-    rule = "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, "
+    rule = (
+        "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
+        " coreml, "
+    )
     rule += "web-wasm, web-webgpu, web-jsep, "
     got = repr(name) if len(repr(name)) <= 200 else f"{repr(name)[:200]}…"
     rule += "or ONNX Runtime's full name of one, which ends in ExecutionProvider"
@@ -373,8 +409,9 @@ def test_indices_that_a_provider_would_read_in_part_are_refused_before_the_run(
         indices[0, 1] = outside
         with pytest.raises(ProviderError) as caught:
             og.run(desc, DATA, indices, policy, "webgpu")
-        assert str(caught.value) == (
-            "WebGpuExecutionProvider reads the low 32 bits of INT64 indices: "
+        assert (
+            str(caught.value)
+            == "WebGpuExecutionProvider reads the low 32 bits of INT64 indices: "
             f"IndicesTensor[0,1] must be in [-2147483648, 2147483648), got {shown}"
         )
     runs.assert_not_called()
@@ -384,14 +421,20 @@ def test_indices_that_a_provider_would_read_in_part_are_refused_before_the_run(
     open_session.cache_clear()
 
 
-@pytest.mark.skipif(kernels.operators_library() is None, reason="the native kernels are not built")
+@pytest.mark.skipif(
+    kernels.operators_library() is None, reason="the native kernels are not built"
+)
 class TestNative:
     """Sessions on the CPU provider where the native kernels are."""
 
     @pytest.mark.parametrize("policy", ["clamp", "error", "zero", "directml"])
     def test_a_descriptor_runs_in_one_node_of_our_own(self, policy: Any) -> None:
-        assert Session(DESC, out_of_range=policy).assignment == (("OutputTensor", "GATHER"),)
-        assert og.run(DESC, DATA, INDICES, policy).tobytes() == DATA[:, [2, 0]].tobytes()
+        assert Session(DESC, out_of_range=policy).assignment == (
+            ("OutputTensor", "GATHER"),
+        )
+        assert (
+            og.run(DESC, DATA, INDICES, policy).tobytes() == DATA[:, [2, 0]].tobytes()
+        )
 
     def test_another_target_is_taken_where_it_is_asked_for(self) -> None:
         found = Session(DESC, target="portable").assignment
@@ -410,8 +453,10 @@ class TestNative:
             assert session.run(DATA, INDICES).tobytes() == DATA[:, [2, 0]].tobytes()
         with pytest.raises(ProviderError) as caught:
             Session(DESC, target="native")
-        assert str(caught.value) == (
-            "CPUExecutionProvider must run onnxgather's own operators, but ONNXGATHER_NATIVE is 0"
+        assert (
+            str(caught.value)
+            == "CPUExecutionProvider must run onnxgather's own operators, but"
+            " ONNXGATHER_NATIVE is 0"
         )
 
     def test_the_first_bad_index_is_named_without_a_look_at_all_before(

@@ -30,9 +30,13 @@ def model(*outputs: str) -> onnx.ModelProto:
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 2])
         for name in ("a", "b", *outputs)
     ]
-    nodes = [helper.make_node(kinds[name], ["a", "b"], [name], name=name) for name in outputs]
+    nodes = [
+        helper.make_node(kinds[name], ["a", "b"], [name], name=name) for name in outputs
+    ]
     graph = helper.make_graph(nodes, "g", tensors[:2], tensors[2:])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
 
 
 A: Any = np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -49,14 +53,19 @@ class TestModels:
         for source in (both, both.SerializeToString(), path, str(path)):
             session = og.Session(source)
             found = session.run(A, B)
-            assert [array.tobytes() for array in found] == [(A + B).tobytes(), (A * B).tobytes()]
+            assert [array.tobytes() for array in found] == [
+                (A + B).tobytes(),
+                (A * B).tobytes(),
+            ]
             assert session.assignment == (("sum", "Add"), ("product", "Mul"))
         assert og.Session(one).run({"b": B, "a": A}).tobytes() == (A + B).tobytes()
 
     def test_inputs_and_outputs_are_named(self) -> None:
         session = og.Session(model("sum"))
         assert [*session.inputs] == ["a", "b"]
-        kinds = {name: (kind.dtype, kind.sizes) for name, kind in session.outputs.items()}
+        kinds = {
+            name: (kind.dtype, kind.sizes) for name, kind in session.outputs.items()
+        }
         assert kinds == {"sum": (np.dtype(np.float32), (None, 2))}
 
     def test_an_input_with_a_default_need_not_be_given(self) -> None:
@@ -65,10 +74,17 @@ class TestModels:
         assert og.Session(given).run(A).tobytes() == (A + B).tobytes()
 
     def test_texts_pass(self) -> None:
-        x, y = (helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "xy")
-        graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
+        x, y = (
+            helper.make_tensor_value_info(name, TensorProto.STRING, [2])
+            for name in "xy"
+        )
+        graph = helper.make_graph(
+            [helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y]
+        )
         imports = [helper.make_opsetid("", 17)]
-        session = og.Session(helper.make_model(graph, ir_version=8, opset_imports=imports))
+        session = og.Session(
+            helper.make_model(graph, ir_version=8, opset_imports=imports)
+        )
         assert session.run(np.array(["a", "bc"])).tolist() == ["a", "bc"]
 
     @pytest.mark.parametrize(
@@ -145,7 +161,10 @@ class TestMemory:
 
     def test_ort_values_are_read_where_they_are(self) -> None:
         session, data = og.Session(DESC), DATA.copy()
-        given = OrtValue.ortvalue_from_numpy(data), OrtValue.ortvalue_from_numpy(INDICES)
+        given = (
+            OrtValue.ortvalue_from_numpy(data),
+            OrtValue.ortvalue_from_numpy(INDICES),
+        )
         for _ in range(2):
             data += 1
             assert session.run(*given).tobytes() == data[:, [2, 0]].tobytes()
@@ -157,11 +176,19 @@ class TestMemory:
         indices = torch.from_numpy(INDICES.copy())
         for _ in range(2):
             data += 1
-            assert session.run(data, indices).tobytes() == data.numpy()[:, [2, 0]].tobytes()
+            assert (
+                session.run(data, indices).tobytes()
+                == data.numpy()[:, [2, 0]].tobytes()
+            )
         data.set_(torch.from_numpy(DATA.copy()))
         assert session.run(data, indices).tobytes() == WANTED.tobytes()
-        rule = "InputTensor must be an array of float32 (4, 3), got Tensor, whose memory numpy "
-        with pytest.raises(og.DescriptorError, match=f"^{re.escape(rule)}cannot read: .+"):
+        rule = (
+            "InputTensor must be an array of float32 (4, 3), got Tensor, whose memory"
+            " numpy "
+        )
+        with pytest.raises(
+            og.DescriptorError, match=f"^{re.escape(rule)}cannot read: .+"
+        ):
             session.run(data.to(torch.bfloat16), indices)
 
     def test_what_has_dlpack_is_read_where_it_is(self) -> None:
@@ -175,12 +202,18 @@ class TestMemory:
     @pytest.mark.parametrize("policy", ["clamp", "error", "zero", "directml"])
     def test_every_policy_holds_for_ort_values(self, policy: Any) -> None:
         session = og.Session(DESC, out_of_range=policy)
-        for indices in (INDICES, np.array([[1, 1]], np.uint32), np.array([[9, 1]], np.uint32)):
+        for indices in (
+            INDICES,
+            np.array([[1, 1]], np.uint32),
+            np.array([[9, 1]], np.uint32),
+        ):
             given = OrtValue.ortvalue_from_numpy(indices)
             if policy == "error" and indices.max() > 2:
                 with pytest.raises(og.IndexOutOfRangeError) as caught:
                     session.run(DATA, given)
-                assert str(caught.value) == "IndicesTensor[0,0] must be in [0, 3), got 9"
+                assert (
+                    str(caught.value) == "IndicesTensor[0,0] must be in [0, 3), got 9"
+                )
             else:
                 wanted = og.reference(DESC, DATA, indices, policy)
                 assert session.run(DATA, given).tobytes() == wanted.tobytes()

@@ -1,4 +1,5 @@
-"""Gathers of data types that a provider lacks: what it is given, and what its answers mean."""
+"""Gathers of data types that a provider lacks: what it is given, and what its answers
+mean."""
 
 from __future__ import annotations
 
@@ -54,19 +55,28 @@ def test_a_gather_of_its_words_gives_the_words_of_its_elements() -> None:
             continue
         feeds = found.feeds([{"InputTensor": case.data, "IndicesTensor": case.indices}])
         outputs = [
-            og.reference(found.given, feed["InputTensor"], feed["IndicesTensor"], case.out_of_range)
+            og.reference(
+                found.given,
+                feed["InputTensor"],
+                feed["IndicesTensor"],
+                case.out_of_range,
+            )
             for feed in feeds
         ]
         (output,), expected = found.outputs(outputs), case.expected()
         assert isinstance(expected, np.ndarray), case.name
-        assert (output.dtype, output.shape) == (expected.dtype, expected.shape), case.name
+        assert (output.dtype, output.shape) == (expected.dtype, expected.shape), (
+            case.name
+        )
         assert output.tobytes() == expected.tobytes(), case.name
         wide += len(feeds) == 2
     assert wide > 100
 
 
 def test_a_substitute_tells_the_types_that_differ() -> None:
-    assert substitute("FLOAT64", "UINT64").given_as == "data as UINT32, indices as INT32"
+    assert (
+        substitute("FLOAT64", "UINT64").given_as == "data as UINT32, indices as INT32"
+    )
     assert substitute("INT8").given_as == "data as UINT32"
     assert substitute("FLOAT16", "INT64").given_as == "indices as INT32"
     assert substitute_of(gather("FLOAT32", "UINT32"), WEBGPU) is None
@@ -86,7 +96,9 @@ def test_the_buffer_keeps_its_elements_and_the_part_of_one(
 ) -> None:
     data = og.TensorDesc("FLOAT64", [2], total_tensor_size_in_bytes=total)
     indices, output = og.TensorDesc("INT32", [2]), og.TensorDesc("FLOAT64", [2])
-    found = substitute_of(og.GatherDesc(data, indices, output, axis=0, index_dimensions=1), WEBGPU)
+    found = substitute_of(
+        og.GatherDesc(data, indices, output, axis=0, index_dimensions=1), WEBGPU
+    )
     assert found is not None
     tensor = found.given.input_tensor
     assert (tensor.element_count, tensor.reachable_count) == counts
@@ -114,8 +126,15 @@ def test_an_answer_that_is_not_what_the_model_says_stays_as_it_is() -> None:
 
 
 def test_the_lane_passes_types_that_its_provider_lacks() -> None:
-    names = {f"gather/{t}/{index}/forward" for t in ("float64", "uint8") for index in ("uint64",)}
-    names |= {"gather/float32/uint32/forward", "out-of-range/gather/uint64/2-to-the-32/clamp"}
+    names = {
+        f"gather/{t}/{index}/forward"
+        for t in ("float64", "uint8")
+        for index in ("uint64",)
+    }
+    names |= {
+        "gather/float32/uint32/forward",
+        "out-of-range/gather/uint64/2-to-the-32/clamp",
+    }
     lane = ModelLane("cpu", FEW)
     told: dict[str, str] = {}
     for case in corpus():
@@ -173,7 +192,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestSession:
     def test_its_inputs_and_output_have_the_descriptor_s_types(self) -> None:
         session = Session(gather("INT64", "UINT64"))
-        types = {name: str(kind) for name, kind in {**session.inputs, **session.outputs}.items()}
+        types = {
+            name: str(kind)
+            for name, kind in {**session.inputs, **session.outputs}.items()
+        }
         assert types == {
             "InputTensor": "INT64 [2, 3]",
             "IndicesTensor": "UINT64 [1, 2]",
@@ -190,7 +212,9 @@ class TestSession:
         assert types == [7, 13]
 
     @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
-    def test_an_index_that_int32_does_not_hold_is_refused_in_each_call(self, policy: Any) -> None:
+    def test_an_index_that_int32_does_not_hold_is_refused_in_each_call(
+        self, policy: Any
+    ) -> None:
         session = Session(gather("FLOAT32", "UINT64"), out_of_range=policy)
         data = np.arange(6, dtype=np.float32).reshape(2, 3)
         for indices in ([[0, 2**31 - 1]], [[1, 0]]):
@@ -216,4 +240,6 @@ class TestSession:
 
 def test_a_tensor_has_the_same_fields_but_for_its_type() -> None:
     given = substitute("INT16").given.input_tensor
-    assert msgspec.structs.asdict(given) == msgspec.structs.asdict(og.TensorDesc("UINT32", [2, 3]))
+    assert msgspec.structs.asdict(given) == msgspec.structs.asdict(
+        og.TensorDesc("UINT32", [2, 3])
+    )

@@ -48,7 +48,8 @@ def check_model_against_reference(
     target: Target = "portable",
     threads: int | None = None,
 ) -> None:
-    """Check a model against the reference; an index that is an error must be one in both."""
+    """Check a model against the reference; an index that is an error must be one in
+    both."""
     indices = case.indices if known else None
     try:
         expected = og.reference(case.desc, case.data, case.indices, policy)

@@ -1,4 +1,5 @@
-"""What the audit says of the gathers of random networks, beside what ONNX Runtime computes."""
+"""What the audit says of the gathers of random networks, beside what ONNX Runtime
+computes."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ FROM_END = (*GATHERS, "GatherBlockQuantized", "Scatter", "ScatterElements", "Sca
 """The operators whose indices below 0 count from the end."""
 
 OUT_OF_BOUNDS = re.compile(
-    "out of (data )?bounds|out of range|invalid (ind|sequence length)|cache range", re.IGNORECASE
+    "out of (data )?bounds|out of range|invalid (ind|sequence length)|cache range",
+    re.IGNORECASE,
 )
 """What the CPU provider says of an index out of range."""
 
@@ -79,7 +81,9 @@ def case_of(graph: Graph, random: Random) -> Case:
     if mode in ("shapes", "both") and used:
         sizes = graph.sizes(random, 1)
         chosen = [n for n in sorted(used) if random.random() < 0.8]
-        shapes = {n: inputs[n].shape(sizes) for n in chosen if inputs[n].declared is not None}
+        shapes = {
+            n: inputs[n].shape(sizes) for n in chosen if inputs[n].declared is not None
+        }
         names = {s for n in shapes for s in inputs[n].dims if isinstance(s, str)}
         fixed = {name: sizes[name] for name in names}
     if mode in ("ranges", "both"):
@@ -103,7 +107,9 @@ def operators_of(nodes: Any) -> set[str]:
     return found
 
 
-def check(graph: Graph, random: Random, audit: Callable[..., Audit] = og.audit) -> Checked:
+def check(
+    graph: Graph, random: Random, audit: Callable[..., Audit] = og.audit
+) -> Checked:
     """Audit a graph and compare with its runs, at random levels of graph optimizations.
 
     Args:
@@ -162,15 +168,23 @@ class _Check:
         graph, random = self.graph, self.random
         levels = [random.randrange(4) for _ in range(3)]
         outputs = [node.output[0] for node in graph.gathers]
-        inner = [n for n in graph.draft.nodes if n.op_type in ("If", "Loop", "Scan", "Picked")]
+        inner = [
+            n
+            for n in graph.draft.nodes
+            if n.op_type in ("If", "Loop", "Scan", "Picked")
+        ]
         behind = [node.output[-1] for node in inner]
         proved = [name for name in outputs if self._state(name) == "proved"]
         under = [name for name in outputs if self._state(name) == "proved-if"]
         observed = self._session(self._seen(), levels[0])
         always = self._session([*proved, *behind], levels[1])
-        conditional = self._session([*proved, *under, *behind], levels[2]) if under else None
+        conditional = (
+            self._session([*proved, *under, *behind], levels[2]) if under else None
+        )
         for k in range(DRAWS):
-            if not self._draw(meets=bool(self.case.assume) or (k % 2 == 0 and bool(under))):
+            if not self._draw(
+                meets=bool(self.case.assume) or (k % 2 == 0 and bool(under))
+            ):
                 continue
             self._look(observed)
             self._run(conditional if {*under} and self._all_hold() else always)
@@ -178,8 +192,11 @@ class _Check:
             self._break_each(self.records[name], observed)
 
     def _all_hold(self) -> bool:
-        """Whether each gather that is proved under conditions is proved for what is fed."""
-        each = (n for n, r in self.by_node.items() if r["range"]["state"] == "proved-if")
+        """Whether each gather that is proved under conditions is proved for what is
+        fed."""
+        each = (
+            n for n, r in self.by_node.items() if r["range"]["state"] == "proved-if"
+        )
         return self.holds.issuperset(each)
 
     def _draw(self, meets: bool) -> bool:
@@ -217,7 +234,8 @@ class _Check:
         }
 
     def _size(self, condition: dict[str, Any]) -> str:
-        """The name of the open size that a condition is on; "" where it is fixed here."""
+        """The name of the open size that a condition is on; "" where it is fixed
+        here."""
         dims = self.graph.draft.inputs[condition["input"]].dims
         name = dims[int(condition["dim"])]
         return name if isinstance(name, str) else ""
@@ -234,11 +252,15 @@ class _Check:
         """What the audit was told of the inputs, as conditions."""
         of_values = {"of": "values", "columns": None, "dim": None, "expression": None}
         ranges = (self.case.ranges or {}).items()
-        given = [{**of_values, "input": n, "low": low, "high": high} for n, (low, high) in ranges]
+        given = [
+            {**of_values, "input": n, "low": low, "high": high}
+            for n, (low, high) in ranges
+        ]
         return [*given, *(self.case.assume or {"conditions": []})["conditions"]]
 
     def _break_each(self, record: dict[str, Any], observed: Any) -> None:
-        """Draw inputs that break one condition of a gather, and count whether an index leaves."""
+        """Draw inputs that break one condition of a gather, and count whether an index
+        leaves."""
         random = self.random
         conditions: list[dict[str, Any]] = record["range"]["conditions"]
         # An input of which the model has a default is not fed.
@@ -260,7 +282,9 @@ class _Check:
                     for other in others:
                         if other["of"] == "values" and other in fed:
                             limit(self.fed, other)
-                too_large = any(self.fed[n].size > MOST_ELEMENTS for n in self.graph.draft.inputs)
+                too_large = any(
+                    self.fed[n].size > MOST_ELEMENTS for n in self.graph.draft.inputs
+                )
                 known = [*self._given(), *others]
                 if too_large or not self._meets(known) or self._meets([condition]):
                     continue
@@ -270,13 +294,16 @@ class _Check:
             if tried:
                 kind = condition["of"]
                 self.found.runs[f"conditions on {kind} that were broken"] += 1
-                self.found.runs[f"conditions on {kind} that matter"] += record["node"] in self.left
+                self.found.runs[f"conditions on {kind} that matter"] += (
+                    record["node"] in self.left
+                )
 
     def _state(self, output: str) -> str:
         return self.records[output]["range"]["state"] if output in self.records else ""
 
     def _seen(self) -> list[str]:
-        """The data and the indices of the gathers of the main graph that are no constants."""
+        """The data and the indices of the gathers of the main graph that are no
+        constants."""
         names = [name for node in self.graph.gathers for name in node.input]
         made = {name for node in self.graph.draft.nodes for name in node.output}
         return [name for name in dict.fromkeys(names) if name in made]
@@ -293,7 +320,8 @@ class _Check:
             return None
 
     def _run(self, whole: Any) -> None:
-        """Run the model as it is; where a gather fails, it must not be one that is proved."""
+        """Run the model as it is; where a gather fails, it must not be one that is
+        proved."""
         if whole is None:
             return
         try:
@@ -301,7 +329,9 @@ class _Check:
         except Exception as error:
             self.found.runs["stopped"] += 1
             failing = re.findall(r"Name:'([^']*)'", str(error))[-1:]
-            nodes = [node for node in self.by_node if any(node in name for name in failing)]
+            nodes = [
+                node for node in self.by_node if any(node in name for name in failing)
+            ]
             unknown = not any(name.count(".") for name in failing)
             if OUT_OF_BOUNDS.search(str(error)) and self.holds.issuperset(
                 nodes or (self.by_node if unknown else [""])
@@ -318,16 +348,24 @@ class _Check:
         """Compare the data and the indices of gathers with what is said of them."""
         try:
             made = results(observed, self.fed) if observed is not None else {}
-        except Exception as error:  # a gather that is not proved, or sizes that do not fit
+        except (
+            Exception
+        ) as error:  # a gather that is not proved, or sizes that do not fit
             if OUT_OF_BOUNDS.search(str(error)):
-                self.left |= {node for node in self.by_node if f"Name:'{node}'" in str(error)}
+                self.left |= {
+                    node for node in self.by_node if f"Name:'{node}'" in str(error)
+                }
             return
         values: Feeds = {**self.fed, **self.graph.draft.constants, **made}
         for node in self.graph.gathers:
             record = self.records.get(node.output[0])
             places = OTHERS.get(node.op_type, (0, 1))
             data, indices = (values.get(node.input[k]) for k in places)
-            if record and isinstance(data, np.ndarray) and isinstance(indices, np.ndarray):
+            if (
+                record
+                and isinstance(data, np.ndarray)
+                and isinstance(indices, np.ndarray)
+            ):
                 self._same(node.output[0], "data", data)
                 self._same(node.output[0], "indices", indices)
                 self._indices(node, record, data, indices, values)
@@ -356,7 +394,9 @@ class _Check:
             return  # ONNX Runtime refuses a tuple with more coordinates than there are axes
         if node.op_type == "ReverseSequence":  # lengths
             sizes = (sizes[0] + 1,)
-        if node.op_type == "RotaryEmbedding" and indices.ndim == 1:  # the first of the positions
+        if (
+            node.op_type == "RotaryEmbedding" and indices.ndim == 1
+        ):  # the first of the positions
             sizes = (sizes[0] + 1 - values[node.input[0]].shape[1],)
         told, name = record["range"], node.output[0]
         least = -np.array(sizes) * is_from_end
@@ -364,14 +404,20 @@ class _Check:
         self.left |= {record["node"]} if is_outside else set()
         if record["node"] in self.holds and is_outside:
             under = "".join(f" if {each}" for each in told["conditions"])
-            self._wrong(name, f"proved{under}, but indices {_some(columns)} on axes of {sizes}")
+            self._wrong(
+                name, f"proved{under}, but indices {_some(columns)} on axes of {sizes}"
+            )
         if told["state"] == "out-of-range" and not is_outside:
-            self._wrong(name, f"out of range, but indices {_some(columns)} on axes of {sizes}")
+            self._wrong(
+                name, f"out of range, but indices {_some(columns)} on axes of {sizes}"
+            )
         for end, sign in (("low", 1), ("high", -1)):
             reached = columns.min(0) if end == "low" else columns.max(0)
             for said, real in zip(_numbers(told[end]), reached.tolist(), strict=False):
                 if said is not None and sign * real < sign * said:
-                    self._wrong(name, f"{end} {told[end]}, but indices {reached.tolist()}")
+                    self._wrong(
+                        name, f"{end} {told[end]}, but indices {reached.tolist()}"
+                    )
         if told["low"] is None:
             self._wrong(name, f"no index, but indices {_some(columns)}")
         for said, real in zip(_numbers(told["size"]), sizes, strict=False):
@@ -395,8 +441,16 @@ class _Check:
         if not self.found.violations:
             self.found.feeds = self.fed
         nodes = [n for n, r in self.by_node.items() if r["output_name"] == output]
-        row: dict[str, Any] = {"output": output, "node": "".join(nodes[:1]), "claim": said}
-        row |= {"shapes": self.case.shapes, "ranges": self.case.ranges, "least": self.case.least}
+        row: dict[str, Any] = {
+            "output": output,
+            "node": "".join(nodes[:1]),
+            "claim": said,
+        }
+        row |= {
+            "shapes": self.case.shapes,
+            "ranges": self.case.ranges,
+            "least": self.case.least,
+        }
         row |= {"assume": self.case.assume["conditions"]} if self.case.assume else {}
         if output not in [each["output"] for each in self.found.violations]:
             self.found.violations.append(row)
@@ -435,12 +489,19 @@ def limit(feeds: Feeds, condition: dict[str, Any]) -> None:
 
 
 def _break(random: Random, feeds: Feeds, condition: dict[str, Any]) -> None:
-    """Bring one element of an input, or all of them, just beyond an end of a condition."""
+    """Bring one element of an input, or all of them, just beyond an end of a
+    condition."""
     ends = [(condition["low"], -1), (condition["high"], 1)]
-    beyond = [end + way * random.choice([1, 1, 5]) for end, way in ends if end is not None]
+    beyond = [
+        end + way * random.choice([1, 1, 5]) for end, way in ends if end is not None
+    ]
     array = feeds[condition["input"]].copy()
-    with contextlib.suppress(IndexError, OverflowError, ValueError):  # no element, or none beyond
-        column = random.choice(condition["columns"] or [random.randrange(array.shape[-1])])
+    with contextlib.suppress(
+        IndexError, OverflowError, ValueError
+    ):  # no element, or none beyond
+        column = random.choice(
+            condition["columns"] or [random.randrange(array.shape[-1])]
+        )
         if random.random() < 0.5:
             array[..., column] = random.choice(beyond)
         else:

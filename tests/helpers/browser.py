@@ -13,7 +13,9 @@ from typing import Any
 CHROMIUM = shutil.which("chromium")
 
 
-def probed(folder: Path, page: bytes, script: str, width: int, dark: bool = False) -> Any:
+def probed(
+    folder: Path, page: bytes, script: str, width: int, dark: bool = False
+) -> Any:
     """What a script of a page in a browser returns.
 
     Args:
@@ -33,7 +35,12 @@ setTimeout(async () => {{
 </script></body>"""
     path = folder / "page.html"
     path.write_bytes(page.replace(b"</body>", tried.encode()))
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=5000",
+    ]
     options += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
     places = [f"--user-data-dir={folder}", f"--window-size={width},1000", path.as_uri()]
     ran = subprocess.run(

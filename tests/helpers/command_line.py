@@ -38,7 +38,9 @@ INDICES = np.array([[2, 0]], np.uint32)
 
 def call(*arguments: str) -> Result:
     """Run a command; a traceback is a failure."""
-    result = CliRunner().invoke(main, arguments, prog_name="onnxgather", catch_exceptions=False)
+    result = CliRunner().invoke(
+        main, arguments, prog_name="onnxgather", catch_exceptions=False
+    )
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
@@ -55,7 +57,10 @@ def posix(text: str) -> str:
 
 
 def program(
-    path: str, desc: og.Descriptor = DESC, data: Array = DATA_4X3, indices: Array = INDICES
+    path: str,
+    desc: og.Descriptor = DESC,
+    data: Array = DATA_4X3,
+    indices: Array = INDICES,
 ) -> str:
     """Write a program and return its path."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +68,9 @@ def program(
     return path
 
 
-POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links, odd names or POSIX errors")
+POSIX = pytest.mark.skipif(
+    os.name == "nt", reason="makes links, odd names or POSIX errors"
+)
 
 
 def changed(path: str, **fields: Any) -> str:
@@ -86,7 +93,11 @@ def files() -> list[str]:
     return sorted(p.as_posix() for p in Path().rglob("*") if p.is_file())
 
 
-def spawn(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+def spawn(
+    *arguments: str, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Run the program as users do."""
     command = [sys.executable, "-m", "onnxgather", *arguments]
-    return subprocess.run(command, capture_output=True, check=False, timeout=60, env=env)
+    return subprocess.run(
+        command, capture_output=True, check=False, timeout=60, env=env
+    )

@@ -26,7 +26,11 @@ def digest(case: Case) -> bytes:
     else:
         asked = [case.node.operator, dict(case.node.attributes), case.node.output_shape]
     found = hashlib.sha256()
-    for part in (json.dumps([case.name, case.out_of_range, asked]), case.data, case.indices):
+    for part in (
+        json.dumps([case.name, case.out_of_range, asked]),
+        case.data,
+        case.indices,
+    ):
         found.update(stored(part))
     expected = case.expected()
     found.update(stored("refused" if isinstance(expected, str) else expected))

@@ -1,9 +1,11 @@
-"""Gathers of index values at every edge: 0, ±n, ±2^24, ±2^31, ±2^32, ..., ±2^63, 2^64, and random.
+"""Gathers of index values at every edge: 0, ±n, ±2^24, ±2^31, ±2^32, ..., ±2^63, 2^64,
+and random.
 
     python tests/helpers/edge_indices.py --lanes cpu,directml
 
-compares whole models with the reference, under each policy. All values of a type stand in one
-tensor of indices; of an index tuple each coordinate takes them all. Exit code 1 if any differs.
+compares whole models with the reference, under each policy. All values of a type stand
+in one tensor of indices; of an index tuple each coordinate takes them all. Exit code 1
+if any differs.
 """
 
 from __future__ import annotations
@@ -33,11 +35,19 @@ FEW: tuple[Sizes, ...] = ((5,), (5, 7))
 LONG = 2**20
 """An axis that is longer is that of a GATHER alone, as its data take time."""
 
-MANY: tuple[Sizes, ...] = (*FEW, (1,), (2**16 + 1,), (2**24 + 1,), (2**31 + 1,), (2**16 + 1, 3))
+MANY: tuple[Sizes, ...] = (
+    *FEW,
+    (1,),
+    (2**16 + 1,),
+    (2**24 + 1,),
+    (2**31 + 1,),
+    (2**16 + 1, 3),
+)
 
 
 def gathers(axes: Sizes, rows: int) -> Iterator[Geometry]:
-    """Gathers along these axes, with a number of tuples; of batches and the like there are two."""
+    """Gathers along these axes, with a number of tuples; of batches and the like there
+    are two."""
     if axes[0] > LONG:
         yield Geometry("GATHER", axes, (rows,))
         return
@@ -56,9 +66,13 @@ def values_of(index_type: str, axes: Sizes, policy: OutOfRange) -> Array:
     first, *others = axes
     values = index_values(index_type.lower(), axes if others else first)
     if others:
-        values = np.concatenate([values, *(values * values.dtype.type([k, 1 - k]) for k in (0, 1))])
+        values = np.concatenate(
+            [values, *(values * values.dtype.type([k, 1 - k]) for k in (0, 1))]
+        )
     values = values.reshape(-1, len(axes))
-    return values[~is_outside(values, axes).any(axis=1)] if policy == "error" else values
+    return (
+        values[~is_outside(values, axes).any(axis=1)] if policy == "error" else values
+    )
 
 
 def cases(sizes: Iterable[Sizes]) -> Iterator[DescriptorCase]:
@@ -70,11 +84,15 @@ def cases(sizes: Iterable[Sizes]) -> Iterator[DescriptorCase]:
             for policy in get_args(OutOfRange):
                 values = values_of(index_type, axes, policy)
                 for gather in gathers(axes, len(values)):
-                    desc = descriptor_with_layouts(gather, "UINT16", index_type, layouts)
+                    desc = descriptor_with_layouts(
+                        gather, "UINT16", index_type, layouts
+                    )
                     shape = desc.input_tensor.array_shape
                     data = data_values(np.dtype(np.uint16), shape, "distinct", 1)
                     indices = np.resize(values, desc.indices_tensor.sizes)
-                    name = "/".join((*map(str, axes), gather.operator, index_type, policy))
+                    name = "/".join(
+                        (*map(str, axes), gather.operator, index_type, policy)
+                    )
                     yield DescriptorCase(name, desc, data, indices, policy)
 
 
@@ -89,7 +107,9 @@ def ask(names: Iterable[str], asked: Iterable[DescriptorCase]) -> Report:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Gathers of index values at every edge.")
+    parser = argparse.ArgumentParser(
+        description="Gathers of index values at every edge."
+    )
     parser.add_argument("--lanes", default="cpu", help="by default cpu")
     names = parser.parse_args().lanes.split(",")
     report = ask(names, cases(MANY))

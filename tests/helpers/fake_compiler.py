@@ -1,4 +1,5 @@
-"""A compiler whose host is the stand-in for ONNX Runtime, in place of one for a shared library."""
+"""A compiler whose host is the stand-in for ONNX Runtime, in place of one for a shared
+library."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from onnxgather.execution import runtime
 
 
 def library_of(folder: Path, monkeypatch: pytest.MonkeyPatch, change: str = "") -> str:
-    """Make the compiler the one in use; return the path of a library that its host runs.
+    """Make the compiler the one in use; return the path of a library that its host
+    runs.
 
     Args:
         folder: An empty folder.

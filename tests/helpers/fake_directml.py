@@ -1,4 +1,5 @@
-"""Hosts of our own that speak the protocol of DirectML.dll's, and do what a test says."""
+"""Hosts of our own that speak the protocol of DirectML.dll's, and do what a test
+says."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ while head := sys.stdin.buffer.read(8):
         continue
     {action}
 """
-_FIELDS = "stage={stage!r}, hresult={hresult}, guards_touched={touched}, device_lost={lost}"
+_FIELDS = (
+    "stage={stage!r}, hresult={hresult}, guards_touched={touched}, device_lost={lost}"
+)
 
 OUTPUT = 'struct.pack("<8f", *range(8))'
 START = "greet()"

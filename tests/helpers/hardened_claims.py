@@ -24,10 +24,12 @@ DRAWS = 4
 
 
 def check_hardened(graph: Graph, random: Random) -> Checked:
-    """Harden a network and run it with wild inputs, at a random level of graph optimizations.
+    """Harden a network and run it with wild inputs, at a random level of graph
+    optimizations.
 
-    It must be proved but for what harden named, stay as it is when it is hardened again, not fail
-    at an index, and have the outputs of the network where this fails at no level.
+    It must be proved but for what harden named, stay as it is when it is hardened
+    again, not fail at an index, and have the outputs of the network where this fails at
+    no level.
 
     Args:
         graph: The network.
@@ -40,7 +42,9 @@ def check_hardened(graph: Graph, random: Random) -> Checked:
     policy, level = random.choice(POLICIES), random.randrange(4)
 
     def wrong(claim: str) -> None:
-        found.violations.append({"output": "", "claim": f"{policy}, {least}, {level}: {claim}"})
+        found.violations.append(
+            {"output": "", "claim": f"{policy}, {least}, {level}: {claim}"}
+        )
 
     try:
         checked, plain = session(model, 0), session(model, level)
@@ -73,7 +77,8 @@ def check_hardened(graph: Graph, random: Random) -> Checked:
             left = any(f"running {each.operator} node" in output for each in made.left)
             if OUT_OF_BOUNDS.search(output) and not left:
                 wrong(f"fails: {output}")
-        # At some levels ONNX Runtime runs a Slice for a Gather, which cuts what is out of range.
+        # At some levels ONNX Runtime runs a Slice for a Gather, which cuts what is out
+        # of range.
         if not comparable or isinstance(_outputs(checked, feeds), str):
             continue
         wanted = _outputs(plain, feeds)
@@ -91,7 +96,9 @@ def check_hardened(graph: Graph, random: Random) -> Checked:
 
 def _unproved(made: HardenedModel, given: dict[str, Any]) -> list[str]:
     """What an audit does not prove of a hardened network, but for what harden named."""
-    left = {(each.node, each.operator) for each in made.left}  # one in all calls of its function
+    left = {
+        (each.node, each.operator) for each in made.left
+    }  # one in all calls of its function
     return [
         f"{gather.place}: {gather.node} is {gather.range.state}"
         for gather in og.audit(made.model, **given).gathers
@@ -111,5 +118,7 @@ def _same(wanted: Any, found: Any) -> bool:
     """Whether two arrays, or two sequences of arrays, have the same bytes."""
     if isinstance(wanted, list):
         pairs = zip(cast("list[Any]", wanted), found, strict=False)
-        return len(found) == len(cast("list[Any]", wanted)) and all(_same(*pair) for pair in pairs)
+        return len(found) == len(cast("list[Any]", wanted)) and all(
+            _same(*pair) for pair in pairs
+        )
     return wanted.shape == found.shape and wanted.tobytes() == found.tobytes()

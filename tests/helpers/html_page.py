@@ -8,10 +8,21 @@ import zlib
 from html.parser import HTMLParser
 from typing import Any
 
-HOSTILE = "</script><script>alert(1)</script><!--'\"&\x00\x1b\udc80\u202e\u2028🦖{{data}}"
+HOSTILE = (
+    "</script><script>alert(1)</script><!--'\"&\x00\x1b\udc80\u202e\u2028🦖{{data}}"
+)
 
 VOID = {"meta", "input"}
-LOADING = {"src", "srcset", "href", "poster", "data", "action", "formaction", "background"}
+LOADING = {
+    "src",
+    "srcset",
+    "href",
+    "poster",
+    "data",
+    "action",
+    "formaction",
+    "background",
+}
 
 
 class Page(HTMLParser):
@@ -44,5 +55,7 @@ class Page(HTMLParser):
 
     @property
     def details(self) -> list[dict[str, Any]]:
-        chunks = [zlib.decompress(base64.b64decode(text)) for text in self.data["details"]]
+        chunks = [
+            zlib.decompress(base64.b64decode(text)) for text in self.data["details"]
+        ]
         return [detail for chunk in chunks for detail in json.loads(chunk)]

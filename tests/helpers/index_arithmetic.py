@@ -66,12 +66,16 @@ def model_of(name: str, data_type: str, sizes: int | tuple[int, ...]) -> bytes:
 def index_values(data_type: str, sizes: int | tuple[int, ...]) -> Array:
     """Indices around every edge of the type and of the axes, and random ones."""
     info, axes = np.iinfo(data_type), np.atleast_1d(np.array(sizes, object))
-    edges = {sign * edge for edge in (*_EDGES, *axes, *(2**32 + axes)) for sign in (-1, 1)}
+    edges = {
+        sign * edge for edge in (*_EDGES, *axes, *(2**32 + axes)) for sign in (-1, 1)
+    }
     values = {edge + step for edge in edges for step in range(-9, 10)}
     random = np.random.default_rng(1)
     for least, most in ((info.min, info.max), (-3 * max(axes), 3 * max(axes))):
         least, most = max(least, info.min), min(most, info.max)
-        values |= set(random.integers(least, most, 300, data_type, endpoint=True).tolist())
+        values |= set(
+            random.integers(least, most, 300, data_type, endpoint=True).tolist()
+        )
     array = np.array(sorted(v for v in values if info.min <= v <= info.max), data_type)
     return array if np.ndim(sizes) == 0 else np.stack([array, array[::-1]], -1)
 
@@ -80,7 +84,11 @@ def expected(name: str, index: Array, sizes: int | tuple[int, ...]) -> Any:
     """The right output, as Python's integers."""
     values, size = index.astype(object), np.array(sizes, object)
     if name == "word":  # DirectML reads UINT64 as INT64
-        signed = index.astype(np.int64).astype(object) if index.dtype == np.uint64 else values
+        signed = (
+            index.astype(np.int64).astype(object)
+            if index.dtype == np.uint64
+            else values
+        )
         return np.where(signed < 0, signed + size, signed) % 2**32
     first = -size if index.dtype.kind == "i" else 0 * size
     clamped = np.minimum(np.maximum(values, first), size - 1)

@@ -1,4 +1,5 @@
-"""Small models of the operators that carry indices, and what a provider makes of an index."""
+"""Small models of the operators that carry indices, and what a provider makes of an
+index."""
 
 from __future__ import annotations
 
@@ -84,7 +85,11 @@ def made(
         if k not in kept
     ]
     tensors = [
-        v if isinstance(v, onnx.TensorProto) else numpy_helper.from_array(np.asarray(v), k)
+        (
+            v
+            if isinstance(v, onnx.TensorProto)
+            else numpy_helper.from_array(np.asarray(v), k)
+        )
         for k, v in kept.items()
     ]
     names = [("" if v is None else k) for k, v in inputs.items()]
@@ -94,7 +99,9 @@ def made(
     graph = helper.make_graph([node], "index", graph_inputs, [value], tensors)
     opsets = [helper.make_opsetid("", opset)]
     opsets += [helper.make_opsetid(domain, 1)] if domain else []
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8 if opset < 18 else 10)
+    model = helper.make_model(
+        graph, opset_imports=opsets, ir_version=8 if opset < 18 else 10
+    )
     fed = {k: v for k, v in feeds.items() if k not in kept}
     return IndexModel(name or op, op, domain, which, place, size, fed, model, wraps)
 
@@ -121,7 +128,9 @@ def _quantized(kind: int, name: str) -> IndexModel:
     codes = [(3 * k + 1) % 16 for k in range(rows * columns)]
     if kind == onnx.TensorProto.UINT8:  # two codes a byte
         packed = [a | b << 4 for a, b in zip(codes[::2], codes[1::2], strict=True)]
-        data = numpy_helper.from_array(np.array(packed, np.uint8).reshape(rows, -1), "data")
+        data = numpy_helper.from_array(
+            np.array(packed, np.uint8).reshape(rows, -1), "data"
+        )
         more: dict[str, Any] = {"bits": 4}
     else:
         data, more = helper.make_tensor("data", kind, [rows, columns], codes), {}
@@ -169,7 +178,9 @@ def _embed(which: str, quantized: bool = False, positions: bool = True) -> Index
     elif positions:
         inputs["position_ids"] = _i32([0, 1, 2])
     size = {"input_ids": tokens, "segment_ids": kinds}.get(which, places)
-    constants = {k: v for k, v in inputs.items() if not k.endswith("_ids") and v is not None}
+    constants = {
+        k: v for k, v in inputs.items() if not k.endswith("_ids") and v is not None
+    }
     return made(
         *(op, inputs, which, size),
         name=f"{op} {which}",
@@ -182,7 +193,11 @@ def _embed(which: str, quantized: bool = False, positions: bool = True) -> Index
 
 def _rotary(domain: str, *, offset: bool = False, rank: int = 4) -> IndexModel:
     longest, heads, length, width = 6, 2, 3, 4
-    angles = np.random.default_rng(1).uniform(0.1, 1, (longest, width // 2)).astype(np.float32)
+    angles = (
+        np.random.default_rng(1)
+        .uniform(0.1, 1, (longest, width // 2))
+        .astype(np.float32)
+    )
     x = _f(1, heads, length, width) if rank == 4 else _f(1, length, heads * width)
     positions = _i(1) if offset else _i([0, 1, 2])
     tables = {"cos": np.cos(angles), "sin": np.sin(angles)}
@@ -195,7 +210,10 @@ def _rotary(domain: str, *, offset: bool = False, rank: int = 4) -> IndexModel:
     size = longest - length + 1 if offset else longest
     return made(
         *("RotaryEmbedding", inputs, "positions", size),
-        name=f"RotaryEmbedding {domain or 'ONNX'} {'offset' if offset else f'rank {rank}'}",
+        name=(
+            f"RotaryEmbedding {domain or 'ONNX'}"
+            f" {'offset' if offset else f'rank {rank}'}"
+        ),
         domain=domain,
         opset=17 if domain else 23,
         place=(0,) if offset else (0, 1),
@@ -212,7 +230,10 @@ def _scatter(op: str, opset: int, **attributes: Any) -> IndexModel:
     inputs = {"data": _f(3, 3), "indices": indices, "updates": -_f(*indices.shape)}
     return made(
         *(op, inputs, "indices", 3),
-        name=f"{op} {opset}{f' axis {axis}' * bool(axis)}{f' {reduction}' * bool(reduction)}",
+        name=(
+            f"{op}"
+            f" {opset}{f' axis {axis}' * bool(axis)}{f' {reduction}' * bool(reduction)}"
+        ),
         opset=opset,
         place=(1, 1),
         **attributes,
@@ -244,10 +265,21 @@ def index_models() -> list[IndexModel]:
     return [
         made("Gather", {"data": _f(4, 3), "indices": _i(1, 2)}, "indices", 4),
         made(
-            *("GatherElements", {"data": _f(4, 3), "indices": _i([1, 2, 0])}, "indices", 4),
+            *(
+                "GatherElements",
+                {"data": _f(4, 3), "indices": _i([1, 2, 0])},
+                "indices",
+                4,
+            ),
             place=(0, 1),
         ),
-        made("GatherND", {"data": _f(4, 3), "indices": _i([1, 2])}, "indices", 4, place=(0, 0)),
+        made(
+            "GatherND",
+            {"data": _f(4, 3), "indices": _i([1, 2])},
+            "indices",
+            4,
+            place=(0, 0),
+        ),
         made(
             *("GatherND", {"data": _f(4, 3), "indices": _i([1, 2])}, "indices", 3),
             name="GatherND column",
@@ -330,7 +362,8 @@ def index_models() -> list[IndexModel]:
 
 
 def without_positions(op: str) -> IndexModel:
-    """A model of (Q)EmbedLayerNormalization without position_ids, whose table has 5 positions."""
+    """A model of (Q)EmbedLayerNormalization without position_ids, whose table has 5
+    positions."""
     return _embed("input_ids", quantized=op.startswith("Q"), positions=False)
 
 
@@ -390,7 +423,8 @@ class Asked:
         inside = [each for each in self.inside if not isinstance(each, Outcome)]
         assert len(inside) == self._made.size
         flat, got = np.stack([each.ravel() for each in inside]), answer.ravel()
-        # An index in range writes one element; in most of the others that element is not written.
+        # An index in range writes one element; in most of the others that element is
+        # not written.
         nothing = np.median(flat, axis=0)
         places = [np.flatnonzero(each != nothing) for each in flat]
         same = [k for k, each in enumerate(flat) if each.tobytes() == got.tobytes()]

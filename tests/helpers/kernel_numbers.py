@@ -22,7 +22,10 @@ class Gather(ctypes.Structure):
         ("tuple_stride", ctypes.c_uint64),
         ("axis_sizes", Numbers),
         ("axis_strides", Numbers),
-        *((f"{name}_count", ctypes.c_uint64) for name in ("data", "index", "output", "reachable")),
+        *(
+            (f"{name}_count", ctypes.c_uint64)
+            for name in ("data", "index", "output", "reachable")
+        ),
         ("indices_rank", ctypes.c_uint32),
         ("indices_sizes", Numbers),
         ("indices_strides", Numbers),

@@ -1,4 +1,5 @@
-"""Valid inputs to mutate, and the mutations: of text, of JSON, of bytes, of models, of arrays."""
+"""Valid inputs to mutate, and the mutations: of text, of JSON, of bytes, of models, of
+arrays."""
 
 from __future__ import annotations
 
@@ -72,7 +73,9 @@ GATHER = (
 DICT = json.dumps(og.to_dict(GATHER[0])).encode()
 """The descriptor as a dict in DxDispatch's spelling."""
 
-ARRAYS = [_saved(np.save, array) for array in (_DATA, _INDICES, _DATA.T, _DATA.astype(">f2"))]
+ARRAYS = [
+    _saved(np.save, array) for array in (_DATA, _INDICES, _DATA.T, _DATA.astype(">f2"))
+]
 """Arrays as .npy files."""
 
 _PROGRAM = json.loads(write_program(*GATHER))
@@ -81,21 +84,31 @@ WITH_NPY = json.dumps(_PROGRAM).encode()
 """A program that reads the file a.npy."""
 
 _GRAPHS = [
-    "(float[4,3] x, int64[2,2] i, bool c) => (float[2,2,3] y) { y = Gather<axis=0>(x, i) }",
+    (
+        "(float[4,3] x, int64[2,2] i, bool c) => (float[2,2,3] y) { y ="
+        " Gather<axis=0>(x, i) }"
+    ),
     "(float[4,3] x, int64[2,2] i, bool c) => (float[2] y) { y = GatherND(x, i) }",
-    "(float[4,N] x, int64[2,2] i, bool c) => (float[2,2] y)"
-    " { a = Neg(x) b = Abs(i) y = GatherElements<axis=1>(a, b) }",
-    "(float[4,3] x, int64[2,2] i, bool c) => (float[?,?,?] y)"
-    " <int64[2] k = {1, 0}, float[3] w = {1, 2, 3}>"
-    " { a = Add(x, w) y = Gather(a, k) z = Gather(k, i) }",
-    "(float[4,3] x, int64[2,2] i, bool c) => (float[2,2,3] y)"
-    " { a = If(c) <then_branch = t () => (float[4,3] u) { u = Neg(x) },"
-    " else_branch = e () => (float[4,3] v) { v = Identity(x) }> y = Gather(a, i) }",
+    (
+        "(float[4,N] x, int64[2,2] i, bool c) => (float[2,2] y)"
+        " { a = Neg(x) b = Abs(i) y = GatherElements<axis=1>(a, b) }"
+    ),
+    (
+        "(float[4,3] x, int64[2,2] i, bool c) => (float[?,?,?] y)"
+        " <int64[2] k = {1, 0}, float[3] w = {1, 2, 3}>"
+        " { a = Add(x, w) y = Gather(a, k) z = Gather(k, i) }"
+    ),
+    (
+        "(float[4,3] x, int64[2,2] i, bool c) => (float[2,2,3] y)"
+        " { a = If(c) <then_branch = t () => (float[4,3] u) { u = Neg(x) },"
+        " else_branch = e () => (float[4,3] v) { v = Identity(x) }> y = Gather(a, i) }"
+    ),
 ]
 
 _HEAD = '<ir_version: 8, opset_import: ["": 17]> g'
 _INPUTS = [
-    _saved(save, x=_DATA, i=_INDICES, c=np.array(True)) for save in (np.savez, np.savez_compressed)
+    _saved(save, x=_DATA, i=_INDICES, c=np.array(True))
+    for save in (np.savez, np.savez_compressed)
 ]
 MODELS: list[tuple[bytes, bytes]] = [
     (parser.parse_model(_HEAD + graph).SerializeToString(), inputs)
@@ -111,28 +124,81 @@ ANSWER = runtime.message(
 """Answers of a worker: what it is, and an output of zeros."""
 
 INFO = runtime.message(
-    {"version": "1", "adapter": "a", "feature_level": "6_4", "doubles": True, "wine": None}
+    {
+        "version": "1",
+        "adapter": "a",
+        "feature_level": "6_4",
+        "doubles": True,
+        "wine": None,
+    }
 )
 VERDICT = runtime.message(
-    {"stage": "done", "hresult": 0, "guards_touched": False, "device_lost": False}, bytes(32)
+    {"stage": "done", "hresult": 0, "guards_touched": False, "device_lost": False},
+    bytes(32),
 )
 """Answers of the host of DirectML.dll: what it is, and an output of zeros."""
 
 HOSTILE_TEXTS = [
-    *("", "x", "\0", "\x1b[31m", "\x9b1m", "\u202e", "\ud800", "é" * 300, "../x", "/dev/zero"),
-    *("..", ".x", "a\nb", "pipe", "a.npy", "nan", "-inf", "%s{}", "$.a", "FLOAT31", "1e400"),
+    *(
+        "",
+        "x",
+        "\0",
+        "\x1b[31m",
+        "\x9b1m",
+        "\u202e",
+        "\ud800",
+        "é" * 300,
+        "../x",
+        "/dev/zero",
+    ),
+    *(
+        "..",
+        ".x",
+        "a\nb",
+        "pipe",
+        "a.npy",
+        "nan",
+        "-inf",
+        "%s{}",
+        "$.a",
+        "FLOAT31",
+        "1e400",
+    ),
 ]
-_POWERS = [sign * 2**k + d for k in (31, 32, 63, 64) for sign in (1, -1) for d in (-1, 0, 1)]
+_POWERS = [
+    sign * 2**k + d for k in (31, 32, 63, 64) for sign in (1, -1) for d in (-1, 0, 1)
+]
 _NUMBERS: list[Any] = [*range(-1, 10), 255, *_POWERS, 10**30, 0.5, -0.0, 1e308]
 _PARTS = ["null", "true", "[]", "{}", "[[]]", '{"": 0}', "[0, 0, 0, 0, 0, 0, 0, 0, 0]"]
 _LITERALS = [
-    *(b"NaN", b"1e400", b"-Infinity", b"[" * 2000, b"{" * 99, b"1" * 5000, b"\\ud800", b"\\u202e"),
-    *(b"\xff", b"\x00", b"\x1b[31m", b"\xef\xbb\xbf", b"//", b"/*", b",", b"]", b'"', b"}"),
+    *(
+        b"NaN",
+        b"1e400",
+        b"-Infinity",
+        b"[" * 2000,
+        b"{" * 99,
+        b"1" * 5000,
+        b"\\ud800",
+        b"\\u202e",
+    ),
+    *(
+        b"\xff",
+        b"\x00",
+        b"\x1b[31m",
+        b"\xef\xbb\xbf",
+        b"//",
+        b"/*",
+        b",",
+        b"]",
+        b'"',
+        b"}",
+    ),
 ]
 
 
 def mutated_bytes(random: Random, content: bytes) -> bytes:
-    """Change some bytes: other bits, spans removed, repeated or moved, an end that is missing."""
+    """Change some bytes: other bits, spans removed, repeated or moved, an end that is
+    missing."""
     found = bytearray(content)
     for _ in range(random.choice([1, 1, 2, 5])):
         at, length = random.randrange(len(found) + 1), random.choice([1, 1, 2, 8, 40])
@@ -166,7 +232,8 @@ def mutated_json(random: Random, content: bytes, *, text: bool = True) -> bytes:
 
 
 def mutated_frame(random: Random, frame: bytes) -> bytes:
-    """Change a frame: mostly its content, with or without a line of JSON, else its bytes."""
+    """Change a frame: mostly its content, with or without a line of JSON, else its
+    bytes."""
     if random.random() < 0.2:
         return mutated_bytes(random, frame)
     if frame == runtime.MAGIC or random.random() < 0.2:
@@ -192,7 +259,9 @@ def _change(random: Random, root: list[Any]) -> None:
         case 6 if isinstance(holder[key], int):
             holder[key] += random.choice([-1, 1, 2])
         case 7 if type(holder) is not list:
-            name = random.choice([*HOSTILE_TEXTS, str(other_key), f"{key}x", key.lower(), key[1:]])
+            name = random.choice(
+                [*HOSTILE_TEXTS, str(other_key), f"{key}x", key.lower(), key[1:]]
+            )
             holder[name] = holder.pop(key)
         case 8 if holder is not root:
             del holder[key]
@@ -223,7 +292,9 @@ def mutated_model(random: Random, content: bytes) -> tuple[bytes, list[str]]:
     model = onnx.ModelProto.FromString(content)
     for _ in range(random.choice([1, 1, 2, 4])):
         _change_field(random, model)
-    return model.SerializeToString(), [node.name for node in model.graph.node if node.name]
+    return model.SerializeToString(), [
+        node.name for node in model.graph.node if node.name
+    ]
 
 
 def _change_field(random: Random, model: onnx.ModelProto) -> None:
@@ -234,11 +305,13 @@ def _change_field(random: Random, model: onnx.ModelProto) -> None:
     value: Any = getattr(message, field.name)
     values: list[Any] = {
         field.CPPTYPE_STRING: [*HOSTILE_TEXTS[:4], "y", "x", "i", "Gather", "Loop"],
-        field.CPPTYPE_INT64: [n for n in [*range(9), *_POWERS] if -(2**63) <= n < 2**63],
+        field.CPPTYPE_INT64: [
+            n for n in [*range(9), *_POWERS] if -(2**63) <= n < 2**63
+        ],
         field.CPPTYPE_INT32: [0, 1, -1, 7, 16, 99, 2**31 - 1],
-        field.CPPTYPE_ENUM: [each.number for each in field.enum_type.values]
-        if field.enum_type
-        else [],
+        field.CPPTYPE_ENUM: (
+            [each.number for each in field.enum_type.values] if field.enum_type else []
+        ),
     }.get(field.cpp_type, [])
     if field.type == field.TYPE_BYTES:
         values = [b"", b"\xff", random.randbytes(8)]
@@ -273,11 +346,17 @@ class _Raises:
     def _raise(self, *_: Any) -> Any:
         raise RuntimeError("asked")
 
-    __repr__ = __len__ = __iter__ = __index__ = __eq__ = __hash__ = __getitem__ = __bool__ = _raise
+    __repr__ = __len__ = __iter__ = __index__ = __eq__ = __hash__ = __getitem__ = (
+        __bool__
+    ) = _raise
     __array__ = __int__ = __float__ = __getattr__ = _raise
 
 
-_SLOW = Mock(), Mock(spec=np.ndarray), np.ma.masked_array([1, 2])  # which take long to make
+_SLOW = (
+    Mock(),
+    Mock(spec=np.ndarray),
+    np.ma.masked_array([1, 2]),
+)  # which take long to make
 
 TEXTS = [text for text in HOSTILE_TEXTS if text != "pipe"]
 """Without the pipe, as a pipe that a user names waits for its writer."""
@@ -288,9 +367,39 @@ def hostile_value(random: Random) -> Any:
     cyclic: list[Any] = []
     cyclic.append(cyclic)
     values: list[Any] = [
-        *(cyclic, {2: {}}, {None: 1}, {"type": {2: 1}}, np.datetime64("NaT"), np.str_("x"), ...),
-        *(None, True, [], {}, set(), b"x", 1.0, 10**30, "1", Fraction(1), Decimal(1), object()),
-        *(np.int64(1), np.float32(1), np.bool_(True), np.array(1), np.array([1.5]), 1j, int, sys),
+        *(
+            cyclic,
+            {2: {}},
+            {None: 1},
+            {"type": {2: 1}},
+            np.datetime64("NaT"),
+            np.str_("x"),
+            ...,
+        ),
+        *(
+            None,
+            True,
+            [],
+            {},
+            set(),
+            b"x",
+            1.0,
+            10**30,
+            "1",
+            Fraction(1),
+            Decimal(1),
+            object(),
+        ),
+        *(
+            np.int64(1),
+            np.float32(1),
+            np.bool_(True),
+            np.array(1),
+            np.array([1.5]),
+            1j,
+            int,
+            sys,
+        ),
         *(_Liar([1]), _Raises(), [_Raises()], *_SLOW, [[[1]]], {"a": 1}),
         *(
             range(10**12),

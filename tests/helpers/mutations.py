@@ -1,12 +1,14 @@
-"""Mutated inputs: each must end in an exit code or an OnnxGatherError, in time and without a trace.
+"""Mutated inputs: each must end in an exit code or an OnnxGatherError, in time and
+without a trace.
 
     python tests/helpers/mutations.py --count 100000 [--kind KIND] [--seed S] [--jobs 2]
     python tests/helpers/mutations.py --count 200000 --kind names
 
-The second line calls each public name with so many arguments, most of which are wrong. An input is
-made of its kind and its seed alone. A finding is printed with both, with the command
-that shows it again, and with the input. The rules are those of `command`, `refused` and `attempt`.
-The inputs run in processes of their own, so that a crash is a finding, too.
+The second line calls each public name with so many arguments, most of which are wrong.
+An input is made of its kind and its seed alone. A finding is printed with both, with
+the command that shows it again, and with the input. The rules are those of `command`,
+`refused` and `attempt`. The inputs run in processes of their own, so that a crash is a
+finding, too.
 """
 
 from __future__ import annotations
@@ -79,11 +81,14 @@ NAMES = "names"
 CALLED: dict[str, Any] = {
     name: getattr(og, name)
     for name in og.__all__
-    if name not in ("Descriptor", "OPERATORS", "OutOfRange") and not name.endswith("Error")
+    if name not in ("Descriptor", "OPERATORS", "OutOfRange")
+    and not name.endswith("Error")
 }
 """The public names that are called."""
 
-PARAMETERS = {name: [*inspect.signature(one).parameters.values()] for name, one in CALLED.items()}
+PARAMETERS = {
+    name: [*inspect.signature(one).parameters.values()] for name, one in CALLED.items()
+}
 """Their parameters, which take long to find."""
 
 COMMANDS = {name: find_command(name) for name in onnxgather_main.commands}
@@ -99,7 +104,8 @@ class Finding(NamedTuple):
     kind: str
     seed: int
     cause: str
-    """One line; the same for inputs that break the same rule at the same line of the package."""
+    """One line; the same for inputs that break the same rule at the same line of the
+    package."""
     tried: str
     """The input."""
 
@@ -107,8 +113,9 @@ class Finding(NamedTuple):
 _tried: list[Callable[[], str]] = []
 _started: list[str] = []
 _odd: list[str] = []
-"""Of the input at hand: what was tried, which programs it started, what else it did. What was tried
-is put into words for a finding alone, as the words of an array take longer than most calls."""
+"""Of the input at hand: what was tried, which programs it started, what else it did.
+What was tried is put into words for a finding alone, as the words of an array take
+longer than most calls."""
 
 
 def written(name: str, content: bytes) -> str:
@@ -119,7 +126,8 @@ def written(name: str, content: bytes) -> str:
 
 
 def command(*arguments: str, prints_bytes: bool = False) -> None:
-    """Run a command: its exit code must be one of DESIGN's, and what it prints must be plain."""
+    """Run a command: its exit code must be one of DESIGN's, and what it prints must be
+    plain."""
     _tried.append(lambda: f"onnxgather {arguments}")
     result = CliRunner().invoke(onnxgather_main, arguments, prog_name="onnxgather")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -132,7 +140,9 @@ def command(*arguments: str, prints_bytes: bool = False) -> None:
     if "not enough memory" in shown:
         raise BrokenRuleError(f"more than {GROWTH:,} bytes are taken: {shown.strip()}")
     if "is not defined" in shown or "has no attribute" in shown:
-        raise BrokenRuleError(f"a mistake of the package is told as one of the input: {shown}")
+        raise BrokenRuleError(
+            f"a mistake of the package is told as one of the input: {shown}"
+        )
     if "--json" in arguments and result.stdout.startswith("{"):
         json.loads(result.stdout)
     if not prints_bytes:
@@ -144,11 +154,18 @@ def command(*arguments: str, prints_bytes: bool = False) -> None:
 
 def programs(random: Random) -> None:
     """Put a mutated program to one of the commands that read programs."""
-    file = written("program.json", mutated_json(random, random.choice(mutants.PROGRAMS)))
+    file = written(
+        "program.json", mutated_json(random, random.choice(mutants.PROGRAMS))
+    )
     rule = f"--out-of-range={random.choice(mutants.RULES)}"
     match random.choice(["show", "convert", "run", "check", "explain", "repro"]):
         case "show":
-            command("show", file, rule, random.choice(["--json", "--target=cpu", "--opset=13"]))
+            command(
+                "show",
+                file,
+                rule,
+                random.choice(["--json", "--target=cpu", "--opset=13"]),
+            )
         case "convert":
             command("convert", file, rule, "-o", random.choice(["out", "out/a.onnx"]))
         case "run":
@@ -158,7 +175,13 @@ def programs(random: Random) -> None:
             command("check", file, *random.choice(reports), "--timeout=2")
         case "explain":
             at = random.choice(["0", "0,0", "0,0,0", "0,1", "0,0,0,0"])
-            command("explain", file, rule, f"--at={at}", random.choice(["--json", "--dispatch=1"]))
+            command(
+                "explain",
+                file,
+                rule,
+                f"--at={at}",
+                random.choice(["--json", "--dispatch=1"]),
+            )
         case _:
             command("repro", file, rule, "-o", "out", "--timeout=2")
 
@@ -175,8 +198,18 @@ def models(random: Random) -> None:
         "check": [node, *given, "--timeout=2"],
         "convert": [*sizes, "-o", "out"],
         "explain": [node, *given],
-        "extract": [*(given or ["--inputs=none"]), random.choice([node, "--all"]), "-o", "out"],
-        "harden": [*sizes, "-o", "b.onnx", f"--out-of-range={random.choice(mutants.RULES)}"],
+        "extract": [
+            *(given or ["--inputs=none"]),
+            random.choice([node, "--all"]),
+            "-o",
+            "out",
+        ],
+        "harden": [
+            *sizes,
+            "-o",
+            "b.onnx",
+            f"--out-of-range={random.choice(mutants.RULES)}",
+        ],
         "repro": [node, *given, "-o", "out", "--timeout=2"],
         "show": [*sizes, random.choice([node, "--json"])],
     }
@@ -185,31 +218,40 @@ def models(random: Random) -> None:
 
 
 def reports(random: Random) -> None:
-    """Put a mutated report to the commands that read reports; it may start no other program."""
+    """Put a mutated report to the commands that read reports; it may start no other
+    program."""
     file = written("report.json", mutated_json(random, mutants.report()))
     if "report" in COMMANDS and random.random() < 0.5:
-        command("report", "merge", *random.sample([file, written("b", mutants.report())], 2))
+        command(
+            "report", "merge", *random.sample([file, written("b", mutants.report())], 2)
+        )
     else:
-        case = random.choice([[], ["--case=gather/a"], ["--case=gather/b", "--lane=cpu"]])
+        case = random.choice(
+            [[], ["--case=gather/a"], ["--case=gather/b", "--lane=cpu"]]
+        )
         command("repro", file, *case, "-o", "out", "--timeout=2")
     if other := {*_started} - {sys.executable}:
         raise BrokenRuleError(f"a report starts {other}")
 
 
 def arrays(random: Random) -> None:
-    """Read a mutated .npz or .npy file: the inputs of a model, or a resource of a program."""
+    """Read a mutated .npz or .npy file: the inputs of a model, or a resource of a
+    program."""
     if random.random() < 0.5:
         model, inputs = random.choice(mutants.MODELS)
         given = written("inputs.npz", mutated_bytes(random, inputs))
         file = written("a.onnx", model)
-        command("repro", file, "--node=y", "--inputs", given, "-o", "out", "--timeout=2")
+        command(
+            "repro", file, "--node=y", "--inputs", given, "-o", "out", "--timeout=2"
+        )
     else:
         written("a.npy", mutated_bytes(random, random.choice(mutants.ARRAYS)))
         command("run", written("program.json", mutants.WITH_NPY), prints_bytes=True)
 
 
 def known(random: Random) -> None:
-    """Check a program with a mutated file of known differences, where the command takes one."""
+    """Check a program with a mutated file of known differences, where the command takes
+    one."""
     if any("--known" in option.opts for option in COMMANDS["check"].params):
         file = written("known.json", mutated_json(random, mutants.KNOWN))
         program = written("program.json", mutants.PROGRAMS[0])
@@ -224,7 +266,13 @@ def answers(random: Random) -> None:
         good = [runtime.MAGIC, mutants.INFO, *[mutants.VERDICT] * 2]
         (lane,) = open_lanes(["directml-dll"], {"directml-dll": "."})
     else:
-        good = [runtime.MAGIC, mutants.ABOUT, mutants.ANSWER, mutants.ABOUT, *[mutants.ANSWER] * 2]
+        good = [
+            runtime.MAGIC,
+            mutants.ABOUT,
+            mutants.ANSWER,
+            mutants.ABOUT,
+            *[mutants.ANSWER] * 2,
+        ]
         (lane,) = open_lanes(["cpu"])
     for k in random.sample(range(len(good)), random.choice([1, 1, 2])):
         good[k] = mutants.mutated_frame(random, good[k])
@@ -261,43 +309,69 @@ def calls(random: Random, called: str = "") -> None:
     called = called or random.choice([*CALLED])
     function, own = CALLED[called], PARAMETERS[called]
     own = own[:1] if isinstance(function, enum.EnumType) else own
-    needed = [one.name for one in own if one.default is one.empty or random.random() < 0.5]
-    arguments = {name: random.choice(mutants.RIGHT.get(name, [None])) for name in needed}
+    needed = [
+        one.name for one in own if one.default is one.empty or random.random() < 0.5
+    ]
+    arguments = {
+        name: random.choice(mutants.RIGHT.get(name, [None])) for name in needed
+    }
     if called in ("reference", "run") and random.random() < 0.5:
         arguments |= dict(zip(("desc", "data", "indices"), mutants.GATHER, strict=True))
-    if isinstance(model := arguments.get("model"), onnx.ModelProto):  # as add_to changes it
+    if isinstance(
+        model := arguments.get("model"), onnx.ModelProto
+    ):  # as add_to changes it
         arguments["model"] = onnx.ModelProto.FromString(model.SerializeToString())
-    for name in random.sample([*arguments], min(len(arguments), random.choice([1, 1, 2]))):
+    for name in random.sample(
+        [*arguments], min(len(arguments), random.choice([1, 1, 2]))
+    ):
         arguments[name] = mutants.other_value(random, arguments[name])
     if isinstance(arguments.get("timeout"), int | float) and arguments["timeout"] > 1:
         arguments["timeout"] = 1  # as it may be taken
-    if isinstance(threads := arguments.get("threads"), int) and 9 < threads <= MOST_THREADS:
-        arguments["threads"] = 9  # as so many of ONNX Runtime take seconds, and all of GROWTH
+    if (
+        isinstance(threads := arguments.get("threads"), int)
+        and 9 < threads <= MOST_THREADS
+    ):
+        arguments["threads"] = (
+            9  # as so many of ONNX Runtime take seconds, and all of GROWTH
+        )
     if random.random() < 0.02:
         name = random.choice([*arguments, "x"])
         arguments[f"{name}s"] = arguments.pop(name, 1)
-    _tried.append(lambda: f"{function} of { {k: shown(v) for k, v in arguments.items()} }")
+    _tried.append(
+        lambda: f"{function} of { {k: shown(v) for k, v in arguments.items()} }"
+    )
     found: Any = None
     try:
         found = function(**arguments)
         if isinstance(found, og.Gather | og.Session):
             given = [mutants.other_value(random, one) for one in mutants.GATHER[1:]]
             _tried.append(lambda: f"then of {[*map(shown, given)]}")
-            (found if isinstance(found, og.Gather) else found.run)(*given[: random.randrange(3)])
+            (found if isinstance(found, og.Gather) else found.run)(
+                *given[: random.randrange(3)]
+            )
         said = repr(found)
     except og.OnnxGatherError as error:
         said = str(error)
     except TypeError as error:  # Python's own, if a class has no such argument
-        if not re.search("[Uu]nexpected|[Mm]issing .*required|takes .* positional", str(error)):
+        if not re.search(
+            "[Uu]nexpected|[Mm]issing .*required|takes .* positional", str(error)
+        ):
             raise
         said = ""
-    except (RuntimeError, ValueError):  # Enum compares a value, which raises what it raises
+    except (
+        RuntimeError,
+        ValueError,
+    ):  # Enum compares a value, which raises what it raises
         if not isinstance(function, enum.EnumType):
             raise
         said = ""
-    if not said.isprintable() and not isinstance(found, np.ndarray | onnx.ModelProto | list):
+    if not said.isprintable() and not isinstance(
+        found, np.ndarray | onnx.ModelProto | list
+    ):
         raise BrokenRuleError(f"{said!r} is said")
-    is_plain = called in ("reference", "run") and arguments.get("desc") is mutants.GATHER[0]
+    is_plain = (
+        called in ("reference", "run") and arguments.get("desc") is mutants.GATHER[0]
+    )
     if is_plain and found is not None:
         found = cast("Any", found)
         plain = og.reference(*mutants.GATHER, arguments.get("out_of_range", "clamp"))
@@ -306,12 +380,27 @@ def calls(random: Random, called: str = "") -> None:
 
 
 def lines(random: Random) -> None:
-    """Call a command with a list of its arguments and options and of values of any kind."""
+    """Call a command with a list of its arguments and options and of values of any
+    kind."""
     program = written("program.json", random.choice(mutants.PROGRAMS))
-    values = ["out", "program.json", "", "-", "0", "1", "0,0", "cpu", "nope", "zero", "cpu=nope"]
+    values = [
+        "out",
+        "program.json",
+        "",
+        "-",
+        "0",
+        "1",
+        "0,0",
+        "cpu",
+        "nope",
+        "zero",
+        "cpu=nope",
+    ]
     # A command line holds what is encoded as a file's name, without NUL.
     hostile = [text.encode("utf-8", "ignore") for text in mutants.TEXTS]
-    values += [program] * 5 + [os.fsdecode(text.replace(b"\0", b"\xff")) for text in hostile]
+    values += [program] * 5 + [
+        os.fsdecode(text.replace(b"\0", b"\xff")) for text in hostile
+    ]
     path: list[str] = []
     at: click.Command = onnxgather_main
     while isinstance(at, click.Group):
@@ -319,10 +408,21 @@ def lines(random: Random) -> None:
         path.append(random.choice([*commands] * 3 + values))
         at = commands.get(path[-1], click.Command("none"))
     for parameter in random.sample(at.params, random.randrange(len(at.params) + 1)):
-        path += [random.choice(parameter.opts)] if isinstance(parameter, click.Option) else []
+        path += (
+            [random.choice(parameter.opts)]
+            if isinstance(parameter, click.Option)
+            else []
+        )
         choices = getattr(parameter.type, "choices", values)
-        path += [random.choice([*choices, *values])] if not getattr(parameter, "is_flag", 0) else []
-    if not {"--corpus", "--random", "export"}.intersection(path) or random.random() < 0.01:
+        path += (
+            [random.choice([*choices, *values])]
+            if not getattr(parameter, "is_flag", 0)
+            else []
+        )
+    if (
+        not {"--corpus", "--random", "export"}.intersection(path)
+        or random.random() < 0.01
+    ):
         command(*path, prints_bytes="run" in path or "-" in path)
 
 
@@ -343,15 +443,23 @@ def attempt(asked: str, seed: int) -> Finding | None:
     os.mkfifo("pipe")  # to read it would take forever
     try:
         KINDS[kind](random) if kind in KINDS else calls(random, kind)
-        hidden = ".onnxgather" if kind == "lines" else "."  # a command line may ask for others
-        names = (Path(at, name) for at, *below in os.walk(".") for name in chain(*below))
+        hidden = (
+            ".onnxgather" if kind == "lines" else "."
+        )  # a command line may ask for others
+        names = (
+            Path(at, name) for at, *below in os.walk(".") for name in chain(*below)
+        )
         left = [str(path) for path in names if path.name.startswith(hidden)]
-        left += {*os.listdir(tempfile.gettempdir())} - {".ses"}  # which is ONNX Runtime's
+        left += {*os.listdir(tempfile.gettempdir())} - {
+            ".ses"
+        }  # which is ONNX Runtime's
         if left or _odd:
             raise BrokenRuleError(f"leaves {left}" if left else _odd[0])
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [f"{f.filename}:{f.lineno}: " for f in frames if "/onnxgather/" in f.filename]
+        own = [
+            f"{f.filename}:{f.lineno}: " for f in frames if "/onnxgather/" in f.filename
+        ]
         cause = own[-1] if own else ""
         cause += traceback.format_exception_only(error)[-1].strip()
     finally:
@@ -366,15 +474,17 @@ def attempt(asked: str, seed: int) -> Finding | None:
 def serve(kind: str, first: int, last: int) -> None:
     """Try inputs in this process; print each finding as a line of JSON.
 
-    The file `../seed` holds the seed of the input at hand. An input that takes too long ends the
-    process with SIGALRM, and the standard error says where.
+    The file `../seed` holds the seed of the input at hand. An input that takes too long
+    ends the process with SIGALRM, and the standard error says where.
     """
     share_workers()
     watch()
     warnings.simplefilter("error")
     faulthandler.enable(all_threads=False)
     faulthandler.register(signal.SIGALRM, all_threads=False, chain=True)
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf(
+        "SC_PAGE_SIZE"
+    )
     resource.setrlimit(resource.RLIMIT_AS, (size + GROWTH, resource.RLIM_INFINITY))
     with open("../seed", "wb", buffering=0) as at:
         for seed in range(first, last):
@@ -401,14 +511,19 @@ def share_workers() -> None:
 
 
 def watch() -> None:
-    """Notice the programs that are started, files written elsewhere, and errors in finalizers."""
+    """Notice the programs that are started, files written elsewhere, and errors in
+    finalizers."""
     root = os.path.realpath("..")
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "subprocess.Popen":
             _started.append(str(arguments[0]))
         elif event == "open" and (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR):
-            path = os.path.realpath(arguments[0]) if not isinstance(arguments[0], int) else root
+            path = (
+                os.path.realpath(arguments[0])
+                if not isinstance(arguments[0], int)
+                else root
+            )
             if not path.startswith((root, "/dev/", "/proc/")):
                 _odd.append(f"writes {path}")
 
@@ -423,7 +538,8 @@ def watch() -> None:
 def examine(kind: str, seeds: range, prelude: str = "") -> list[Finding]:
     """Try inputs in a process of their own, and in another after one that crashes.
 
-    An input that takes too long is tried again, and is a finding where it does so twice.
+    An input that takes too long is tried again, and is a finding where it does so
+    twice.
 
     Args:
         kind: The kind.
@@ -431,13 +547,20 @@ def examine(kind: str, seeds: range, prelude: str = "") -> list[Finding]:
         prelude: Python that runs before.
     """
     findings, late = list[Finding](), -1
-    code = f"{prelude}\nimport sys, mutations\nmutations.serve({kind!r}, *map(int, sys.argv[1:]))"
+    code = (
+        f"{prelude}\nimport sys, mutations\nmutations.serve({kind!r}, *map(int,"
+        " sys.argv[1:]))"
+    )
     while seeds:
         with tempfile.TemporaryDirectory(prefix="mutations.", dir=SHM) as root:
             for name in ("in", "tmp"):
                 Path(root, name).mkdir()
             here = {"PYTHONPATH": str(Path(__file__).parent), "TMPDIR": f"{root}/tmp"}
-            here |= {"XDG_CACHE_HOME": root, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+            here |= {
+                "XDG_CACHE_HOME": root,
+                "OPENBLAS_NUM_THREADS": "1",
+                "MALLOC_ARENA_MAX": "1",
+            }
             done = subprocess.run(
                 [sys.executable, "-B", "-c", code, str(seeds.start), str(seeds.stop)],
                 cwd=f"{root}/in",
@@ -448,15 +571,22 @@ def examine(kind: str, seeds: range, prelude: str = "") -> list[Finding]:
                 encoding="utf-8",
                 errors="replace",
             )
-            findings += [Finding(*json.loads(line)) for line in done.stdout.splitlines()]
+            findings += [
+                Finding(*json.loads(line)) for line in done.stdout.splitlines()
+            ]
             if done.returncode == 0:
                 break
             seed = int(Path(root, "seed").read_text() or seeds.start)
         if done.returncode == -signal.SIGALRM and seed != late:
-            late, seeds = seed, range(seed, seeds.stop)  # other programs may have taken the time
+            late, seeds = (
+                seed,
+                range(seed, seeds.stop),
+            )  # other programs may have taken the time
             continue
         how = signal.Signals(-done.returncode).name if done.returncode < 0 else "exit"
-        at = [line.strip() for line in done.stderr.splitlines() if "/onnxgather/" in line]
+        at = [
+            line.strip() for line in done.stderr.splitlines() if "/onnxgather/" in line
+        ]
         cause = f"{how} {(at or [done.stderr[-200:]])[0]}"
         findings.append(Finding(kind, seed, cause, "see the seed"))
         seeds = range(seed + 1, seeds.stop)
@@ -464,10 +594,13 @@ def examine(kind: str, seeds: range, prelude: str = "") -> list[Finding]:
 
 
 def main() -> int:
-    """Try inputs of one or all kinds; print the findings, and how many inputs were tried."""
+    """Try inputs of one or all kinds; print the findings, and how many inputs were
+    tried."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--kind", choices=[*KINDS, MIXED, NAMES, *CALLED], action="append")
+    parser.add_argument(
+        "--kind", choices=[*KINDS, MIXED, NAMES, *CALLED], action="append"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args()
@@ -476,18 +609,28 @@ def main() -> int:
     for kind in CALLED if NAMES in asked_for else asked_for:
         start, causes = time.monotonic(), Counter[str]()
         end = asked.seed + asked.count
-        step = 4 * CHUNK if kind in CALLED else CHUNK  # most calls end before a process starts
+        step = (
+            4 * CHUNK if kind in CALLED else CHUNK
+        )  # most calls end before a process starts
         chunks = [range(k, min(k + step, end)) for k in range(asked.seed, end, step)]
         with ThreadPoolExecutor(asked.jobs) as pool:
             for found in pool.map(partial(examine, kind), chunks):
                 for finding in found:
                     causes[finding.cause] += 1
                     if causes[finding.cause] <= 1:
-                        print(f"{kind} {finding.seed}: {finding.cause}\n    {finding.tried[:2000]}")
+                        print(
+                            f"{kind} {finding.seed}: {finding.cause}\n   "
+                            f" {finding.tried[:2000]}"
+                        )
                         own = f"--kind {kind} --seed {finding.seed} --count 1"
-                        print(f"    python tests/helpers/mutations.py {own}", flush=True)
+                        print(
+                            f"    python tests/helpers/mutations.py {own}", flush=True
+                        )
         seconds = time.monotonic() - start
-        print(f"{kind}: {asked.count:,} inputs, {asked.count / seconds:.0f} a second, ", end="")
+        print(
+            f"{kind}: {asked.count:,} inputs, {asked.count / seconds:.0f} a second, ",
+            end="",
+        )
         print(f"{causes.total()} findings of {len(causes)} causes", flush=True)
         for cause, count in causes.most_common():
             print(f"    {count} x {cause}")

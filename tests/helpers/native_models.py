@@ -39,11 +39,15 @@ CASE = DescriptorCase(
 RULE = "CPUExecutionProvider must run onnxgather's own operators, but "
 """How a lane of theirs begins to say why the operators did not run."""
 
-OPERATORS = {cls: name.removeprefix("DML_OPERATOR_") for name, cls in og.OPERATORS.items()}
+OPERATORS = {
+    cls: name.removeprefix("DML_OPERATOR_") for name, cls in og.OPERATORS.items()
+}
 """The names of the operators of descriptors."""
 
 
-def attributes(desc: og.Descriptor, out_of_range: og.OutOfRange = "clamp") -> dict[str, Any]:
+def attributes(
+    desc: og.Descriptor, out_of_range: og.OutOfRange = "clamp"
+) -> dict[str, Any]:
     """Return the attributes of a node."""
     shape = desc.output_tensor.array_shape
     return {**asdict(loops_of(desc, out_of_range)), "output_shape": shape}
@@ -79,14 +83,19 @@ def model(
         for key, one in given.items():
             node.attribute.append(helper.make_attribute(key, one))
         nodes.append(node)
-        inputs += [value(ends[0], desc.input_tensor), value(ends[1], desc.indices_tensor)]
+        inputs += [
+            value(ends[0], desc.input_tensor),
+            value(ends[1], desc.indices_tensor),
+        ]
         outputs.append(value(f"output{number}", desc.output_tensor))
     graph = helper.make_graph(nodes, "gathers", inputs, outputs)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("org.onnxgather", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
-def session(made: onnx.ModelProto | bytes, threads: int = 1, library: str | None = None) -> Any:
+def session(
+    made: onnx.ModelProto | bytes, threads: int = 1, library: str | None = None
+) -> Any:
     """Open a model with the library registered; ONNX Runtime writes nothing."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -103,9 +112,14 @@ def run(opened: Any, *arrays: Array) -> list[Array]:
 
 
 def asked(
-    desc: og.Descriptor, data: Array, indices: Array, out_of_range: og.OutOfRange, threads: int = 1
+    desc: og.Descriptor,
+    data: Array,
+    indices: Array,
+    out_of_range: og.OutOfRange,
+    threads: int = 1,
 ) -> Array | str:
-    """Return the output of a gather, or the end of the error after ONNX Runtime's words."""
+    """Return the output of a gather, or the end of the error after ONNX Runtime's
+    words."""
     try:
         opened = session(model([desc], [attributes(desc, out_of_range)]), threads)
         return run(opened, data, indices)[0]

@@ -1,4 +1,5 @@
-"""Chains of nodes that lead to a gather, as exporters write them, with random parameters."""
+"""Chains of nodes that lead to a gather, as exporters write them, with random
+parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +11,11 @@ import onnx
 from network_draft import Draft, RefusedError
 from onnx import helper
 
-INT64, FLOAT, BOOL = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL
+INT64, FLOAT, BOOL = (
+    onnx.TensorProto.INT64,
+    onnx.TensorProto.FLOAT,
+    onnx.TensorProto.BOOL,
+)
 
 
 # Parts of chains.
@@ -63,7 +68,9 @@ def size_of(d: Draft, x: str, axis: int, rank: int = 0) -> str:
         return found if rank else d.op("Squeeze", found, np.array([0]))
     shape = d.op("Shape", x)
     if way == 1:
-        found = d.op("Slice", shape, np.array([axis]), np.array([axis + 1]), np.array([0]))
+        found = d.op(
+            "Slice", shape, np.array([axis]), np.array([axis + 1]), np.array([0])
+        )
         return found if rank else d.op("Squeeze", found, np.array([0]))
     found = d.op("Gather", shape, np.array([axis]) if rank else np.array(axis), axis=0)
     if chance(d, 0.2):  # a way around that changes nothing
@@ -107,7 +114,9 @@ def gather_nd(d: Draft, data: str, index: str, batch_dims: int = 0) -> None:
 
 def most(d: Draft, name: str) -> int:
     """The greatest element of a value in the worlds."""
-    return max([int(world[name].max()) for world in d.worlds if world[name].size] or [0])
+    return max(
+        [int(world[name].max()) for world in d.worlds if world[name].size] or [0]
+    )
 
 
 def near_table(d: Draft, index: str) -> str:
@@ -170,7 +179,9 @@ def mask_of_pairs(d: Draft) -> None:
     """GatherND of mask[b, s], with tuples of two grids."""
     x = ids(d, dtype=d.random.choice(["int64", "bool"]))
     b, s = size_of(d, x, 0), size_of(d, x, 1)
-    both = d.op("Concat", *(d.op("Unsqueeze", n, np.array([0])) for n in (b, s)), axis=0)
+    both = d.op(
+        "Concat", *(d.op("Unsqueeze", n, np.array([0])) for n in (b, s)), axis=0
+    )
     rows = d.op("Expand", d.op("Unsqueeze", arange(d, b), np.array([1])), both)
     columns = d.op("Expand", d.op("Unsqueeze", arange(d, s), np.array([0])), both)
     pair = [rows, columns] if chance(d, 0.85) else [columns, rows]
@@ -238,7 +249,10 @@ def wrapped(d: Draft) -> None:
     way = d.random.randrange(3)
     if way == 0:
         index = d.op(
-            "Clip", index, np.array(-d.random.randint(0, 3)), np.array(d.random.randint(0, 3))
+            "Clip",
+            index,
+            np.array(-d.random.randint(0, 3)),
+            np.array(d.random.randint(0, 3)),
         )
     elif way == 1:
         index = d.op("Mod", index, d.op("Max", n, np.array(1)))
@@ -286,19 +300,26 @@ def wide_clamp(d: Draft) -> None:
 
 
 def buckets(d: Draft) -> None:
-    """torch.bucketize by comparisons: each boundary that is passed moves the index by one."""
+    """torch.bucketize by comparisons: each boundary that is passed moves the index by
+    one."""
     x = d.input(d.random.choice(["int64", "float32", "int32"]), [open_name(d)])
     dtype = str(d.values[x].dtype)
     boundaries = sorted(d.random.sample(range(-5, 12), d.random.randint(1, 4)))
     if chance(d, 0.5):
         column = d.op("Unsqueeze", x, np.array([1]))
-        passed = d.op(d.random.choice(["Greater", "Less"]), column, d.constant(boundaries, dtype))
-        index = d.op("ReduceSum", d.op("Cast", passed, to=INT64), np.array([1]), keepdims=0)
+        passed = d.op(
+            d.random.choice(["Greater", "Less"]), column, d.constant(boundaries, dtype)
+        )
+        index = d.op(
+            "ReduceSum", d.op("Cast", passed, to=INT64), np.array([1]), keepdims=0
+        )
     else:
         index = d.op("Mul", d.op("Cast", d.op("Equal", x, x), to=INT64), np.array(0))
         for k, boundary in enumerate(boundaries):
             edge = d.constant(boundary, dtype)
-            below = d.op("Less", x, edge) if chance(d, 0.5) else d.op("Greater", edge, x)
+            below = (
+                d.op("Less", x, edge) if chance(d, 0.5) else d.op("Greater", edge, x)
+            )
             passed = d.op("Not", below)
             if k and chance(d, 0.5):
                 passed = d.op("And", passed, d.op("Not", d.op("Equal", x, edge)))
@@ -307,7 +328,8 @@ def buckets(d: Draft) -> None:
 
 
 def guarded(d: Draft) -> None:
-    """Where, with a condition on the value itself: what is not in range becomes a padding."""
+    """Where, with a condition on the value itself: what is not in range becomes a
+    padding."""
     x = d.input(d.random.choice(["int64", "int64", "int32", "float32"]), [open_name(d)])
     dtype = str(d.values[x].dtype)
     low, high = d.random.randint(-3, 1), d.random.randint(0, 9)
@@ -326,7 +348,9 @@ def guarded(d: Draft) -> None:
     if chance(d, 0.3):
         index = d.op("Where", d.op("Not", kept), d.constant(0, dtype), x)
     else:
-        index = d.op("Where", kept, x, d.constant(d.random.choice([0, 0, -1, 1]), dtype))
+        index = d.op(
+            "Where", kept, x, d.constant(d.random.choice([0, 0, -1, 1]), dtype)
+        )
     if dtype == "float32":
         index = d.op("Cast", index, to=INT64)
     gather(d, table(d, some_rows(d, high + 1)), index)
@@ -342,7 +366,9 @@ def relative_buckets(d: Draft) -> None:
     if way == 0:
         k = d.random.randint(1, 4)
         near = d.op("Clip", distance, np.array(-k), np.array(k))
-        return gather(d, table(d, some_rows(d, 2 * k + 1)), d.op("Add", near, np.array(k)))
+        return gather(
+            d, table(d, some_rows(d, 2 * k + 1)), d.op("Add", near, np.array(k))
+        )
     if way == 1:
         shifted = d.op("Sub", d.op("Add", distance, s), np.array(1))
         both = d.op("Add", s, s)
@@ -352,12 +378,16 @@ def relative_buckets(d: Draft) -> None:
     near = d.op("Abs", distance)
     is_small = d.op("Less", near, np.array(4))
     logs = d.op("Log", d.op("Div", d.op("Cast", near, to=FLOAT), np.float32(4)))
-    large = d.op("Add", d.op("Cast", d.op("Mul", logs, np.float32(2)), to=INT64), np.array(4))
+    large = d.op(
+        "Add", d.op("Cast", d.op("Mul", logs, np.float32(2)), to=INT64), np.array(4)
+    )
     large = d.op("Min", large, np.array(7))
     index = d.op("Where", is_small, near, large)
     if chance(d, 0.5):
         side = d.op(
-            "Mul", d.op("Cast", d.op("Greater", distance, np.array(0)), to=INT64), np.array(8)
+            "Mul",
+            d.op("Cast", d.op("Greater", distance, np.array(0)), to=INT64),
+            np.array(8),
         )
         return gather(d, table(d, some_rows(d, 16)), d.op("Add", index, side))
     return gather(d, table(d, some_rows(d, 8)), index)
@@ -385,7 +415,9 @@ def halves(d: Draft) -> None:
     x = ids(d, 1)
     n = size_of(d, x, 0)
     w = d.random.randint(1, 4)
-    blocks = d.op("Div", d.op("Add", n, np.array(w - 1)) if chance(d, 0.4) else n, np.array(w))
+    blocks = d.op(
+        "Div", d.op("Add", n, np.array(w - 1)) if chance(d, 0.4) else n, np.array(w)
+    )
     way = d.random.randrange(3)
     if way == 0:
         where = d.op("Mul", arange(d, blocks), np.array(w))
@@ -405,7 +437,9 @@ def repeated(d: Draft) -> None:
     b = size_of(d, x, 0)
     times = d.random.randint(1, 3)
     column = d.op("Unsqueeze", arange(d, b), np.array([1]))
-    more = d.op("Concat", d.op("Unsqueeze", b, np.array([0])), np.array([times]), axis=0)
+    more = d.op(
+        "Concat", d.op("Unsqueeze", b, np.array([0])), np.array([times]), axis=0
+    )
     grid = (
         d.op("Expand", column, more)
         if chance(d, 0.6)
@@ -429,7 +463,9 @@ def turned(d: Draft) -> None:
     if way == 0:
         where = d.op("Sub", last, arange(d, n))
     elif way == 1:
-        where = d.op("Range", last, np.array(d.random.choice([-1, -1, -2])), np.array(-1))
+        where = d.op(
+            "Range", last, np.array(d.random.choice([-1, -1, -2])), np.array(-1)
+        )
     else:
         where = d.op(
             "Slice",
@@ -456,7 +492,9 @@ def buffered(d: Draft) -> None:
     where = d.op("Slice", buffer, start, end, np.array([1]))
     if chance(d, 0.3):
         return gather(d, x, where, 1)
-    return gather(d, table(d, d.random.choice([stored - 1, stored, stored, stored + 2])), where)
+    return gather(
+        d, table(d, d.random.choice([stored - 1, stored, stored, stored + 2])), where
+    )
 
 
 def cut(d: Draft) -> None:
@@ -474,7 +512,9 @@ def cut(d: Draft) -> None:
         where = arange(d, size_of(d, part, 0))
     elif way == 2 and d.opset >= 13:
         rest = d.op("Sub", n, np.array([k]))
-        parts = d.ops("Split", 2, x, d.op("Concat", np.array([k]), rest, axis=0), axis=0)
+        parts = d.ops(
+            "Split", 2, x, d.op("Concat", np.array([k]), rest, axis=0), axis=0
+        )
         which = d.random.randrange(2)
         part = parts[which]
         where = (
@@ -493,7 +533,11 @@ def best(d: Draft) -> None:
     batch, name = two_names(d)
     scores = d.input(d.random.choice(["float32", "int64"]), [batch, name])
     n = size_of(d, scores, 1, rank=1)
-    k = d.op("Min", n, np.array([d.random.randint(1, 6)])) if chance(d, 0.7) else d.constant([1])
+    k = (
+        d.op("Min", n, np.array([d.random.randint(1, 6)]))
+        if chance(d, 0.7)
+        else d.constant([1])
+    )
     _, index = d.ops("TopK", 2, scores, k, axis=-1)
     way = d.random.randrange(3)
     if way == 0:
@@ -509,7 +553,9 @@ def best_one(d: Draft) -> None:
     x = ids(d, 2, d.random.choice(["int64", "float32"]))
     axis = d.random.randrange(2)
     if chance(d, 0.4):
-        flat = d.op("Reshape", x, np.array([-1]) if chance(d, 0.5) else np.array([1, -1]))
+        flat = d.op(
+            "Reshape", x, np.array([-1]) if chance(d, 0.5) else np.array([1, -1])
+        )
         rank = d.values[flat].ndim
         index = d.op("ArgMax", flat, axis=rank - 1, keepdims=0)
         n = size_of(d, x, 1)
@@ -528,10 +574,14 @@ def reshaped(d: Draft) -> None:
     x = hidden(d, *two_names(d), 2 * width)
     shape = d.op("Shape", x)
     b, s = (d.op("Gather", shape, np.array([k]), axis=0) for k in (0, 1))
-    parts = d.random.choice([[b, s], [s, b], [np.array([0]), np.array([0])], [b, np.array([-1])]])
+    parts = d.random.choice(
+        [[b, s], [s, b], [np.array([0]), np.array([0])], [b, np.array([-1])]]
+    )
     both = d.op("Concat", *parts, np.array([2]), np.array([width]), axis=0)
     y = d.op("Reshape", x, both)
-    y = d.op("Transpose", y, perm=d.random.choice([[0, 2, 1, 3], [0, 1, 2, 3], [2, 0, 1, 3]]))
+    y = d.op(
+        "Transpose", y, perm=d.random.choice([[0, 2, 1, 3], [0, 1, 2, 3], [2, 0, 1, 3]])
+    )
     if chance(d, 0.4):
         last = np.array([0, 0, -1]) if chance(d, 0.5) else np.array([-1, width])
         y = d.op("Reshape", y, last)
@@ -544,7 +594,9 @@ def element_of_each(d: Draft) -> None:
     """A batch of rows, each with an index of its own."""
     batch, name = two_names(d)
     x = d.input("float32", [batch, name, 2])
-    index = d.op("ArgMax", d.op("ReduceSum", x, np.array([2]), keepdims=0), axis=1, keepdims=0)
+    index = d.op(
+        "ArgMax", d.op("ReduceSum", x, np.array([2]), keepdims=0), axis=1, keepdims=0
+    )
     b = size_of(d, x, 0)
     rows = arange(d, b)
     columns = [d.op("Unsqueeze", n, np.array([1])) for n in (rows, index)]
@@ -562,8 +614,14 @@ def padded(d: Draft) -> None:
     x = ids(d, 1)
     n = size_of(d, x, 0)
     before, after = d.random.randrange(3), d.random.randrange(3)
-    y = d.op("Pad", x, np.array([before, after]), mode="constant") if chance(d, 0.5) else x
-    where = d.op("Add", arange(d, n), np.array(d.random.choice([0, before, before + after])))
+    y = (
+        d.op("Pad", x, np.array([before, after]), mode="constant")
+        if chance(d, 0.5)
+        else x
+    )
+    where = d.op(
+        "Add", arange(d, n), np.array(d.random.choice([0, before, before + after]))
+    )
     if chance(d, 0.4):
         shift = d.random.choice([-1, 0, before, after])
         where = d.op("Pad", arange(d, n), np.array([before, after]), np.array(shift))
@@ -581,7 +639,9 @@ def of_boxes(d: Draft) -> None:
     if way == 0:
         where = d.op("Gather", found, np.array(column), axis=1)
     elif way == 1:
-        part = d.op("Slice", found, np.array([column]), np.array([column + 1]), np.array([1]))
+        part = d.op(
+            "Slice", found, np.array([column]), np.array([column + 1]), np.array([1])
+        )
         where = d.op("Squeeze", part, np.array([1]))
     else:
         pair = d.op("Gather", found, np.array([0, column]), axis=1)
@@ -593,12 +653,16 @@ def same_or_squeezed(d: Draft) -> None:
     """If, on a size: what an exporter writes for squeeze of an axis that may be 1."""
     x = ids(d, 2)
     n = size_of(d, x, 1)
-    condition = d.op("Equal", n, np.array(1)) if d.opset >= 7 else d.constant(True, "bool")
+    condition = (
+        d.op("Equal", n, np.array(1)) if d.opset >= 7 else d.constant(True, "bool")
+    )
     branches = dict[str, Any]()
     kept = d.random.choice(["Neg", "Abs", "Identity"])
     for branch, operator in (("then_branch", "Identity"), ("else_branch", kept)):
         out = next(d.names)
-        nodes = [helper.make_node(operator, [x], [out], name=f"{d.label}.{operator}.{out}")]
+        nodes = [
+            helper.make_node(operator, [x], [out], name=f"{d.label}.{operator}.{out}")
+        ]
         if chance(d, 0.5):
             limit = d.constant(d.random.randint(1, 5))
             inner = next(d.names)
@@ -630,7 +694,8 @@ def gather_in_if(d: Draft) -> None:
 
 
 def gather_in_loop(d: Draft) -> None:
-    """A Loop over an axis: the number of the iteration is the index; a state moves, too."""
+    """A Loop over an axis: the number of the iteration is the index; a state moves,
+    too."""
     x = ids(d, 1)
     n = size_of(d, x, 0)
     names = [next(d.names) for _ in range(7)]
@@ -672,7 +737,8 @@ def gather_in_loop(d: Draft) -> None:
 
 
 def gather_in_scan(d: Draft) -> None:
-    """A Scan over the rows of a value, with a gather in its body and its states behind it."""
+    """A Scan over the rows of a value, with a gather in its body and its states behind
+    it."""
     x = ids(d, 2)
     rank_one = d.op("ReduceMax", x, axes=[0], keepdims=0)
     state, row, after, index = (next(d.names) for _ in range(4))
@@ -680,7 +746,9 @@ def gather_in_scan(d: Draft) -> None:
     stored = table(d, some_rows(d, 4), "int64")
     infos = [helper.make_tensor_value_info(n, INT64, None) for n in (state, row)]
     if d.opset < 9:  # a batch, with states and rows of one element
-        rank_one = d.op("Unsqueeze", d.op("ReduceMax", rank_one, axes=[0]), np.array([1]))
+        rank_one = d.op(
+            "Unsqueeze", d.op("ReduceMax", rank_one, axes=[0]), np.array([1])
+        )
         x = d.op("Unsqueeze", d.op("Unsqueeze", x, np.array([0])), np.array([3]))
     nodes = [
         helper.make_node(d.random.choice(["Add", "Max", "Min"]), [state, row], [after]),
@@ -689,7 +757,8 @@ def gather_in_scan(d: Draft) -> None:
     picked = d.node("Gather", [stored, index], axis=0)
     nodes.append(picked)
     outputs = [
-        helper.make_tensor_value_info(n, INT64, None) for n in (after, index, picked.output[0])
+        helper.make_tensor_value_info(n, INT64, None)
+        for n in (after, index, picked.output[0])
     ]
     body = helper.make_graph(nodes, "body", infos, outputs)
     attributes: dict[str, Any] = {"num_scan_inputs": 1}
@@ -700,7 +769,9 @@ def gather_in_scan(d: Draft) -> None:
         if chance(d, 0.3):
             attributes["scan_input_directions"] = [1]
             attributes["scan_output_directions"] = [d.random.randrange(2), 1]
-        if chance(d, 0.4):  # other axes than the first, none empty: this ends the process
+        if chance(
+            d, 0.4
+        ):  # other axes than the first, none empty: this ends the process
             x = d.input("int64", [d.random.randint(1, 4) for _ in range(2)])
             rank_one = d.op("ReduceMax", x, axes=[1], keepdims=0)
             attributes["scan_input_axes"] = [1]
@@ -745,7 +816,11 @@ def of_list(d: Draft) -> None:
     y = ids(d, 1)
     limit = d.random.randint(1, 5)
     small = d.op("Mod", y, np.array(limit))
-    first, number, zero = next(d.names), d.constant(d.random.choice([1, 1, 2])), d.constant(0)
+    first, number, zero = (
+        next(d.names),
+        d.constant(d.random.choice([1, 1, 2])),
+        d.constant(0),
+    )
     start = d.random.choice(
         [
             d.node("SequenceEmpty", [], dtype=INT64),
@@ -758,8 +833,12 @@ def of_list(d: Draft) -> None:
     other = d.random.choice([small, arange(d, size_of(d, y, 0)), d.op("Neg", small)])
     more = [d.constant(d.random.choice([0, -1]))] if chance(d, 0.3) else []
     if chance(d, 0.4):
-        counter, keep, state, kept, sum_, row, after, at = (next(d.names) for _ in range(8))
-        sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(INT64, None))
+        counter, keep, state, kept, sum_, row, after, at = (
+            next(d.names) for _ in range(8)
+        )
+        sequence = helper.make_sequence_type_proto(
+            helper.make_tensor_type_proto(INT64, None)
+        )
         infos = [
             helper.make_tensor_value_info(counter, INT64, []),
             helper.make_tensor_value_info(keep, BOOL, []),
@@ -790,7 +869,11 @@ def of_list(d: Draft) -> None:
     if way == 0:
         nodes.append(d.node("SequenceAt", [first, more[0] if more else zero]))
     elif way == 1:
-        nodes.append(d.node("ConcatFromSequence", [first], axis=-1, new_axis=d.random.randrange(2)))
+        nodes.append(
+            d.node(
+                "ConcatFromSequence", [first], axis=-1, new_axis=d.random.randrange(2)
+            )
+        )
     else:
         length = d.node("SequenceLength", [first])
         nodes += [length, d.node("Sub", [length.output[0], d.constant(1)])]
@@ -828,7 +911,11 @@ def shapes_multiplied(d: Draft) -> None:
         count = d.op("ReduceProd", d.op("Shape", x), axes=[0], keepdims=0)
     else:
         count = d.op("Mul", size_of(d, x, 0), size_of(d, x, 1))
-    flat = d.op("Reshape", x, np.array([-1])) if chance(d, 0.7) else d.op("Flatten", x, axis=0)
+    flat = (
+        d.op("Reshape", x, np.array([-1]))
+        if chance(d, 0.7)
+        else d.op("Flatten", x, axis=0)
+    )
     axis = d.values[flat].ndim - 1
     gather(d, flat, arange(d, count), axis)
 
@@ -891,7 +978,9 @@ def in_function(d: Draft) -> None:
     """A gather in a function of the model."""
     x = ids(d, 1)
     index = d.input("int64", [open_name(d)], "near")
-    node = d.node("Picked", [x, index, d.constant([0]), d.constant([1])], domain="local")
+    node = d.node(
+        "Picked", [x, index, d.constant([0]), d.constant([1])], domain="local"
+    )
     d.end(node)
 
 
@@ -899,10 +988,43 @@ Chain = Callable[[Draft], None]
 CHAINS: dict[str, Chain] = {
     chain.__name__: chain
     for chain in (
-        *(positions, past_and_current, flat_mask, mask_of_pairs, selected, counted_mask),
-        *(last_token, wrapped, limited, wide_clamp, buckets, guarded, relative_buckets, windows),
-        *(halves, repeated, turned, buffered, cut, best, best_one, reshaped, element_of_each),
-        *(padded, of_boxes, same_or_squeezed, gather_in_if, gather_in_loop, gather_in_scan),
+        *(
+            positions,
+            past_and_current,
+            flat_mask,
+            mask_of_pairs,
+            selected,
+            counted_mask,
+        ),
+        *(
+            last_token,
+            wrapped,
+            limited,
+            wide_clamp,
+            buckets,
+            guarded,
+            relative_buckets,
+            windows,
+        ),
+        *(
+            halves,
+            repeated,
+            turned,
+            buffered,
+            cut,
+            best,
+            best_one,
+            reshaped,
+            element_of_each,
+        ),
+        *(
+            padded,
+            of_boxes,
+            same_or_squeezed,
+            gather_in_if,
+            gather_in_loop,
+            gather_in_scan,
+        ),
         *(
             of_sequence,
             of_list,

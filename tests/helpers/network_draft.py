@@ -16,13 +16,45 @@ from onnx import helper, numpy_helper
 from onnxgather.descriptors.arrays import Array
 
 TYPES = (
-    *("int64", "int64", "int64", "int32", "float32", "float32", "float64", "float16", "bool"),
+    *(
+        "int64",
+        "int64",
+        "int64",
+        "int32",
+        "float32",
+        "float32",
+        "float64",
+        "float16",
+        "bool",
+    ),
     *("uint8", "uint64", "int8", "uint32"),
 )
 INTEGERS = ("int64", "int32", "uint8", "uint64", "int8", "uint32")
 FLOATS = ("float32", "float64", "float16")
 
-OPSETS = (*(17,) * 6, 7, 8, 9, 10, 11, 11, 12, 13, 13, 14, 15, 16, 18, 18, 19, 20, 21, 21, 22, 23)
+OPSETS = (
+    *(17,) * 6,
+    7,
+    8,
+    9,
+    10,
+    11,
+    11,
+    12,
+    13,
+    13,
+    14,
+    15,
+    16,
+    18,
+    18,
+    19,
+    20,
+    21,
+    21,
+    22,
+    23,
+)
 MOST_ELEMENTS = 4000
 """The most elements of a value."""
 
@@ -36,7 +68,9 @@ class RefusedError(Exception):
     """ONNX Runtime refuses a node."""
 
 
-def numbers(random: Random, dtype: str, shape: Sequence[int], style: Style = "wild") -> Array:
+def numbers(
+    random: Random, dtype: str, shape: Sequence[int], style: Style = "wild"
+) -> Array:
     """Random elements of a type."""
     wild = style == "wild"
     near: list[Any] = [0, 0, 1, 1, 2, 3, 5, 7, 63, -1, -2, -5]
@@ -44,8 +78,20 @@ def numbers(random: Random, dtype: str, shape: Sequence[int], style: Style = "wi
         choices = [0, 1]
     elif dtype in INTEGERS:
         info = np.iinfo(dtype)
-        far = [2**31 - 1, 2**31, 2**31 + 5, 2**32 - 1, 2**32, -(2**31), -(2**31) - 1, -(2**32)]
-        choices = [*near, *[*far, int(info.min), int(info.max), int(info.max) - 1] * wild]
+        far = [
+            2**31 - 1,
+            2**31,
+            2**31 + 5,
+            2**32 - 1,
+            2**32,
+            -(2**31),
+            -(2**31) - 1,
+            -(2**32),
+        ]
+        choices = [
+            *near,
+            *[*far, int(info.min), int(info.max), int(info.max) - 1] * wild,
+        ]
         choices = [n for n in choices if info.min <= n <= info.max]
     else:
         choices = [*near, 0.5, 1.5, 2.5, -0.5, 0.1]
@@ -73,12 +119,21 @@ def session(model: onnx.ModelProto, level: int = 0) -> Any:
     """
     runtime: Any = onnxruntime
     options = runtime.SessionOptions()
-    names = ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL")
-    options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, names[level])
+    names = (
+        "ORT_DISABLE_ALL",
+        "ORT_ENABLE_BASIC",
+        "ORT_ENABLE_EXTENDED",
+        "ORT_ENABLE_ALL",
+    )
+    options.graph_optimization_level = getattr(
+        runtime.GraphOptimizationLevel, names[level]
+    )
     options.log_severity_level = 4
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     providers = ["CPUExecutionProvider"]
-    return runtime.InferenceSession(model.SerializeToString(), options, providers=providers)
+    return runtime.InferenceSession(
+        model.SerializeToString(), options, providers=providers
+    )
 
 
 def results(session: Any, inputs: Feeds) -> Feeds:
@@ -103,14 +158,20 @@ def captured(node: onnx.NodeProto) -> set[str]:
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         if attribute.HasField("g"):
-            inner = {i.name for i in attribute.g.input} | {i.name for i in attribute.g.initializer}
+            inner = {i.name for i in attribute.g.input} | {
+                i.name for i in attribute.g.initializer
+            }
             inner |= {name for child in attribute.g.node for name in child.output}
-            read = {o.name for o in attribute.g.output}.union(*map(captured, attribute.g.node))
+            read = {o.name for o in attribute.g.output}.union(
+                *map(captured, attribute.g.node)
+            )
             names |= read - inner
     return names
 
 
-def leading(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str]) -> list[onnx.NodeProto]:
+def leading(
+    nodes: Sequence[onnx.NodeProto], wanted: Iterable[str]
+) -> list[onnx.NodeProto]:
     """The nodes that lead to values."""
     needed, kept = {*wanted}, list[onnx.NodeProto]()
     for node in reversed(nodes):
@@ -138,9 +199,14 @@ FUNCTIONS = {"Shifted": SHIFTED, "Picked": PICKED}
 def function_proto(name: str, opset: int) -> onnx.FunctionProto:
     """A function of a model."""
     rows, inputs, outputs = FUNCTIONS[name]
-    nodes = [helper.make_node(op, i.split(), o.split(), name=f"{name}.{o}") for op, i, o in rows]
+    nodes = [
+        helper.make_node(op, i.split(), o.split(), name=f"{name}.{o}")
+        for op, i, o in rows
+    ]
     opsets = [helper.make_opsetid("", opset)]
-    return helper.make_function("local", name, inputs.split(), outputs.split(), nodes, opsets)
+    return helper.make_function(
+        "local", name, inputs.split(), outputs.split(), nodes, opsets
+    )
 
 
 TO_ATTRIBUTES: dict[str, tuple[int, dict[int, str]]] = {
@@ -193,16 +259,24 @@ class Draft:
     inputs: dict[str, Input] = field(default_factory=dict[str, Input])
     constants: Feeds = field(default_factory=Feeds)
     nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
-    functions: list[onnx.FunctionProto] = field(default_factory=list[onnx.FunctionProto])
-    value_infos: list[onnx.ValueInfoProto] = field(default_factory=list[onnx.ValueInfoProto])
+    functions: list[onnx.FunctionProto] = field(
+        default_factory=list[onnx.FunctionProto]
+    )
+    value_infos: list[onnx.ValueInfoProto] = field(
+        default_factory=list[onnx.ValueInfoProto]
+    )
     """Sizes that the model declares, though nothing checks them."""
     sequences: dict[str, tuple[onnx.TypeProto, list[Array]]] = field(
         default_factory=dict[str, "tuple[onnx.TypeProto, list[Array]]"]
     )
-    """The graph inputs that are sequences: the type that the model declares, and the elements."""
+    """The graph inputs that are sequences: the type that the model declares, and the
+    elements."""
     wild: set[str] = field(default_factory=set[str])
-    """The values that other inputs change, but for their sizes: no sizes, and no divisors."""
-    names: Iterator[str] = field(default_factory=lambda: (f"v{k}" for k in itertools.count()))
+    """The values that other inputs change, but for their sizes: no sizes, and no
+    divisors."""
+    names: Iterator[str] = field(
+        default_factory=lambda: (f"v{k}" for k in itertools.count())
+    )
     label: str = "random"
     """The start of the names of nodes: what chain they are of."""
 
@@ -246,7 +320,9 @@ class Draft:
         self.inputs[name] = Input(dtype, [*dims], declared)
         style = style or self.random.choice(["near", "wild"])
         for world, drawn in zip(self.worlds, self.sizes, strict=True):
-            world[name] = numbers(self.random, dtype, self.inputs[name].shape(drawn), style)
+            world[name] = numbers(
+                self.random, dtype, self.inputs[name].shape(drawn), style
+            )
         self.wild.add(name)
         return name
 
@@ -269,7 +345,8 @@ class Draft:
         return self.constant(numbers(self.random, dtype, shape, "near"), dtype)
 
     def pick(self, *dtypes: str, rank: int = 0) -> str:
-        """The name of a value of a type and at least a rank; a new constant where there is none."""
+        """The name of a value of a type and at least a rank; a new constant where there
+        is none."""
         fits = [
             name
             for name, array in self.values.items()
@@ -301,7 +378,9 @@ class Draft:
             for axis, n in enumerate(array.shape)
         ]
         style: Style = "wild" if self.random.random() < 0.3 else "near"
-        return self.constant(numbers(self.random, str(array.dtype), shape, style), str(array.dtype))
+        return self.constant(
+            numbers(self.random, str(array.dtype), shape, style), str(array.dtype)
+        )
 
     def known(self, rank: int) -> list[str]:
         """The INT64 values of a rank that other inputs do not change."""
@@ -329,7 +408,9 @@ class Draft:
             array = array.astype(np.float32)
         return self.constant(array, str(array.dtype) if array.size else "int64")
 
-    def op(self, operator: str, *inputs: Part, domain: str = "", **attributes: Any) -> str:
+    def op(
+        self, operator: str, *inputs: Part, domain: str = "", **attributes: Any
+    ) -> str:
         """Add a node with one output; returns its name.
 
         Raises:
@@ -338,7 +419,12 @@ class Draft:
         return self.ops(operator, 1, *inputs, domain=domain, **attributes)[0]
 
     def ops(
-        self, operator: str, count: int, *inputs: Part, domain: str = "", **attributes: Any
+        self,
+        operator: str,
+        count: int,
+        *inputs: Part,
+        domain: str = "",
+        **attributes: Any,
     ) -> list[str]:
         """Add a node with some outputs; returns their names.
 
@@ -357,7 +443,8 @@ class Draft:
         domain: str = "",
         **attributes: Any,
     ) -> onnx.NodeProto:
-        """A node as the opset of the model has it, from one of opset 17; it is not added."""
+        """A node as the opset of the model has it, from one of opset 17; it is not
+        added."""
         outputs, names = [next(self.names) for _ in range(count)], [*inputs]
         before, moved = TO_ATTRIBUTES.get(operator, (0, {}))
         if self.opset < before:
@@ -368,7 +455,9 @@ class Draft:
                         (attributes[attribute],) = attributes[attribute]
                     if operator in ("Clip", "Pad") and attribute != "pads":
                         attributes[attribute] = float(attributes[attribute])
-            if operator == "Slice" and any((self.of_constant(n) != 1).any() for n in names[4:]):
+            if operator == "Slice" and any(
+                (self.of_constant(n) != 1).any() for n in names[4:]
+            ):
                 raise RefusedError("Slice has no steps")
             names = [names[0]]
             attributes.pop("noop_with_empty_axes", None)
@@ -379,7 +468,9 @@ class Draft:
         if self.opset >= 18 and operator == "Split" and len(names) == 1:
             attributes["num_outputs"] = count
         name = f"{self.label}.{operator}.{outputs[0]}"
-        return helper.make_node(operator, names, outputs, name=name, domain=domain, **attributes)
+        return helper.make_node(
+            operator, names, outputs, name=name, domain=domain, **attributes
+        )
 
     def of_constant(self, name: str) -> Array:
         """The array of a constant; 0 where it is none."""
@@ -399,7 +490,9 @@ class Draft:
             raise RefusedError(str(error)) from error
         for values in found:
             arrays = [*values.values()]
-            if not all(isinstance(array, np.ndarray) for array in cast("list[Any]", arrays)):
+            if not all(
+                isinstance(array, np.ndarray) for array in cast("list[Any]", arrays)
+            ):
                 raise RefusedError("a value is no tensor")
             if any(array.size > MOST_ELEMENTS for array in arrays):
                 raise RefusedError("a value is too large")
@@ -444,7 +537,9 @@ class Draft:
                 infos.append(helper.make_value_info(name, self.sequences[name][0]))
                 continue
             dims = declared.get(name) if declared is not None else None
-            infos.append(helper.make_tensor_value_info(name, data_type(self.values[name]), dims))
+            infos.append(
+                helper.make_tensor_value_info(name, data_type(self.values[name]), dims)
+            )
         initializers = [
             numpy_helper.from_array(self.constants[n], n)
             for n in sorted(used & self.constants.keys())
@@ -452,7 +547,8 @@ class Draft:
         is_old = self.opset < 9 and declared is not None
         if is_old:  # initializers are inputs, too
             infos += [
-                helper.make_tensor_value_info(t.name, t.data_type, [*t.dims]) for t in initializers
+                helper.make_tensor_value_info(t.name, t.data_type, [*t.dims])
+                for t in initializers
             ]
         told = {info.name: info for info in self.value_infos if declared is not None}
         ends = [told.pop(name, onnx.ValueInfoProto(name=name)) for name in outputs]
@@ -460,10 +556,14 @@ class Draft:
             nodes, "random", infos, ends, initializers, value_info=[*told.values()]
         )
         domains = {node.domain for node in nodes}
-        functions = [function_proto(n, self.opset) for n in FUNCTIONS if "local" in domains]
+        functions = [
+            function_proto(n, self.opset) for n in FUNCTIONS if "local" in domains
+        ]
         functions += self.functions
         opsets = [helper.make_opsetid("", self.opset)]
-        opsets += [helper.make_opsetid(d, 1) for d in sorted({"local", *domains} - {""})]
+        opsets += [
+            helper.make_opsetid(d, 1) for d in sorted({"local", *domains} - {""})
+        ]
         version = 3 if is_old and not functions else 8
         version = (
             11

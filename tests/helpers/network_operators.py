@@ -1,4 +1,5 @@
-"""How to make a random node of each operator that the audit knows, and of some that it does not."""
+"""How to make a random node of each operator that the audit knows, and of some that it
+does not."""
 
 from __future__ import annotations
 
@@ -43,7 +44,12 @@ BASIC = ("int64", "int32", "float32", "float64")
 
 def cast(d: Draft) -> Made:
     target = d.random.choice(TYPES)
-    return "Cast", [d.pick()], 1, {"to": helper.np_dtype_to_tensor_dtype(np.dtype(target))}
+    return (
+        "Cast",
+        [d.pick()],
+        1,
+        {"to": helper.np_dtype_to_tensor_dtype(np.dtype(target))},
+    )
 
 
 def clip(d: Draft) -> Made:
@@ -58,7 +64,12 @@ def clip(d: Draft) -> Made:
         a, b = sorted([d.values[low], d.values[high]])
         low, high = d.constant(a, dtype), d.constant(b, dtype)
     left_out = d.random.random()
-    return "Clip", [x, "" if left_out < 0.15 else low, *([] if left_out > 0.85 else [high])], 1, {}
+    return (
+        "Clip",
+        [x, "" if left_out < 0.15 else low, *([] if left_out > 0.85 else [high])],
+        1,
+        {},
+    )
 
 
 def extreme(d: Draft) -> Made:
@@ -72,7 +83,9 @@ def mod(d: Draft) -> Made:
     dtype = str(d.values[x].dtype)
     as_c = int(dtype in FLOATS or d.random.random() < 0.3)
     y = d.like(x) if d.random.random() < 0.3 else d.small(dtype)
-    if dtype in INTEGERS and (y not in d.constants or np.isin(d.values[y], [0, -1]).any()):
+    if dtype in INTEGERS and (
+        y not in d.constants or np.isin(d.values[y], [0, -1]).any()
+    ):
         y = d.constant(3, dtype)
     return "Mod", [x, y], 1, {"fmod": as_c}
 
@@ -81,7 +94,9 @@ def div(d: Draft) -> Made:
     x = d.pick("int64", "int32", "float32", "float64")
     y = d.like(x)
     dtype = str(d.values[x].dtype)
-    if dtype in INTEGERS and (y not in d.constants or np.isin(d.values[y], [0, -1]).any()):
+    if dtype in INTEGERS and (
+        y not in d.constants or np.isin(d.values[y], [0, -1]).any()
+    ):
         y = d.constant(d.random.choice([2, 3, 7, -3]), dtype)
     return "Div", [x, y], 1, {}
 
@@ -91,11 +106,21 @@ def arg_extreme(d: Draft) -> Made | None:
     if not d.values[x].size:  # ONNX Runtime gives the result the rank of the input
         return None
     keep = d.random.randrange(2)
-    return d.random.choice(["ArgMax", "ArgMin"]), [x], 1, {"axis": d.axis(x), "keepdims": keep}
+    return (
+        d.random.choice(["ArgMax", "ArgMin"]),
+        [x],
+        1,
+        {"axis": d.axis(x), "keepdims": keep},
+    )
 
 
 def non_zero(d: Draft) -> Made:
-    return "NonZero", [d.pick(*TYPES, rank=1)], 1, {}  # of a scalar: ONNX has no row, the CPU one
+    return (
+        "NonZero",
+        [d.pick(*TYPES, rank=1)],
+        1,
+        {},
+    )  # of a scalar: ONNX has no row, the CPU one
 
 
 def top_k(d: Draft) -> Made | None:
@@ -109,11 +134,15 @@ def top_k(d: Draft) -> Made | None:
 
 def range_(d: Draft) -> Made:
     if d.random.random() < 0.3:
-        ends = [d.constant(d.random.choice([0, 1, 2, 7.5]), "float32") for _ in range(3)]
+        ends = [
+            d.constant(d.random.choice([0, 1, 2, 7.5]), "float32") for _ in range(3)
+        ]
         return "Range", ends, 1, {}
     scalars = [n for n in d.known(0) if abs(int(d.values[n])) < 90]
     start, limit = (
-        d.random.choice(scalars) if scalars and d.random.random() < 0.5 else d.small("int64")
+        d.random.choice(scalars)
+        if scalars and d.random.random() < 0.5
+        else d.small("int64")
         for _ in range(2)
     )
     return "Range", [start, limit, d.constant(d.random.choice([1, 1, 2, -1]))], 1, {}
@@ -152,7 +181,9 @@ def reshape(d: Draft) -> Made:
         last = d.random.randint(first, len(shape) - 1)
         shape[first : last + 1] = [-1]
         if d.random.random() < 0.3:
-            shape[:first] = [d.values[x].shape[0] if 0 not in opens else 0 for _ in shape[:first]]
+            shape[:first] = [
+                d.values[x].shape[0] if 0 not in opens else 0 for _ in shape[:first]
+            ]
     else:
         d.random.shuffle(shape)
         if len(shape) > 1 and d.random.random() < 0.5:
@@ -163,7 +194,11 @@ def reshape(d: Draft) -> Made:
         shape = [*shape, 1]
     shapes = [n for n in d.known(1) if len(d.values[n]) and (d.values[n] >= 0).all()]
     shapes = [n for n in shapes if d.values[n].prod() == d.values[x].size]
-    name = d.random.choice(shapes) if shapes and d.random.random() < 0.5 else d.constant(shape)
+    name = (
+        d.random.choice(shapes)
+        if shapes and d.random.random() < 0.5
+        else d.constant(shape)
+    )
     return "Reshape", [x, name], 1, {"allowzero": 1} if d.random.random() < 0.1 else {}
 
 
@@ -177,7 +212,11 @@ def transpose(d: Draft) -> Made:
 def squeeze(d: Draft) -> Made:
     x = d.pick()
     ones = [k for k, n in enumerate(d.values[x].shape) if n == 1]
-    axes = [k - d.values[x].ndim * d.random.randrange(2) for k in ones if d.random.random() < 0.7]
+    axes = [
+        k - d.values[x].ndim * d.random.randrange(2)
+        for k in ones
+        if d.random.random() < 0.7
+    ]
     return "Squeeze", [x, *([d.constant(axes)] if axes else [])], 1, {}
 
 
@@ -199,7 +238,12 @@ def expand(d: Draft) -> Made:
         1 if axis in opens else n if n != 1 else d.random.choice([1, 2, 3])
         for axis, n in enumerate(d.values[x].shape)
     ]
-    return "Expand", [x, d.constant([*sizes(d.random, d.random.randrange(2)), *shape])], 1, {}
+    return (
+        "Expand",
+        [x, d.constant([*sizes(d.random, d.random.randrange(2)), *shape])],
+        1,
+        {},
+    )
 
 
 def tile(d: Draft) -> Made:
@@ -214,7 +258,9 @@ def tile(d: Draft) -> Made:
 
 def slice_(d: Draft) -> Made:
     x = d.pick(rank=1)
-    axes = d.random.sample(range(d.values[x].ndim), d.random.randint(1, d.values[x].ndim))
+    axes = d.random.sample(
+        range(d.values[x].ndim), d.random.randint(1, d.values[x].ndim)
+    )
     bounds = [-(2**63), -9, -3, -2, -1, 0, 1, 2, 3, 9, 2**31 - 1, 2**63 - 1]
     starts, ends = ([d.random.choice(bounds) for _ in axes] for _ in range(2))
     steps = [d.random.choice([1, 1, 2, -1, -2]) for _ in axes]
@@ -277,7 +323,12 @@ def gather(d: Draft) -> Made:
     axis = d.axis(x)
     return (
         "Gather",
-        [x, indices(d, d.least_size(x, axis), sizes(d.random, d.random.choice([0, 1, 1, 2])))],
+        [
+            x,
+            indices(
+                d, d.least_size(x, axis), sizes(d.random, d.random.choice([0, 1, 1, 2]))
+            ),
+        ],
         1,
         {"axis": axis},
     )
@@ -303,7 +354,10 @@ def gather_nd(d: Draft) -> Made | None:
     before = [*shape[:batch], *sizes(d.random, 1)]
     if not smallest:
         return None
-    array = [d.random.randrange(-smallest, smallest) for _ in range(int(np.prod(before)) * count)]
+    array = [
+        d.random.randrange(-smallest, smallest)
+        for _ in range(int(np.prod(before)) * count)
+    ]
     index = d.constant(np.reshape(np.array(array, np.int64), [*before, count]))
     return "GatherND", [x, index], 1, {"batch_dims": batch}
 
@@ -335,7 +389,9 @@ def scatter_elements(d: Draft) -> Made:
 
 def pad(d: Draft) -> Made:
     x = d.pick(*BASIC, rank=1)
-    pads = d.constant([d.random.choice([0, 0, 1, 2, -1]) for _ in range(2 * d.values[x].ndim)])
+    pads = d.constant(
+        [d.random.choice([0, 0, 1, 2, -1]) for _ in range(2 * d.values[x].ndim)]
+    )
     dtype = str(d.values[x].dtype)
     mode = d.random.choice(["constant", "constant", "edge"])
     more = [d.small(dtype)] if d.random.random() < 0.5 and mode == "constant" else []
@@ -360,7 +416,9 @@ def constant_of_shape(d: Draft) -> Made:
 
 
 def reduced(d: Draft) -> Made:
-    operator = d.random.choice(["ReduceMax", "ReduceMin", "ReduceSum", "ReduceSum", "ReduceProd"])
+    operator = d.random.choice(
+        ["ReduceMax", "ReduceMin", "ReduceSum", "ReduceSum", "ReduceProd"]
+    )
     x = d.pick("int64", "int32", "int64", "float32")
     rank = d.values[x].ndim
     axes = d.random.sample(range(rank), d.random.randint(0, rank))
@@ -381,7 +439,11 @@ def non_max_suppression(d: Draft) -> Made:
     boxes, classes = d.random.randint(1, 5), d.random.randint(1, 3)
     places = numbers(d.random, "float32", [2, boxes, 4], "near")
     scores = numbers(d.random, "float32", [2, classes, boxes], "near")
-    names = [d.constant(places, "float32"), d.constant(scores, "float32"), d.constant([2])]
+    names = [
+        d.constant(places, "float32"),
+        d.constant(scores, "float32"),
+        d.constant([2]),
+    ]
     return "NonMaxSuppression", names, 1, {}
 
 
@@ -404,7 +466,9 @@ def image(d: Draft, channels: int) -> str:
         return d.random.choice(fits)
     opens = [*d.sizes[0]]
     places = [
-        d.random.choice(opens) if opens and d.random.random() < 0.5 else d.random.randint(2, 8)
+        d.random.choice(opens)
+        if opens and d.random.random() < 0.5
+        else d.random.randint(2, 8)
         for _ in range(2)
     ]
     return d.input("float32", [1, channels, *places], "near")
@@ -418,7 +482,9 @@ def window(d: Draft) -> dict[str, Any]:
     }
     padding = d.random.choice(["", "", "pads", "SAME_UPPER", "SAME_LOWER", "VALID"])
     if padding == "pads":
-        attributes["pads"] = [d.random.randrange(k) for k in attributes["kernel_shape"] * 2]
+        attributes["pads"] = [
+            d.random.randrange(k) for k in attributes["kernel_shape"] * 2
+        ]
     elif padding:
         attributes["auto_pad"] = padding
     if d.random.random() < 0.3:
@@ -451,7 +517,9 @@ def conv(d: Draft) -> Made:
 def conv_transpose(d: Draft) -> Made:
     attributes = window(d)
     if d.random.random() < 0.4:
-        attributes["output_padding"] = [d.random.randrange(s) for s in attributes["strides"]]
+        attributes["output_padding"] = [
+            d.random.randrange(s) for s in attributes["strides"]
+        ]
     weights = d.small("float32", [2, 3, *attributes["kernel_shape"]])
     return "ConvTranspose", [image(d, 2), weights], 1, attributes
 
@@ -465,7 +533,12 @@ def compress(d: Draft) -> Made:
     condition = d.pick("bool", rank=1)
     if d.values[condition].ndim > 1:
         condition = d.small("bool", [d.random.randint(1, 4)])
-    return "Compress", [x, condition], 1, {"axis": d.axis(x)} if d.random.random() < 0.7 else {}
+    return (
+        "Compress",
+        [x, condition],
+        1,
+        {"axis": d.axis(x)} if d.random.random() < 0.7 else {},
+    )
 
 
 def reduce_mean(d: Draft) -> Made:
@@ -476,13 +549,20 @@ def reduce_mean(d: Draft) -> Made:
 
 def picked(d: Draft) -> Made | None:
     table, index = d.pick(*BASIC, "bool", rank=1), d.pick("int64")
-    if not d.least_size(table, 0):  # ONNX Runtime ends the process where it divides by 0
+    if not d.least_size(
+        table, 0
+    ):  # ONNX Runtime ends the process where it divides by 0
         return None
     return "Picked", [table, index, d.constant([0]), d.constant([1])], 1, {}
 
 
 def trilu(d: Draft) -> Made:
-    return "Trilu", [d.pick("int64", "float32", rank=2)], 1, {"upper": d.random.randrange(2)}
+    return (
+        "Trilu",
+        [d.pick("int64", "float32", rank=2)],
+        1,
+        {"upper": d.random.randrange(2)},
+    )
 
 
 def flatten(d: Draft) -> Made:
@@ -493,7 +573,12 @@ def flatten(d: Draft) -> Made:
 
 def power(d: Draft) -> Made:
     x = d.pick("float32", "int64", "int32", "float64")
-    return "Pow", [x, d.constant(d.random.choice([0, 1, 2, 3]), str(d.values[x].dtype))], 1, {}
+    return (
+        "Pow",
+        [x, d.constant(d.random.choice([0, 1, 2, 3]), str(d.values[x].dtype))],
+        1,
+        {},
+    )
 
 
 def softmax(d: Draft) -> Made:
@@ -502,7 +587,11 @@ def softmax(d: Draft) -> Made:
 
 
 def eye_like(d: Draft) -> Made | None:
-    names = [n for n, a in d.values.items() if a.ndim == 2 and a.dtype in ("int64", "float32")]
+    names = [
+        n
+        for n, a in d.values.items()
+        if a.ndim == 2 and a.dtype in ("int64", "float32")
+    ]
     return ("EyeLike", [d.random.choice(names)], 1, {}) if names else None
 
 
@@ -543,7 +632,9 @@ def if_(d: Draft) -> Made:
     for branch in ("then_branch", "else_branch"):
         out = next(d.names)
         info = helper.make_tensor_value_info(out, data_type(d.values[x]), None)
-        branches[branch] = helper.make_graph([body_node(d, x, dtype, out)], branch, [], [info])
+        branches[branch] = helper.make_graph(
+            [body_node(d, x, dtype, out)], branch, [], [info]
+        )
     scalars = [n for n, a in d.values.items() if a.dtype == "bool" and a.size == 1]
     condition = d.random.choice(scalars) if scalars else d.small("bool")
     return "If", [condition], 1, branches
@@ -563,13 +654,17 @@ def loop(d: Draft) -> Made:
     change = body_node(d, state, dtype, after)
     del d.values[state]
     nodes = [helper.make_node("Identity", [keep], [kept]), change]
-    nodes.append(helper.make_node("Identity", [d.random.choice([counter, state, after])], [seen]))
+    nodes.append(
+        helper.make_node("Identity", [d.random.choice([counter, state, after])], [seen])
+    )
     outputs = [
         helper.make_tensor_value_info(kept, 9, []),
         helper.make_tensor_value_info(after, kind, None),
     ]
     outputs.append(onnx.ValueInfoProto(name=seen))
-    outputs[-1].type.tensor_type.elem_type = 7 if nodes[-1].input[0] == counter else kind
+    outputs[-1].type.tensor_type.elem_type = (
+        7 if nodes[-1].input[0] == counter else kind
+    )
     trips = d.constant(d.random.choice([0, 1, 2, 9]))
     scalars = [n for n in d.known(0) if 0 <= d.values[n] < 20]
     if scalars and d.random.random() < 0.4:
@@ -582,7 +677,9 @@ def scan(d: Draft) -> Made:
     x = d.small(d.random.choice(["int64", "float32"]), [2, d.random.randint(1, 3)])
     fits = [n for n in d.inputs if d.values[n].size and d.values[n].ndim]
     fits = [n for n in fits if d.values[n].dtype in ("int64", "float32")]
-    x = d.random.choice([*fits, x])  # ONNX Runtime ends the process where a Scan has no slice
+    x = d.random.choice(
+        [*fits, x]
+    )  # ONNX Runtime ends the process where a Scan has no slice
     axis = d.axis(x)
     kind, dtype = data_type(d.values[x]), str(d.values[x].dtype)
     state, row, after, seen = (next(d.names) for _ in range(4))
@@ -591,8 +688,12 @@ def scan(d: Draft) -> Made:
     rest.pop(axis)
     start = d.constant(numbers(d.random, dtype, rest), dtype)
     infos = [helper.make_tensor_value_info(n, kind, None) for n in (state, row)]
-    nodes = [helper.make_node(d.random.choice(["Add", "Max", "Min"]), [state, row], [after])]
-    nodes.append(helper.make_node("Identity", [d.random.choice([state, row, after])], [seen]))
+    nodes = [
+        helper.make_node(d.random.choice(["Add", "Max", "Min"]), [state, row], [after])
+    ]
+    nodes.append(
+        helper.make_node("Identity", [d.random.choice([state, row, after])], [seen])
+    )
     outputs = [helper.make_tensor_value_info(n, kind, None) for n in (after, seen)]
     body = helper.make_graph(nodes, "body", infos, outputs)
     attributes = {"body": body, "num_scan_inputs": 1, "scan_input_axes": [axis]}
@@ -604,12 +705,21 @@ def scan(d: Draft) -> Made:
 ARITHMETIC = (*BASIC, "int64", "uint64", "int8", "float16", "uint32")
 TEMPLATES: dict[str, Template] = {
     **{o: elementwise(o, ARITHMETIC) for o in ("Add", "Sub", "Mul")},
-    **{o: elementwise(o, BASIC) for o in ("Less", "Greater", "LessOrEqual", "GreaterOrEqual")},
+    **{
+        o: elementwise(o, BASIC)
+        for o in ("Less", "Greater", "LessOrEqual", "GreaterOrEqual")
+    },
     **{o: elementwise(o, ("bool",)) for o in ("And", "Or", "Xor")},
     **{o: unary(o, SIGNED) for o in ("Neg", "Abs", "Sign")},
-    **{o: unary(o, FLOATS[:2]) for o in ("Floor", "Ceil", "Round", "Sqrt", "Exp", "Log")},
+    **{
+        o: unary(o, FLOATS[:2])
+        for o in ("Floor", "Ceil", "Round", "Sqrt", "Exp", "Log")
+    },
     **{o: unary(o, FLOATS[:2]) for o in ("Sigmoid", "Tanh", "IsNaN", "Reciprocal")},
-    **{o: unary(o, FLOATS[:1]) for o in ("Erf", "Sin", "Cos", "Relu", "Softsign", "HardSigmoid")},
+    **{
+        o: unary(o, FLOATS[:1])
+        for o in ("Erf", "Sin", "Cos", "Relu", "Softsign", "HardSigmoid")
+    },
     "Equal": elementwise("Equal", (*BASIC, "bool")),
     "Not": unary("Not", ("bool",)),
     "Identity": unary("Identity", TYPES),

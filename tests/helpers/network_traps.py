@@ -1,4 +1,5 @@
-"""Traps: ONNX Runtime computes something else than one would think, and an index leaves an axis.
+"""Traps: ONNX Runtime computes something else than one would think, and an index leaves
+an axis.
 
 Each adds a gather that an analysis which falls into the trap takes to be in range.
 """
@@ -23,7 +24,11 @@ from network_draft import Draft
 from network_operators import average_pool, conv_transpose, max_pool
 from onnx import helper
 
-FLOAT, FLOAT16, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BOOL
+FLOAT, FLOAT16, BOOL = (
+    onnx.TensorProto.FLOAT,
+    onnx.TensorProto.FLOAT16,
+    onnx.TensorProto.BOOL,
+)
 
 
 def nan_to_bool(d: Draft) -> None:
@@ -31,18 +36,23 @@ def nan_to_bool(d: Draft) -> None:
     x = d.input("float32", [open_name(d)], "wild")
     zero = np.float32(0)
     clipped = (
-        d.op("Clip", x, zero, zero) if chance(d, 0.7) else d.op("Min", d.op("Max", x, zero), zero)
+        d.op("Clip", x, zero, zero)
+        if chance(d, 0.7)
+        else d.op("Min", d.op("Max", x, zero), zero)
     )
     index = d.op("Cast", d.op("Cast", clipped, to=BOOL), to=INT64)
     gather(d, table(d, 1), index)
 
 
 def rounded_twice(d: Draft) -> None:
-    """An integer becomes FLOAT with one rounding; through a double it is rounded twice."""
+    """An integer becomes FLOAT with one rounding; through a double it is rounded
+    twice."""
     power = d.random.randint(55, 61)
     number = 2**power + 2 ** (power - 24) + 1
     number = d.random.choice([number, number, -number])
-    whole = d.op("Clip", d.input("int64", [open_name(d)]), np.array(number), np.array(number))
+    whole = d.op(
+        "Clip", d.input("int64", [open_name(d)]), np.array(number), np.array(number)
+    )
     back = d.op("Cast", d.op("Cast", whole, to=FLOAT), to=INT64)
     base = 2**power if number > 0 else -(2**power)
     gather(d, table(d, 1), d.op("Sub", back, np.array(base)))
@@ -70,9 +80,15 @@ def double_to_half(d: Draft) -> None:
 
 def exchanged_axes(d: Draft) -> None:
     """A Reshape to sizes of the same known numbers, whose open sizes are exchanged."""
-    first, last = d.random.sample([*d.sizes[0]], 2) if len(d.sizes[0]) > 1 else [open_name(d)] * 2
+    first, last = (
+        d.random.sample([*d.sizes[0]], 2) if len(d.sizes[0]) > 1 else [open_name(d)] * 2
+    )
     x = d.input("int64", [first, d.random.choice([1, 1, 2]), last])
-    zero = d.op("Mul", d.op("Slice", x, np.array([0]), np.array([1]), np.array([1])), np.array(0))
+    zero = d.op(
+        "Mul",
+        d.op("Slice", x, np.array([0]), np.array([1]), np.array([1])),
+        np.array(0),
+    )
     numbers = d.random.sample(range(9), 3)
     parts = [d.op("Add", zero, np.array(k)) for k in numbers]
     three = d.op("Concat", *parts, axis=1)
@@ -85,7 +101,8 @@ def exchanged_axes(d: Draft) -> None:
 
 
 def window_sizes(d: Draft) -> None:
-    """The sizes of pools and transposed convolutions, which ONNX's inference has otherwise."""
+    """The sizes of pools and transposed convolutions, which ONNX's inference has
+    otherwise."""
     template = d.random.choice([max_pool, average_pool, conv_transpose])
     made = template(d)
     operator, inputs, _, attributes = made
@@ -116,20 +133,26 @@ def scaled_sizes(d: Draft) -> None:
 
 def position_of_a_scalar(d: Draft) -> None:
     """NonZero of a scalar: ONNX says no row, the CPU provider has one."""
-    x = d.op("ReduceSum", d.input("int64", [open_name(d)], "near"), np.array([0]), keepdims=0)
+    x = d.op(
+        "ReduceSum", d.input("int64", [open_name(d)], "near"), np.array([0]), keepdims=0
+    )
     found = d.op("NonZero", x)
     if chance(d, 0.5):
         return gather(d, d.constant(np.zeros((0, 2)), "float32"), found)
-    # Data without a row would do too, but ONNX Runtime 1.24 reads beyond it, or crashes.
+    # Data without a row would do too, but ONNX Runtime 1.24 reads beyond it, or
+    # crashes.
     beyond = d.op("Add", d.op("Transpose", found), np.array(1))
     return gather_nd(d, d.constant(np.zeros((1, 2)), "float32"), beyond)
 
 
 def position_on_an_empty_axis(d: Draft) -> None:
-    """Reductions over an axis that may be empty: their sizes, and the elements of integers."""
+    """Reductions over an axis that may be empty: their sizes, and the elements of
+    integers."""
     dims = [open_name(d), open_name(d)]
     axis, keep = d.random.randrange(2), d.random.randrange(2)
-    operator = d.random.choice(["ArgMax", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"])
+    operator = d.random.choice(
+        ["ArgMax", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"]
+    )
     if operator == "ArgMax":
         y = d.op(operator, d.input("float32", dims), axis=axis, keepdims=keep)
     else:
@@ -144,7 +167,8 @@ def position_on_an_empty_axis(d: Draft) -> None:
 
 
 def declared_by_the_model(d: Draft) -> None:
-    """Sizes that a model declares for a value of another domain, though it has others."""
+    """Sizes that a model declares for a value of another domain, though it has
+    others."""
     x = d.input("float32", [d.random.randint(1, 3)])
     y = d.op("Gelu", x, domain="com.microsoft")
     said = d.random.randint(4, 8)
@@ -153,20 +177,26 @@ def declared_by_the_model(d: Draft) -> None:
 
 
 def declared_of_an_operator(d: Draft) -> None:
-    """A size that a model declares for what ONNX's own operator makes: Shape then tells it."""
+    """A size that a model declares for what ONNX's own operator makes: Shape then tells
+    it."""
     x = d.input("float32", [open_name(d)])
     y = d.op(d.random.choice(["Abs", "Neg", "Relu"]), x)
-    d.value_infos.append(helper.make_tensor_value_info(y, FLOAT, [d.random.randint(4, 8)]))
+    d.value_infos.append(
+        helper.make_tensor_value_info(y, FLOAT, [d.random.randint(4, 8)])
+    )
     gather(d, x, d.op("Sub", size_of(d, y, 0), np.array(1)))
 
 
 def sequence_state(d: Draft) -> None:
-    """A Loop whose state is a sequence, with a shape in its type that nothing checks."""
+    """A Loop whose state is a sequence, with a shape in its type that nothing
+    checks."""
     x = ids = d.input("int64", [d.random.randint(1, 3)], "near")
     said = d.random.randint(4, 8)
     names = [next(d.names) for _ in range(6)]
     counter, keep, state, kept, after, taken = names
-    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(INT64, [said]))
+    sequence = helper.make_sequence_type_proto(
+        helper.make_tensor_type_proto(INT64, [said])
+    )
     infos = [
         helper.make_tensor_value_info(counter, INT64, []),
         helper.make_tensor_value_info(keep, BOOL, []),
@@ -198,7 +228,9 @@ def own_function(d: Draft) -> None:
     operator = d.random.choice(["ArgMax", "ArgMin", "Abs"])
     if operator == "Abs":
         body = helper.make_node("Sign", ["s"], ["z"])
-        x = d.op("Mod", d.input("int64", [open_name(d)]), np.array(d.random.randint(3, 9)))
+        x = d.op(
+            "Mod", d.input("int64", [open_name(d)]), np.array(d.random.randint(3, 9))
+        )
     else:
         body = helper.make_node("Sub", ["s", "s"], ["z"])
         x = d.constant(d.random.sample(range(9), d.random.randint(2, 5)))
@@ -228,7 +260,9 @@ def reciprocal(d: Draft) -> None:
 def sequence_input(d: Draft) -> None:
     """A sequence as a graph input, with a shape of its elements that nothing checks."""
     said, real = d.random.randint(4, 8), d.random.randint(1, 3)
-    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(INT64, [said]))
+    sequence = helper.make_sequence_type_proto(
+        helper.make_tensor_type_proto(INT64, [said])
+    )
     name = d.sequence_input(sequence, [np.arange(real)])
     taken = d.node("SequenceAt", [name, d.constant(0)])
     d.end(taken)
@@ -237,11 +271,14 @@ def sequence_input(d: Draft) -> None:
 
 
 def declared_of_a_sequence(d: Draft) -> None:
-    """Sizes that a model declares for the tensors of a sequence, though they have others."""
+    """Sizes that a model declares for the tensors of a sequence, though they have
+    others."""
     x = d.input("int64", [open_name(d)])
     said = d.random.randint(20, 40)
     node = d.node("SequenceConstruct", [x, x])
-    d.value_infos.append(helper.make_tensor_sequence_value_info(node.output[0], INT64, [said]))
+    d.value_infos.append(
+        helper.make_tensor_sequence_value_info(node.output[0], INT64, [said])
+    )
     taken = d.node("SequenceAt", [*node.output, d.constant(0)])
     shape = d.node("Shape", [*taken.output])
     last = d.node("Sub", [*shape.output, d.constant([1])])
@@ -253,8 +290,20 @@ def declared_of_a_sequence(d: Draft) -> None:
 TRAPS: dict[str, Chain] = {
     trap.__name__: trap
     for trap in (
-        *(nan_to_bool, rounded_twice, double_to_half, exchanged_axes, window_sizes, scaled_sizes),
-        *(position_of_a_scalar, position_on_an_empty_axis, declared_by_the_model, sequence_input),
+        *(
+            nan_to_bool,
+            rounded_twice,
+            double_to_half,
+            exchanged_axes,
+            window_sizes,
+            scaled_sizes,
+        ),
+        *(
+            position_of_a_scalar,
+            position_on_an_empty_axis,
+            declared_by_the_model,
+            sequence_input,
+        ),
         declared_of_an_operator,
         *(sequence_state, own_function, reciprocal, declared_of_a_sequence),
     )

@@ -12,7 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
 
-def node(operator: str, inputs: Sequence[str], output: str, name: str = "", **more: Any) -> Any:
+def node(
+    operator: str, inputs: Sequence[str], output: str, name: str = "", **more: Any
+) -> Any:
     return helper.make_node(operator, inputs, [output], name, **more)
 
 
@@ -36,13 +38,17 @@ def graph(
 
 def model(*given: Any, functions: Sequence[Any] = (), **more: Any) -> onnx.ModelProto:
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    made = helper.make_model(graph(*given), opset_imports=opsets, functions=functions, ir_version=8)
+    made = helper.make_model(
+        graph(*given), opset_imports=opsets, functions=functions, ir_version=8
+    )
     for name, value in more.items():
         setattr(made, name, value)
     return made
 
 
-def function(name: str, inputs: Sequence[str], nodes: Sequence[Any], **more: Any) -> Any:
+def function(
+    name: str, inputs: Sequence[str], nodes: Sequence[Any], **more: Any
+) -> Any:
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     outputs = [nodes[-1].output[0]]
     return helper.make_function("own", name, inputs, outputs, nodes, opsets, **more)

@@ -1,4 +1,5 @@
-"""The numbers that open sizes stand for in one run, read from the arrays that the run made."""
+"""The numbers that open sizes stand for in one run, read from the arrays that the run
+made."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class OpenNumbers:
         )
 
     def meet(self, sizes: Sequence[AnySize | None], shape: Sequence[int]) -> str:
-        """Compare the sizes of a value with the shape of its array; "" where they fit."""
+        """Compare the sizes of a value with the shape of its array; "" where they
+        fit."""
         if len(sizes) != len(shape):
             return f"{len(shape)} dimensions, told {len(sizes)}"
         pairs = zip(sizes, shape, strict=True)
@@ -44,14 +46,22 @@ class OpenNumbers:
             if wrong:
                 return wrong
         found = self.of(size)
-        return "" if found in (None, number) else f"size {size} is {found}, not {number}; "
+        return (
+            "" if found in (None, number) else f"size {size} is {found}, not {number}; "
+        )
 
     def _tell(self, symbol: Symbol, total: int, parts: int) -> str:
-        """Keep the number of a symbol; say what is known of it that the number does not keep."""
+        """Keep the number of a symbol; say what is known of it that the number does not
+        keep."""
         number, rest = divmod(total, parts)
         if rest or not symbol.low <= number <= symbol.high:
-            return f"{symbol.name or '?'} from {symbol.low} to {symbol.high} is {total}/{parts}; "
+            return (
+                f"{symbol.name or '?'} from {symbol.low} to {symbol.high} is"
+                f" {total}/{parts}; "
+            )
         self._known[symbol] = number
         self._facts += [(symbol.name or "?", fact) for fact in symbol.facts]
-        broken = [(name, fact) for name, fact in self._facts if (self.of(fact) or 0) < 0]
+        broken = [
+            (name, fact) for name, fact in self._facts if (self.of(fact) or 0) < 0
+        ]
         return "".join(f"{fact} of {name} is negative; " for name, fact in broken)

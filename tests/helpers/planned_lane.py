@@ -28,12 +28,16 @@ DESC = og.GatherDesc(
 )
 DATA = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 INFO = LaneInfo("stub", "StubExecutionProvider", {"onnxruntime": "1.30.0"})
-NODE = ForbiddenNode("GatherND", {"batch_dims": 1}, (2,), "GatherND-13: batch sizes must be equal")
+NODE = ForbiddenNode(
+    "GatherND", {"batch_dims": 1}, (2,), "GatherND-13: batch sizes must be equal"
+)
 
 
 def case(*indices: int, out_of_range: og.OutOfRange = "error") -> DescriptorCase:
     """Return a gather of two rows of DATA."""
-    return DescriptorCase("case", DESC, DATA, np.array([indices], np.int32), out_of_range)
+    return DescriptorCase(
+        "case", DESC, DATA, np.array([indices], np.int32), out_of_range
+    )
 
 
 def bare() -> NodeCase:

@@ -1,8 +1,9 @@
 """The descriptors that ONNX Runtime's DirectML provider makes, by its own word.
 
 The host of the provider is asked for the graphs that the provider gives DirectML
-(`serialized_graph`); of these the gathers are compared with descriptors of onnxgather. The files
-have neither Flags nor GuaranteedBaseOffsetAlignment, so that these are not compared.
+(`serialized_graph`); of these the gathers are compared with descriptors of onnxgather.
+The files have neither Flags nor GuaranteedBaseOffsetAlignment, so that these are not
+compared.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from onnxgather.gather import ATTRIBUTES
 from onnxgather.parity.corpus import random_cases
 
 TOGETHER = 20
-"""How many gathers stand in one model: a session of one takes nearly as long as of all."""
+"""How many gathers stand in one model: a session of one takes nearly as long as of
+all."""
 
 Fields = dict[str, Any]
 """The fields of a descriptor by their names, such as Axis and InputTensor.Sizes."""
@@ -54,7 +56,9 @@ class GraphHost(Child):
 
     name = "host"
 
-    def __init__(self, command: Sequence[str], timeout: float = REQUEST_TIMEOUT) -> None:
+    def __init__(
+        self, command: Sequence[str], timeout: float = REQUEST_TIMEOUT
+    ) -> None:
         super().__init__(command, timeout)
         self._models = 0
 
@@ -79,13 +83,18 @@ class GraphHost(Child):
         if self._models % HOST_RUNS == 0:
             self.restart()
         request |= {"keep": 0, "graphs": 1}
-        answer, content = self.exchange(lambda told, more: (json.loads(told), more), request, model)
+        answer, content = self.exchange(
+            lambda told, more: (json.loads(told), more), request, model
+        )
         if "not_run" in answer:
             raise NotRunError(*answer["not_run"])
         if "refused" in answer:
             raise RefusedError(answer["refused"])
         if "graphs" not in answer:
-            why = f"the host is of older sources, which tell no graphs; {SETUP} makes it anew"
+            why = (
+                f"the host is of older sources, which tell no graphs; {SETUP} makes it"
+                " anew"
+            )
             raise NoAnswerError(Breakdown.NONSENSE, why)
         return [content[start : start + size] for start, size in answer["graphs"]]
 
@@ -95,17 +104,23 @@ def provider_fields(operator: SerializedOperator) -> Fields:
     names = [header_names(og.GatherDesc)[name] for name in TENSORS]
     fields: Fields = {"type": operator.type, **operator.fields}
     for name, tensor in zip(names, [*operator.inputs, *operator.outputs], strict=True):
-        fields |= {f"{name}.{field}": value for field, value in _tensor_fields(tensor).items()}
+        fields |= {
+            f"{name}.{field}": value for field, value in _tensor_fields(tensor).items()
+        }
     return fields
 
 
 def descriptor_fields(desc: og.Descriptor) -> Fields:
     """The fields of a descriptor that a serialized graph has, too."""
     names = header_names(type(desc))
-    numbers = {names[name]: getattr(desc, name) for name in names if name not in TENSORS}
+    numbers = {
+        names[name]: getattr(desc, name) for name in names if name not in TENSORS
+    }
     fields: Fields = {"type": OPERATOR_PREFIX + desc.operator, **numbers}
     for name, tensor in tensors(desc).items():
-        fields |= {f"{name}.{field}": value for field, value in _tensor_fields(tensor).items()}
+        fields |= {
+            f"{name}.{field}": value for field, value in _tensor_fields(tensor).items()
+        }
     return fields
 
 
@@ -132,7 +147,8 @@ Asked = list[SerializedOperator] | Exception
 """The operators that the provider makes of a model, or why there are none."""
 
 REFUSALS = (NotRunError, RefusedError)
-"""The provider's word that it takes no such model. Other errors are no word of the provider."""
+"""The provider's word that it takes no such model. Other errors are no word of the
+provider."""
 
 
 def ask(host: GraphHost, models: Sequence[onnx.ModelProto]) -> list[Asked]:
@@ -153,10 +169,15 @@ def ask(host: GraphHost, models: Sequence[onnx.ModelProto]) -> list[Asked]:
         graphs = host.graphs(whole.SerializeToString())
         operators = [operator for one in graphs for operator in read_operators(one)]
     except (*REFUSALS, NoAnswerError, SerializedGraphError) as error:
-        return [error] if len(models) == 1 else [ask(host, [model])[0] for model in models]
+        return (
+            [error] if len(models) == 1 else [ask(host, [model])[0] for model in models]
+        )
     if len(models) == 1:  # whatever its number was
         return [operators]
-    return [[one for one in operators if one.name.startswith(named(k))] for k in range(len(models))]
+    return [
+        [one for one in operators if one.name.startswith(named(k))]
+        for k in range(len(models))
+    ]
 
 
 def named(number: int) -> str:
@@ -188,7 +209,8 @@ class Question:
     """Makes the model, all of whose names start with a prefix."""
     judge: Callable[[onnx.ModelProto, Asked], Verdict]
     together: int = 0
-    """Questions with the same number may be asked together; 0 for one to be asked alone."""
+    """Questions with the same number may be asked together; 0 for one to be asked
+    alone."""
 
 
 def verdicts(host: GraphHost, questions: Iterable[Question]) -> Iterator[Verdict]:
@@ -205,7 +227,9 @@ def verdicts(host: GraphHost, questions: Iterable[Question]) -> Iterator[Verdict
 
 def _answered(host: GraphHost, questions: Sequence[Question]) -> Iterator[Verdict]:
     models = [question.model(named(k)) for k, question in enumerate(questions)]
-    for question, model, asked in zip(questions, models, ask(host, models), strict=True):
+    for question, model, asked in zip(
+        questions, models, ask(host, models), strict=True
+    ):
         yield question.judge(model, asked)
 
 
@@ -227,7 +251,8 @@ class OnnxGather:
     opset: int = 17
 
     def descriptor(self) -> og.Descriptor | str:
-        """What onnxgather says that the provider makes of it, or why that is nothing."""
+        """What onnxgather says that the provider makes of it, or why that is
+        nothing."""
         data, indices = (self.data_type, self.data), (self.index_type, self.indices)
         try:
             return og.from_onnx(self.operator, data, indices, self.number, self.number)
@@ -236,17 +261,26 @@ class OnnxGather:
 
     def model(self, prefix: str) -> onnx.ModelProto:
         """A model of this node, all of whose names start with `prefix`."""
-        given = (("data", self.data_type, self.data), ("indices", self.index_type, self.indices))
+        given = (
+            ("data", self.data_type, self.data),
+            ("indices", self.index_type, self.indices),
+        )
         inputs = [
-            info(prefix + name, getattr(TensorProto, _ONNX_TYPES.get(kind, kind)), sizes)
+            info(
+                prefix + name, getattr(TensorProto, _ONNX_TYPES.get(kind, kind)), sizes
+            )
             for name, kind, sizes in given
         ]
         attribute = {ATTRIBUTES[self.operator]: self.number} if self.number else {}
         names = [value.name for value in inputs]
-        made = node(self.operator, names, f"{prefix}output", f"{prefix}gather", **attribute)
+        made = node(
+            self.operator, names, f"{prefix}output", f"{prefix}gather", **attribute
+        )
         opsets = [helper.make_opsetid("", self.opset)]
         return helper.make_model(
-            graph([made], inputs, [f"{prefix}output"]), opset_imports=opsets, ir_version=8
+            graph([made], inputs, [f"{prefix}output"]),
+            opset_imports=opsets,
+            ir_version=8,
         )
 
 
@@ -255,7 +289,9 @@ _ONNX_TYPES = {"FLOAT32": "FLOAT", "FLOAT64": "DOUBLE"}
 _OTHER_TYPES = ("BFLOAT16", "STRING", "COMPLEX64", "FLOAT8E4M3FN")
 
 
-def random_node(rng: random.Random) -> tuple[str, tuple[int, ...], tuple[int, ...], int]:
+def random_node(
+    rng: random.Random,
+) -> tuple[str, tuple[int, ...], tuple[int, ...], int]:
     """A node that ONNX allows, of ranks up to 9, without empty tensors.
 
     Returns:
@@ -264,7 +300,9 @@ def random_node(rng: random.Random) -> tuple[str, tuple[int, ...], tuple[int, ..
     operator = rng.choice(["Gather", "GatherElements", "GatherND"])
     rank = rng.choice([1, 1, 2, 2, 3, 4, 5, 7, 8, 9])
     data = tuple(rng.choice([1, 1, 2, 3]) for _ in range(rank))
-    more = [rng.choice([1, 2, 3]) for _ in range(rng.choice([0, 0, 1, 1, 2, 3, 4, 6, 8, 9]))]
+    more = [
+        rng.choice([1, 2, 3]) for _ in range(rng.choice([0, 0, 1, 1, 2, 3, 4, 6, 8, 9]))
+    ]
     if operator == "Gather":
         return operator, data, tuple(more), rng.randrange(-rank, rank)
     if operator == "GatherElements":
@@ -279,19 +317,24 @@ def random_node(rng: random.Random) -> tuple[str, tuple[int, ...], tuple[int, ..
 
 
 def random_gathers(count: int, seed: int) -> Iterator[OnnxGather]:
-    """Yield random nodes; some have an empty tensor, or break a rule of ONNX or DirectML."""
+    """Yield random nodes; some have an empty tensor, or break a rule of ONNX or
+    DirectML."""
     rng = random.Random(seed)
     for _ in range(count):
         made = OnnxGather(*random_node(rng), opset=rng.choice([12, *OPSETS]))
         data_type = rng.choice([*map(str, og.TensorDataType), "BOOL"])
-        index_type = "INT64" if made.operator == "GatherND" else rng.choice(["INT32", "INT64"])
+        index_type = (
+            "INT64" if made.operator == "GatherND" else rng.choice(["INT32", "INT64"])
+        )
         made = replace(made, data_type=data_type, index_type=index_type)
         if made.operator == "Gather" and rng.random() < 0.3:  # larger ones
             made = replace(made, data=_changed(rng, made.data, 37))
         yield rng.choice(_SPOILED)(rng, made) if rng.random() < 0.15 else made
 
 
-def _changed(rng: random.Random, sizes: tuple[int, ...], factor: int) -> tuple[int, ...]:
+def _changed(
+    rng: random.Random, sizes: tuple[int, ...], factor: int
+) -> tuple[int, ...]:
     """The sizes with one of them multiplied."""
     chosen = rng.randrange(max(1, len(sizes)))
     return tuple(n * factor if k == chosen else n for k, n in enumerate(sizes))
@@ -302,14 +345,17 @@ _SPOILED: Sequence[Callable[[random.Random, OnnxGather], OnnxGather]] = (
     lambda rng, made: replace(made, indices=_changed(rng, made.indices, 0)),
     lambda rng, made: replace(made, data=()),
     lambda rng, made: replace(made, data_type=rng.choice(_OTHER_TYPES)),
-    lambda rng, made: replace(made, index_type=rng.choice(["UINT32", "UINT64", "INT16"])),
+    lambda rng, made: replace(
+        made, index_type=rng.choice(["UINT32", "UINT64", "INT16"])
+    ),
     lambda rng, made: replace(made, number=len(made.data) + rng.randrange(3)),
     lambda rng, made: replace(made, number=-len(made.data) - 1 - rng.randrange(3)),
 )
 
 
 def node_questions(count: int, seed: int) -> Iterator[Question]:
-    """Yield questions about random nodes; a node that onnxgather refuses is asked about alone."""
+    """Yield questions about random nodes; a node that onnxgather refuses is asked about
+    alone."""
     for made in random_gathers(count, seed):
         alone = isinstance(made.descriptor(), str)
         judge = partial(judge_node, made)
@@ -322,13 +368,19 @@ def judge_node(made: OnnxGather, _: onnx.ModelProto, asked: Asked) -> Verdict:
     theirs = _gathers(asked)
     if isinstance(ours, str):
         if theirs:
-            return Verdict("refused here alone", f"{made}: {ours}, but it became {theirs}")
+            return Verdict(
+                "refused here alone", f"{made}: {ours}, but it became {theirs}"
+            )
         if _is_crash(asked) and made.operator == "GatherND" and made.number < 0:
-            return Verdict("refused here, where ONNX Runtime crashes: batch_dims is below 0")
+            return Verdict(
+                "refused here, where ONNX Runtime crashes: batch_dims is below 0"
+            )
         if isinstance(asked, Exception) and not isinstance(asked, REFUSALS):
             return Verdict("no answer", f"{asked}, for {made}")
         if not isinstance(asked, Exception):
-            return Verdict("refused here, where the provider takes it and gives DirectML no gather")
+            return Verdict(
+                "refused here, where the provider takes it and gives DirectML no gather"
+            )
         return Verdict("refused by both")
     if len(theirs) != 1:
         return Verdict("refused by the provider alone", f"{made}: got {_told(asked)}")
@@ -349,7 +401,9 @@ def _is_crash(asked: Asked) -> bool:
 
 
 def _told(asked: Asked) -> str:
-    return str(asked) if isinstance(asked, Exception) else str([one.type for one in asked])
+    return (
+        str(asked) if isinstance(asked, Exception) else str([one.type for one in asked])
+    )
 
 
 # The way from a descriptor to an ONNX model, and back.
@@ -367,7 +421,9 @@ def _portable(desc: og.Descriptor, prefix: str) -> onnx.ModelProto:
     return og.to_onnx(desc, "error", prefix=prefix)
 
 
-def judge_descriptor(desc: og.Descriptor, model: onnx.ModelProto, asked: Asked) -> Verdict:
+def judge_descriptor(
+    desc: og.Descriptor, model: onnx.ModelProto, asked: Asked
+) -> Verdict:
     """Compare a descriptor with the one that the provider makes of its portable model.
 
     Args:
@@ -401,8 +457,9 @@ def judge_descriptor(desc: og.Descriptor, model: onnx.ModelProto, asked: Asked) 
 def as_onnx_has_it(desc: og.Descriptor) -> og.Descriptor:
     """A descriptor without what an ONNX node has not.
 
-    That is strides, flags, alignments, bytes beyond the elements, a type of indices that the node
-    does not take, and GATHER_ND, which becomes a GATHER_ND1 without batches.
+    That is strides, flags, alignments, bytes beyond the elements, a type of indices
+    that the node does not take, and GATHER_ND, which becomes a GATHER_ND1 without
+    batches.
     """
     three = {name: getattr(desc, name) for name in TENSORS}
     types = {name: tensor.data_type for name, tensor in three.items()}
@@ -422,15 +479,21 @@ def _losses(desc: og.Descriptor) -> dict[str, bool]:
     takes = FACTS[desc.operator].onnx_index_types
     return {
         "strides, flags or bytes beyond the elements": three != packed,
-        "a type of indices that becomes INT64": desc.indices_tensor.data_type not in takes,
+        "a type of indices that becomes INT64": (
+            desc.indices_tensor.data_type not in takes
+        ),
         "GATHER_ND that becomes GATHER_ND1": isinstance(desc, og.GatherNDDesc),
     }
 
 
 def without_leading_ones(fields: Fields) -> list[Any]:
-    """What leading ones, and the counts that follow from them, do not change in a descriptor."""
+    """What leading ones, and the counts that follow from them, do not change in a
+    descriptor."""
     names = ("InputTensor", "IndicesTensor", "OutputTensor")
-    kept = [fields["type"], *(fields[f"{name}.{field}"] for name in names for field in _PLAIN)]
+    kept = [
+        fields["type"],
+        *(fields[f"{name}.{field}"] for name in names for field in _PLAIN),
+    ]
     data, indices, output = (fields[f"{name}.Sizes"] for name in names)
     rest = 0
     if fields["type"] == "DML_OPERATOR_GATHER_ND1":

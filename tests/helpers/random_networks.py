@@ -1,4 +1,5 @@
-"""Random ONNX models with open sizes, of the operators that the audit knows, with wild inputs."""
+"""Random ONNX models with open sizes, of the operators that the audit knows, with wild
+inputs."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Sample:
 
 
 def sample(seed: int, operator: str = "") -> Sample:
-    """A random model with up to 16 nodes; the sizes of its inputs are told in half of them.
+    """A random model with up to 16 nodes; the sizes of its inputs are told in half of
+    them.
 
     Every second node is of an operator if it is given.
     """
@@ -53,15 +55,23 @@ def sample(seed: int, operator: str = "") -> Sample:
             add(d, operator if k % 2 else "")
     outputs = [name for node in d.nodes for name in node.output]
     told = d.random.random() < 0.5
-    declared = {name: [*i.dims] if told else [None] * len(i.dims) for name, i in d.inputs.items()}
+    declared = {
+        name: [*i.dims] if told else [None] * len(i.dims)
+        for name, i in d.inputs.items()
+    }
     model = d.model(d.nodes, outputs, declared)
     runs = [{**d.values}]
     for _ in range(2):
         style: Style = "wild" if d.random.random() < 0.7 else "near"
-        fed = {name: numbers(d.random, i.dtype, i.shape({}), style) for name, i in d.inputs.items()}
+        fed = {
+            name: numbers(d.random, i.dtype, i.shape({}), style)
+            for name, i in d.inputs.items()
+        }
         try:
             runs.append(fed | run(model, fed))
-        except Exception:  # an index out of range, a size that does not fit: this run tells nothing
+        except (
+            Exception
+        ):  # an index out of range, a size that does not fit: this run tells nothing
             continue
     return Sample(model, runs)
 
@@ -81,17 +91,24 @@ class Graph:
 
     @property
     def divides(self) -> bool:
-        """Whether a node divides by what may be 0, at which ONNX Runtime ends the process.
+        """Whether a node divides by what may be 0, at which ONNX Runtime ends the
+        process.
 
         The TopK of ONNX Runtime 1.24 divides by the number of rows.
         """
-        nodes = [node for node in self.draft.nodes if node.op_type in ("Div", "Mod", "Picked")]
+        nodes = [
+            node
+            for node in self.draft.nodes
+            if node.op_type in ("Div", "Mod", "Picked")
+        ]
         if any(node.input[1] not in self.draft.constants for node in nodes):
             return True
         is_old = onnxruntime.__version__.startswith("1.24.")
         return is_old and any(node.op_type == "TopK" for node in self.draft.nodes)
 
-    def part(self, outputs: Sequence[str], sizes: dict[str, Any] | None = None) -> onnx.ModelProto:
+    def part(
+        self, outputs: Sequence[str], sizes: dict[str, Any] | None = None
+    ) -> onnx.ModelProto:
         """A model of the nodes that lead to some values.
 
         Args:
@@ -106,8 +123,12 @@ class Graph:
         """The model with all its nodes."""
         nodes = self.draft.nodes
         read = {name for node in nodes for name in node.input}
-        outputs = [node.output[0] for node in nodes if not read.intersection(node.output)]
-        outputs += [node.output[0] for node in self.gathers if node.output[0] not in outputs]
+        outputs = [
+            node.output[0] for node in nodes if not read.intersection(node.output)
+        ]
+        outputs += [
+            node.output[0] for node in self.gathers if node.output[0] not in outputs
+        ]
         return self.draft.model(nodes, outputs, self.declared)
 
     def sizes(self, random: Random, least: int) -> dict[str, int]:
@@ -126,7 +147,9 @@ class Graph:
         self, random: Random, sizes: dict[str, int], ranges: dict[str, tuple[int, int]]
     ) -> Feeds:
         """A draw of the inputs, inside given ranges."""
-        found: dict[str, Any] = {n: list(e) for n, (_, e) in self.draft.sequences.items()}
+        found: dict[str, Any] = {
+            n: list(e) for n, (_, e) in self.draft.sequences.items()
+        }
         styles: list[Style] = ["calm", "near", "near", "wild", "wild"]
         style = random.choice(styles)
         for name, value in self.draft.inputs.items():
@@ -135,14 +158,17 @@ class Graph:
             if name in ranges:
                 low, high = ranges[name]
                 ends = [low, high, *(random.randint(low, high) for _ in range(4))]
-                array = np.array(random.choices(ends, k=array.size)).reshape(array.shape)
+                array = np.array(random.choices(ends, k=array.size)).reshape(
+                    array.shape
+                )
                 array = array.astype(value.dtype)
             found[name] = array
         return found
 
 
 def graph(seed: int, trap: str = "", chain: str = "", operator: str = "") -> Graph:
-    """A random model: chains, sometimes a trap, nodes of random operators, and gathers behind them.
+    """A random model: chains, sometimes a trap, nodes of random operators, and gathers
+    behind them.
 
     Args:
         seed: Of the random numbers.
@@ -174,7 +200,11 @@ def graph(seed: int, trap: str = "", chain: str = "", operator: str = "") -> Gra
     d.label = "probe"
     for _ in range(random.randint(1, 4)):
         probe(d)
-    gathers = [n for n in d.nodes if n.op_type in ("Gather", "GatherElements", "GatherND", *OTHERS)]
+    gathers = [
+        n
+        for n in d.nodes
+        if n.op_type in ("Gather", "GatherElements", "GatherND", *OTHERS)
+    ]
     if random.random() < DECLARING:
         declare(d)
     return Graph(d, gathers)
@@ -185,7 +215,8 @@ DECLARING = 0.2
 
 
 def declare(d: Draft) -> None:
-    """Declare sizes of some values: their own ones, wrong ones, and names that they share."""
+    """Declare sizes of some values: their own ones, wrong ones, and names that they
+    share."""
     random = d.random
     made = [name for node in d.nodes for name in node.output if name in d.values]
     for name in random.sample(made, min(len(made), random.randint(1, 4))):
@@ -198,7 +229,9 @@ def declare(d: Draft) -> None:
             dims.append(random.choice(wrong if random.random() < 0.15 else right))
         if random.random() < 0.05:
             dims = [*dims, 1] if random.random() < 0.5 else dims[1:]
-        d.value_infos.append(helper.make_tensor_value_info(name, data_type(d.values[name]), dims))
+        d.value_infos.append(
+            helper.make_tensor_value_info(name, data_type(d.values[name]), dims)
+        )
 
 
 PAIRS = [(3, 5), (4, 7), (5, 4), (6, 3), (2, 6), (7, 2)]
@@ -209,33 +242,51 @@ def probe(d: Draft) -> None:
     """End a graph with a gather whose indices are any of its values."""
     random = d.random
     made = {name for node in d.nodes for name in node.output} & d.values.keys()
-    index = random.choice(sorted(made, key=lambda n: int(n[1:]))[-12:]) if made else d.pick("int64")
+    index = (
+        random.choice(sorted(made, key=lambda n: int(n[1:]))[-12:])
+        if made
+        else d.pick("int64")
+    )
     array = d.values[index]
     try:
         if str(array.dtype) not in INDEX_TYPES:
             if array.dtype.kind == "f" and random.random() < 0.5:
                 index = d.op(
-                    "Mul", index, d.constant(random.choice([2, 16, 0.5]), str(array.dtype))
+                    "Mul",
+                    index,
+                    d.constant(random.choice([2, 16, 0.5]), str(array.dtype)),
                 )
             index = d.op("Cast", index, to=TensorProto.INT64)
         if random.random() < 0.2:
-            index = d.op("Mod", index, d.constant(random.randint(1, 6), str(d.values[index].dtype)))
+            index = d.op(
+                "Mod",
+                index,
+                d.constant(random.randint(1, 6), str(d.values[index].dtype)),
+            )
         _end(d, index)
     except (RefusedError, IndexError):
         return
 
 
 def _end(d: Draft, index: str) -> None:
-    """Add a gather with some indices: of a table about as large as they need, or of a value."""
+    """Add a gather with some indices: of a table about as large as they need, or of a
+    value."""
     random, arrays = d.random, [world[index] for world in d.worlds]
-    found = [int(a.max()) for a in arrays if a.size] + [-int(a.min()) - 1 for a in arrays if a.size]
+    found = [int(a.max()) for a in arrays if a.size] + [
+        -int(a.min()) - 1 for a in arrays if a.size
+    ]
     most = min(max([0, *found]), 100)
     rows = max(1, most + random.choice([0, 1, 1, 1, 2, 40]))
     tuples = arrays[0].ndim and d.open_axes(index)[-1:] != [arrays[0].ndim - 1]
     way = random.random()
     if way < 0.4 and random.random() < 0.7:
         other_end(d, index, rows)
-    elif way < 0.1 and tuples and 0 < arrays[0].shape[-1] < 5 and arrays[0].dtype == np.int64:
+    elif (
+        way < 0.1
+        and tuples
+        and 0 < arrays[0].shape[-1] < 5
+        and arrays[0].dtype == np.int64
+    ):
         columns = arrays[0].shape[-1]
         sizes = list[int]()
         for k in range(columns):
@@ -254,14 +305,16 @@ def _end(d: Draft, index: str) -> None:
 
 
 OTHERS = {
-    **dict.fromkeys(["Scatter", "ScatterElements", "ScatterND", "GatherBlockQuantized"], (0, 1)),
+    **dict.fromkeys(
+        ["Scatter", "ScatterElements", "ScatterND", "GatherBlockQuantized"], (0, 1)
+    ),
     "EmbedLayerNormalization": (2, 0),
     "RotaryEmbedding": (2, 1),
     "ReverseSequence": (0, 1),
     "RoiAlign": (0, 2),
 }
-"""The operators other than ONNX's gathers whose indices are seen: where the data is that they index
-first, and where these indices are."""
+"""The operators other than ONNX's gathers whose indices are seen: where the data is
+that they index first, and where these indices are."""
 
 
 def other_end(d: Draft, index: str, rows: int) -> None:
@@ -288,7 +341,10 @@ def other_end(d: Draft, index: str, rows: int) -> None:
         names = [table(rows, 8, dtype="uint8"), index, table(rows, 1)]
         d.end(d.node(operator, names, domain=microsoft, bits=4, block_size=16))
     elif operator == "EmbedLayerNormalization":
-        ids, places = d.op("Cast", row, to=TensorProto.INT32), table(random.choice([5, 9, 40]), 4)
+        ids, places = (
+            d.op("Cast", row, to=TensorProto.INT32),
+            table(random.choice([5, 9, 40]), 4),
+        )
         names = [ids, "", table(rows, 4), places, "", *[table(4)] * 2]
         d.end(d.node(operator, names, 2, domain=microsoft))
     elif operator == "RotaryEmbedding" and random.random() < 0.5:

@@ -1,4 +1,5 @@
-"""Random operations of the operators whose sizes are told, with inputs of random sizes."""
+"""Random operations of the operators whose sizes are told, with inputs of random
+sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ Array = Any
 
 @dataclass
 class Drawn:
-    """An operation: its operator, the version of ONNX's, its inputs (None: left out), and so on."""
+    """An operation: its operator, the version of ONNX's, its inputs (None: left out),
+    and so on."""
 
     operator: str
     version: int
@@ -82,7 +84,9 @@ class Draw:
         """Return floats."""
         return np.asarray(self.g.standard_normal(tuple(shape)), np.float32)
 
-    def n(self, shape: Sequence[int], low: int = 0, high: int = 5, t: Any = np.int64) -> Array:
+    def n(
+        self, shape: Sequence[int], low: int = 0, high: int = 5, t: Any = np.int64
+    ) -> Array:
         """Return integers."""
         return np.asarray(self.g.integers(low, high + 1, size=tuple(shape))).astype(t)
 
@@ -216,7 +220,9 @@ def logic(r: Draw, op: str) -> Drawn:
 @draws("BitShift")
 def shift(r: Draw, op: str) -> Drawn:
     a, b = r.bcast()
-    return Drawn(op, r.v(11), [r.n(a, t=np.uint32), r.n(b, t=np.uint32)], {"direction": "LEFT"})
+    return Drawn(
+        op, r.v(11), [r.n(a, t=np.uint32), r.n(b, t=np.uint32)], {"direction": "LEFT"}
+    )
 
 
 @draws("PRelu")
@@ -244,7 +250,9 @@ def expand(r: Draw, op: str) -> Drawn:
 
 @draws("Cast")
 def cast(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(), [r.num(r.shape())], {"to": r.c([1, 6, 7, 9, 10, 11, 8, 2, 3])})
+    return Drawn(
+        op, r.v(), [r.num(r.shape())], {"to": r.c([1, 6, 7, 9, 10, 11, 8, 2, 3])}
+    )
 
 
 @draws("CastLike")
@@ -306,7 +314,12 @@ def reduce(r: Draw, op: str) -> Drawn:
 @draws("ArgMax", "ArgMin", weight=2)
 def arg(r: Draw, op: str) -> Drawn:
     x = r.f(r.shape(0 if r.b(0.1) else 1))
-    at = r.opt(0.5, keepdims=r.i(0, 1), axis=r.axis(max(x.ndim, 1)), select_last_index=r.i(0, 1))
+    at = r.opt(
+        0.5,
+        keepdims=r.i(0, 1),
+        axis=r.axis(max(x.ndim, 1)),
+        select_last_index=r.i(0, 1),
+    )
     v = r.v()
     if v < 12:
         at.pop("select_last_index", 0)
@@ -334,7 +347,9 @@ def layernorm(r: Draw, op: str) -> Drawn:
     rest = s[a:] if r.b(0.9) else r.bcast(1)[0]
     rest = tuple(1 if r.b(0.1) else n for n in rest)
     ins = [x, r.f(rest)] + ([r.f(rest)] if long and r.b() else [])
-    return Drawn(op, r.v(17 if long else 23), ins, {"axis": a}, r.i(1, 3) if long else 1)
+    return Drawn(
+        op, r.v(17 if long else 23), ins, {"axis": a}, r.i(1, 3) if long else 1
+    )
 
 
 @draws("InstanceNormalization")
@@ -351,7 +366,9 @@ def batchn(r: Draw, op: str) -> Drawn:
     at = dict[str, Any]()
     if v >= 14 and r.b(0.2):
         at["training_mode"] = 1
-    return Drawn(op, v, [r.f(s)] + [r.f(c) for _ in range(3)] + [abs(r.f(c))], at, 3 if at else 1)
+    return Drawn(
+        op, v, [r.f(s)] + [r.f(c) for _ in range(3)] + [abs(r.f(c))], at, 3 if at else 1
+    )
 
 
 @draws("LRN")
@@ -454,7 +471,9 @@ def pool(r: Draw, op: str) -> Drawn:
     k = r.i(1, 3)
     v = r.v()
     kernel = tuple(r.i(1, 3) for _ in range(k))
-    at = convattrs(r, k, kernel, True, v >= {"MaxPool": 10, "AveragePool": 19, "LpPool": 18}[op])
+    at = convattrs(
+        r, k, kernel, True, v >= {"MaxPool": 10, "AveragePool": 19, "LpPool": 18}[op]
+    )
     if v >= {"MaxPool": 10, "AveragePool": 10, "LpPool": 18}[op] and r.b():
         at["ceil_mode"] = r.i(0, 1)
     if op == "AveragePool":
@@ -462,7 +481,11 @@ def pool(r: Draw, op: str) -> Drawn:
     if op == "MaxPool":
         at |= r.opt(0.1, storage_order=1)
     return Drawn(
-        op, v, [r.f((r.size(), r.size(), *spatial(r, k)))], at, r.i(1, 2) if op == "MaxPool" else 1
+        op,
+        v,
+        [r.f((r.size(), r.size(), *spatial(r, k)))],
+        at,
+        r.i(1, 2) if op == "MaxPool" else 1,
     )
 
 
@@ -476,7 +499,9 @@ def conv(r: Draw, op: str) -> Drawn:
     at = convattrs(r, k, kernel, False) | ({"group": g} if g > 1 else {})
     xs, ws = (r.size(), ci, *spatial(r, k)), (co, ci // g, *kernel)
     if op == "Conv":
-        return Drawn(op, r.v(), [r.f(xs), r.f(ws)] + ([r.f((co,))] if r.b() else []), at)
+        return Drawn(
+            op, r.v(), [r.f(xs), r.f(ws)] + ([r.f((co,))] if r.b() else []), at
+        )
     left, right = r.n(xs, t=np.uint8), r.n(ws, t=np.uint8)
     if op == "ConvInteger":
         return Drawn(op, r.v(10), [left, right], at)
@@ -496,7 +521,9 @@ def convt(r: Draw, op: str) -> Drawn:
     if r.b(0.15):
         at["output_shape"] = [r.i(1, 9) for _ in range(k)]
         at.pop("pads", 0)
-    return Drawn(op, r.v(), [r.f((r.size(), ci, *spatial(r, k))), r.f((ci, co, *kernel))], at)
+    return Drawn(
+        op, r.v(), [r.f((r.size(), ci, *spatial(r, k))), r.f((ci, co, *kernel))], at
+    )
 
 
 @draws("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
@@ -509,7 +536,10 @@ def maxroi(r: Draw, op: str) -> Drawn:
     rois = np.abs(r.f((r.size(), 5)))
     rois[:, 0] = 0
     return Drawn(
-        op, r.v(), [r.f((r.some(), r.some(), 5, 6)), rois], {"pooled_shape": [r.i(1, 3), r.i(1, 3)]}
+        op,
+        r.v(),
+        [r.f((r.some(), r.some(), 5, 6)), rois],
+        {"pooled_shape": [r.i(1, 3), r.i(1, 3)]},
     )
 
 
@@ -541,7 +571,11 @@ def deform(r: Draw, op: str) -> Drawn:
     return Drawn(
         op,
         r.v(19),
-        [r.f((n, ci, h, w)), r.f((co, ci, kh, kw)), r.f((n, 2 * kh * kw, max(oh, 0), max(ow, 0)))],
+        [
+            r.f((n, ci, h, w)),
+            r.f((co, ci, kh, kw)),
+            r.f((n, 2 * kh * kw, max(oh, 0), max(ow, 0))),
+        ],
         at,
     )
 
@@ -566,12 +600,17 @@ def affine(r: Draw, op: str) -> Drawn:
     n = r.size()
     if r.b():
         return Drawn(
-            op, r.v(20), [r.f((n, 2, 3)), np.array([n, r.some(), r.some(), r.some()], np.int64)]
+            op,
+            r.v(20),
+            [r.f((n, 2, 3)), np.array([n, r.some(), r.some(), r.some()], np.int64)],
         )
     return Drawn(
         op,
         r.v(20),
-        [r.f((n, 3, 4)), np.array([n, r.some(), r.some(), r.some(), r.some()], np.int64)],
+        [
+            r.f((n, 3, 4)),
+            np.array([n, r.some(), r.some(), r.some(), r.some()], np.int64),
+        ],
     )
 
 
@@ -599,11 +638,17 @@ def resize(r: Draw, op: str) -> Drawn:
     if op == "Upsample":
         sc = np.ceil(sc) if r.b(0.5) else np.maximum(sc, 1)
         v = r.v(7, 9)
-        return Drawn(op, v, [x], {"scales": sc.tolist()}) if v < 9 else Drawn(op, v, [x, sc])
+        return (
+            Drawn(op, v, [x], {"scales": sc.tolist()})
+            if v < 9
+            else Drawn(op, v, [x, sc])
+        )
     v = r.v(10)
     if v == 10:
         return Drawn(op, v, [x, sc])
-    to = np.array([r.i(1, 8) if k >= len(s) - 2 else s[k] for k in range(len(s))], np.int64)
+    to = np.array(
+        [r.i(1, 8) if k >= len(s) - 2 else s[k] for k in range(len(s))], np.int64
+    )
     at = dict[str, Any]()
     roi = r.c([None, np.zeros(0, np.float32)]) if v >= 13 else np.zeros(0, np.float32)
     if v >= 18 and r.b(0.5) and len(s) > 2:
@@ -611,11 +656,15 @@ def resize(r: Draw, op: str) -> Drawn:
         at["axes"] = ax
         sc, to = sc[ax], to[ax]
         if r.b(0.4):
-            at["keep_aspect_ratio_policy"] = r.c(["stretch", "not_larger", "not_smaller"])
+            at["keep_aspect_ratio_policy"] = r.c(
+                ["stretch", "not_larger", "not_smaller"]
+            )
     at |= r.opt(
         0.5,
         mode=r.c(["nearest", "linear"]),
-        coordinate_transformation_mode=r.c(["half_pixel", "asymmetric", "align_corners"]),
+        coordinate_transformation_mode=r.c(
+            ["half_pixel", "asymmetric", "align_corners"]
+        ),
     )
     if r.b():
         at.pop("keep_aspect_ratio_policy", 0)
@@ -637,7 +686,9 @@ def d2s(r: Draw, op: str) -> Drawn:
 
 def idx(r: Draw, shape: Sequence[int], size: int) -> Array:
     return (
-        r.n(shape, -size if r.b(0.3) else 0, max(size - 1, 0), r.c([np.int64, np.int32]))
+        r.n(
+            shape, -size if r.b(0.3) else 0, max(size - 1, 0), r.c([np.int64, np.int32])
+        )
         if size
         else r.n(shape, 0, 0)
     )
@@ -717,7 +768,10 @@ def slice_(r: Draw, op: str) -> Drawn:
     st, en = [e(a) for a in axes], [e(a) for a in axes]
     if v < 10:
         return Drawn(
-            op, v, [r.any(s)], {"starts": st, "ends": en} | ({"axes": axes} if r.b(0.7) else {})
+            op,
+            v,
+            [r.any(s)],
+            {"starts": st, "ends": en} | ({"axes": axes} if r.b(0.7) else {}),
         )
     if r.b(0.3):
         axes = [a - len(s) for a in axes]
@@ -728,7 +782,10 @@ def slice_(r: Draw, op: str) -> Drawn:
         if r.b(0.6):
             ins.append(
                 np.array(
-                    [r.c([1, 1, 2, 3, -1, -2, -5, 2**63 - 1, -(2**63), 2**31 - 1]) for _ in axes],
+                    [
+                        r.c([1, 1, 2, 3, -1, -2, -5, 2**63 - 1, -(2**63), 2**31 - 1])
+                        for _ in axes
+                    ],
                     np.int64,
                 )
             )
@@ -736,7 +793,8 @@ def slice_(r: Draw, op: str) -> Drawn:
         ins += [None, np.array([r.c([1, 1, 2, -1]) for _ in axes], np.int64)]
     if i32:
         ins = [ins[0]] + [
-            k if k is None else np.clip(k, -(2**31), 2**31 - 1).astype(np.int32) for k in ins[1:]
+            k if k is None else np.clip(k, -(2**31), 2**31 - 1).astype(np.int32)
+            for k in ins[1:]
         ]
     return Drawn(op, v, ins)
 
@@ -919,7 +977,9 @@ def topk(r: Draw, op: str) -> Drawn:
 def unique(r: Draw, op: str) -> Drawn:
     s = r.shape(0)
     at = r.opt(0.5, axis=r.axis(len(s))) if s else {}
-    return Drawn(op, r.v(11), [r.n(s).astype(r.c([np.float32, np.int64]))], at, r.i(1, 4))
+    return Drawn(
+        op, r.v(11), [r.n(s).astype(r.c([np.float32, np.int64]))], at, r.i(1, 4)
+    )
 
 
 @draws("OneHot")
@@ -993,7 +1053,9 @@ def cos(r: Draw, op: str) -> Drawn:
         op,
         r.v(9),
         [np.array(r.shape(), np.int64)],
-        {"value": np.array([r.i(0, 3)], r.c([np.int64, np.float32, bool]))} if r.b() else {},
+        {"value": np.array([r.i(0, 3)], r.c([np.int64, np.float32, bool]))}
+        if r.b()
+        else {},
     )
 
 
@@ -1033,7 +1095,10 @@ def rotary(r: Draw, op: str) -> Drawn:
     if r.b():
         return Drawn(op, r.v(23), [r.f((right, heads, steps, depth)), r.f(c), r.f(c)])
     return Drawn(
-        op, r.v(23), [r.f((right, steps, heads * depth)), r.f(c), r.f(c)], {"num_heads": heads}
+        op,
+        r.v(23),
+        [r.f((right, steps, heads * depth)), r.f(c), r.f(c)],
+        {"num_heads": heads},
     )
 
 
@@ -1060,7 +1125,9 @@ def quant(r: Draw, op: str) -> Drawn:
         at["axis"] = a
         sc = r.f((s[a],)) ** 2
     z = r.n(sc.shape, 0, 3, r.c([np.uint8, np.int8]))
-    ins = [r.f(s) if op[0] == "Q" else r.n(s, t=z.dtype), sc] + ([z] if r.b(0.7) else [])
+    ins = [r.f(s) if op[0] == "Q" else r.n(s, t=z.dtype), sc] + (
+        [z] if r.b(0.7) else []
+    )
     if v >= 21 and len(ins) == 2 and r.b() and op[0] == "Q":
         at["output_dtype"] = r.c([2, 3, 4, 5])
     return Drawn(op, v, ins, at)
@@ -1075,7 +1142,9 @@ def dynq(r: Draw, op: str) -> Drawn:
 def rlike(r: Draw, op: str) -> Drawn:
     x = r.f(r.shape())
     x = np.asarray(r.g.random(x.shape), np.float32) if op[0] == "B" else x
-    return Drawn(op, r.v(15 if op[0] == "B" else 7), [x], r.opt(0.5, dtype=r.c([1, 11])))
+    return Drawn(
+        op, r.v(15 if op[0] == "B" else 7), [x], r.opt(0.5, dtype=r.c([1, 11]))
+    )
 
 
 @draws("RandomNormal", "RandomUniform")
@@ -1086,14 +1155,20 @@ def rand(r: Draw, op: str) -> Drawn:
 @draws("Multinomial")
 def multi(r: Draw, op: str) -> Drawn:
     return Drawn(
-        op, r.v(), [r.f((r.some(), r.some()))], r.opt(0.5, sample_size=r.i(1, 4), dtype=r.c([6, 7]))
+        op,
+        r.v(),
+        [r.f((r.some(), r.some()))],
+        r.opt(0.5, sample_size=r.i(1, 4), dtype=r.c([6, 7])),
     )
 
 
 @draws("HannWindow", "HammingWindow", "BlackmanWindow")
 def window(r: Draw, op: str) -> Drawn:
     return Drawn(
-        op, r.v(17), [np.array(r.i(0, 6), np.int64)], r.opt(0.3, periodic=0, output_datatype=11)
+        op,
+        r.v(17),
+        [np.array(r.i(0, 6), np.int64)],
+        r.opt(0.3, periodic=0, output_datatype=11),
     )
 
 
@@ -1122,7 +1197,11 @@ def stft(r: Draw, op: str) -> Drawn:
     at = {"onesided": r.i(0, 1)}
     ins = [r.f((r.some(), n, 1)), np.array(r.i(1, 3), np.int64)]
     k = r.i(0, 2)
-    ins += [[None, np.array(f, np.int64)], [r.f((f,))], [r.f((f,)), np.array(f, np.int64)]][k]
+    ins += [
+        [None, np.array(f, np.int64)],
+        [r.f((f,))],
+        [r.f((f,)), np.array(f, np.int64)],
+    ][k]
     return Drawn(op, r.v(17), ins, at)
 
 
@@ -1136,14 +1215,18 @@ def det(r: Draw, op: str) -> Drawn:
 def nms(r: Draw, op: str) -> Drawn:
     right, third, many = r.some(), r.some(), r.some()
     return Drawn(
-        op, r.v(10), [r.f((right, many, 4)), r.f((right, third, many)), np.array([2], np.int64)]
+        op,
+        r.v(10),
+        [r.f((right, many, 4)), r.f((right, third, many)), np.array([2], np.int64)],
     )
 
 
 @draws("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
 def nll(r: Draw, op: str) -> Drawn:
     n, c, rest = r.some(), r.some(), r.pos(0, 2)
-    ins = [r.f((n, c, *rest)), r.n((n, *rest), 0, c - 1)] + ([r.f((c,))] if r.b(0.4) else [])
+    ins = [r.f((n, c, *rest)), r.n((n, *rest), 0, c - 1)] + (
+        [r.f((c,))] if r.b(0.4) else []
+    )
     return Drawn(
         op,
         r.v(12),

@@ -20,16 +20,23 @@ E_INVALIDARG = "CreateOperator gave 0x80070057"
 
 Recording = list[dict[str, Any]]
 
-RULES: dict[str, dict[str, str]] = json.loads((FOLDER / "rules.json").read_text(encoding="utf-8"))
-VERSIONS: dict[str, Any] = json.loads((FOLDER / "versions.json").read_text(encoding="utf-8"))
+RULES: dict[str, dict[str, str]] = json.loads(
+    (FOLDER / "rules.json").read_text(encoding="utf-8")
+)
+VERSIONS: dict[str, Any] = json.loads(
+    (FOLDER / "versions.json").read_text(encoding="utf-8")
+)
 
-# What was never put to DirectML, as its structures have no place for it or a host did not try.
+# What was never put to DirectML, as its structures have no place for it or a host did
+# not try.
 NOT_ASKED = {"INPUT_DATA_TYPE", "STRIDES_COUNT"}
 
 
 def load(name: str) -> Recording:
     """Return the cases of a recording; each knows its place in it."""
-    cases: Recording = json.loads(lzma.decompress((FOLDER / f"{name}.json.xz").read_bytes()))
+    cases: Recording = json.loads(
+        lzma.decompress((FOLDER / f"{name}.json.xz").read_bytes())
+    )
     return [case | {"number": number} for number, case in enumerate(cases)]
 
 
@@ -50,7 +57,8 @@ class Recorded(NamedTuple):
 
 
 def recorded(case: dict[str, Any]) -> Recorded:
-    """Return a recorded case with its buffers as the arrays that stand for its tensors."""
+    """Return a recorded case with its buffers as the arrays that stand for its
+    tensors."""
     desc = og.from_dict({"type": case["operator"], "desc": case["desc"]})
 
     def array(tensor: og.TensorDesc, text: str) -> Array:

@@ -32,22 +32,33 @@ CPU = LaneInfo(
     "/usr/bin/python3",
 )
 OPENVINO = LaneInfo(
-    "openvino", "OpenVINOExecutionProvider", {"onnxruntime": "1.24.1", "openvino": "2025.4"}
+    "openvino",
+    "OpenVINOExecutionProvider",
+    {"onnxruntime": "1.24.1", "openvino": "2025.4"},
 )
 DIRECTML = LaneInfo(
-    "directml", "DmlExecutionProvider", not_run="onnxruntime has no DmlExecutionProvider"
+    "directml",
+    "DmlExecutionProvider",
+    not_run="onnxruntime has no DmlExecutionProvider",
 )
 
 DIFF = Result(
     "openvino",
     "DIFF",
     ResultKind.ELEMENTS,
-    "1 of 4 elements differ, first OutputTensor[1,0]: expected 5.0 (00 00 a0 40), got 0.0 "
-    "(00 00 00 00)",
+    "1 of 4 elements differ, first OutputTensor[1,0]: expected 5.0 (00 00 a0 40), got"
+    " 0.0 (00 00 00 00)",
     ("Clip", "Gather"),
     1,
     4,
-    Element((1, 0), "5.0", "00 00 a0 40", "0.0", "00 00 00 00", "output[1,0] = input[1, 2] = 5"),
+    Element(
+        (1, 0),
+        "5.0",
+        "00 00 a0 40",
+        "0.0",
+        "00 00 00 00",
+        "output[1,0] = input[1, 2] = 5",
+    ),
 )
 ERROR = Result(
     "openvino",
@@ -56,7 +67,9 @@ ERROR = Result(
     "OpenVINOExecutionProvider failed: no such layout",
     message="no such layout",
 )
-ELSEWHERE = Result("openvino", "NOT-RUN", ResultKind.NOT_RUN, "Gather went to CPUExecutionProvider")
+ELSEWHERE = Result(
+    "openvino", "NOT-RUN", ResultKind.NOT_RUN, "Gather went to CPUExecutionProvider"
+)
 KNOWN = Result(
     "openvino",
     "KNOWN",
@@ -116,17 +129,23 @@ def gather_case(
     index = np.array([2, 0] if indices is None else indices)
     index = index.astype(desc.indices_tensor.data_type.numpy)
     index = index.reshape(desc.indices_tensor.array_shape)
-    return DescriptorCase(name, desc, data.reshape(tensor.array_shape), index, out_of_range)
+    return DescriptorCase(
+        name, desc, data.reshape(tensor.array_shape), index, out_of_range
+    )
 
 
 def bare_case() -> NodeCase:
     """A node that ONNX forbids."""
     rule = "batch sizes must be equal, got 2 and 1"
     node = ForbiddenNode("GatherND", {"batch_dims": 1}, (2, 2), rule)
-    return NodeCase("bare/batches", node, np.zeros((2, 3), "f4"), np.zeros((1, 1), "i8"))
+    return NodeCase(
+        "bare/batches", node, np.zeros((2, 3), "f4"), np.zeros((1, 1), "i8")
+    )
 
 
-def entry(case: Case, *results: Result, got: dict[str, Array] | None = None) -> CaseResult:
+def entry(
+    case: Case, *results: Result, got: dict[str, Array] | None = None
+) -> CaseResult:
     """A case on all lanes, with the evidence that a check keeps."""
     return CaseResult.of(case, results, got or {})
 
@@ -149,7 +168,13 @@ def small() -> Report:
     case = gather_case("gather/a")
     return report_of(
         [CPU, OPENVINO, DIRECTML],
-        entry(case, passed("cpu", "Gather"), DIFF, absent(), got={"openvino": spoiled(case, 2)}),
+        entry(
+            case,
+            passed("cpu", "Gather"),
+            DIFF,
+            absent(),
+            got={"openvino": spoiled(case, 2)},
+        ),
         entry(gather_case("gather/b"), passed("cpu"), ERROR, absent()),
         entry(gather_case("gather/c"), passed("cpu"), KNOWN, absent()),
         entry(gather_case("gather/d").wrapped_in(), passed("cpu"), FIXED, absent()),

@@ -28,8 +28,8 @@ class InferenceSession(InferenceSession):
     def rank(self, data, indices):
         return data.ndim - 1 + (indices.ndim if data.ndim == 1 else 1)
 """
-"""A provider that takes rows of the data, and runs whatever model it is given. SCRIPT tells whether
-a repro.py asks it, or else a worker."""
+"""A provider that takes rows of the data, and runs whatever model it is given. SCRIPT
+tells whether a repro.py asks it, or else a worker."""
 
 DESC = og.GatherDesc(
     og.TensorDesc("FLOAT32", [5, 4]),
@@ -39,7 +39,11 @@ DESC = og.GatherDesc(
     index_dimensions=1,
 )
 CASE = DescriptorCase(
-    "rows", DESC, np.arange(20, dtype=np.float32).reshape(5, 4), np.array([[1, -2, 4]]), "error"
+    "rows",
+    DESC,
+    np.arange(20, dtype=np.float32).reshape(5, 4),
+    np.array([[1, -2, 4]]),
+    "error",
 )
 OUTSIDE = replace(CASE, indices=np.array([[1, 7, 4]]))
 
@@ -58,4 +62,6 @@ SYSTEM = (
 )
 
 
-INFO = LaneInfo("cpu", "CPUExecutionProvider", {"onnxruntime": "9.9.9"}, python=sys.executable)
+INFO = LaneInfo(
+    "cpu", "CPUExecutionProvider", {"onnxruntime": "9.9.9"}, python=sys.executable
+)

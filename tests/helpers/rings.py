@@ -1,4 +1,5 @@
-"""The rings of tests: the quick tests, the tests with `--slow`, and the tests with `--long`."""
+"""The rings of tests: the quick tests, the tests with `--slow`, and the tests with
+`--long`."""
 
 from __future__ import annotations
 

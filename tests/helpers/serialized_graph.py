@@ -1,8 +1,10 @@
-"""A reader of serialized DirectML graphs: which operators a graph has, with their descriptors.
+"""A reader of serialized DirectML graphs: which operators a graph has, with their
+descriptors.
 
-With the session option `ep.dml.enable_graph_serialization` ONNX Runtime's DirectML provider writes
-each graph that it gives DirectML to a file, `Partition_0.bin` and so on. The file is a flatbuffer;
-its schema is that of ONNX Runtime's DmlGraphDesc_generated.h and OperatorFieldTypes_generated.h:
+With the session option `ep.dml.enable_graph_serialization` ONNX Runtime's DirectML
+provider writes each graph that it gives DirectML to a file, `Partition_0.bin` and so
+on. The file is a flatbuffer; its schema is that of ONNX Runtime's
+DmlGraphDesc_generated.h and OperatorFieldTypes_generated.h:
 
     table DmlGraphDesc { nodes: [DmlGraphNode]; graphInputNames: [string]; ... }
     table DmlGraphNode { desc: union { OperatorNodeDesc, ConstantNodeDesc };
@@ -29,11 +31,13 @@ _OPERATOR, _CONSTANT = 1, 2
 """The kinds of nodes."""
 
 _NUMBERS = {3: "<I", 4: "<Q", 5: "<i", 6: "<f", 13: "<?"}
-"""How the number of an attribute is packed, by the kind of value: UInt32, UInt64, Int32, Float32
-and Bool. Attributes of other kinds, which no gather has, are left out."""
+"""How the number of an attribute is packed, by the kind of value: UInt32, UInt64,
+Int32, Float32 and Bool. Attributes of other kinds, which no gather has, are left
+out."""
 
 _REPEATED = 4
-"""How often a file may use its bytes on average, as some names stand there once for several."""
+"""How often a file may use its bytes on average, as some names stand there once for
+several."""
 
 
 class SerializedGraphError(ValueError):
@@ -80,7 +84,9 @@ def read_operators(content: bytes) -> list[SerializedOperator]:
         if kind == _OPERATOR:
             found.append(_operator(file, node))
         elif kind != _CONSTANT:
-            raise SerializedGraphError(f"a node must be an operator or a constant, got {kind}")
+            raise SerializedGraphError(
+                f"a node must be an operator or a constant, got {kind}"
+            )
     return found
 
 
@@ -89,7 +95,9 @@ def _operator(file: _File, node: _Table) -> SerializedOperator:
     inputs = desc.items(1, "inputs", lambda at: _tensor(file, at))
     outputs = desc.items(2, "outputs", lambda at: _tensor(file, at))
     fields: dict[str, float] = {}
-    for field in desc.items(3, "attributes", lambda at: _Table(file, at, "an attribute")):
+    for field in desc.items(
+        3, "attributes", lambda at: _Table(file, at, "an attribute")
+    ):
         packing = _NUMBERS.get(int(field.number(1, "<B")))
         if packing is not None:
             fields[field.text(0, "name")] = file.number(packing, field.target(2, "val"))
@@ -108,7 +116,9 @@ def _tensor(file: _File, at: int) -> SerializedTensor:
     table = _Table(file, at, "a tensor")
     prefix, data_type = "DML_TENSOR_DATA_TYPE_", table.text(0, "dataType")
     if not data_type.startswith(prefix):
-        raise SerializedGraphError(f"dataType must start with {prefix}, got {data_type[:40]!r}")
+        raise SerializedGraphError(
+            f"dataType must start with {prefix}, got {data_type[:40]!r}"
+        )
     sizes, strides = table.uints(1) or (), table.uints(2)
     if strides is not None and len(strides) != len(sizes):
         rule = f"a tensor must have as many strides as sizes ({len(sizes)})"
@@ -121,7 +131,8 @@ def _tensor(file: _File, at: int) -> SerializedTensor:
 class _File:
     """The bytes of a flatbuffer; a place in it is the number of a byte.
 
-    A file that points to the same bytes again and again would take forever, and is refused.
+    A file that points to the same bytes again and again would take forever, and is
+    refused.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -159,8 +170,13 @@ class _File:
     def _spend(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            rule = f"the file must use each byte about once, got {len(self._content)} bytes"
-            raise SerializedGraphError(f"{rule} used more than {_REPEATED} times on average")
+            rule = (
+                f"the file must use each byte about once, got {len(self._content)}"
+                " bytes"
+            )
+            raise SerializedGraphError(
+                f"{rule} used more than {_REPEATED} times on average"
+            )
 
 
 class _Table:

@@ -9,7 +9,12 @@ ROLES = ("InputTensor", "IndicesTensor", "OutputTensor")
 
 
 def gather(
-    data: object, indices: object, output: object, size: int, count: int, **fields: dict[str, Any]
+    data: object,
+    indices: object,
+    output: object,
+    size: int,
+    count: int,
+    **fields: dict[str, Any],
 ) -> dict[str, Any]:
     """Return a gather of `count` FLOAT32 elements out of `size`, by UINT32 indices.
 
@@ -53,7 +58,9 @@ def small_program(resources: dict[str, Any], *commands: dict[str, Any]) -> str:
             command = {**command, "dispatchable": f"g{number}"}
         written.append(command)
     made = {name: _resource(values) for name, values in resources.items()}
-    return json.dumps({"resources": made, "dispatchables": dispatchables, "commands": written})
+    return json.dumps(
+        {"resources": made, "dispatchables": dispatchables, "commands": written}
+    )
 
 
 def _resource(values: Any) -> Any:

@@ -1,7 +1,7 @@
 """Random valid descriptors with arrays that fit them.
 
-The sizes of outputs are worked out here, without `onnxgather.gather`: tests that must see a mistake
-planted there draw their cases from this module.
+The sizes of outputs are worked out here, without `onnxgather.gather`: tests that must
+see a mistake planted there draw their cases from this module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class Case:
     indices: Array
 
 
-def small_sizes(count: int, largest: int = 4, product: int = 400) -> st.SearchStrategy[list[int]]:
+def small_sizes(
+    count: int, largest: int = 4, product: int = 400
+) -> st.SearchStrategy[list[int]]:
     """Sizes whose product stays small."""
     return st.lists(st.integers(1, largest), min_size=count, max_size=count).filter(
         lambda s: math.prod(s) <= product
@@ -52,7 +54,8 @@ def gathers(
         data = [1] * cropped + draw(small_sizes(count - cropped))
         kept = draw(small_sizes(rank, product=60))
         output = data[cropped:axis] + kept + data[axis + 1 :]
-        # Where the output crops all sizes before Axis, it may crop ones of the indices too.
+        # Where the output crops all sizes before Axis, it may crop ones of the indices
+        # too.
         most = min(count, 9 - count) if math.prod(data[:axis]) == 1 else 0
         if axis + 2 <= most and draw(st.booleans()):
             rank = draw(st.integers(axis + 2, most))
@@ -68,7 +71,8 @@ def gathers(
         rank, index_rank = draw(st.integers(1, count)), draw(st.integers(1, count))
         most = min(rank, index_rank) - 1
         batches = draw(st.integers(0, most)) if operator == "GATHER_ND1" else 0
-        # The output's dimensions must fit: index_rank - 1 + rank - batches - tuple_size.
+        # The output's dimensions must fit: index_rank - 1 + rank - batches -
+        # tuple_size.
         least = max(1, index_rank - 1 + rank - batches - count)
         if least > rank - batches:
             index_rank = batches + 1
@@ -91,11 +95,14 @@ def gathers(
 
 @st.composite
 def strides(draw: st.DrawFn, sizes: list[int], *, output: bool) -> list[int] | None:
-    """Strides of sizes: none, or permuted, padded and, for inputs, broadcast or overlapping."""
+    """Strides of sizes: none, or permuted, padded and, for inputs, broadcast or
+    overlapping."""
     if draw(st.integers(0, 2)) > 0:
         return None
     if not output and draw(st.integers(0, 4)) == 0:
-        return draw(st.lists(st.integers(0, 7), min_size=len(sizes), max_size=len(sizes)))
+        return draw(
+            st.lists(st.integers(0, 7), min_size=len(sizes), max_size=len(sizes))
+        )
     order = draw(st.permutations(range(len(sizes))))
     if draw(st.booleans()):
         order = sorted(order)
@@ -113,7 +120,8 @@ def strides(draw: st.DrawFn, sizes: list[int], *, output: bool) -> list[int] | N
 def tensors(
     draw: st.DrawFn, data_type: str, sizes: list[int], *, output: bool = False
 ) -> og.TensorDesc:
-    """A tensor of a data type and sizes, sometimes strided, sometimes longer than it must be."""
+    """A tensor of a data type and sizes, sometimes strided, sometimes longer than it
+    must be."""
     tensor = og.TensorDesc(data_type, sizes, draw(strides(sizes, output=output)))
     extra = draw(st.sampled_from([0, 0, 0, 4, 20]))
     return og.TensorDesc(
@@ -123,7 +131,10 @@ def tensors(
 
 @st.composite
 def descriptors(
-    draw: st.DrawFn, *, packed: bool = False, operators: Sequence[str] = tuple(og.OPERATORS)
+    draw: st.DrawFn,
+    *,
+    packed: bool = False,
+    operators: Sequence[str] = tuple(og.OPERATORS),
 ) -> og.Descriptor:
     """Any valid descriptor of small sizes."""
     operator, data, indices, output, fields = draw(gathers(operators))
@@ -148,27 +159,56 @@ def descriptors(
 def random_data(tensor: og.TensorDesc, rng: np.random.Generator) -> Array:
     """Data of random bits, with NaNs and -0.0 among the floats."""
     count = math.prod(tensor.array_shape)
-    data = np.frombuffer(rng.bytes(count * tensor.data_type.size), tensor.data_type.numpy).copy()
+    data = np.frombuffer(
+        rng.bytes(count * tensor.data_type.size), tensor.data_type.numpy
+    ).copy()
     if tensor.data_type.numpy.kind == "f":
         data[rng.random(count) < 0.1] = -0.0
     return data.reshape(tensor.array_shape)
 
 
-def random_indices(desc: og.Descriptor, rng: np.random.Generator, *, wild: float) -> Array:
-    """Indices in range, negative ones included; the share `wild` of them may be out of range."""
+def random_indices(
+    desc: og.Descriptor, rng: np.random.Generator, *, wild: float
+) -> Array:
+    """Indices in range, negative ones included; the share `wild` of them may be out of
+    range."""
     tensor = desc.indices_tensor
     dtype = tensor.data_type.numpy
     shape = tensor.array_shape
     limits = np.iinfo(dtype)
     per_axis = axis_sizes(desc)
-    # A strided buffer mixes the coordinates of a tuple: keep to the smallest axis there.
-    n = np.array(per_axis) if tensor.strides is None and len(per_axis) > 1 else min(per_axis)
+    # A strided buffer mixes the coordinates of a tuple: keep to the smallest axis
+    # there.
+    n = (
+        np.array(per_axis)
+        if tensor.strides is None and len(per_axis) > 1
+        else min(per_axis)
+    )
     low = -n if tensor.data_type.is_signed else 0 * n
     values = rng.integers(np.broadcast_to(low, shape), n, shape).astype(dtype)
     if wild:
         size = max(per_axis)
-        near = [size, size + 1, -size - 1, -1, 2 * size, 2**31 - 1, 2**31, 2**32 - 1, 2**32]
-        far = [2**32 + 1, 2**33 + 3, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - size, -(2**31), -(2**63)]
+        near = [
+            size,
+            size + 1,
+            -size - 1,
+            -1,
+            2 * size,
+            2**31 - 1,
+            2**31,
+            2**32 - 1,
+            2**32,
+        ]
+        far = [
+            2**32 + 1,
+            2**33 + 3,
+            2**63 - 1,
+            2**63,
+            2**64 - 1,
+            2**64 - size,
+            -(2**31),
+            -(2**63),
+        ]
         pool = [v for v in near + far if limits.min <= v <= limits.max]
         pool += rng.integers(limits.min, limits.max, 4, dtype, endpoint=True).tolist()
         chosen = np.array(pool, dtype)[rng.integers(0, len(pool), shape)]
@@ -184,8 +224,11 @@ def cases(
     packed: bool = False,
     operators: Sequence[str] = tuple(og.OPERATORS),
 ) -> Case:
-    """A descriptor with data and indices; if `wild`, some indices may be out of range."""
+    """A descriptor with data and indices; if `wild`, some indices may be out of
+    range."""
     desc = draw(descriptors(packed=packed, operators=operators))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     share = draw(st.sampled_from([0.0, 0.3, 1.0])) if wild else 0.0
-    return Case(desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=share))
+    return Case(
+        desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=share)
+    )

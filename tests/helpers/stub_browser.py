@@ -1,7 +1,8 @@
-"""A stand-in for a browser: a script that opens the page as a browser does, and answers for it.
+"""A stand-in for a browser: a script that opens the page as a browser does, and answers
+for it.
 
-Each model gives the output that `fake_browser` is told. `change` is Python that runs before that;
-it may change `answer` and `content`.
+Each model gives the output that `fake_browser` is told. `change` is Python that runs
+before that; it may change `answer` and `content`.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ while True:
 def fake_browser(folder: Path, output: Array, change: str = "pass") -> Path:
     """Make a folder of onnxruntime-web and a browser; return the path of the browser.
 
-    The file `notes` in the folder gets a line for each start: the number of its process, and the
-    folder of its profile.
+    The file `notes` in the folder gets a line for each start: the number of its
+    process, and the folder of its profile.
     """
     dist = folder / "onnxgather/web/node_modules/onnxruntime-web/dist"
     dist.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """Python environments that hold a stand-in for onnxruntime, to try lanes with.
 
-The stand-in is a package that does what the test says: refuse, crash, hang, print, place nodes
-elsewhere. A lane reaches it through a script that stands for an interpreter.
+The stand-in is a package that does what the test says: refuse, crash, hang, print,
+place nodes elsewhere. A lane reaches it through a script that stands for an
+interpreter.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def environment(folder: Path, change: str = "", banner: str = "") -> str:
         (folder / "site" / "sitecustomize.py").write_text(banner, encoding="utf-8")
     script = folder / "python"
     script.write_text(
-        f'#!/bin/sh\nPYTHONPATH="{folder}/site" exec "{sys.executable}" "$@"\n', encoding="utf-8"
+        f'#!/bin/sh\nPYTHONPATH="{folder}/site" exec "{sys.executable}" "$@"\n',
+        encoding="utf-8",
     )
     script.chmod(0o755)
     return str(script)

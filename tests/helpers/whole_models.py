@@ -1,4 +1,5 @@
-"""Models of several gathers on the CPU provider, with the library of operators and without."""
+"""Models of several gathers on the CPU provider, with the library of operators and
+without."""
 
 from __future__ import annotations
 

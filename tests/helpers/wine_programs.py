@@ -1,4 +1,5 @@
-"""Programs in C++ that the tests compile with the MinGW of the lanes, and run under their Wine."""
+"""Programs in C++ that the tests compile with the MinGW of the lanes, and run under
+their Wine."""
 
 from __future__ import annotations
 
@@ -32,9 +33,13 @@ mount --bind "$SOURCES/out" "$root/tmp/out"
 
 
 def wine_program(
-    folder: Path, files: Sequence[Path], descriptors: Iterable[og.Descriptor], before: str = ""
+    folder: Path,
+    files: Sequence[Path],
+    descriptors: Iterable[og.Descriptor],
+    before: str = "",
 ) -> list[str]:
-    """Return the command that compiles and runs a program, and that takes its arguments.
+    """Return the command that compiles and runs a program, and that takes its
+    arguments.
 
     Args:
         folder: A folder for it. The program finds `folder / "sources" / "out"` at Z:/tmp/out.
@@ -51,15 +56,22 @@ def wine_program(
     for number, descriptor in enumerate(descriptors):
         text += og.to_cpp(descriptor, f"gather{number}") + "\n"
         operators.append(f"&gather{number}Operator")
-    text += f"\nconst DML_OPERATOR_DESC* const written[] = {{{', '.join(operators)}}};\n"
+    text += (
+        f"\nconst DML_OPERATOR_DESC* const written[] = {{{', '.join(operators)}}};\n"
+    )
     (sources / "written.h").write_text(text, encoding="utf-8")
     (made,) = find_host() or [""]
     script = Path(made).read_text(encoding="utf-8")
     root = Path(made).parent / "root"
-    where = f"root={shlex.quote(str(root))} SOURCES={shlex.quote(str(sources))}; export SOURCES"
+    where = (
+        f"root={shlex.quote(str(root))} SOURCES={shlex.quote(str(sources))}; export"
+        " SOURCES"
+    )
     for old, new in {
         'root=$(cd "$(dirname "$0")" && pwd -P)/root': where,
-        "exec env -i": f"{COMPILE.replace('PROGRAM', files[0].name)}{before}\nexec env -i",
+        "exec env -i": (
+            f"{COMPILE.replace('PROGRAM', files[0].name)}{before}\nexec env -i"
+        ),
         "/lane/run /lane/directml_host.exe": "/lane/run /tmp/sources/program.exe",
     }.items():
         assert script.count(old) == 1

@@ -33,8 +33,9 @@ OPERATORS: dict[str, tuple[Operation, dict[str, Any], tuple[int, ...], int, int]
     "Clip": (np.clip, {}, (-5, 4), 150, 150),
     "Cast": (np.bool_, {"to": TensorProto.BOOL}, (), 0, 150),
 }
-"""The operation in numpy, attributes, bounds, and how many of 625 are wrong on the CPU provider
-before ONNX Runtime 1.32, which gets all of them right, and how many on DirectML's."""
+"""The operation in numpy, attributes, bounds, and how many of 625 are wrong on the CPU
+provider before ONNX Runtime 1.32, which gets all of them right, and how many on
+DirectML's."""
 
 
 def model_of(operator: str) -> tuple[bytes, dict[str, Array]]:
@@ -48,9 +49,15 @@ def model_of(operator: str) -> tuple[bytes, dict[str, Array]]:
             helper.make_node("Cast", ["result"], ["y"], to=TensorProto.INT64),
         ],
         operator,
-        [helper.make_tensor_value_info(name, TensorProto.INT64, [FIRST.size]) for name in inputs],
+        [
+            helper.make_tensor_value_info(name, TensorProto.INT64, [FIRST.size])
+            for name in inputs
+        ],
         [helper.make_tensor_value_info("y", TensorProto.INT64, [FIRST.size])],
-        [numpy_helper.from_array(np.array(n), f"bound{k}") for k, n in enumerate(bounds)],
+        [
+            numpy_helper.from_array(np.array(n), f"bound{k}")
+            for k, n in enumerate(bounds)
+        ],
     )
     imports = [helper.make_opsetid("", 17)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=8)
@@ -68,11 +75,14 @@ def wrong(operator: str, provider: str) -> int:
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_cpu_provider_is_wrong_in_so_many_pairs(operator: str) -> None:
-    assert wrong(operator, "cpu") == (OPERATORS[operator][3] if CPU_COMPARES_HALVES else 0)
+    assert wrong(operator, "cpu") == (
+        OPERATORS[operator][3] if CPU_COMPARES_HALVES else 0
+    )
 
 
 @pytest.mark.skipif(
-    not find_runtime(PROVIDERS["directml"]), reason="scripts/directml/setup.sh has not run"
+    not find_runtime(PROVIDERS["directml"]),
+    reason="scripts/directml/setup.sh has not run",
 )
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_directml_provider_is_wrong_in_so_many_pairs(operator: str) -> None:

@@ -38,9 +38,16 @@ ELEMENTS = og.GatherElementsDesc(
 ND = og.GatherNDDesc(
     tensor(1, 2, 3, 4), tensor(1, 1, 5, 2, data_type="INT64"), tensor(1, 1, 5, 4), 3, 2
 )
-ND_SINGLE = og.GatherNDDesc(tensor(3, 4), tensor(5, 1, data_type="UINT32"), tensor(5, 4), 2, 2)
+ND_SINGLE = og.GatherNDDesc(
+    tensor(3, 4), tensor(5, 1, data_type="UINT32"), tensor(5, 4), 2, 2
+)
 ND1 = og.GatherND1Desc(
-    tensor(1, 3, 2, 9), tensor(1, 3, 4, 2, data_type="UINT32"), tensor(1, 1, 3, 4), 3, 3, 1
+    tensor(1, 3, 2, 9),
+    tensor(1, 3, 4, 2, data_type="UINT32"),
+    tensor(1, 1, 3, 4),
+    3,
+    3,
+    1,
 )
 
 
@@ -54,14 +61,18 @@ ND1 = og.GatherND1Desc(
                 "out[a, i, j, b] = in[0, a, idx[0, 0, i, j], b]",
                 None,
                 "a < 4, i < 2, j < 6, b < 3",
-                "-5 <= idx < 5, from the end where negative; an index out of range is clamped",
+                "-5 <= idx < 5, from the end where negative; an index out of range is"
+                " clamped",
             ),
         ),
         (
             SCALAR,
             "error",
             Formula(
-                "out[0] = in[idx[0]]", None, "", "0 <= idx < 5; an index out of range is an error"
+                "out[0] = in[idx[0]]",
+                None,
+                "",
+                "0 <= idx < 5; an index out of range is an error",
             ),
         ),
         (
@@ -81,8 +92,8 @@ ND1 = og.GatherND1Desc(
                 "out[0, 0, i, a] = in[0, p, q, a]",
                 "p, q = idx[0, 0, i, :]",
                 "i < 5, a < 4",
-                "-2 <= p < 2, -3 <= q < 3, from the end where negative; an index out of range is "
-                "clamped",
+                "-2 <= p < 2, -3 <= q < 3, from the end where negative; an index out of"
+                " range is clamped",
             ),
         ),
         (
@@ -112,9 +123,10 @@ ND1 = og.GatherND1Desc(
                 "out[0, i, a] = in[0, idx[0, i, a], a]",
                 None,
                 "i < 2, a < 7",
-                "as DirectML does, whatever the index: the element of the buffer at min(offset mod "
-                "2^32, 20), where offset is the sum of coordinate x stride, strides [0, 7, 1]. A "
-                "negative index (UINT64 is read as INT64) has its axis size added first.",
+                "as DirectML does, whatever the index: the element of the buffer at"
+                " min(offset mod 2^32, 20), where offset is the sum of coordinate x"
+                " stride, strides [0, 7, 1]. A negative index (UINT64 is read as INT64)"
+                " has its axis size added first.",
             ),
         ),
         (
@@ -124,13 +136,16 @@ ND1 = og.GatherND1Desc(
                 "out[i, a] = in[idx[i, 0], a]",
                 None,
                 "i < 5, a < 4",
-                "as DirectML does, whatever the index: the element of the buffer at min(offset mod "
-                "2^32, 11), where offset is the sum of coordinate x stride, strides [4, 1].",
+                "as DirectML does, whatever the index: the element of the buffer at"
+                " min(offset mod 2^32, 11), where offset is the sum of coordinate x"
+                " stride, strides [4, 1].",
             ),
         ),
     ],
 )
-def test_write_formula(desc: og.Descriptor, out_of_range: OutOfRange, formula: Formula) -> None:
+def test_write_formula(
+    desc: og.Descriptor, out_of_range: OutOfRange, formula: Formula
+) -> None:
     assert write_formula(desc, out_of_range) == formula
 
 
@@ -139,7 +154,9 @@ def test_evaluating_the_formula_gives_the_reference(case: Case) -> None:
     desc = case.desc
     wanted = og.reference(desc, case.data, case.indices, "error")
     formula = write_formula(desc, "error")
-    left, right = formula.equation.removeprefix("out[").replace("in[", "data[").split("] = ")
+    left, right = (
+        formula.equation.removeprefix("out[").replace("in[", "data[").split("] = ")
+    )
     bounds = dict(bound.split(" < ") for bound in formula.bounds.split(", ") if bound)
     arrays = {
         "data": elements(desc.input_tensor, case.data),
@@ -176,6 +193,10 @@ def test_the_text_fits_80_columns_and_holds_every_node(desc: og.Descriptor) -> N
 def test_the_text_of_a_node_with_a_list_and_an_input_left_out() -> None:
     description = describe(SCALAR, "clamp", "portable", 17)
     output = DescribedValue("y", "int32", (2, 3))
-    odd = DescribedNode("Odd", ("x", "", "y"), {"axis": 0, "perm": (1, 0)}, output, "because")
+    odd = DescribedNode(
+        "Odd", ("x", "", "y"), {"axis": 0, "perm": (1, 0)}, output, "because"
+    )
     text = description_text(msgspec.structs.replace(description, nodes=(odd,)))
-    assert text.endswith("  1.  Odd(x, -, y, axis=0, perm=[1, 0]) -> y: int32[2, 3]\n      because")
+    assert text.endswith(
+        "  1.  Odd(x, -, y, axis=0, perm=[1, 0]) -> y: int32[2, 3]\n      because"
+    )

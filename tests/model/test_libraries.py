@@ -37,33 +37,44 @@ OWN = {"org.onnxgather": 1, "org.onnxgather.functions": 1}
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what the blocks of the page define; onnxscript reads them from a file."""
-    blocks = re.findall(r"```python\n(.+?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.+?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
     return loaded(tmp_path_factory.mktemp("page") / "parts.py", "\n".join(blocks))
 
 
 class TestThePage:
     @pytest.mark.parametrize("library", LIBRARIES)
-    @pytest.mark.parametrize("way", ["helper", "compose", "onnx_ir", "onnxscript", "spox"])
+    @pytest.mark.parametrize(
+        "way", ["helper", "compose", "onnx_ir", "onnxscript", "spox"]
+    )
     def test_each_way_gives_the_same_bytes(
         self, names: dict[str, Any], way: str, library: str | None
     ) -> None:
         model = names[f"with_{way}"]
         table = np.arange(12, dtype=np.float32).reshape(4, 3)
         arrays = table, np.array([[2, 0]], np.uint32), np.array([[0], [1], [-1], [5]])
-        feeds = dict(zip([value.name for value in model.graph.input], arrays, strict=True))
+        feeds = dict(
+            zip([value.name for value in model.graph.input], arrays, strict=True)
+        )
         chosen = np.array([[2], [3], [6], [9]], np.float32)
         assert computed(model, feeds, library) == [chosen.tobytes()]
 
     def test_spox_refuses_functions(self) -> None:
         desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
-        with pytest.raises(ValueError, match="Inlining models with functions is not supported"):
+        with pytest.raises(
+            ValueError, match="Inlining models with functions is not supported"
+        ):
             spox.inline(og.to_onnx(desc, target="native"))
 
 
 def loaded(path: Path, source: str) -> dict[str, Any]:
-    """Return the names of a module with this source, which is known as long as it runs."""
+    """Return the names of a module with this source, which is known as long as it
+    runs."""
     path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(
+        f"{path.parent.name}_{path.stem}", path
+    )
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -82,7 +93,9 @@ def named(k: int) -> dict[str, str]:
 
 
 def by_compose(target: Target) -> Build:
-    def build(descs: Sequence[og.Descriptor], policy: OutOfRange, folder: Path) -> onnx.ModelProto:
+    def build(
+        descs: Sequence[og.Descriptor], policy: OutOfRange, folder: Path
+    ) -> onnx.ModelProto:
         del folder
         first, *others = (
             og.to_onnx(desc, policy, target, prefix=f"p{k}_", names=named(k))
@@ -90,7 +103,10 @@ def by_compose(target: Target) -> Build:
         )
         for k, other in enumerate(others):
             if target == "native":  # ONNX merges no functions of one name
-                kept = {f"rename_{kind}": False for kind in ("inputs", "outputs", "edges", "nodes")}
+                kept = {
+                    f"rename_{kind}": False
+                    for kind in ("inputs", "outputs", "edges", "nodes")
+                }
                 other = compose.add_prefix(other, f"q{k}_", **kept)
             first = compose.merge_models(first, other, [])
         return first
@@ -98,7 +114,9 @@ def by_compose(target: Target) -> Build:
     return build
 
 
-def by_onnx_ir(descs: Sequence[og.Descriptor], policy: OutOfRange, folder: Path) -> onnx.ModelProto:
+def by_onnx_ir(
+    descs: Sequence[og.Descriptor], policy: OutOfRange, folder: Path
+) -> onnx.ModelProto:
     del folder
     pack = og.functions(descs, policy)
     inputs: list[Any] = []
@@ -119,8 +137,12 @@ def by_onnx_ir(descs: Sequence[og.Descriptor], policy: OutOfRange, folder: Path)
         inputs += [x, i]
         nodes.append(ir.node(proto.name, [x, i], domain=proto.domain, outputs=[y]))
     outputs = [node.outputs[0] for node in nodes]
-    graph = ir.Graph(inputs, outputs, nodes=nodes, opset_imports={"": 17, **OWN}, name="whole")
-    model = ir.Model(graph, ir_version=8, functions=[ir.from_proto(one) for one in pack])
+    graph = ir.Graph(
+        inputs, outputs, nodes=nodes, opset_imports={"": 17, **OWN}, name="whole"
+    )
+    model = ir.Model(
+        graph, ir_version=8, functions=[ir.from_proto(one) for one in pack]
+    )
     return ir.to_proto(model)
 
 
@@ -150,14 +172,18 @@ def by_onnxscript(
         ),
         f"    return {', '.join(f'y{k}' for k in range(len(descs)))}",
     ]
-    model = loaded(folder / "whole.py", "\n".join(lines))["whole"].to_model_proto(ir_version=8)
+    model = loaded(folder / "whole.py", "\n".join(lines))["whole"].to_model_proto(
+        ir_version=8
+    )
     model.functions.extend(pack)
     model.opset_import.append(helper.make_opsetid("org.onnxgather", 1))
     return model
 
 
 def by_spox(target: Target) -> Build:
-    def build(descs: Sequence[og.Descriptor], policy: OutOfRange, folder: Path) -> onnx.ModelProto:
+    def build(
+        descs: Sequence[og.Descriptor], policy: OutOfRange, folder: Path
+    ) -> onnx.ModelProto:
         del folder
         inputs: dict[str, Any] = {}
         outputs: dict[str, Any] = {}
@@ -198,6 +224,8 @@ def test_pairs_and_triples_give_what_each_gives_alone(
     feeds: dict[str, Array] = {}
     for k, case in enumerate(parts):
         feeds |= {f"x{k}": case.data, f"i{k}": case.indices}
-    expected = [og.reference(x.desc, x.data, x.indices, policy).tobytes() for x in parts]
+    expected = [
+        og.reference(x.desc, x.data, x.indices, policy).tobytes() for x in parts
+    ]
     for library in LIBRARIES:
         assert computed(model, feeds, library) == expected

@@ -1,4 +1,5 @@
-"""Models of target native: one node, the function that it calls, and what runs of the two."""
+"""Models of target native: one node, the function that it calls, and what runs of the
+two."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ from onnxgather.parity.cases import DescriptorCase
 from onnxgather.parity.corpus.sampling import random_cases
 
 T = og.TensorDesc
-DESC = og.GatherDesc(T("FLOAT32", [4, 3]), T("UINT32", [1, 2]), T("FLOAT32", [4, 2]), 1, 1)
+DESC = og.GatherDesc(
+    T("FLOAT32", [4, 3]), T("UINT32", [1, 2]), T("FLOAT32", [4, 2]), 1, 1
+)
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 7]], np.uint32)
 SAMPLE = [
@@ -48,7 +51,8 @@ REGISTERED = [
         True,
         id="registered",
         marks=pytest.mark.skipif(
-            kernels.operators_library() is None, reason="the native kernels are not built"
+            kernels.operators_library() is None,
+            reason="the native kernels are not built",
         ),
     ),
 ]
@@ -56,27 +60,40 @@ registered_or_not = pytest.mark.parametrize("registered", REGISTERED)
 
 
 def opened(model: onnx.ModelProto, registered: bool) -> Opened:
-    """Return a session on the CPU provider, with the library of operators or without it."""
+    """Return a session on the CPU provider, with the library of operators or without
+    it."""
     library = kernels.operators_library() if registered else None
     return Opened(model.SerializeToString(), Setup(CPU, 1, operators=library))
 
 
 def named(attributes: Iterable[onnx.AttributeProto]) -> dict[str, Any]:
     """Return attributes by name; lists are tuples, and texts are no bytes."""
-    found: dict[str, Any] = {one.name: helper.get_attribute_value(one) for one in attributes}
-    plain: dict[str, Callable[[Any], Any]] = {"list": tuple, "bytes": bytes.decode, "int": int}
+    found: dict[str, Any] = {
+        one.name: helper.get_attribute_value(one) for one in attributes
+    }
+    plain: dict[str, Callable[[Any], Any]] = {
+        "list": tuple,
+        "bytes": bytes.decode,
+        "int": int,
+    }
     return {name: plain[type(value).__name__](value) for name, value in found.items()}
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
-def test_a_model_is_one_node_and_a_function_with_the_portable_graph(case: DescriptorCase) -> None:
+def test_a_model_is_one_node_and_a_function_with_the_portable_graph(
+    case: DescriptorCase,
+) -> None:
     desc, policy = case.descriptor, case.out_of_range
     model, portable = og.to_onnx(desc, policy, "native"), og.to_onnx(desc, policy)
     check_model(model)
     (node,), (function,) = model.graph.node, model.functions
     assert (node.domain, node.op_type) == ("org.onnxgather", desc.operator)
     assert (function.domain, function.name) == ("org.onnxgather", desc.operator)
-    assert (*node.input, *node.output) == ("InputTensor", "IndicesTensor", "OutputTensor")
+    assert (*node.input, *node.output) == (
+        "InputTensor",
+        "IndicesTensor",
+        "OutputTensor",
+    )
     assert not model.graph.initializer
     assert (*model.graph.input, *model.graph.output) == (
         *portable.graph.input,
@@ -106,19 +123,26 @@ def test_the_function_has_the_opset_of_the_model(opset: int) -> None:
     check_model(model)
     own = {one.domain: one.version for one in model.opset_import}
     assert own == {"": opset, "org.onnxgather": 1}
-    assert [(one.domain, one.version) for one in model.functions[0].opset_import] == [("", opset)]
+    assert [(one.domain, one.version) for one in model.functions[0].opset_import] == [
+        ("", opset)
+    ]
 
 
 def test_metadata_are_as_of_other_targets() -> None:
     model = og.to_onnx(DESC, "zero", "native")
-    assert metadata_of(model) == {**metadata_of(og.to_onnx(DESC, "zero")), "target": "native"}
+    assert metadata_of(model) == {
+        **metadata_of(og.to_onnx(DESC, "zero")),
+        "target": "native",
+    }
     assert model.doc_string == "DML_OPERATOR_GATHER; out_of_range=zero, target=native"
 
 
 def test_the_reference_evaluator_of_onnx_runs_the_body() -> None:
     for case in SAMPLE[::6]:
         expected = case.expected()
-        if isinstance(expected, str) or case.data.dtype.kind == "f":  # it quiets signaling NaNs
+        if (
+            isinstance(expected, str) or case.data.dtype.kind == "f"
+        ):  # it quiets signaling NaNs
             continue
         model = og.to_onnx(case.descriptor, case.out_of_range, "native")
         inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
@@ -174,9 +198,21 @@ def test_known_indices_are_an_initializer_in_range(
         assert (known < axis_sizes(desc)).all()
         if node_of(desc, gather_of(desc)) is not None:
             left = {each.op_type for each in model.functions[0].node}
-            moves = {"Reshape", "Gather", "GatherElements", "GatherND", "Expand", "ScatterElements"}
-            # Where long strided outputs have their offsets counted, which takes no index.
-            counted = {"Range", "Add", "Mul", "Cast"} if desc.output_tensor.strides else set[str]()
+            moves = {
+                "Reshape",
+                "Gather",
+                "GatherElements",
+                "GatherND",
+                "Expand",
+                "ScatterElements",
+            }
+            # Where long strided outputs have their offsets counted, which takes no
+            # index.
+            counted = (
+                {"Range", "Add", "Mul", "Cast"}
+                if desc.output_tensor.strides
+                else set[str]()
+            )
             assert left <= {"Constant", *moves, *counted}
     else:
         assert known.tobytes() == case.indices.tobytes()
@@ -187,7 +223,8 @@ def test_known_indices_are_an_initializer_in_range(
 def several(
     cases: Sequence[DescriptorCase],
 ) -> tuple[onnx.ModelProto, dict[str, npt.NDArray[Any]]]:
-    """Return the gathers of cases in one model, and its inputs; the k-th output is `output_k`."""
+    """Return the gathers of cases in one model, and its inputs; the k-th output is
+    `output_k`."""
     graph, functions = onnx.GraphProto(name="several"), list[onnx.FunctionProto]()
     inputs: dict[str, npt.NDArray[Any]] = {}
     for k, case in enumerate(cases):
@@ -197,13 +234,21 @@ def several(
         for value in (*model.graph.input, *model.graph.output):
             value.name += f"_{k}"
         node.name = f"gather_{k}"
-        node.input[:], node.output[:] = [f"{n}_{k}" for n in node.input], [f"OutputTensor_{k}"]
+        node.input[:], node.output[:] = (
+            [f"{n}_{k}" for n in node.input],
+            [f"OutputTensor_{k}"],
+        )
         graph.node.append(node)
         graph.input.extend(model.graph.input)
         graph.output.extend(model.graph.output)
         inputs |= {f"InputTensor_{k}": case.data, f"IndicesTensor_{k}": case.indices}
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("org.onnxgather", 1)]
-    return helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=8), inputs
+    return (
+        helper.make_model(
+            graph, functions=functions, opset_imports=opsets, ir_version=8
+        ),
+        inputs,
+    )
 
 
 @registered_or_not
@@ -221,15 +266,24 @@ def test_several_gathers_in_one_model_are_right(registered: bool) -> None:
         assert len(own) == (6 if registered else 0)
 
 
-def rows(count: int, policy: OutOfRange = "clamp", index: str = "UINT32") -> DescriptorCase:
-    """Return a gather of one row from so many; each number of rows has a body of its own."""
-    desc = og.GatherDesc(T("INT32", [count, 2]), T(index, [1, 1]), T("INT32", [1, 2]), 0, 1)
+def rows(
+    count: int, policy: OutOfRange = "clamp", index: str = "UINT32"
+) -> DescriptorCase:
+    """Return a gather of one row from so many; each number of rows has a body of its
+    own."""
+    desc = og.GatherDesc(
+        T("INT32", [count, 2]), T(index, [1, 1]), T("INT32", [1, 2]), 0, 1
+    )
     data = np.arange(2 * count, dtype=np.int32).reshape(count, 2)
-    return DescriptorCase(str(count), desc, data, np.array([[count - 1]], index.lower()), policy)
+    return DescriptorCase(
+        str(count), desc, data, np.array([[count - 1]], index.lower()), policy
+    )
 
 
 @registered_or_not
-def test_eight_functions_of_an_operator_have_names_that_the_library_knows(registered: bool) -> None:
+def test_eight_functions_of_an_operator_have_names_that_the_library_knows(
+    registered: bool,
+) -> None:
     model, inputs = several([rows(count) for count in range(2, 12)])
     names = ["GATHER", *(f"GATHER_{k}" for k in range(2, 11))]
     assert [function.name for function in model.functions] == names
@@ -245,13 +299,20 @@ def test_equal_bodies_are_one_function() -> None:
     # Under "error" no node depends on the size of the axis.
     model, _ = several([rows(5, "error", "INT32"), rows(6, "error", "INT32"), rows(5)])
     assert [function.name for function in model.functions] == ["GATHER", "GATHER_2"]
-    assert [node.op_type for node in model.graph.node] == ["GATHER", "GATHER", "GATHER_2"]
+    assert [node.op_type for node in model.graph.node] == [
+        "GATHER",
+        "GATHER",
+        "GATHER_2",
+    ]
 
 
 def test_a_node_that_meets_another_body_is_refused() -> None:
     model = og.to_onnx(DESC, target="native")
     model.functions[0].CopyFrom(og.to_onnx(DESC, "zero", "native").functions[0])
-    rule = r"One and only one of .*value.* must be specified|[Oo]ne and only one of the attributes"
+    rule = (
+        r"One and only one of .*value.* must be specified|[Oo]ne and only one of the"
+        r" attributes"
+    )
     with pytest.raises(OnnxGatherError, match="ONNX refuses the model"):
         check_model(model)
     with pytest.raises(RefusedError, match=rule):
@@ -259,10 +320,15 @@ def test_a_node_that_meets_another_body_is_refused() -> None:
 
 
 @registered_or_not
-def test_a_prefix_of_compose_renames_both_so_that_the_body_runs(registered: bool) -> None:
+def test_a_prefix_of_compose_renames_both_so_that_the_body_runs(
+    registered: bool,
+) -> None:
     model = compose.add_prefix(og.to_onnx(DESC, target="native"), "a_")
     check_model(model)
-    assert (model.graph.node[0].op_type, model.functions[0].name) == ("a_GATHER", "a_GATHER")
+    assert (model.graph.node[0].op_type, model.functions[0].name) == (
+        "a_GATHER",
+        "a_GATHER",
+    )
     session = opened(model, registered)
     assert "Gather" in {operator for _, operator in session.assignment}
     found = session.run({"a_InputTensor": DATA, "a_IndicesTensor": INDICES})

@@ -1,4 +1,5 @@
-"""Gathers as parts of larger models: names of their own, added to models, packs of functions."""
+"""Gathers as parts of larger models: names of their own, added to models, packs of
+functions."""
 
 from __future__ import annotations
 
@@ -28,13 +29,18 @@ NO_ERROR: list[OutOfRange] = [name for name in POLICIES if name != "error"]
 """The policies under which a model runs with any index."""
 
 T = og.TensorDesc
-DESC = og.GatherDesc(T("FLOAT32", [4, 3]), T("UINT32", [1, 2]), T("FLOAT32", [4, 2]), 1, 1)
-NEXT = og.GatherDesc(T("FLOAT32", [4, 2]), T("INT64", [1, 3]), T("FLOAT32", [3, 2]), 0, 1)
+DESC = og.GatherDesc(
+    T("FLOAT32", [4, 3]), T("UINT32", [1, 2]), T("FLOAT32", [4, 2]), 1, 1
+)
+NEXT = og.GatherDesc(
+    T("FLOAT32", [4, 2]), T("INT64", [1, 3]), T("FLOAT32", [3, 2]), 0, 1
+)
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 FIRST, SECOND = np.array([[2, 0]], np.uint32), np.array([[-1, 0, 9]])
 CHAINED = DATA[:, [2, 0]][[3, 0, 3]]
 ON_CPU: list[Target] = ["portable", "cpu", "native"]
-"""ONNX Runtime 1.24.4 has no Where of UINT32 on the CPU, which the target webgpu needs."""
+"""ONNX Runtime 1.24.4 has no Where of UINT32 on the CPU, which the target webgpu
+needs."""
 
 
 def info(name: str, tensor: og.TensorDesc) -> onnx.ValueInfoProto:
@@ -53,13 +59,19 @@ def empty(descs: Sequence[og.Descriptor], opset: int = 17) -> onnx.ModelProto:
     ]
     outputs = [info(f"y{k}", desc.output_tensor) for k, desc in enumerate(descs)]
     graph = helper.make_graph([], "whole", inputs, outputs)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+    )
 
 
 class TestNames:
     def test_a_prefix_stands_before_every_name(self) -> None:
         model = og.to_onnx(DESC, prefix="emb_")
-        own = {name for node in model.graph.node for name in (node.name, *node.output, *node.input)}
+        own = {
+            name
+            for node in model.graph.node
+            for name in (node.name, *node.output, *node.input)
+        }
         assert {name for name in own if not name.startswith("emb_")} == set()
         assert [value.name for value in model.graph.input] == [
             "emb_InputTensor",
@@ -70,7 +82,10 @@ class TestNames:
         given = {"InputTensor": "indices", "OutputTensor": "rows"}
         model = og.to_onnx(DESC, prefix="p_", names=given)
         check_model(model)
-        assert [value.name for value in model.graph.input] == ["indices", "p_IndicesTensor"]
+        assert [value.name for value in model.graph.input] == [
+            "indices",
+            "p_IndicesTensor",
+        ]
         assert [value.name for value in model.graph.output] == ["rows"]
 
     def test_a_given_name_is_not_that_of_another_value(self) -> None:
@@ -84,20 +99,30 @@ class TestNames:
         [
             (
                 {"Input": "x"},
-                "names must be one of InputTensor, IndicesTensor, OutputTensor, got 'Input'",
+                (
+                    "names must be one of InputTensor, IndicesTensor, OutputTensor, got"
+                    " 'Input'"
+                ),
             ),
             (
                 {"InputTensor": ""},
-                "names must differ and not be empty, got '', 'IndicesTensor', 'OutputTensor'",
+                (
+                    "names must differ and not be empty, got '', 'IndicesTensor',"
+                    " 'OutputTensor'"
+                ),
             ),
             (
                 {"InputTensor": "OutputTensor"},
-                "names must differ and not be empty, got 'OutputTensor', 'IndicesTensor', "
-                "'OutputTensor'",
+                (
+                    "names must differ and not be empty, got 'OutputTensor',"
+                    " 'IndicesTensor', 'OutputTensor'"
+                ),
             ),
         ],
     )
-    def test_names_that_cannot_be_are_refused(self, names: dict[str, str], message: str) -> None:
+    def test_names_that_cannot_be_are_refused(
+        self, names: dict[str, str], message: str
+    ) -> None:
         with pytest.raises(og.OnnxGatherError) as error:
             og.to_onnx(DESC, names=names)
         assert str(error.value) == message
@@ -108,7 +133,9 @@ class TestNames:
         self, case: Case, target: Target, known: bool
     ) -> None:
         indices = case.indices if known else None
-        model = og.to_onnx(case.desc, "clamp", target, indices=indices, prefix="indices")
+        model = og.to_onnx(
+            case.desc, "clamp", target, indices=indices, prefix="indices"
+        )
         inputs = {"indicesInputTensor": case.data, "indicesIndicesTensor": case.indices}
         feeds = {value.name: inputs[value.name] for value in model.graph.input}
         assert computed(model, feeds) == [
@@ -121,7 +148,9 @@ class TestMerging:
     def test_models_with_prefixes_are_merged_by_onnx(self, target: Target) -> None:
         first = og.to_onnx(DESC, "clamp", target, prefix="a_")
         second = og.to_onnx(NEXT, "clamp", target, prefix="b_")
-        again = "b_" if target == "native" else None  # ONNX merges no functions of one name
+        again = (
+            "b_" if target == "native" else None
+        )  # ONNX merges no functions of one name
         io = [("a_OutputTensor", "b_InputTensor")]
         merged = compose.merge_models(first, second, io, prefix2=again)
         names = [value.name for value in merged.graph.input]
@@ -133,10 +162,14 @@ class TestMerging:
 
     @pytest.mark.parametrize("second_target", TARGETS)
     @pytest.mark.parametrize("target", TARGETS)
-    def test_onnx_s_own_prefixes_do_as_well(self, target: Target, second_target: Target) -> None:
+    def test_onnx_s_own_prefixes_do_as_well(
+        self, target: Target, second_target: Target
+    ) -> None:
         first = compose.add_prefix(og.to_onnx(DESC, "clamp", target), "a/")
         second = compose.add_prefix(og.to_onnx(NEXT, "clamp", second_target), "b/")
-        merged = compose.merge_models(first, second, [("a/OutputTensor", "b/InputTensor")])
+        merged = compose.merge_models(
+            first, second, [("a/OutputTensor", "b/InputTensor")]
+        )
         names = [value.name for value in merged.graph.input]
         feeds = dict(zip(names, (DATA, FIRST, SECOND), strict=True))
         for library in LIBRARIES:
@@ -159,7 +192,12 @@ class TestAddTo:
     @settings(max_examples=by_ring(8, 30, 150))
     @given(
         st.lists(
-            st.tuples(cases(), st.sampled_from(NO_ERROR), st.sampled_from(ON_CPU), st.booleans()),
+            st.tuples(
+                cases(),
+                st.sampled_from(NO_ERROR),
+                st.sampled_from(ON_CPU),
+                st.booleans(),
+            ),
             min_size=2,
             max_size=3,
         )
@@ -181,7 +219,9 @@ class TestAddTo:
                 out_of_range=policy,
                 target=target,
             )
-            expected.append(og.reference(case.desc, case.data, case.indices, policy).tobytes())
+            expected.append(
+                og.reference(case.desc, case.data, case.indices, policy).tobytes()
+            )
         for library in LIBRARIES:
             assert computed(model, feeds, library) == expected
 
@@ -198,7 +238,9 @@ class TestAddTo:
         text = model.SerializeToString().replace(b"empty", b"empt\xff")
         text += (
             onnx.ModelProto(
-                graph=onnx.GraphProto(node=[onnx.NodeProto(op_type="Identity", output=["seven"])])
+                graph=onnx.GraphProto(
+                    node=[onnx.NodeProto(op_type="Identity", output=["seven"])]
+                )
             )
             .SerializeToString()
             .replace(b"seven", b"seve\xff")
@@ -228,9 +270,16 @@ class TestAddTo:
             ({"desc": NEXT}, "input 'x0' must be FLOAT [4, 2], got FLOAT [4, 3]"),
         ],
     )
-    def test_values_that_do_not_fit_are_refused(self, change: dict[str, Any], message: str) -> None:
+    def test_values_that_do_not_fit_are_refused(
+        self, change: dict[str, Any], message: str
+    ) -> None:
         model = empty([DESC])
-        given: dict[str, Any] = {"desc": DESC, "input": "x0", "indices": "i0", "output": "y0"}
+        given: dict[str, Any] = {
+            "desc": DESC,
+            "input": "x0",
+            "indices": "i0",
+            "output": "y0",
+        }
         before = model.SerializeToString()
         with pytest.raises(og.OnnxGatherError) as error:
             og.add_to(model, **given | change)
@@ -240,16 +289,27 @@ class TestAddTo:
     def test_a_function_is_not_added_to_a_graph(self) -> None:
         with pytest.raises(og.OnnxGatherError) as error:
             og.add_to(
-                empty([DESC]).graph, DESC, input="x0", indices="i0", output="y0", target="native"
+                empty([DESC]).graph,
+                DESC,
+                input="x0",
+                indices="i0",
+                output="y0",
+                target="native",
             )
-        assert str(error.value) == 'target "native" must be added to a model, got a graph'
+        assert (
+            str(error.value) == 'target "native" must be added to a model, got a graph'
+        )
 
 
-def packed(descs: Sequence[og.Descriptor], policy: OutOfRange = "clamp") -> onnx.ModelProto:
+def packed(
+    descs: Sequence[og.Descriptor], policy: OutOfRange = "clamp"
+) -> onnx.ModelProto:
     """Return a model that calls the functions of a pack, each once."""
     protos, model = og.functions(descs, policy), empty(descs)
     for k, (_, proto) in enumerate(zip(descs, protos, strict=False)):
-        node = helper.make_node(proto.name, [f"x{k}", f"i{k}"], [f"y{k}"], domain=proto.domain)
+        node = helper.make_node(
+            proto.name, [f"x{k}", f"i{k}"], [f"y{k}"], domain=proto.domain
+        )
         model.graph.node.append(node)
     model.functions.extend(protos)
     domains = sorted({proto.domain for proto in protos})
@@ -258,7 +318,9 @@ def packed(descs: Sequence[og.Descriptor], policy: OutOfRange = "clamp") -> onnx
 
 
 class TestFunctions:
-    def test_there_is_one_for_each_descriptor_and_behind_them_what_they_call(self) -> None:
+    def test_there_is_one_for_each_descriptor_and_behind_them_what_they_call(
+        self,
+    ) -> None:
         protos = og.functions([DESC, NEXT, DESC])
         assert [(proto.domain, proto.name) for proto in protos] == [
             ("org.onnxgather.functions", "GATHER"),
@@ -272,7 +334,10 @@ class TestFunctions:
             "IndicesTensor",
             "OutputTensor",
         ]
-        assert protos[0].doc_string == "DML_OPERATOR_GATHER; out_of_range=clamp, target=native"
+        assert (
+            protos[0].doc_string
+            == "DML_OPERATOR_GATHER; out_of_range=clamp, target=native"
+        )
         assert not protos[0].attribute
 
     @settings(max_examples=by_ring(8, 30, 150))
@@ -284,14 +349,18 @@ class TestFunctions:
         feeds: dict[str, Array] = {}
         for k, case in enumerate(parts):
             feeds |= {f"x{k}": case.data, f"i{k}": case.indices}
-        expected = [og.reference(x.desc, x.data, x.indices, policy).tobytes() for x in parts]
+        expected = [
+            og.reference(x.desc, x.data, x.indices, policy).tobytes() for x in parts
+        ]
         for library in LIBRARIES:
             assert computed(model, feeds, library) == expected
 
     @pytest.mark.skipif(len(LIBRARIES) < 2, reason="the native kernels are not built")
     def test_the_kernel_runs_in_each(self) -> None:
         model = packed([DESC, NEXT, DESC])
-        session = Opened(model.SerializeToString(), Setup(CPU, 1, operators=LIBRARIES[-1]))
+        session = Opened(
+            model.SerializeToString(), Setup(CPU, 1, operators=LIBRARIES[-1])
+        )
         assert [op for _, op in session.assignment] == ["GATHER", "GATHER_2", "GATHER"]
 
     def test_the_reference_evaluator_takes_them_in_reverse_order(self) -> None:

@@ -28,12 +28,15 @@ def gather(index_type: str = "UINT32", **tensors: og.TensorDesc) -> og.GatherDes
 
 
 def listing(desc: og.Descriptor, policy: OutOfRange = "clamp") -> str:
-    """Return the nodes of a lowered graph, constants written out where they are short."""
+    """Return the nodes of a lowered graph, constants written out where they are
+    short."""
     graph = lower(desc, policy)
     shown = {
-        name: f"{array.dtype}{array.tolist()}".replace(" ", "")
-        if array.ndim
-        else f"{array.dtype}({array})"
+        name: (
+            f"{array.dtype}{array.tolist()}".replace(" ", "")
+            if array.ndim
+            else f"{array.dtype}({array})"
+        )
         for name, array in graph.constants.items()
     }
     lines: list[str] = []
@@ -52,15 +55,30 @@ STRIDED = gather(
 ELEMENTS = og.GatherElementsDesc(
     T("FLOAT16", [3, 4]), T("INT32", [2, 4]), T("FLOAT16", [2, 4]), axis=0
 )
-TUPLES = og.GatherNDDesc(T("INT8", [3, 4, 2]), T("INT64", [1, 5, 2]), T("INT8", [1, 5, 2]), 3, 2)
+TUPLES = og.GatherNDDesc(
+    T("INT8", [3, 4, 2]), T("INT64", [1, 5, 2]), T("INT8", [1, 5, 2]), 3, 2
+)
 BATCHED = og.GatherND1Desc(
-    T("FLOAT16", [1, 3, 2, 2]), T("UINT32", [1, 3, 2, 2]), T("FLOAT16", [1, 1, 3, 2]), 3, 3, 1
+    T("FLOAT16", [1, 3, 2, 2]),
+    T("UINT32", [1, 3, 2, 2]),
+    T("FLOAT16", [1, 1, 3, 2]),
+    3,
+    3,
+    1,
 )
 RANK_8 = og.GatherDesc(
-    T("INT8", [2] * 8), T("UINT32", [1] * 8), T("INT8", [1] + [2] * 7), axis=7, index_dimensions=0
+    T("INT8", [2] * 8),
+    T("UINT32", [1] * 8),
+    T("INT8", [1] + [2] * 7),
+    axis=7,
+    index_dimensions=0,
 )
 RANK_7 = og.GatherDesc(
-    T("INT8", [2] * 7), T("UINT32", [1] * 7), T("INT8", [1] + [2] * 6), axis=6, index_dimensions=0
+    T("INT8", [2] * 7),
+    T("UINT32", [1] * 7),
+    T("INT8", [1] + [2] * 6),
+    axis=6,
+    index_dimensions=0,
 )
 
 GOLDEN: list[tuple[og.Descriptor, OutOfRange, str]] = [
@@ -225,19 +243,28 @@ def test_boundary_has_the_descriptors_names_types_and_shapes() -> None:
 
 def test_model_says_where_it_comes_from() -> None:
     model = og.to_onnx(gather(), "zero", opset=21)
-    assert (model.producer_name, model.producer_version) == ("onnxgather", og.__version__)
+    assert (model.producer_name, model.producer_version) == (
+        "onnxgather",
+        og.__version__,
+    )
     assert model.doc_string == "DML_OPERATOR_GATHER; out_of_range=zero, target=portable"
     assert model.graph.name == "DML_OPERATOR_GATHER"
     metadata = metadata_of(model)
     assert metadata.keys() == {"descriptor", "out_of_range", "target"}
     assert og.from_dict(metadata["descriptor"]) == gather()
-    assert all(node.doc_string and node.name == node.output[0] for node in model.graph.node)
+    assert all(
+        node.doc_string and node.name == node.output[0] for node in model.graph.node
+    )
 
 
-@pytest.mark.parametrize(("opset", "ir_version"), [(13, 8), (17, 8), (18, 8), (21, 10), (25, 13)])
+@pytest.mark.parametrize(
+    ("opset", "ir_version"), [(13, 8), (17, 8), (18, 8), (21, 10), (25, 13)]
+)
 def test_each_opset_has_its_ir_version(opset: int, ir_version: int) -> None:
     model = og.to_onnx(gather(), opset=opset)
-    assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", opset)]
+    assert [(entry.domain, entry.version) for entry in model.opset_import] == [
+        ("", opset)
+    ]
     assert model.ir_version == ir_version
 
 
@@ -258,7 +285,10 @@ def test_opset_may_be_a_numpy_integer() -> None:
 def test_threads_must_be_a_number_of_threads(target: Any, threads: Any) -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         og.to_onnx(gather(), target=target, threads=threads)
-    assert str(caught.value) == f"threads must be an integer from 1 to 1024, got {threads!r}"
+    assert (
+        str(caught.value)
+        == f"threads must be an integer from 1 to 1024, got {threads!r}"
+    )
 
 
 @pytest.mark.parametrize("wrong", [None, "x", {"type": "GATHER"}, T("INT8", [1])])
@@ -273,9 +303,10 @@ def test_descriptor_must_be_one(wrong: Any) -> None:
     for call in calls:
         with pytest.raises(og.DescriptorError) as caught:
             call()
-        assert str(caught.value) == (
-            "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc, GatherND1Desc, "
-            f"got {wrong!r}"
+        assert (
+            str(caught.value)
+            == "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
+            f" GatherND1Desc, got {wrong!r}"
         )
 
 
@@ -285,7 +316,12 @@ def test_options_that_are_arrays_are_refused(array: Any) -> None:
         with pytest.raises(og.OnnxGatherError, match="must be one of"):
             og.to_onnx(gather(), **options)
     with pytest.raises(og.OnnxGatherError, match="must be one of"):
-        og.run(gather(), np.zeros((1, 4, 3), np.float32), np.zeros((1, 2, 2), np.uint32), array)
+        og.run(
+            gather(),
+            np.zeros((1, 4, 3), np.float32),
+            np.zeros((1, 2, 2), np.uint32),
+            array,
+        )
 
 
 def test_cpu_model_names_its_form_and_threads() -> None:
@@ -297,7 +333,9 @@ def test_cpu_model_names_its_form_and_threads() -> None:
     assert again.SerializeToString() == model.SerializeToString()
 
 
-def test_opset_is_limited_by_the_installed_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opset_is_limited_by_the_installed_onnx(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(onnx.defs, "onnx_opset_version", lambda: 20)
     with pytest.raises(og.OnnxGatherError) as caught:
         og.to_onnx(gather(), opset=21)
@@ -316,7 +354,10 @@ def test_known_indices_are_normalised_initializers() -> None:
     desc = gather("INT64")
     model = og.to_onnx(desc, indices=np.array([[[0, -1], [-3, 9]]]))
     assert [node.op_type for node in model.graph.node] == ["Reshape", "Gather"]
-    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    stored = {
+        tensor.name: onnx.numpy_helper.to_array(tensor)
+        for tensor in model.graph.initializer
+    }
     assert stored["indices"].dtype == np.int32
     assert stored["indices"].tolist() == [[0, 2], [0, 2]]
 
@@ -324,8 +365,9 @@ def test_known_indices_are_normalised_initializers() -> None:
 def test_known_indices_must_fit_and_be_in_range_where_that_is_asked_for() -> None:
     with pytest.raises(og.DescriptorError) as misfit:
         og.to_onnx(gather(), indices=np.zeros((2, 2), np.uint32))
-    assert str(misfit.value) == (
-        "IndicesTensor must be an array of uint32 (1, 2, 2), got uint32 (2, 2)"
+    assert (
+        str(misfit.value)
+        == "IndicesTensor must be an array of uint32 (1, 2, 2), got uint32 (2, 2)"
     )
     with pytest.raises(og.IndexOutOfRangeError) as outside:
         og.to_onnx(gather(), "error", indices=np.full((1, 2, 2), 3, np.uint32))
@@ -337,13 +379,16 @@ def test_model_beyond_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     desc = gather("INT64")
     with pytest.raises(og.OnnxGatherError) as caught:
         og.to_onnx(desc, indices=np.zeros((1, 2, 2), np.int64))
-    assert str(caught.value) == (
-        "a model must be smaller than 2 GiB, got 32 bytes of normalised indices"
+    assert (
+        str(caught.value)
+        == "a model must be smaller than 2 GiB, got 32 bytes of normalised indices"
     )
 
 
 @pytest.mark.parametrize("target", ["portable", "cpu"])
-def test_a_billion_known_indices_are_refused_before_they_are_read(target: Target) -> None:
+def test_a_billion_known_indices_are_refused_before_they_are_read(
+    target: Target,
+) -> None:
     desc = og.GatherDesc(
         og.TensorDesc("INT8", [3]),
         og.TensorDesc("INT64", [10**9]),
@@ -354,8 +399,10 @@ def test_a_billion_known_indices_are_refused_before_they_are_read(target: Target
     indices = np.broadcast_to(np.int64(1), 10**9)  # of 8 bytes
     with pytest.raises(og.OnnxGatherError) as caught:
         og.to_onnx(desc, target=target, indices=indices)
-    assert str(caught.value) == (
-        "a model must be smaller than 2 GiB, got at least 4000000000 bytes of normalised indices"
+    assert (
+        str(caught.value)
+        == "a model must be smaller than 2 GiB, got at least 4000000000 bytes of"
+        " normalised indices"
     )
 
 
@@ -384,9 +431,11 @@ def test_axes_beyond_2_31_never_take_int32_indices(operator: str, target: Any) -
         else og.GatherElementsDesc(data, indices, output, 0)
     )
     for policy in ("clamp", "error"):
-        last = [node for node in lower(desc, policy, target=target).nodes if "Gather" in node.op][
-            -1
-        ]
+        last = [
+            node
+            for node in lower(desc, policy, target=target).nodes
+            if "Gather" in node.op
+        ][-1]
         graph = lower(desc, policy, target=target)
         assert graph.values[last.inputs[1]].dtype == np.int64
     known = lower(desc, "clamp", np.full(600, -1, np.int32), target)

@@ -2,8 +2,9 @@
 
     python fuzz_python_entry.py COUNT SEED [MODULE]
 
-MODULE is a built module to take instead of the installed one, such as one with sanitizers. Half of
-the calls are of gathers of random numbers, most of them hostile; the other half of `og.Gather`.
+MODULE is a built module to take instead of the installed one, such as one with
+sanitizers. Half of the calls are of gathers of random numbers, most of them hostile;
+the other half of `og.Gather`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def anything(random: Random, arrays: list[Any]) -> Any:
 
 
 def gather_of_numbers(random: Random, native: Any) -> bool:
-    """Make a gather of random numbers; if it is taken, run it on arrays of just its sizes."""
+    """Make a gather of random numbers; if it is taken, run it on arrays of just its
+    sizes."""
     size, kind, loops, coordinates = (random.randint(1, 4) for _ in range(4))
     most = random.choice([3, 3, 8])
 
@@ -76,7 +78,10 @@ def gather_of_numbers(random: Random, native: Any) -> bool:
         numbers.pop()
     packed = struct.pack(f"={len(numbers)}Q", *numbers)
     kinds = "uiu" if kind > 2 else "uuu"
-    shapes = [random.choice([*[(n,)] * 12, (n + 1,), (), (2, n // 2), (-n, -1)]) for n in counts]
+    shapes = [
+        random.choice([*[(n,)] * 12, (n + 1,), (), (2, n // 2), (-n, -1)])
+        for n in counts
+    ]
     try:
         made = native.Gather(np.ndarray, packed, kinds, *shapes, random.randint(-1, 5))
     except ValueError:
@@ -96,13 +101,19 @@ def call(random: Random, cases: list[DescriptorCase]) -> bool:
     policy: OutOfRange = random.choice([*POLICIES])
     known = random.random() < 0.3
     out = np.zeros(case.descriptor.output_tensor.array_shape, case.data.dtype)
-    arrays = [case.data.copy(), case.indices.copy(), out]  # an output may be known indices
+    arrays = [
+        case.data.copy(),
+        case.indices.copy(),
+        out,
+    ]  # an output may be known indices
     given: list[Any] = [*arrays[:2], random.choice([None, out, out, arrays[0]])]
     if random.random() < 0.4:
         given[random.randrange(3)] = anything(random, arrays)
     try:
         threads = random.choice([1, 1, 1, 2, 8])
-        gather = og.Gather(case.descriptor, policy, given[1] if known else None, threads)
+        gather = og.Gather(
+            case.descriptor, policy, given[1] if known else None, threads
+        )
         found: Any = gather(given[0], None if known else given[1], given[2])
     except og.OnnxGatherError:
         return False
@@ -113,7 +124,8 @@ def call(random: Random, cases: list[DescriptorCase]) -> bool:
 
 
 def large(random: Random) -> None:
-    """Call a gather that is large enough for threads, from three threads at the same time."""
+    """Call a gather that is large enough for threads, from three threads at the same
+    time."""
     desc = og.GatherDesc(
         og.TensorDesc("FLOAT32", [500, 300]),
         og.TensorDesc("INT32", [1, 900]),

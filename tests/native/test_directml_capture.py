@@ -1,4 +1,5 @@
-"""The header that writes the gathers of a program, compiled by MinGW, in front of DirectML.dll."""
+"""The header that writes the gathers of a program, compiled by MinGW, in front of
+DirectML.dll."""
 
 from __future__ import annotations
 
@@ -17,9 +18,14 @@ from onnxgather.parity.cases import DescriptorCase
 from onnxgather.programs.program import Program, read_program
 from onnxgather.programs.running import execute
 
-HERE, HEADER = Path(__file__).parent, ROOT / "onnxgather" / "native" / "directml_capture.h"
+HERE, HEADER = (
+    Path(__file__).parent,
+    ROOT / "onnxgather" / "native" / "directml_capture.h",
+)
 
-CORPUS = list(dict.fromkeys(c.descriptor for c in corpus() if isinstance(c, DescriptorCase)))
+CORPUS = list(
+    dict.fromkeys(c.descriptor for c in corpus() if isinstance(c, DescriptorCase))
+)
 """The corpus' descriptors, each once."""
 
 BEFORE = """
@@ -51,12 +57,17 @@ class Run:
     def programs(self, folder: str) -> list[Program]:
         """Read what it wrote to a folder."""
         paths = sorted((self.out / folder).iterdir())
-        assert all(re.fullmatch(r"gather-[0-9a-f]{16}\.json", path.name) for path in paths)
+        assert all(
+            re.fullmatch(r"gather-[0-9a-f]{16}\.json", path.name) for path in paths
+        )
         return [read_program(path) for path in paths]
 
     def descriptors(self, folder: str) -> list[og.Descriptor]:
         """Read the descriptors that it wrote to a folder."""
-        return [program.dispatchables["gather"].descriptor for program in self.programs(folder)]
+        return [
+            program.dispatchables["gather"].descriptor
+            for program in self.programs(folder)
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +76,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     files = [HERE / "directml_capture_test.cpp", HERE / "DirectML.h", HEADER]
     command = wine_program(folder, files, CORPUS, BEFORE)
     done = subprocess.run(
-        [*command, r"Z:\tmp\out"], capture_output=True, text=True, timeout=300, check=False
+        [*command, r"Z:\tmp\out"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     print(done.stdout, done.stderr)
     return Run(done.stdout.splitlines(), folder / "sources" / "out")
@@ -80,9 +95,9 @@ def test_a_part_of_the_program_holds(run: Run, part: str) -> None:
 @live
 def test_a_folder_that_cannot_be_written_to_is_told_in_a_sentence(run: Run) -> None:
     assert (
-        'told: onnxgather: a gather was not written to "Z:\\nowhere\\at all", Windows error 3; '
-        "later failures are not told"
-    ) in run.lines
+        'told: onnxgather: a gather was not written to "Z:\\nowhere\\at all", Windows'
+        " error 3; later failures are not told" in run.lines
+    )
 
 
 @live
@@ -120,7 +135,8 @@ def test_a_descriptor_that_directml_refuses_is_written_and_refused(run: Run) -> 
     (path,) = (run.out / "no json").iterdir()
     with pytest.raises(og.DescriptorError) as caught:
         read_program(path)
-    assert str(caught.value) == (
-        f"{path}: $.dispatchables.gather.desc: InputTensor.TotalTensorSizeInBytes must be at least "
-        "8, got 4"
+    assert (
+        str(caught.value)
+        == f"{path}: $.dispatchables.gather.desc: InputTensor.TotalTensorSizeInBytes"
+        " must be at least 8, got 4"
     )

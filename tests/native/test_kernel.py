@@ -1,4 +1,5 @@
-"""The kernels by themselves, compiled here: their bytes, their parts, and mistakes planted in C."""
+"""The kernels by themselves, compiled here: their bytes, their parts, and mistakes
+planted in C."""
 
 from __future__ import annotations
 
@@ -45,12 +46,16 @@ def run(kernels: ctypes.CDLL, question: Question, parts: int) -> bytes | None:
     buffers = [ctypes.c_void_p(array.ctypes.data) for array in (data, indices, output)]
     kernels.gather_clear(ctypes.byref(gather), buffers[2])
     numbers = [(ctypes.c_size_t(part), ctypes.c_size_t(parts)) for part in range(parts)]
-    fine = [kernels.gather_run(ctypes.byref(gather), *buffers, *number) for number in numbers]
+    fine = [
+        kernels.gather_run(ctypes.byref(gather), *buffers, *number)
+        for number in numbers
+    ]
     return output.tobytes() if all(fine) else None
 
 
 def differing(kernels: ctypes.CDLL, questions: list[Question]) -> Iterator[str]:
-    """Yield the name of each question whose answer is not the reference's, in 1 to 5 parts."""
+    """Yield the name of each question whose answer is not the reference's, in 1 to 5
+    parts."""
     for number, question in enumerate(questions):
         name, _, policy, _, _, expected = question
         found = run(kernels, question, 1 + number % 5)
@@ -60,22 +65,28 @@ def differing(kernels: ctypes.CDLL, questions: list[Question]) -> Iterator[str]:
 
 @cache
 def questions(count: int = by_ring(40, 150, 150)) -> list[Question]:
-    """Return large gathers, samples of the corpus and random gathers, under each policy."""
+    """Return large gathers, samples of the corpus and random gathers, under each
+    policy."""
     sampled = [*corpus()[:: 2000 // count], *random_cases(count, 17)]
     cases = [case for case in sampled if isinstance(case, DescriptorCase)]
     found: list[Question] = []
     for case in [*[*large_cases()][:: by_ring(3, 1, 1)], *cases]:
         for policy in POLICIES:
             try:
-                expected = og.reference(case.descriptor, case.data, case.indices, policy)
+                expected = og.reference(
+                    case.descriptor, case.data, case.indices, policy
+                )
             except og.IndexOutOfRangeError:
                 expected = None
-            found.append((case.name, case.descriptor, policy, case.data, case.indices, expected))
+            found.append(
+                (case.name, case.descriptor, policy, case.data, case.indices, expected)
+            )
     return found
 
 
 def large_cases() -> Iterator[DescriptorCase]:
-    """Yield gathers of several tiles: elements, rows, columns, tuples; half of them in range."""
+    """Yield gathers of several tiles: elements, rows, columns, tuples; half of them in
+    range."""
     shapes: list[tuple[str, str, tuple[int, ...], tuple[int, ...], int]] = [
         ("GATHER", "UINT8", (5_000_000,), (20_000,), 0),
         ("GATHER", "FLOAT64", (3000,), (9000,), 0),
@@ -117,7 +128,9 @@ def compiled(folder: Path, flags: list[str], *changes: Change) -> ctypes.CDLL:
         (folder / path.name).write_text(text)
     made = str(folder / "kernels.so")
     sources = [str(folder / name) for name in SHARED]
-    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", *flags, *sources, "-o", made], check=True)
+    subprocess.run(
+        ["cc", "-std=c11", "-shared", "-fPIC", *flags, *sources, "-o", made], check=True
+    )
     return ctypes.CDLL(made)
 
 
@@ -150,7 +163,14 @@ def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) 
     steps = (loops.data_strides, loops.index_strides, loops.output_strides)
     assert steps == ((4, 0), (0, 1), (2, 1))
     data = np.arange(8, dtype=np.float32).reshape(2, 4)
-    question: Question = ("example", desc, "clamp", data, np.array([[1, 9]], np.uint32), None)
+    question: Question = (
+        "example",
+        desc,
+        "clamp",
+        data,
+        np.array([[1, 9]], np.uint32),
+        None,
+    )
     for parts in (1, 2):
         found = run(kernels, question, parts)
         assert found == np.array([1, 3, 5, 7], np.float32).tobytes()
@@ -173,12 +193,18 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
         pytest.skip("the compiler has no shared sanitizers")
     sources = [str(NATIVE / name) for name in SHARED]
     made = str(tmp_path / "sanitized.so")
-    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", *flags, *sources, "-o", made], check=True)
+    subprocess.run(
+        ["cc", "-std=c11", "-shared", "-fPIC", *flags, *sources, "-o", made], check=True
+    )
     here = Path(__file__).parent
     folders = [str(here), str(HELPERS), str(here.parents[1] / "scripts")]
     found = subprocess.run(
         [sys.executable, "-c", SANITIZED, made, *folders],
-        env=os.environ | {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0"},
+        env=os.environ
+        | {
+            "LD_PRELOAD": " ".join(libraries),
+            "ASAN_OPTIONS": "detect_leaks=0",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -204,7 +230,8 @@ WAYS: dict[str, tuple[Change, ...]] = {
     "eight at a time": (EIGHTS,),
     "without vectors": (SINGLES, NARROW),
 }
-"""Ways to copy that sizes or the processor decide on, and the changes by which all take them."""
+"""Ways to copy that sizes or the processor decide on, and the changes by which all take
+them."""
 
 
 @pytest.mark.slow
@@ -224,7 +251,9 @@ VECTOR_MISTAKES: list[Change] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", VECTOR_MISTAKES)
-def test_mistakes_planted_in_the_vectors_are_seen(tmp_path: Path, mistake: Change) -> None:
+def test_mistakes_planted_in_the_vectors_are_seen(
+    tmp_path: Path, mistake: Change
+) -> None:
     """On processors that have them."""
     kernels = compiled(tmp_path, ["-O0", "-w"], EIGHTS, mistake)
     if not kernels.machine_gathers():
@@ -239,7 +268,11 @@ MISTAKES: list[Change] = [
     ("offsets.c", "index ^= outside;", "(void)0;"),
     ("offsets.c", "(!first && missing[j]) | ", ""),
     ("rows.c", "index_at(indices, index + 1, type", "index_at(indices, index, type"),
-    ("rows.c", "memcpy(output + end, row + end, piece);\n        output +=", "output +="),
+    (
+        "rows.c",
+        "memcpy(output + end, row + end, piece);\n        output +=",
+        "output +=",
+    ),
     ("rows.c", "memcpy(output + end, row + end, 16);", ""),
     ("rows.c", "data += data_step;", ";"),
     ("loops.c", "if (outside && run->gather->policy == GATHER_ZERO)", "if (0)"),
@@ -249,12 +282,19 @@ MISTAKES: list[Change] = [
     ("loops.c", "run->missing[j] = run->missing[j - before];", "run->missing[j] = 0;"),
     ("loops.c", "loop->output != loop[1].size * loop[1].output", "0"),
     ("loops.c", "loop->size * (part + 1) / parts - begin", "loop->size / parts"),
-    ("loops.c", "*at = moved(*at, loop, begin);", "at->output += begin * loop->output;"),
+    (
+        "loops.c",
+        "*at = moved(*at, loop, begin);",
+        "at->output += begin * loop->output;",
+    ),
     ("loops.c", "rest->size %= fits;", "rest->size = 0;"),
     (
         "loops.c",
         "*at = moved(*at, loop, 0 - loop->size);",
-        "at->data -= loop->size * loop->data;\nat->output -= loop->size * loop->output;",
+        (
+            "at->data -= loop->size * loop->data;\nat->output -= loop->size *"
+            " loop->output;"
+        ),
     ),
     ("loops.c", "(g->tuple_stride == 1 && !last->data)", "1"),
     ("loops.c", "if (bytes_written(gather) <", "if (0 &&"),

@@ -33,18 +33,23 @@ PAGE_SIZE MIN MAX howmany roundup powerof2 NBBY MAXPATHLEN nil Nil check
 """Macros of the headers of Linux and macOS."""
 
 TOKEN = re.compile(
-    r"/\*.*?\*/ | //[^\n]* | \"(?:\\.|[^\"\\])*\" | ^\s*\#\s*include[^\n]* | \b[A-Za-z_]\w*",
+    r"/\*.*?\*/ | //[^\n]* | \"(?:\\.|[^\"\\])*\" | ^\s*\#\s*include[^\n]* |"
+    r" \b[A-Za-z_]\w*",
     re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
 
 
 def names(text: str) -> set[str]:
-    """Return the words of a C source that stand neither in a comment nor in a string."""
+    """Return the words of a C source that stand neither in a comment nor in a
+    string."""
     return {token for token in TOKEN.findall(text) if token.isidentifier()}
 
 
 def test_words_are_told_from_comments_and_strings() -> None:
-    source = '#include <far.h>\n/* near\n far */ int small = f("min \\" max"); // FAR\n#define IN\n'
+    source = (
+        '#include <far.h>\n/* near\n far */ int small = f("min \\" max"); //'
+        " FAR\n#define IN\n"
+    )
     assert names(source) == {"int", "small", "f", "define", "IN"}
 
 
@@ -56,7 +61,9 @@ def test_no_name_is_taken_by_a_header_of_a_platform(source: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("ziglang") is None, reason="the extra `wheels` is not installed")
+@pytest.mark.skipif(
+    find_spec("ziglang") is None, reason="the extra `wheels` is not installed"
+)
 @pytest.mark.parametrize("source", KERNELS, ids=lambda path: path.name)
 def test_each_source_compiles_behind_windows_h(source: Path, tmp_path: Path) -> None:
     zig = [sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-windows-gnu"]

@@ -1,4 +1,5 @@
-"""The custom operators of ONNX Runtime: their bytes, their threads, and what they refuse."""
+"""The custom operators of ONNX Runtime: their bytes, their threads, and what they
+refuse."""
 
 from __future__ import annotations
 
@@ -47,9 +48,12 @@ OPERATORS = [
 
 
 def same(found: Array | str, expected: Array | str) -> bool:
-    """Whether two outputs are of the same type, shape and bytes, or two errors are the same."""
+    """Whether two outputs are of the same type, shape and bytes, or two errors are the
+    same."""
     if isinstance(found, str) or isinstance(expected, str):
-        return isinstance(found, str) and isinstance(expected, str) and found == expected
+        return (
+            isinstance(found, str) and isinstance(expected, str) and found == expected
+        )
     equal = (found.dtype, found.shape) == (expected.dtype, expected.shape)
     return equal and found.tobytes() == expected.tobytes()
 
@@ -70,14 +74,18 @@ def test_samples_of_the_corpus_and_random_gathers_are_the_reference_s(
         for number, case in enumerate(chosen)
         for desc, data, indices in [(case.descriptor, case.data, case.indices)]
         if not same(
-            asked(desc, data, indices, policy, number % 2 + 1), wanted(desc, data, indices, policy)
+            asked(desc, data, indices, policy, number % 2 + 1),
+            wanted(desc, data, indices, policy),
         )
     ]
     assert (differing, len(chosen) > by_ring(24, 80, 800)) == ([], True)
 
 
 def rows(
-    data: str = "FLOAT32", indices: str = "INT64", sizes: tuple[int, int] = (4, 3), width: int = 2
+    data: str = "FLOAT32",
+    indices: str = "INT64",
+    sizes: tuple[int, int] = (4, 3),
+    width: int = 2,
 ) -> og.GatherDesc:
     """Return a gather of columns."""
     return og.GatherDesc(
@@ -100,14 +108,22 @@ def test_all_types_of_data_and_indices_in_one_model() -> None:
     found = run(session(model(gathers, [attributes(one) for one in gathers])), *arrays)
     assert len(found) == 44
     for number, gather in enumerate(gathers):
-        assert same(found[number], og.reference(gather, arrays[2 * number], arrays[2 * number + 1]))
+        assert same(
+            found[number],
+            og.reference(gather, arrays[2 * number], arrays[2 * number + 1]),
+        )
 
 
 def test_every_name_runs_what_its_node_says() -> None:
-    gathers = [rows(sizes=(4, 2 + number), width=1 + number % 5) for number in range(32)]
+    gathers = [
+        rows(sizes=(4, 2 + number), width=1 + number % 5) for number in range(32)
+    ]
     policies: list[og.OutOfRange] = [*POLICIES] * 8
     indices = [np.arange(one.indices_tensor.sizes[1])[None] % 3 % 2 for one in gathers]
-    data = [np.random.default_rng(7).random(one.input_tensor.sizes, np.float32) for one in gathers]
+    data = [
+        np.random.default_rng(7).random(one.input_tensor.sizes, np.float32)
+        for one in gathers
+    ]
     arrays = [array for pair in zip(data, indices, strict=True) for array in pair]
     numbers = [attributes(*each) for each in zip(gathers, policies, strict=True)]
     opened = session(model(gathers, numbers, OPERATORS))
@@ -168,7 +184,10 @@ def refusal(made: onnx.ModelProto, *arrays: Array) -> str:
 LISTS = "must be 1 to 8 integers"
 POLICY = "policy must be clamp, error, zero or directml, got"
 SIZES = "sizes must be 1 or more, and their product at most 2^32, got"
-BUSY = "indices_sizes must be 1 or more, and their product at most what the loops read, got"
+BUSY = (
+    "indices_sizes must be 1 or more, and their product at most what the loops"
+    " read, got"
+)
 COUNTS = "counts must be from 1 to 2^32, got"
 REACHABLE = "reachable_count must be from the elements of InputTensor to 2^32, got"
 SHAPE = "output_shape must hold as many elements as counts says, got"
@@ -199,7 +218,10 @@ SHAPE = "output_shape must hold as many elements as counts says, got"
         ({"sizes": [2**32, 2]}, f"{SIZES} 4294967296, 2"),
         ({"sizes": [2**62, 4]}, f"{SIZES} 4611686018427387904, 4"),
         ({"axis_sizes": [0]}, "axis_sizes must be from 1 to 2^32, got 0"),
-        ({"axis_sizes": [2**32 + 1]}, "axis_sizes must be from 1 to 2^32, got 4294967297"),
+        (
+            {"axis_sizes": [2**32 + 1]},
+            "axis_sizes must be from 1 to 2^32, got 4294967297",
+        ),
         ({"indices_sizes": [1, 0]}, f"{BUSY} 1, 0"),
         ({"indices_sizes": [1, 9], "indices_strides": [0, 0]}, f"{BUSY} 1, 9"),
         (
@@ -211,13 +233,28 @@ SHAPE = "output_shape must hold as many elements as counts says, got"
         ({"counts": [12, 2, -8]}, f"{COUNTS} 12, 2, -8"),
         ({"reachable_count": 11}, f"{REACHABLE} 11"),
         ({"reachable_count": 2**33}, f"{REACHABLE} 8589934592"),
-        ({"axis_sizes": [13]}, "axis_strides must lead to elements of InputTensor, got 1"),
-        ({"axis_strides": [6]}, "axis_strides must lead to elements of InputTensor, got 6"),
-        ({"axis_strides": [-1]}, "axis_strides must lead to elements of InputTensor, got -1"),
-        ({"data_strides": [4, 0]}, "data_strides must lead to elements of InputTensor, got 4, 0"),
+        (
+            {"axis_sizes": [13]},
+            "axis_strides must lead to elements of InputTensor, got 1",
+        ),
+        (
+            {"axis_strides": [6]},
+            "axis_strides must lead to elements of InputTensor, got 6",
+        ),
+        (
+            {"axis_strides": [-1]},
+            "axis_strides must lead to elements of InputTensor, got -1",
+        ),
+        (
+            {"data_strides": [4, 0]},
+            "data_strides must lead to elements of InputTensor, got 4, 0",
+        ),
         (
             {"data_strides": [2**62, 0]},
-            "data_strides must lead to elements of InputTensor, got 4611686018427387904, 0",
+            (
+                "data_strides must lead to elements of InputTensor, got"
+                " 4611686018427387904, 0"
+            ),
         ),
         (
             {"index_strides": [1, 1]},
@@ -259,7 +296,9 @@ def test_an_attribute_that_breaks_a_rule_is_one_sentence(
 ) -> None:
     numbers = attributes(rows()) | changes
     given = {name: found for name, found in numbers.items() if found is not None}
-    start = "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Exception during initialization: "
+    start = (
+        "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Exception during initialization: "
+    )
     assert refusal(model([rows()], [given])) == f"{start}GATHER 'gather0': {message}"
 
 
@@ -271,7 +310,9 @@ def test_an_attribute_that_breaks_a_rule_is_one_sentence(
         (1, TensorProto.INT8, "IndicesTensor must be UINT32, UINT64, INT32 or INT64"),
     ],
 )
-def test_a_type_that_directml_has_not_is_refused(number: int, kind: int, message: str) -> None:
+def test_a_type_that_directml_has_not_is_refused(
+    number: int, kind: int, message: str
+) -> None:
     made = model([rows()], [attributes(rows())])
     made.graph.input[number].type.tensor_type.elem_type = kind
     if number == 0:
@@ -282,11 +323,31 @@ def test_a_type_that_directml_has_not_is_refused(number: int, kind: int, message
 @pytest.mark.parametrize(
     ("data", "indices", "message"),
     [
-        (np.zeros((5, 3), np.float32), INDICES, "InputTensor must have 12 elements of FLOAT32"),
-        (np.zeros((3, 3), np.float32), INDICES, "InputTensor must have 12 elements of FLOAT32"),
-        (np.zeros((0, 3), np.float32), INDICES, "InputTensor must have 12 elements of FLOAT32"),
-        (DATA, np.zeros((1, 3), np.int64), "IndicesTensor must have 2 elements of INT64"),
-        (DATA, np.zeros((1, 1), np.int64), "IndicesTensor must have 2 elements of INT64"),
+        (
+            np.zeros((5, 3), np.float32),
+            INDICES,
+            "InputTensor must have 12 elements of FLOAT32",
+        ),
+        (
+            np.zeros((3, 3), np.float32),
+            INDICES,
+            "InputTensor must have 12 elements of FLOAT32",
+        ),
+        (
+            np.zeros((0, 3), np.float32),
+            INDICES,
+            "InputTensor must have 12 elements of FLOAT32",
+        ),
+        (
+            DATA,
+            np.zeros((1, 3), np.int64),
+            "IndicesTensor must have 2 elements of INT64",
+        ),
+        (
+            DATA,
+            np.zeros((1, 1), np.int64),
+            "IndicesTensor must have 2 elements of INT64",
+        ),
     ],
 )
 def test_a_tensor_of_another_size_is_refused_in_the_run(
@@ -305,17 +366,40 @@ def test_a_tensor_of_another_size_is_refused_in_the_run(
     ("inputs", "message"),
     [
         (["data0"], "has input size 1 not in range [min=2, max=2]"),
-        (["data0", "indices0", "indices0"], "has input size 3 not in range [min=2, max=2]"),
-        (["data0", ""], "input 1 is marked single but has an empty string in the graph"),
+        (
+            ["data0", "indices0", "indices0"],
+            "has input size 3 not in range [min=2, max=2]",
+        ),
+        (
+            ["data0", ""],
+            "input 1 is marked single but has an empty string in the graph",
+        ),
     ],
 )
-def test_other_inputs_than_two_are_refused_by_onnx_runtime(inputs: list[str], message: str) -> None:
+def test_other_inputs_than_two_are_refused_by_onnx_runtime(
+    inputs: list[str], message: str
+) -> None:
     made = model([rows()], [attributes(rows())])
     made.graph.node[0].input[:] = inputs
     assert message in refusal(made)
 
 
-HOSTILE = [0, 1, -1, 2, 3, 7, 8, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**62, 2**63 - 1, -(2**63)]
+HOSTILE = [
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    8,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**32 + 1,
+    2**62,
+    2**63 - 1,
+    -(2**63),
+]
 
 
 def mutated(random: Random, desc: og.Descriptor) -> onnx.ModelProto:
@@ -347,13 +431,16 @@ def attack(count: int, seed: int) -> None:
         case = random.choice(chosen)
         made = mutated(random, case.descriptor)
         try:
-            (found,) = run(session(made, random.choice((1, 2))), case.data, case.indices)
+            (found,) = run(
+                session(made, random.choice((1, 2))), case.data, case.indices
+            )
         except Refusal:
             refused += 1
         else:
             assert found.dtype == case.data.dtype
             given = {
-                one.name: helper.get_attribute_value(one) for one in made.graph.node[0].attribute
+                one.name: helper.get_attribute_value(one)
+                for one in made.graph.node[0].attribute
             }
             assert found.shape == tuple(given["output_shape"])
             ran += 1
@@ -363,7 +450,10 @@ def attack(count: int, seed: int) -> None:
 def test_hostile_models_are_refused_or_stay_inside_their_tensors() -> None:
     count = by_ring(20, 50, 1000)
     path = [str(FOLDER), str(HELPERS), str(ROOT / "scripts")]
-    code = f"import sys; sys.path[:0] = {path}; import test_operator as t; t.attack({count}, 3)"
+    code = (
+        f"import sys; sys.path[:0] = {path}; import test_operator as t;"
+        f" t.attack({count}, 3)"
+    )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
     refused, ran = map(int, ended.stdout.split())
@@ -375,13 +465,21 @@ def observed(folder: Path) -> str:
     """Compile the library so that it notes which functions of ONNX Runtime it calls."""
     library = str(folder / "operators.so")
     sources = [str(NATIVE / name) for name in ("operator.c", *SHARED)]
-    command = ["cc", "-std=c11", "-shared", "-fPIC", "-include", str(FOLDER / "called.h")]
+    command = [
+        "cc",
+        "-std=c11",
+        "-shared",
+        "-fPIC",
+        "-include",
+        str(FOLDER / "called.h"),
+    ]
     subprocess.run([*command, "-o", library, *sources], check=True)
     return library
 
 
 def cores_counted(library: str) -> tuple[int, int]:
-    """Return the cores that the library counts, and in how many parts it cuts a large gather."""
+    """Return the cores that the library counts, and in how many parts it cuts a large
+    gather."""
     loaded = ctypes.CDLL(library)
     loaded.machine_cores.restype = loaded.gather_parts.restype = ctypes.c_size_t
     gather = gather_of(LARGE, "clamp")
@@ -390,29 +488,36 @@ def cores_counted(library: str) -> tuple[int, int]:
 
 
 def run_parallel(library: str) -> bool:
-    """Run a large gather; return whether ONNX Runtime was asked to run its parts in parallel."""
+    """Run a large gather; return whether ONNX Runtime was asked to run its parts in
+    parallel."""
     opened = session(model([LARGE], [attributes(LARGE)]), 2, library)
     found = run(opened, TestThreads.data, TestThreads.indices)[0]
     assert same(found, og.reference(LARGE, TestThreads.data, TestThreads.indices))
-    return (ctypes.c_char * 415).in_dll(ctypes.CDLL(library), "called").raw[PARALLEL_FOR] == 1
+    return (ctypes.c_char * 415).in_dll(ctypes.CDLL(library), "called").raw[
+        PARALLEL_FOR
+    ] == 1
 
 
 PARALLEL_FOR = 274
 """The number of KernelContext_ParallelFor in `onnxruntime_abi.h`."""
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="there are no affinity masks")
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="there are no affinity masks"
+)
 @pytest.mark.skipif(which("cc") is None, reason="the library is compiled by cc")
 @pytest.mark.slow
-def test_a_gather_has_no_more_parts_than_cores_that_the_process_may_use(tmp_path: Path) -> None:
+def test_a_gather_has_no_more_parts_than_cores_that_the_process_may_use(
+    tmp_path: Path,
+) -> None:
     """Pinned to one core, a gather runs in one part, whatever the machine has."""
     library = observed(tmp_path)
     code = (
-        f"import os, sys; sys.path[:0] = {[str(FOLDER), str(HELPERS), str(ROOT / 'scripts')]}\n"
-        "cores = sorted(os.sched_getaffinity(0))[: int(sys.argv[2])]\n"
-        "os.sched_setaffinity(0, cores)\n"
-        "import test_operator as t\n"
-        "print(len(cores), *t.cores_counted(sys.argv[1]), t.run_parallel(sys.argv[1]))"
+        "import os, sys; sys.path[:0] ="
+        f" {[str(FOLDER), str(HELPERS), str(ROOT / 'scripts')]}\ncores ="
+        " sorted(os.sched_getaffinity(0))[: int(sys.argv[2])]\nos.sched_setaffinity(0,"
+        " cores)\nimport test_operator as t\nprint(len(cores),"
+        " *t.cores_counted(sys.argv[1]), t.run_parallel(sys.argv[1]))"
     )
     for most in (1, 2):
         command = [sys.executable, "-c", code, library, str(most)]
@@ -430,7 +535,10 @@ class TestABI:
     def test_every_function_is_called_and_answers(self, tmp_path: Path) -> None:
         library = observed(tmp_path)
         table = (NATIVE / "onnxruntime_abi.h").read_text(encoding="utf-8")
-        numbers = {int(one) for one in re.findall(r"^ORT_FUNCTION\((\d+),", table, re.MULTILINE)}
+        numbers = {
+            int(one)
+            for one in re.findall(r"^ORT_FUNCTION\((\d+),", table, re.MULTILINE)
+        }
         opened = session(model([LARGE], [attributes(LARGE)]), 2, library)
         found = run(opened, TestThreads.data, TestThreads.indices)[0]
         assert same(found, og.reference(LARGE, TestThreads.data, TestThreads.indices))
@@ -465,4 +573,6 @@ class TestABI:
         library = ctypes.CDLL(og.custom_ops_library())
         library.RegisterCustomOps.restype = pointer
         assert library.RegisterCustomOps(None, ctypes.byref(base)) == 2
-        assert said == [b"the operators of onnxgather need ONNX Runtime 1.24, got 1.23.2"]
+        assert said == [
+            b"the operators of onnxgather need ONNX Runtime 1.24, got 1.23.2"
+        ]

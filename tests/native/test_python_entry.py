@@ -1,4 +1,5 @@
-"""The Python module of the kernels takes no gather and no array that leads outside memory."""
+"""The Python module of the kernels takes no gather and no array that leads outside
+memory."""
 
 from __future__ import annotations
 
@@ -21,11 +22,14 @@ from onnxgather.execution import kernels
 
 FOLDER = Path(__file__).parent
 MODULE: Any = kernels.python_kernels()
-pytestmark = pytest.mark.skipif(MODULE is None, reason="the native kernels are not built")
+pytestmark = pytest.mark.skipif(
+    MODULE is None, reason="the native kernels are not built"
+)
 
 
 def numbers(**changed: Any) -> bytes:
-    """Return the numbers of a gather of 3 FLOAT32 of 6 at UINT32 indices, some of them changed."""
+    """Return the numbers of a gather of 3 FLOAT32 of 6 at UINT32 indices, some of them
+    changed."""
     fields: dict[str, list[int]] = {
         "element_size": [4],
         "index_type": [0],
@@ -67,7 +71,10 @@ def test_a_gather_of_numbers_says_what_became_of_three_arrays() -> None:
         ({"counts": [6, 3]}, "numbers must be of one gather"),
         ({"policy": [4]}, "policy must be a number below 4"),
         ({"loop_count": [2**32 + 1]}, "the first five numbers must be below 2^32"),
-        ({"shapes": ((6,), (2,), (3,))}, "a shape must have as many elements as the gather counts"),
+        (
+            {"shapes": ((6,), (2,), (3,))},
+            "a shape must have as many elements as the gather counts",
+        ),
         (
             {"shapes": ((6,), (3,), (-3,))},
             "a shape must have as many elements as the gather counts",
@@ -85,7 +92,9 @@ def test_a_gather_of_numbers_says_what_became_of_three_arrays() -> None:
         ({"kinds": "fu"}, "kinds must be three"),
     ],
 )
-def test_numbers_that_are_no_gather_are_refused(change: dict[str, Any], message: str) -> None:
+def test_numbers_that_are_no_gather_are_refused(
+    change: dict[str, Any], message: str
+) -> None:
     rest = {key: value for key, value in change.items() if key in ("shapes", "kinds")}
     changed = {key: value for key, value in change.items() if key not in rest}
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
@@ -94,7 +103,12 @@ def test_numbers_that_are_no_gather_are_refused(change: dict[str, Any], message:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), (b"", b""), (np.ndarray, "text", "fuf", (1,), (1,), (1,), 1), ("numpy", b"", "", 1, 1, 1)],
+    [
+        (),
+        (b"", b""),
+        (np.ndarray, "text", "fuf", (1,), (1,), (1,), 1),
+        ("numpy", b"", "", 1, 1, 1),
+    ],
 )
 def test_other_arguments_are_type_errors(arguments: Any) -> None:
     with pytest.raises(TypeError):
@@ -105,7 +119,13 @@ def test_other_arguments_are_type_errors(arguments: Any) -> None:
 
 def fuzz(count: int, *more: str, preload: str = "") -> None:
     """Run the fuzzer in a process of its own, which a crash ends."""
-    command = [sys.executable, str(FOLDER / "fuzz_python_entry.py"), str(count), "7", *more]
+    command = [
+        sys.executable,
+        str(FOLDER / "fuzz_python_entry.py"),
+        str(count),
+        "7",
+        *more,
+    ]
     environment = os.environ | {"LD_PRELOAD": preload, "ASAN_OPTIONS": "detect_leaks=0"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
@@ -121,14 +141,26 @@ def test_random_calls_end_in_errors_or_right_answers() -> None:
     not sys.platform.startswith("linux") or shutil.which("gcc") is None,
     reason="the sanitizers are those of gcc on Linux",
 )
-@pytest.mark.parametrize(("flags", "library"), [("address,undefined", "asan"), ("thread", "tsan")])
+@pytest.mark.parametrize(
+    ("flags", "library"), [("address,undefined", "asan"), ("thread", "tsan")]
+)
 def test_sanitizers_see_no_access_outside_and_no_race(
     flags: str, library: str, tmp_path: Path
 ) -> None:
     preload = subprocess.run(
-        ["gcc", f"-print-file-name=lib{library}.so"], capture_output=True, text=True, check=True
+        ["gcc", f"-print-file-name=lib{library}.so"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.strip()
-    command = ["gcc", "-g", "-O1", f"-fsanitize={flags}", "-fno-sanitize-recover=all", "-std=c11"]
+    command = [
+        "gcc",
+        "-g",
+        "-O1",
+        f"-fsanitize={flags}",
+        "-fno-sanitize-recover=all",
+        "-std=c11",
+    ]
     command += ["-shared", "-fPIC", "-pthread", f"-I{sysconfig.get_path('include')}"]
     sources = [str(NATIVE / name) for name in ("python.c", *SHARED)]
     built = str(tmp_path / "_native.so")

@@ -20,7 +20,12 @@ from onnxgather.checks import printable
 from onnxgather.networks.audit_page import audit_page
 from onnxgather.networks.comparison import compare
 from onnxgather.networks.contract import guard
-from onnxgather.networks.gathers import AuditedModel, Premises, audit_model, given_conditions
+from onnxgather.networks.gathers import (
+    AuditedModel,
+    Premises,
+    audit_model,
+    given_conditions,
+)
 from onnxgather.networks.network import read_network
 from onnxgather.parity.lanes import open_lanes
 
@@ -40,15 +45,22 @@ def page(
     """Return the page of a model with some gathers, two of which compute shapes."""
     nodes = [
         node("Neg", ["table"], "turned", "negative"),
-        *(node("Gather", ["turned", "ids"], f"y{k}", f"{name}{k}") for k in range(rows)),
+        *(
+            node("Gather", ["turned", "ids"], f"y{k}", f"{name}{k}")
+            for k in range(rows)
+        ),
         node("Shape", ["ids"], "shape"),
         node("Gather", ["shape", "one"], "count", "counted"),
         node("Gather", ["shape", "one"], "again", "counted too"),
         node("Abs", ["y0"], "z"),
     ]
-    made = model(nodes, [info("ids", INT64, [2])], ["z"], [TABLE, constant("one", np.array(0))])
+    made = model(
+        nodes, [info("ids", INT64, [2])], ["z"], [TABLE, constant("one", np.array(0))]
+    )
     network = read_network(made)
-    audited = audit_model(Premises(network, None, given_conditions(network, ranges, [])), inputs)
+    audited = audit_model(
+        Premises(network, None, given_conditions(network, ranges, [])), inputs
+    )
     lanes = open_lanes(["cpu"], target="portable") if inputs else []
     compared = compare(audited, lanes)
     for lane in lanes:
@@ -60,15 +72,27 @@ def test_a_gather_has_its_proof_and_its_picture() -> None:
     found = Page(page(inputs={"ids": np.array([3, 0])})[0])
     first, *_ = found.details
     assert first["picture"]["output"][0]["values"] == "-9 -10 -11 -0 -1 -2"
-    assert (first["type"], first["indexType"], first["level"]) == ("FLOAT32", "INT64", "3_0")
+    assert (first["type"], first["indexType"], first["level"]) == (
+        "FLOAT32",
+        "INT64",
+        "3_0",
+    )
     assert len(found.details) == 3
-    assert [value for name, value in found.attributes if name == "data-detail"] == ["0", "1", "2"]
-    assert found.texts["h1"] == ["tokens: 3 gathers: 1 proved under conditions, 2 proved in range"]
+    assert [value for name, value in found.attributes if name == "data-detail"] == [
+        "0",
+        "1",
+        "2",
+    ]
+    assert found.texts["h1"] == [
+        "tokens: 3 gathers: 1 proved under conditions, 2 proved in range"
+    ]
     assert found.texts["h2"] == ["tokens", "What an index out of range of Gather does"]
     assert found.texts["li"] == [
         "lane          cpu: 3 PASS",
-        "a lane is a provider of ONNX Runtime; PASS says that it returned what the reference does, "
-        "DirectML's formulas in numpy",
+        (
+            "a lane is a provider of ONNX Runtime; PASS says that it returned what the"
+            " reference does, DirectML's formulas in numpy"
+        ),
         *found.texts["li"][2:],
     ]
     facts = dict([*zip(found.texts["dt"], found.texts["dd"], strict=True)][::-1])
@@ -96,16 +120,21 @@ return [told.textContent, getComputedStyle(told).display, await (async () => {
 @pytest.mark.one_quick_in(2)
 @BROWSER
 @pytest.mark.parametrize(
-    ("inputs", "display", "panels"), [(None, "none", 0), ({"ids": np.array([3, 0])}, "block", 3)]
+    ("inputs", "display", "panels"),
+    [(None, "none", 0), ({"ids": np.array([3, 0])}, "block", 3)],
 )
 def test_the_page_says_that_it_holds_weights_where_it_does(
     tmp_path: Path, inputs: Any, display: str, panels: int
 ) -> None:
     said = (
-        "This page holds elements of the weights and of the inputs, some hundred of each gather "
-        "that ran: look before you pass it on."
+        "This page holds elements of the weights and of the inputs, some hundred of"
+        " each gather that ran: look before you pass it on."
     )
-    assert probed(tmp_path, page(inputs=inputs)[0], EMBEDDED, 390) == [said, display, panels]
+    assert probed(tmp_path, page(inputs=inputs)[0], EMBEDDED, 390) == [
+        said,
+        display,
+        panels,
+    ]
 
 
 SEVERAL = """
@@ -143,8 +172,12 @@ def several() -> bytes:
     far = constant("far", np.array([4]))
     audited = [
         audited_model(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"])),
-        audited_model(model([node("Gather", ["table", "ids"], "y")], ids, ["y"], table)),
-        audited_model(model([node("Gather", ["table", "far"], "y")], [], ["y"], [TABLE, far])),
+        audited_model(
+            model([node("Gather", ["table", "ids"], "y")], ids, ["y"], table)
+        ),
+        audited_model(
+            model([node("Gather", ["table", "far"], "y")], [], ["y"], [TABLE, far])
+        ),
     ]
     return audit_page(
         {
@@ -156,7 +189,9 @@ def several() -> bytes:
 
 def test_several_models_have_a_section_each() -> None:
     found = Page(several())
-    assert found.texts["h1"] == ["3 models: 2 gathers: 1 out of range, 1 proved under conditions"]
+    assert found.texts["h1"] == [
+        "3 models: 2 gathers: 1 out of range, 1 proved under conditions"
+    ]
     providers = "What an index out of range of Gather does"
     assert found.texts["h2"] == ["good", printable(HOSTILE), "bad", providers]
     assert [value for name, value in found.attributes if name == "data-worst"] == [
@@ -187,7 +222,10 @@ def test_several_models_have_a_table_the_worst_first_and_a_row_shows_its_model_a
         "filtered": [True, True, False],
         "meanings": [
             ["out-of-range", "an index names no element of its axis"],
-            ["proved-if", "each index names an element of its axis if the conditions hold"],
+            [
+                "proved-if",
+                "each index names an element of its axis if the conditions hold",
+            ],
         ],
         "narrow": [],
         "fits": True,
@@ -208,17 +246,25 @@ def test_gathers_of_one_state_and_cause_stand_together_and_shapes_last() -> None
 def test_a_gather_of_shapes_that_is_not_proved_stands_among_the_others() -> None:
     nodes = [node("Shape", ["x"], "shape"), node("Gather", ["shape", "five"], "y")]
     inputs = [info("x", FLOAT, ["n"])]
-    audited = audited_model(model(nodes, inputs, ["y"], [constant("five", np.array(5))]))
+    audited = audited_model(
+        model(nodes, inputs, ["y"], [constant("five", np.array(5))])
+    )
     found = Page(audit_page({"m": compare(audited, [])}))
     assert " 1 gather: the model has such an index" in found.texts["summary"]
 
 
 def test_a_gather_that_a_lane_computes_wrongly_is_no_good_one() -> None:
-    made = model([node("Gather", ["table", "few"], "y")], [], ["y"], [TABLE, constant("few", 1)])
+    made = model(
+        [node("Gather", ["table", "few"], "y")], [], ["y"], [TABLE, constant("few", 1)]
+    )
     compared = compare(audited_model(made), [])
     for lane, worst, mood in (("PASS", "proved", "good"), ("DIFF", "differs", "bad")):
-        gathers = [replace(one, lanes={"directml": lane}) for one in compared.audit.gathers]
-        told = dataclasses.replace(compared, audit=replace(compared.audit, gathers=gathers))
+        gathers = [
+            replace(one, lanes={"directml": lane}) for one in compared.audit.gathers
+        ]
+        told = dataclasses.replace(
+            compared, audit=replace(compared.audit, gathers=gathers)
+        )
         found = Page(audit_page({"m": told}))
         assert ("data-state", worst) in found.attributes
         assert ("class", mood) in found.attributes
@@ -230,16 +276,21 @@ def test_a_gather_that_a_lane_computes_wrongly_is_no_good_one() -> None:
 
 def test_a_gather_that_directml_refuses_stands_under_the_rule() -> None:
     which = constant("which", np.zeros((1, 2), np.int64))
-    made = model([node("GatherElements", ["table", "which"], "y")], [], ["y"], [TABLE, which])
+    made = model(
+        [node("GatherElements", ["table", "which"], "y")], [], ["y"], [TABLE, which]
+    )
     found = Page(audit_page({"m": compare(audited_model(made), [])}))
-    assert found.texts["summary"][0] == (
-        " 1 gather: IndicesTensor.Sizes[1] must be InputTensor.Sizes[1] (3), as it is not at Axis, "
-        "got 2"
+    assert (
+        found.texts["summary"][0]
+        == " 1 gather: IndicesTensor.Sizes[1] must be InputTensor.Sizes[1] (3), as it"
+        " is not at Axis, got 2"
     )
 
 
 @pytest.mark.slow
-def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it_once() -> None:
+def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it_once() -> (
+    None
+):
     found = Page(page(inputs={"ids": np.array([3, 4])}, rows=2)[0])
     told = [*zip(found.texts["dt"], found.texts["dd"], strict=True)]
     facts = dict(told)
@@ -249,7 +300,9 @@ def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it_once(
         *["No error: returns another element of the tensor, here `input[3,2]`"] * 2,
         "No error: returns another element of the tensor, as DirectML checks no index.",
     ]
-    assert facts["out-of-range"] == "indices[1] is 4, by the given inputs, on an axis of 4"
+    assert (
+        facts["out-of-range"] == "indices[1] is 4, by the given inputs, on an axis of 4"
+    )
     assert ("class", "bad") in found.attributes
     assert found.details[0]["picture"]["outside"] == [1]
 
@@ -258,9 +311,9 @@ def test_the_contract_and_its_guard_stand_once() -> None:
     text, told = page(rows=3)
     found = Page(text)
     assumed = (
-        "A contract has the conditions on inputs under which the indices stay in range; the "
-        "function raises an error where inputs break one. The proofs assume that open sizes of "
-        "inputs are at least 1."
+        "A contract has the conditions on inputs under which the indices stay in range;"
+        " the function raises an error where inputs break one. The proofs assume that"
+        " open sizes of inputs are at least 1."
     )
     assert found.texts["p"].count(assumed) == 1
     assert "Contract" not in found.texts["h2"]
@@ -371,21 +424,34 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
         node("Gather", ["table", "few"], "y1"),
         node("GatherND", ["table", "pair"], "y2"),
     ]
-    constants = [TABLE, constant("few", np.array([0, 1])), constant("pair", np.array([[0, 2]]))]
+    constants = [
+        TABLE,
+        constant("few", np.array([0, 1])),
+        constant("pair", np.array([[0, 2]])),
+    ]
     audited = audited_model(model(nodes, [info("x", FLOAT, [2])], ["y0"], constants))
     text = audit_page({"m": compare(audited, [])})
-    lacking, unknown = "not-proved&operator=GatherND", "proved&operator=GatherND&text=NO+SUCH+NAME"
+    lacking, unknown = (
+        "not-proved&operator=GatherND",
+        "proved&operator=GatherND&text=NO+SUCH+NAME",
+    )
     assert probed(tmp_path, text, FILTERED, width) == {
         "labels": [" not-proved 1", " proved 2"],
         "shown": [
             *("3 of 3 shown", ""),
             *("1 of 3 shown", "#states=not-proved"),
-            *("Nothing is not-proved; left out: 1 proved. Show them", f"#states={lacking}"),
+            *(
+                "Nothing is not-proved; left out: 1 proved. Show them",
+                f"#states={lacking}",
+            ),
             *("1 of 3 shown", "#states=proved&operator=GatherND"),
             *("Nothing fits these filters, whatever its state.", f"#states={unknown}"),
             *("1 of 3 shown", "#text=+0..1+OF+4+"),
             *("1 of 3 shown", "#states=proved&text=Y2"),
-            *("No state is chosen; left out: 1 not-proved, 2 proved. Show them", "#states="),
+            *(
+                "No state is chosen; left out: 1 not-proved, 2 proved. Show them",
+                "#states=",
+            ),
         ],
         "focused": ["shown"],
         "operators": ["all"],
@@ -394,7 +460,10 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
         "selected": "onnxgather harden m -o m.hardened.onnx --verify",
         "copied": [
             "onnxgather harden m -o m.hardened.onnx --verify",
-            f"def check(inputs):  # arrays by name, for the model {audited.contract.digest!r}",
+            (
+                "def check(inputs):  # arrays by name, for the model"
+                f" {audited.contract.digest!r}"
+            ),
         ],
         "fits": True,
     }
@@ -463,8 +532,12 @@ def test_the_page_loads_nothing() -> None:
     found = Page(text)
     assert not LOADING & {name for name, _ in found.attributes}
     script = found.texts["script"][1]
-    assert not re.search(r"fetch\(|XMLHttp|WebSocket|import\s*\(|sendBeacon|innerHTML", script)
-    assert set(re.findall(r"https?://[\w./]+", text.decode())) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(
+        r"fetch\(|XMLHttp|WebSocket|import\s*\(|sendBeacon|innerHTML", script
+    )
+    assert set(re.findall(r"https?://[\w./]+", text.decode())) == {
+        "http://www.w3.org/2000/svg"
+    }
     asked = set(re.findall(r'getElementById\("(\w+)"\)', script))
     assert asked <= {value for name, value in found.attributes if name == "id"}
 
@@ -482,7 +555,9 @@ return document.getElementById("shown").textContent;
 
 @pytest.mark.slow
 @BROWSER
-def test_hundreds_of_gathers_make_a_small_page_that_is_filtered_at_once(tmp_path: Path) -> None:
+def test_hundreds_of_gathers_make_a_small_page_that_is_filtered_at_once(
+    tmp_path: Path,
+) -> None:
     """A person notices a tenth of a second, which is thirty times what a filter takes.
 
     The clock is outside of the browser, whose own stands still while a script runs.

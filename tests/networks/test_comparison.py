@@ -1,4 +1,5 @@
-"""Gathers of a model on lanes: what each gets, what is told of it, and which one differs first."""
+"""Gathers of a model on lanes: what each gets, what is told of it, and which one
+differs first."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ TWO = [
 
 
 class Spoiling(Planned):
-    """A lane that gives what the reference gives, and something else from the n-th case on."""
+    """A lane that gives what the reference gives, and something else from the n-th case
+    on."""
 
     def __init__(self, n: int) -> None:
         self.left = n
@@ -70,20 +72,31 @@ def test_each_gather_has_its_state_on_each_lane() -> None:
     (lane,) = open_lanes(["cpu"], target="portable")
     told, _, lines = compared(chain(), [lane])
     lane.close()
-    assert [gather.lanes for gather in told.gathers] == [{"cpu": "PASS"}, {"cpu": "PASS"}]
+    assert [gather.lanes for gather in told.gathers] == [
+        {"cpu": "PASS"},
+        {"cpu": "PASS"},
+    ]
     assert lines == ["lane          cpu: 2 PASS"]
 
 
-def test_the_first_gather_that_differs_is_named_and_each_gets_what_the_cpu_gave() -> None:
+def test_the_first_gather_that_differs_is_named_and_each_gets_what_the_cpu_gave() -> (
+    None
+):
     told, found, lines = compared(chain(), [Spoiling(1)])
-    assert [gather.lanes for gather in told.gathers] == [{"stub": "PASS"}, {"stub": "DIFF"}]
-    (_, (second,)) = found.cases.values()
+    assert [gather.lanes for gather in told.gathers] == [
+        {"stub": "PASS"},
+        {"stub": "DIFF"},
+    ]
+    _, (second,) = found.cases.values()
     assert second.data.tolist() == [[3, 4, 5], [0, 1, 2]]
     assert lines == [
         "lane          stub: 1 PASS, 1 DIFF",
         "    the first whose output differs is second (Gather, main graph)",
-        "DIFF          stub: the model: main graph: node 'second': 6 of 6 elements differ, first "
-        "OutputTensor[0,0]: expected 0.0 (00 00 00 00), got 1.0 (00 00 80 3f)",
+        (
+            "DIFF          stub: the model: main graph: node 'second': 6 of 6 elements"
+            " differ, first OutputTensor[0,0]: expected 0.0 (00 00 00 00), got 1.0 (00"
+            " 00 80 3f)"
+        ),
     ]
 
 
@@ -96,24 +109,34 @@ def test_a_lane_that_does_not_start_says_why() -> None:
 def test_a_gather_that_did_not_run_is_told() -> None:
     told, _, lines = compared(chain(), [Spoiling(9)], {"ids": np.array([9, 0])})
     assert [gather.lanes for gather in told.gathers] == [{"stub": "ERROR"}, {}]
-    assert lines[-1] == ("note          1 gather was not compared: the run stopped at first")
+    assert (
+        lines[-1] == "note          1 gather was not compared: the run stopped at first"
+    )
 
 
 @pytest.mark.slow
 def test_an_operator_that_is_no_gather_of_onnx_is_told() -> None:
     added = node("ScatterElements", ["table", "at", "table"], "put", "scatter")
     at = constant("at", np.zeros((4, 3), np.int64))
-    told, _, lines = compared(model([*TWO, added], [IDS], ["again", "put"], [TABLE, at]), [])
+    told, _, lines = compared(
+        model([*TWO, added], [IDS], ["again", "put"], [TABLE, at]), []
+    )
     assert [gather.lanes for gather in told.gathers] == [{}, {}, {}]
     assert lines == []
     told, _, lines = compared(
         model([*TWO, added], [IDS], ["again", "put"], [TABLE, at]), [Spoiling(9)]
     )
-    assert [gather.lanes for gather in told.gathers] == [{"stub": "PASS"}, {"stub": "PASS"}, {}]
+    assert [gather.lanes for gather in told.gathers] == [
+        {"stub": "PASS"},
+        {"stub": "PASS"},
+        {},
+    ]
     assert lines == [
         "lane          stub: 2 PASS",
-        "note          1 operator with indices was not compared: lanes run Gather, GatherElements "
-        "and GatherND of ONNX alone",
+        (
+            "note          1 operator with indices was not compared: lanes run Gather,"
+            " GatherElements and GatherND of ONNX alone"
+        ),
     ]
 
 
@@ -121,7 +144,10 @@ def test_a_gather_that_fails_as_the_reference_does_is_told_to_pass() -> None:
     (lane,) = open_lanes(["cpu"], target="portable")
     lines = compared(chain(), [lane], {"ids": np.array([9, 0])})[2]
     lane.close()
-    assert lines[0] == "lane          cpu: 1 PASS; PASS too where it fails as the reference does"
+    assert (
+        lines[0]
+        == "lane          cpu: 1 PASS; PASS too where it fails as the reference does"
+    )
 
 
 @pytest.mark.slow
@@ -142,4 +168,7 @@ def test_gathers_of_a_loop_run_as_often_as_they_ran_in_the_model() -> None:
     assert [case.indices.ravel().tolist() for case in cases] == [[3, 2], [2, 1], [1, 0]]
     assert [gather.lanes for gather in told.gathers] == [{"stub": "DIFF"}]
     many = {"ids": np.array([3, 2]), "trips": np.array(MOST_EXECUTIONS - 1)}
-    assert len(*compared(made, [Spoiling(99)], many)[1].cases.values()) == MOST_EXECUTIONS - 1
+    assert (
+        len(*compared(made, [Spoiling(99)], many)[1].cases.values())
+        == MOST_EXECUTIONS - 1
+    )

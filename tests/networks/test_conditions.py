@@ -11,7 +11,12 @@ import pytest
 from onnx import helper, numpy_helper
 
 from onnxgather.networks import conditions
-from onnxgather.networks.conditions import FARTHEST, LIMITS_TRIED, MOST_OPERATIONS, Search
+from onnxgather.networks.conditions import (
+    FARTHEST,
+    LIMITS_TRIED,
+    MOST_OPERATIONS,
+    Search,
+)
 from onnxgather.networks.contract import Condition
 from onnxgather.networks.network import Network, read_network
 from onnxgather.networks.ranges import ranges_of
@@ -43,17 +48,26 @@ def nodes_of(lines: str) -> list[onnx.NodeProto]:
         operator, _, names = call.partition(" ")
         name, _, number = option.strip().partition("=")
         attributes: dict[str, Any] = {name: int(number)} if name else {}
-        nodes.append(helper.make_node(operator, names.split(", "), [output], **attributes))
+        nodes.append(
+            helper.make_node(operator, names.split(", "), [output], **attributes)
+        )
     return nodes
 
 
-def graph_of(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Any]) -> onnx.GraphProto:
-    """A graph whose output is that of the last node; inputs are such as `("INT64", 3, "n")`."""
+def graph_of(
+    nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Any]
+) -> onnx.GraphProto:
+    """A graph whose output is that of the last node; inputs are such as `("INT64", 3,
+    "n")`."""
     infos = [
-        helper.make_tensor_value_info(name, onnx.TensorProto.DataType.Value(kind), sizes)
+        helper.make_tensor_value_info(
+            name, onnx.TensorProto.DataType.Value(kind), sizes
+        )
         for name, (kind, *sizes) in inputs.items()
     ]
-    return helper.make_graph(nodes, "g", infos, [onnx.ValueInfoProto(name=nodes[-1].output[0])])
+    return helper.make_graph(
+        nodes, "g", infos, [onnx.ValueInfoProto(name=nodes[-1].output[0])]
+    )
 
 
 def network_of(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Any]) -> Network:
@@ -65,8 +79,11 @@ def network_of(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Any]) -> Ne
 
 
 def shown(condition: Condition) -> str:
-    """A condition as `ids[0]: -64..63` of values, `n of x.0: 6..` of a size, or `n - m: ..0`."""
-    ends = "..".join("" if end is None else str(end) for end in (condition.low, condition.high))
+    """A condition as `ids[0]: -64..63` of values, `n of x.0: 6..` of a size, or `n - m:
+    ..0`."""
+    ends = "..".join(
+        "" if end is None else str(end) for end in (condition.low, condition.high)
+    )
     if condition.of == "values":
         columns = "" if condition.columns is None else str([*condition.columns])
         return f"{condition.input}{columns}: {ends}"
@@ -99,19 +116,43 @@ IDS = {"ids": ("INT64", 4)}
         ("i = Neg ids\ny = Gather table, i", TABLE | IDS, "ids: -63..64"),
         ("i = Mul ids, two\ny = Gather table, i", TABLE | IDS, "ids: -32..31"),
         ("y = Gather table, ids", TABLE | {"ids": ("INT32", 4)}, "ids: -64..63"),
-        ("y = Gather table, ids", {"table": ("FLOAT", 1), "ids": ("INT64", 4)}, "ids: -1..0"),
-        ("y = Gather table, ids", {"table": ("FLOAT", 2), "ids": ("INT64", 4)}, "ids: -2..1"),
+        (
+            "y = Gather table, ids",
+            {"table": ("FLOAT", 1), "ids": ("INT64", 4)},
+            "ids: -1..0",
+        ),
+        (
+            "y = Gather table, ids",
+            {"table": ("FLOAT", 2), "ids": ("INT64", 4)},
+            "ids: -2..1",
+        ),
         ("i = Div six, ids\ny = Gather table, i", TABLE | IDS, "ids: 1.."),
         ("i = Add ids, far\ny = Gather table, i", TABLE | IDS, ""),
-        ("i = Cast x; to=7\ny = Gather table, i", TABLE | {"x": ("FLOAT", 4)}, "x: -64..63"),
-        ("i = Cast x; to=7\ny = Gather table, i", TABLE | {"x": ("UINT8", 4)}, "x: ..63"),
+        (
+            "i = Cast x; to=7\ny = Gather table, i",
+            TABLE | {"x": ("FLOAT", 4)},
+            "x: -64..63",
+        ),
+        (
+            "i = Cast x; to=7\ny = Gather table, i",
+            TABLE | {"x": ("UINT8", 4)},
+            "x: ..63",
+        ),
         (
             "c = Clip x, low, high\ni = Cast c; to=7\ny = Gather table, i",
             TABLE | {"x": ("FLOAT", 4)},
             "x: -4611686018427387904..4611686018427387904",
         ),
-        ("i = Cast b; to=7\nj = Mul i, far\ny = Gather table, j", TABLE | {"b": ("BOOL", 4)}, ""),
-        ("d = Det x\ni = Cast d; to=7\ny = Gather table, i", TABLE | {"x": ("FLOAT", 2, 2)}, ""),
+        (
+            "i = Cast b; to=7\nj = Mul i, far\ny = Gather table, j",
+            TABLE | {"b": ("BOOL", 4)},
+            "",
+        ),
+        (
+            "d = Det x\ni = Cast d; to=7\ny = Gather table, i",
+            TABLE | {"x": ("FLOAT", 2, 2)},
+            "",
+        ),
         ("i = Sub ids, ids\ny = Gather table, i", TABLE | IDS, "ids: 0..63"),
         # Of several inputs.
         (
@@ -130,7 +171,11 @@ IDS = {"ids": ("INT64", 4)}
             "a: -64..63",
         ),
         # Of columns.
-        ("y = GatherND data, ids", {"data": ("FLOAT", 5, 7), "ids": ("INT64", 4, 2)}, "ids: -5..4"),
+        (
+            "y = GatherND data, ids",
+            {"data": ("FLOAT", 5, 7), "ids": ("INT64", 4, 2)},
+            "ids: -5..4",
+        ),
         (
             "i = Slice ids, at 0, at 1, axis 1\ny = Gather table, i",
             TABLE | {"ids": ("INT64", 4, 3)},
@@ -163,8 +208,16 @@ IDS = {"ids": ("INT64", 4)}
         ),
         # Of sizes.
         ("y = Gather table, five", {"table": ("FLOAT", "n")}, "n of table.0: 6.."),
-        ("y = Gather table, five", {"ids": ("FLOAT", "n"), "table": ("FLOAT", 3, "m", "n")}, ""),
-        ("y = Gather table, five; axis=-1", {"table": ("FLOAT", 3, "m", "n")}, "n of table.2: 6.."),
+        (
+            "y = Gather table, five",
+            {"ids": ("FLOAT", "n"), "table": ("FLOAT", 3, "m", "n")},
+            "",
+        ),
+        (
+            "y = Gather table, five; axis=-1",
+            {"table": ("FLOAT", 3, "m", "n")},
+            "n of table.2: 6..",
+        ),
         (
             "d = Concat table, table; axis=0\ny = Gather d, five",
             {"table": ("FLOAT", "n")},
@@ -216,7 +269,11 @@ IDS = {"ids": ("INT64", 4)}
             "n of x.0: ..64",
         ),
         # Of values and sizes.
-        ("y = Gather table, ids", {"table": ("FLOAT", "n")} | IDS, "ids: -2..1, n of table.0: 2.."),
+        (
+            "y = Gather table, ids",
+            {"table": ("FLOAT", "n")} | IDS,
+            "ids: -2..1, n of table.0: 2..",
+        ),
         (
             "y = GatherND data, ids",
             {"data": ("FLOAT", "n", 7), "ids": ("INT64", 4, 2)},
@@ -229,7 +286,9 @@ IDS = {"ids": ("INT64", 4)}
         ),
     ],
 )
-def test_conditions_are_the_weakest(lines: str, inputs: dict[str, Any], expected: str) -> None:
+def test_conditions_are_the_weakest(
+    lines: str, inputs: dict[str, Any], expected: str
+) -> None:
     assert asked(network_of(nodes_of(lines), inputs)) == expected
 
 
@@ -243,7 +302,9 @@ def test_a_gather_in_a_body_is_proved_by_what_leads_to_the_body() -> None:
     assert asked(network_of(nodes, TABLE | IDS | {"c": ("BOOL",)})) == "ids: -66..61"
 
 
-def test_conditions_are_tried_over_200_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conditions_are_tried_over_200_operations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert MOST_OPERATIONS == 200
     monkeypatch.setattr(conditions, "MOST_OPERATIONS", 3)
     nodes = nodes_of("a = Neg ids\nb = Neg a\ni = Neg b\ny = Gather table, i")

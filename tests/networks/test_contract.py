@@ -42,7 +42,9 @@ from onnxgather.networks.contract import (
 from onnxgather.networks.network import read_network
 
 
-def values(low: int | None, high: int | None, *columns: int, of: str = "ids") -> Condition:
+def values(
+    low: int | None, high: int | None, *columns: int, of: str = "ids"
+) -> Condition:
     return Condition(of="values", input=of, columns=columns or None, low=low, high=high)
 
 
@@ -53,10 +55,16 @@ def values(low: int | None, high: int | None, *columns: int, of: str = "ids") ->
         (values(None, 999), "each value of ids is at most 999"),
         (values(0, None), "each value of ids is at least 0"),
         (values(3, 3), "each value of ids is 3"),
-        (values(-(2**62), 2**62), "each value of ids is any number (within 2^62, not NaN)"),
+        (
+            values(-(2**62), 2**62),
+            "each value of ids is any number (within 2^62, not NaN)",
+        ),
         (values(0, 2**62), "each value of ids is at least 0 (within 2^62, not NaN)"),
         (values(-(2**62), 1), "each value of ids is at most 1 (within 2^62, not NaN)"),
-        (values(0, 15, 0), "each value of column 0 of the last axis of ids is from 0 to 15"),
+        (
+            values(0, 15, 0),
+            "each value of column 0 of the last axis of ids is from 0 to 15",
+        ),
         (
             values(0, 15, 0, 2),
             "each value of columns 0, 2 of the last axis of ids is from 0 to 15",
@@ -71,8 +79,14 @@ def values(low: int | None, high: int | None, *columns: int, of: str = "ids") ->
             "batch*sequence is at most 512",
         ),
         (Condition(of="sizes", expression="p + s - t", high=0), "p + s is at most t"),
-        (Condition(of="sizes", expression="-t + 2*p", high=-12), "2*p + 12 is at most t"),
-        (Condition(of="sizes", expression="p - t - s", high=3), "p is at most t + s + 3"),
+        (
+            Condition(of="sizes", expression="-t + 2*p", high=-12),
+            "2*p + 12 is at most t",
+        ),
+        (
+            Condition(of="sizes", expression="p - t - s", high=3),
+            "p is at most t + s + 3",
+        ),
         (Condition(of="sizes", expression="-t", high=-2), "2 is at most t"),
         (Condition(of="sizes", expression="2*p - t", low=0), "2*p - t is at least 0"),
     ],
@@ -92,25 +106,38 @@ def test_conditions_are_joined_to_the_tightest_of_each_subject() -> None:
             msgspec.structs.replace(size, high=8),
         ]
     )
-    assert found == (values(0, 5), msgspec.structs.replace(size, high=8), values(0, 1, 0))
+    assert found == (
+        values(0, 5),
+        msgspec.structs.replace(size, high=8),
+        values(0, 1, 0),
+    )
 
 
 def test_conditions_that_exclude_each_other_are_refused() -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         tightened([values(0, 5), values(6, None)])
-    assert str(caught.value) == (
-        "two conditions exclude each other: each value of ids is from 0 to 5, and each value of "
-        "ids is at least 6"
+    assert (
+        str(caught.value)
+        == "two conditions exclude each other: each value of ids is from 0 to 5, and"
+        " each value of ids is at least 6"
     )
 
 
 def sized(*inputs: tuple[str, list[Any]]) -> onnx.ModelProto:
-    return model([node("Abs", [inputs[0][0]], "y")], [info(n, INT64, s) for n, s in inputs], ["y"])
+    return model(
+        [node("Abs", [inputs[0][0]], "y")],
+        [info(n, INT64, s) for n, s in inputs],
+        ["y"],
+    )
 
 
 def test_open_sizes_have_the_names_of_the_model_or_names_made_for_them() -> None:
     network = read_network(
-        sized(("ids", ["batch", "n + 1", 3]), ("mask", ["batch", None]), ("a*b - c", ["class"]))
+        sized(
+            ("ids", ["batch", "n + 1", 3]),
+            ("mask", ["batch", None]),
+            ("a*b - c", ["class"]),
+        )
     )
     assert open_sizes(network) == {
         "batch": [("ids", 0), ("mask", 0)],
@@ -118,7 +145,9 @@ def test_open_sizes_have_the_names_of_the_model_or_names_made_for_them() -> None
         "mask.1": [("mask", 1)],
         "class": [("a*b - c", 0)],
     }
-    assert open_sizes(read_network(sized(("a*b - c", [None])))) == {"input#0.0": [("a*b - c", 0)]}
+    assert open_sizes(read_network(sized(("a*b - c", [None])))) == {
+        "input#0.0": [("a*b - c", 0)]
+    }
 
 
 def test_the_digest_of_a_file_is_that_of_its_object(tmp_path: Path) -> None:
@@ -134,7 +163,9 @@ def test_the_digest_of_a_file_is_that_of_its_object(tmp_path: Path) -> None:
 def test_a_contract_is_one_plain_dict() -> None:
     conditions = (values(0, 15, 0),)
     sizes = {"batch": [("ids", 0)]}
-    contract = Contract(digest="sha256:0", assumes=NOT_EMPTY, sizes=sizes, conditions=conditions)
+    contract = Contract(
+        digest="sha256:0", assumes=NOT_EMPTY, sizes=sizes, conditions=conditions
+    )
     assert contract.plain == {
         "digest": "sha256:0",
         "assumes": "open sizes of inputs are at least 1",
@@ -183,9 +214,11 @@ def test_a_model_in_the_place_of_its_contract_is_refused(tmp_path: Path) -> None
     path.write_bytes(b"\x08\x08\x3a\x00")
     with pytest.raises(og.OnnxGatherError) as raised:
         og.check_inputs(path, {})
-    assert str(raised.value) == (
-        f"{path}: must be a contract of onnxgather audit, got an ONNX model, which onnxgather "
-        "audit, check, convert, explain, extract, harden, repro and show take"
+    assert (
+        str(raised.value)
+        == f"{path}: must be a contract of onnxgather audit, got an ONNX model, which"
+        " onnxgather audit, check, convert, explain, extract, harden, repro and"
+        " show take"
     )
 
 
@@ -224,7 +257,10 @@ def test_a_contract_takes_no_conditions_that_exclude_its_own() -> None:
             {"conditions": [{"of": "size", "low": 1.5}]},
             "$.conditions[0].low must be `int | null`, got `float`",
         ),
-        ({"conditions": [{"of": "size", "dim": -1}]}, "$.conditions[0].dim must be `int` >= 0"),
+        (
+            {"conditions": [{"of": "size", "dim": -1}]},
+            "$.conditions[0].dim must be `int` >= 0",
+        ),
         (
             {"conditions": [{"of": "values", "input": "ids", "high": 2**63}]},
             "$.conditions[0].high must be `int` <= 9223372036854775807",
@@ -235,7 +271,10 @@ def test_a_contract_takes_no_conditions_that_exclude_its_own() -> None:
         ),
         (
             {"conditions": [{"of": "size", "input": "ids", "columns": [0], "high": 1}]},
-            "$.conditions[0] must have input and dim where of is 'size', got input, columns",
+            (
+                "$.conditions[0] must have input and dim where of is 'size', got input,"
+                " columns"
+            ),
         ),
         (
             {"conditions": [{"of": "sizes", "high": 1}]},
@@ -243,7 +282,10 @@ def test_a_contract_takes_no_conditions_that_exclude_its_own() -> None:
         ),
         (
             {"conditions": [{"of": "values", "input": "ids"}]},
-            "$.conditions[0] must have low, high, or both in their order, got None and None",
+            (
+                "$.conditions[0] must have low, high, or both in their order, got None"
+                " and None"
+            ),
         ),
         (
             {"conditions": [{"of": "values", "input": "ids", "low": 3, "high": 2}]},
@@ -255,12 +297,16 @@ def test_a_contract_takes_no_conditions_that_exclude_its_own() -> None:
         ),
         (
             {"conditions": [{"of": "sizes", "expression": "batch*sequenc", "high": 2}]},
-            "$.conditions[0] must be of open sizes in $.sizes, got 'sequenc'; did you mean "
-            '"sequence"?',
+            (
+                "$.conditions[0] must be of open sizes in $.sizes, got 'sequenc'; did"
+                ' you mean "sequence"?'
+            ),
         ),
     ],
 )
-def test_a_broken_contract_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+def test_a_broken_contract_is_one_sentence(
+    changes: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(og.FileFormatError) as caught:
         check_inputs(WHOLE | changes, GOOD)
     assert str(caught.value) == f"the contract: {sentence}"
@@ -271,19 +317,31 @@ def test_a_broken_contract_is_one_sentence(changes: dict[str, Any], sentence: st
     [
         (
             {"digest": "sha256:0"},
-            f"$.digest must be that of the model, '{digest_of(NETWORK)}', got 'sha256:0'",
+            (
+                f"$.digest must be that of the model, '{digest_of(NETWORK)}', got"
+                " 'sha256:0'"
+            ),
         ),
         (
             {"sizes": {"batch": [["ids", 0]]}, "conditions": []},
-            "$.sizes must be that of the model, {'batch': [('ids', 0), ('mask', 0)], 'sequence': "
-            "[('ids', 1)]}, got {'batch': [('ids', 0)]}",
+            (
+                "$.sizes must be that of the model, {'batch': [('ids', 0), ('mask',"
+                " 0)], 'sequence': [('ids', 1)]}, got {'batch': [('ids', 0)]}"
+            ),
         ),
         (
             {"conditions": [{"of": "values", "input": "idx", "high": 2}]},
-            "$.conditions[0]: a condition must be of an input ('ids', 'mask'), got 'idx'",
+            (
+                "$.conditions[0]: a condition must be of an input ('ids', 'mask'), got"
+                " 'idx'"
+            ),
         ),
         (
-            {"conditions": [{"of": "values", "input": "mask", "columns": [0, 3], "high": 2}]},
+            {
+                "conditions": [
+                    {"of": "values", "input": "mask", "columns": [0, 3], "high": 2}
+                ]
+            },
             "$.conditions[0].columns must be below 3, the last size of 'mask', got 3",
         ),
     ],
@@ -325,7 +383,10 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         ),
         (
             GOOD | {"ids": [[1]]},
-            "input 'ids' must be an array, got list, of which numpy.asarray makes an array",
+            (
+                "input 'ids' must be an array, got list, of which numpy.asarray makes"
+                " an array"
+            ),
         ),
         (
             GOOD | {"ids": np.zeros(2)},
@@ -333,41 +394,63 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         ),
         (
             GOOD | {"ids": np.zeros((3, 3))},
-            "the size 'batch' must be one number from 1 to 268435456 (dimension 0 of 'ids', "
-            "dimension 0 of 'mask'), got 3, 2",
+            (
+                "the size 'batch' must be one number from 1 to 268435456 (dimension 0"
+                " of 'ids', dimension 0 of 'mask'), got 3, 2"
+            ),
         ),
         (
             GOOD | {"ids": np.zeros((2, 0))},
-            "the size 'sequence' must be one number from 1 to 268435456 (dimension 1 of 'ids'), "
-            "got 0",
+            (
+                "the size 'sequence' must be one number from 1 to 268435456 (dimension"
+                " 1 of 'ids'), got 0"
+            ),
         ),
         (
             GOOD | {"ids": np.broadcast_to(np.int64(1), (2, 2**28 + 1))},
-            "the size 'sequence' must be one number from 1 to 268435456 (dimension 1 of 'ids'), "
-            "got 268435457",
+            (
+                "the size 'sequence' must be one number from 1 to 268435456 (dimension"
+                " 1 of 'ids'), got 268435457"
+            ),
         ),
         (
             GOOD | {"ids": np.array([[0, 10, 2], [0, 11, -7]])},
-            "input 'ids' must meet 'each value of ids is from -1 to 9', got -7 at [1, 2]",
+            (
+                "input 'ids' must meet 'each value of ids is from -1 to 9', got -7 at"
+                " [1, 2]"
+            ),
         ),
         (
             GOOD | {"ids": np.array([[0, 10, 2], [0, 11, 1]])},
-            "input 'ids' must meet 'each value of ids is from -1 to 9', got 11 at [1, 1]",
+            (
+                "input 'ids' must meet 'each value of ids is from -1 to 9', got 11 at"
+                " [1, 1]"
+            ),
         ),
         (
             GOOD | {"ids": np.array([[0, np.nan], [0, 1]], np.float32)},
-            "input 'ids' must meet 'each value of ids is from -1 to 9', got nan at [0, 1]",
+            (
+                "input 'ids' must meet 'each value of ids is from -1 to 9', got nan at"
+                " [0, 1]"
+            ),
         ),
         (
             GOOD | {"ids": np.array([[0, 1], [0, 2**64 - 1]], np.uint64)},
-            "input 'ids' must meet 'each value of ids is from -1 to 9', got "
-            "18446744073709551615 at [1, 1]",
+            (
+                "input 'ids' must meet 'each value of ids is from -1 to 9', got "
+                "18446744073709551615 at [1, 1]"
+            ),
         ),
-        (GOOD | {"ids": np.array([["a"], ["b"]])}, "input 'ids' must hold numbers, got <U1"),
+        (
+            GOOD | {"ids": np.array([["a"], ["b"]])},
+            "input 'ids' must hold numbers, got <U1",
+        ),
         (
             GOOD | {"mask": np.array([[0, 0, 0], [0, 0, 2]])},
-            "input 'mask' must meet 'each value of column 2 of the last axis of mask is from 0 "
-            "to 1', got 2 at [1, 2]",
+            (
+                "input 'mask' must meet 'each value of column 2 of the last axis of"
+                " mask is from 0 to 1', got 2 at [1, 2]"
+            ),
         ),
         (
             GOOD | {"mask": np.zeros((2, 2))},
@@ -375,12 +458,17 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         ),
         (
             GOOD | {"ids": np.zeros((2, 9))},
-            "the inputs must meet 'size 1 of ids (sequence) is at most 8', got sequence = 9",
+            (
+                "the inputs must meet 'size 1 of ids (sequence) is at most 8', got"
+                " sequence = 9"
+            ),
         ),
         (
             GOOD | {"ids": np.zeros((3, 8)), "mask": np.zeros((3, 3))},
-            "the inputs must meet '3*batch*sequence - sequence is from 0 to 40', got "
-            "3*batch*sequence - sequence = 64",
+            (
+                "the inputs must meet '3*batch*sequence - sequence is from 0 to 40',"
+                " got 3*batch*sequence - sequence = 64"
+            ),
         ),
     ],
 )
@@ -414,14 +502,18 @@ def test_an_input_without_a_dimension_has_none() -> None:
     assert str(caught.value) == "input 'x' must have no dimension, got the shape [5]"
     with pytest.raises(og.OnnxGatherError) as caught:
         read_contract(audited.contract | {"scalars": []}, read_network(made))
-    assert str(caught.value) == (
-        "the contract: $.scalars must be that of the model, ('x',), got ()"
+    assert (
+        str(caught.value)
+        == "the contract: $.scalars must be that of the model, ('x',), got ()"
     )
 
 
 def test_a_shape_that_is_given_of_an_input_of_any_rank_is_in_the_contract() -> None:
     made = model(
-        [node("Gather", ["x", "last"], "y")], [info("x")], ["y"], [constant("last", np.array([9]))]
+        [node("Gather", ["x", "last"], "y")],
+        [info("x")],
+        ["y"],
+        [constant("last", np.array([9]))],
     )
     audited = og.audit(made, shapes={"x": [10]})
     assert audited.gathers[0].range.state == "proved"
@@ -431,18 +523,26 @@ def test_a_shape_that_is_given_of_an_input_of_any_rank_is_in_the_contract() -> N
     assert is_refused(audited.contract, wrong)
     with pytest.raises(og.OnnxGatherError) as caught:
         check_inputs(audited.contract, wrong)
-    assert str(caught.value) == "input 'x' must have the shape [10], got the shape [10, 3]"
+    assert (
+        str(caught.value) == "input 'x' must have the shape [10], got the shape [10, 3]"
+    )
     with pytest.raises(og.OnnxGatherError) as caught:
         read_contract(audited.contract | {"shapes": {"z": [3]}}, read_network(made))
-    assert str(caught.value) == (
-        "the contract: $.shapes: the model: a shape must be of an input ('x'), got 'z'"
+    assert (
+        str(caught.value)
+        == "the contract: $.shapes: the model: a shape must be of an input ('x'),"
+        " got 'z'"
     )
 
 
 def test_a_contract_on_several_sizes_is_taken_beside_the_shape_of_an_input() -> None:
     nodes = [node("Size", ["x"], "n"), node("Range", ["zero", "n", "one"], "all")]
     nodes += [node("Gather", ["table", "all"], "y")]
-    constants = [constant("zero", 0), constant("one", 1), constant("table", np.zeros(8))]
+    constants = [
+        constant("zero", 0),
+        constant("one", 1),
+        constant("table", np.zeros(8)),
+    ]
     made = model(nodes, [info("x", shape=["a", "b"])], ["y"], constants)
     contract = og.audit(made).contract
     assert [c["expression"] for c in contract["conditions"]] == ["a*b"]
@@ -465,7 +565,8 @@ NAMED = [
     node("Range", ["zero", "count2", "one"], "all"),
     node("Gather", ["z", "all"], "y"),
 ]
-"""ONNX Runtime makes a Reshape to [0, -1] where `rows` and `x` have a size of one name."""
+"""ONNX Runtime makes a Reshape to [0, -1] where `rows` and `x` have a size of one
+name."""
 
 
 @pytest.mark.parametrize("name", ["n", "past + n"])
@@ -506,7 +607,8 @@ def test_numbers_that_a_float_rounds_are_compared_exactly() -> None:
 
 
 def is_refused(told: dict[str, Any], inputs: dict[str, Any]) -> bool:
-    """Whether the printed guard refuses inputs, which `check_inputs` must then refuse too."""
+    """Whether the printed guard refuses inputs, which `check_inputs` must then refuse
+    too."""
     printed: dict[str, Any] = {}
     exec(guard(told), printed)
     try:
@@ -556,19 +658,25 @@ def filled(kind: tuple[str, float], shape: list[int]) -> Any:
 
 
 ARRAYS = st.builds(
-    filled, st.sampled_from(NUMBERS), st.lists(st.integers(0, 3), min_size=1, max_size=2)
+    filled,
+    st.sampled_from(NUMBERS),
+    st.lists(st.integers(0, 3), min_size=1, max_size=2),
 )
 
 
 @st.composite
 def cases(draw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Draw a contract with inputs, which may meet it."""
-    names = draw(st.lists(st.sampled_from(HOSTILE), min_size=1, max_size=3, unique=True))
+    names = draw(
+        st.lists(st.sampled_from(HOSTILE), min_size=1, max_size=3, unique=True)
+    )
     sizes = {"n": [(names[0], 0)], "input#0.1": [(draw(st.sampled_from(names)), 0)]}
     conditions = list[Condition]()
     for _ in range(draw(st.integers(0, 3))):
         first, second = sorted([draw(st.integers(-2, 4)), draw(st.integers(-2, 4))])
-        low, high = draw(st.sampled_from([(first, second), (first, None), (None, second)]))
+        low, high = draw(
+            st.sampled_from([(first, second), (first, None), (None, second)])
+        )
         name = draw(st.sampled_from(names))
         subjects: list[dict[str, Any]] = [
             {"of": "values", "input": name},
@@ -576,7 +684,9 @@ def cases(draw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             {"of": "size", "input": names[0], "dim": 0},
             {"of": "sizes", "expression": "-2*n*input#0.1 + 3*n + 1"},
         ]
-        conditions.append(Condition(**draw(st.sampled_from(subjects)), low=low, high=high))
+        conditions.append(
+            Condition(**draw(st.sampled_from(subjects)), low=low, high=high)
+        )
     told = Contract(
         digest="sha256:0'\n",
         assumes=draw(st.sampled_from([NOT_EMPTY, MAY_BE_EMPTY])),
@@ -596,7 +706,8 @@ def test_the_guard_refuses_what_check_inputs_refuses(case: Any) -> None:
 @pytest.mark.parametrize("outcome", [True, False])
 def test_both_outcomes_are_drawn(outcome: bool) -> None:
     case = find(
-        cases(), lambda case: len(case[0]["conditions"]) > 1 and is_refused(*case) == outcome
+        cases(),
+        lambda case: len(case[0]["conditions"]) > 1 and is_refused(*case) == outcome,
     )
     assert len(case[0]["conditions"]) > 1
 
@@ -609,7 +720,9 @@ def field_table(kind: type) -> str:
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
             assert isinstance(after, ast.Expr), one.target.id
             assert isinstance(after.value, ast.Constant), one.target.id
-            lines.append(f"| `{one.target.id}` | {' '.join(str(after.value.value).split())} |")
+            lines.append(
+                f"| `{one.target.id}` | {' '.join(str(after.value.value).split())} |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -620,8 +733,14 @@ def test_the_page_has_the_fields_in_the_words_of_the_classes(kind: type) -> None
 
 def test_the_page_has_the_fields_that_each_kind_of_condition_needs() -> None:
     page = (ROOT / "docs/proof.md").read_text(encoding="utf-8")
-    for of, optional in (("values", "`columns`"), ("size", "`expression`"), ("sizes", "")):
-        *_, told = (line for line in page.splitlines() if line.startswith(f"| `{of}` |"))
+    for of, optional in (
+        ("values", "`columns`"),
+        ("size", "`expression`"),
+        ("sizes", ""),
+    ):
+        *_, told = (
+            line for line in page.splitlines() if line.startswith(f"| `{of}` |")
+        )
         needs, may = (re.findall(r"`(\w+)`", part) for part in told.split("|")[2:4])
         ends = {"of": of, "high": 3}
         good = {"input": "ids", "columns": [0], "dim": 1, "expression": "sequence"}
@@ -637,6 +756,8 @@ def test_the_page_has_the_fields_that_each_kind_of_condition_needs() -> None:
 
 def test_checking_inputs_imports_no_onnx() -> None:
     code = "import sys, onnxgather as og; og.check_inputs; print('onnx' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert found.stdout == "False\n"
     assert og.check_inputs is check_inputs

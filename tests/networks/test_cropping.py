@@ -41,9 +41,14 @@ def made(operator: str, number: int, data: Array, index_type: str) -> Any:
 def outputs(operator: str, number: int, data: Array, indices: Array) -> list[bytes]:
     """The outputs under each policy that tells only by its axis where an index lies."""
     gather = gather_of_node(operator, data.shape, indices.shape, number)
-    case: Any = case_of(Candidate(gather.operator, gather.number, data, indices), "c", "clamp")
+    case: Any = case_of(
+        Candidate(gather.operator, gather.number, data, indices), "c", "clamp"
+    )
     policies: tuple[Any, ...] = ("clamp", "zero")
-    every = (og.reference(case.descriptor, case.data, case.indices, each) for each in policies)
+    every = (
+        og.reference(case.descriptor, case.data, case.indices, each)
+        for each in policies
+    )
     return [array.tobytes() for array in every]
 
 
@@ -59,7 +64,8 @@ def test_cropped_data_gives_the_same_output(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For indices in range, from the end, and out of it by a little or by all that there is."""
+    """For indices in range, from the end, and out of it by a little or by all that
+    there is."""
     monkeypatch.setattr(cropping, "LARGEST_WHOLE", 100)
     monkeypatch.setattr(cropping, "LARGEST_READ", 64)
     library: Any = onnx
@@ -67,11 +73,20 @@ def test_cropped_data_gives_the_same_output(
     data = random.standard_normal(sizes).astype(np.float32)
     for k in range(30):
         index_type = ("INT64", "INT32")[k % 2]
-        proto, path = made(operator, number, data, index_type), str(tmp_path / f"{k}.onnx")
+        proto, path = (
+            made(operator, number, data, index_type),
+            str(tmp_path / f"{k}.onnx"),
+        )
         if is_external:
-            proto.graph.initializer.add().CopyFrom(constant("first", np.zeros(7, np.int8)))
+            proto.graph.initializer.add().CopyFrom(
+                constant("first", np.zeros(7, np.int8))
+            )
             proto.graph.initializer.reverse()  # so that the table has an offset
-            options = {"save_as_external_data": True, "size_threshold": 0, "location": f"{k}.bin"}
+            options = {
+                "save_as_external_data": True,
+                "size_threshold": 0,
+                "location": f"{k}.bin",
+            }
             library.save_model(proto, path, **options)
         else:
             library.save_model(proto, path)
@@ -89,7 +104,9 @@ def test_cropped_data_gives_the_same_output(
         assert outputs(*given, cropped, changed) == outputs(*given, data, indices)
 
 
-def test_a_table_of_3_gib_is_extracted_by_the_rows_that_are_read(tmp_path: Path) -> None:
+def test_a_table_of_3_gib_is_extracted_by_the_rows_that_are_read(
+    tmp_path: Path,
+) -> None:
     """The file is sparse, and it would not fit a frame to the worker."""
     rows = 3 * 2**20
     table = onnx.TensorProto(name="table", data_type=FLOAT, dims=[rows, 256])
@@ -105,7 +122,9 @@ def test_a_table_of_3_gib_is_extracted_by_the_rows_that_are_read(tmp_path: Path)
         file.seek(7 * 1024)
         file.write(np.full(256, 7, np.float32).tobytes())
     said = "data [3145728, 256] is cropped to [3, 256], as no more is read"
-    (done,) = extract(str(path), {"ids": np.array([7, -1, 7 - rows])}, str(tmp_path / "out"))
+    (done,) = extract(
+        str(path), {"ids": np.array([7, -1, 7 - rows])}, str(tmp_path / "out")
+    )
     assert (done.cropped, done.left_out) == (said, None)
     folder = tmp_path / "out" / (done.folder or "")
     assert np.load(folder / "expected.npy")[:, 0].tolist() == [7, 0, 7]
@@ -115,7 +134,12 @@ def test_a_table_of_3_gib_is_extracted_by_the_rows_that_are_read(tmp_path: Path)
     assert indices == [1, -1, -2]
     repro = (folder / "repro.py").read_text()
     assert said in repro
-    (left,) = extract(str(path), {"ids": np.array([0, 1, rows])}, str(tmp_path / "outside"))
+    (left,) = extract(
+        str(path), {"ids": np.array([0, 1, rows])}, str(tmp_path / "outside")
+    )
     folder = tmp_path / "outside" / (left.folder or "")
     assert not (folder / "expected.npy").exists()
-    assert "IndicesTensor[0,2] must be in [-3, 3), got 3" in (folder / "repro.py").read_text()
+    assert (
+        "IndicesTensor[0,2] must be in [-3, 3), got 3"
+        in (folder / "repro.py").read_text()
+    )

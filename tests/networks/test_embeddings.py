@@ -1,5 +1,5 @@
-"""Gathers that ONNX Runtime makes a part of an EmbedLayerNormalization, which counts nothing from
-the end of an axis."""
+"""Gathers that ONNX Runtime makes a part of an EmbedLayerNormalization, which counts
+nothing from the end of an axis."""
 
 from __future__ import annotations
 
@@ -57,9 +57,13 @@ def embedding(*last: onnx.NodeProto) -> onnx.ModelProto:
         node("Add", "two segment", "sum"),
         *(last or LAST),
     ]
-    inputs = [helper.make_tensor_value_info(n, onnx.TensorProto.INT64, [2, 4]) for n in IDS]
+    inputs = [
+        helper.make_tensor_value_info(n, onnx.TensorProto.INT64, [2, 4]) for n in IDS
+    ]
     outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
-    constants = [numpy_helper.from_array(array, name) for name, array in WEIGHTS.items()]
+    constants = [
+        numpy_helper.from_array(array, name) for name, array in WEIGHTS.items()
+    ]
     graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
@@ -73,7 +77,9 @@ def filled(number: int) -> Feeds:
     return {name: np.full((2, 4), number) for name in IDS}
 
 
-@pytest.mark.skipif(IS_OLD, reason="1.24.4 reads outside the memory of the rows, without an error")
+@pytest.mark.skipif(
+    IS_OLD, reason="1.24.4 reads outside the memory of the rows, without an error"
+)
 def test_onnx_runtime_counts_no_row_of_an_embedding_from_the_end() -> None:
     model = embedding()
     for level in (0, 1):
@@ -86,10 +92,15 @@ def test_onnx_runtime_counts_no_row_of_an_embedding_from_the_end() -> None:
 def test_an_embedding_is_proved_for_indices_from_0() -> None:
     audited = og.audit(embedding())
     found = {
-        g.node: [(c.input, c.low, c.high) for c in g.range.conditions] for g in audited.gathers
+        g.node: [(c.input, c.low, c.high) for c in g.range.conditions]
+        for g in audited.gathers
     }
     assert found == {"word": [("ids", 0, 9)], "place": [], "segment": [("parts", 0, 1)]}
-    assert [g.range.state for g in audited.gathers] == ["proved-if", "proved", "proved-if"]
+    assert [g.range.state for g in audited.gathers] == [
+        "proved-if",
+        "proved",
+        "proved-if",
+    ]
     for number, is_good in ((-1, False), (0, True), (1, True)):
         fed = filled(number)
         if is_good:
@@ -97,7 +108,9 @@ def test_an_embedding_is_proved_for_indices_from_0() -> None:
             for level in range(4):
                 assert results(session(embedding(), level), fed)
         else:
-            with pytest.raises(og.OnnxGatherError, match="each value of ids is from 0 to 9"):
+            with pytest.raises(
+                og.OnnxGatherError, match="each value of ids is from 0 to 9"
+            ):
                 og.check_inputs(audited.contract, fed)
 
 
@@ -111,7 +124,9 @@ def test_a_constant_below_0_of_an_embedding_is_not_called_out_of_range() -> None
 
 
 @pytest.mark.parametrize("policy", ["clamp", "zero", "index=1"])
-def test_a_hardened_embedding_fails_at_no_level_and_counts_from_the_end(policy: str) -> None:
+def test_a_hardened_embedding_fails_at_no_level_and_counts_from_the_end(
+    policy: str,
+) -> None:
     model = embedding()
     hard = og.harden(model, policy)
     assert {g.range.state for g in og.audit(hard).gathers} == {"proved"}
@@ -122,7 +137,9 @@ def test_a_hardened_embedding_fails_at_no_level_and_counts_from_the_end(policy: 
         for number in (-2, -1, 0, 1):
             fed = filled(number)
             wanted = results(session(model, min(level, 1)), fed)["y"]
-            np.testing.assert_allclose(results(whole, fed)["y"], wanted, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(
+                results(whole, fed)["y"], wanted, rtol=1e-4, atol=1e-5
+            )
         assert results(session(hard, 0), fed)["y"].tobytes() == (
             results(session(model, 0), fed)["y"].tobytes()
         )
@@ -161,7 +178,9 @@ KEPT = (
     ],
 )
 def test_an_embedding_is_known_by_what_follows_it(last: Any, expected: bool) -> None:
-    gathers = [one for one in read_network(embedding(*last)).main.operations if one.is_gather]
+    gathers = [
+        one for one in read_network(embedding(*last)).main.operations if one.is_gather
+    ]
     assert [one.is_embedding for one in gathers] == [expected] * 3
 
 
@@ -169,7 +188,9 @@ def test_rows_that_leave_a_function_or_a_branch_may_become_an_embedding() -> Non
     model = embedding()
     body = [node("Gather", "x i", "row")]
     opsets = [helper.make_opsetid("", 17)]
-    model.functions.append(helper.make_function("own", "Rows", ["x", "i"], ["row"], body, opsets))
+    model.functions.append(
+        helper.make_function("own", "Rows", ["x", "i"], ["row"], body, opsets)
+    )
     model.opset_import.append(helper.make_opsetid("own", 1))
     model.graph.node[0].op_type, model.graph.node[0].domain = "Rows", "own"
     called = read_network(model).main.operations[0].bodies["function"]

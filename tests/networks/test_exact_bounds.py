@@ -34,11 +34,18 @@ COUNT = Size({(Symbol("", 0, 100),): 1})
 
 
 def v(*pairs: Any, of: str = "INT64", sizes: Any = 0, nan: bool = False) -> Bounds:
-    """A value with one axis, and the bounds of each element; a number is both of them."""
-    ends: list[Any] = [pair if isinstance(pair, tuple) else (pair, pair) for pair in pairs]
-    dtype = {"FLOAT": np.float32, "DOUBLE": np.float64, "FLOAT16": np.float16}.get(of, object)
+    """A value with one axis, and the bounds of each element; a number is both of
+    them."""
+    ends: list[Any] = [
+        pair if isinstance(pair, tuple) else (pair, pair) for pair in pairs
+    ]
+    dtype = {"FLOAT": np.float32, "DOUBLE": np.float64, "FLOAT16": np.float16}.get(
+        of, object
+    )
     array = np.array(ends, dtype)
-    return interval(of, (len(ends),) if sizes == 0 else sizes, array[:, :1], array[:, 1:], nan)
+    return interval(
+        of, (len(ends),) if sizes == 0 else sizes, array[:, :1], array[:, 1:], nan
+    )
 
 
 def r(*pairs: Any, nan: bool = False) -> Bounds:
@@ -61,10 +68,15 @@ def of_sizes(*sizes: Any, of: str = "INT64") -> Bounds:
     return unknown(of, sizes)
 
 
-def computed(operator: str, *inputs: Bounds | None, **options: Any) -> Sequence[Bounds] | None:
+def computed(
+    operator: str, *inputs: Bounds | None, **options: Any
+) -> Sequence[Bounds] | None:
     """What the table tells of the outputs of an operation."""
     first, told = inputs[0], {"to", "sizes", "types"}
-    kind = options.get("to", first and first.data_type), options.get("sizes", first and first.sizes)
+    kind = (
+        options.get("to", first and first.data_type),
+        options.get("sizes", first and first.sizes),
+    )
     types = options.get("types", [OpenType(*kind)])
     options = {name: value for name, value in options.items() if name not in told}
     names = tuple(map(str, range(len(inputs))))
@@ -75,13 +87,16 @@ def computed(operator: str, *inputs: Bounds | None, **options: Any) -> Sequence[
 
 
 def shown(found: Sequence[Bounds] | None) -> str:
-    """The bounds of each output, of many elements their shape, and whether it may be NaN."""
+    """The bounds of each output, of many elements their shape, and whether it may be
+    NaN."""
     if found is None:
         return "nothing"
     texts = list[str]()
     for one in found:
         few = one.bounds.size <= 24
-        text = one.bounds.tolist() if few else f"{one.bounds.shape} {one.whole.tolist()}"
+        text = (
+            one.bounds.tolist() if few else f"{one.bounds.shape} {one.whole.tolist()}"
+        )
         texts.append(f"{text}{' nan' * one.nan}")
     return " and ".join(texts)
 
@@ -138,7 +153,12 @@ ARITHMETIC: list[Case] = [
     ("Div", [r(3), r(8)], {}, "[[0.375, 0.375]]"),
     ("Div", [r((3, 5)), r(3)], {}, "[[0.9999999403953552, 1.6666667461395264]]"),
     ("Div", [r(5), r(-3)], {}, "[[-1.6666667461395264, -1.6666665077209473]]"),
-    ("Div", [r((0, 1)), r((1, INF))], {}, "[[-1.401298464324817e-45, 1.0000001192092896]]"),
+    (
+        "Div",
+        [r((0, 1)), r((1, INF))],
+        {},
+        "[[-1.401298464324817e-45, 1.0000001192092896]]",
+    ),
     ("Div", [r((1, INF)), r((1, INF))], {}, "[[-inf, inf]] nan"),
     ("Div", [h(4), h(2)], {}, "[[1.99609375, 2.00390625]]"),
     ("Mod", [v((0, 3)), v((5, 9))], {}, "[[0, 3]]"),
@@ -222,7 +242,12 @@ CHOICES: list[Case] = [
     ("Max", [r((1, 5), nan=True), r((3, 9))], {}, "[[1.0, 9.0]] nan"),
     ("Min", [r((1, 5)), r((3, 4), nan=True)], {}, "[[1.0, 5.0]] nan"),
     ("Max", [v((0, 2**40)), v((5, 6))], {}, "[[0, 1099511627776]]"),
-    ("Max", [v((1, 2**40)), v((2**33 + 9, 2**40))], {}, "[[8589934592, 1099511627776]]"),
+    (
+        "Max",
+        [v((1, 2**40)), v((2**33 + 9, 2**40))],
+        {},
+        "[[8589934592, 1099511627776]]",
+    ),
     ("Min", [v((0, 2**40 + 5)), v((1, 2**33 + 9))], {}, "[[0, 12884901887]]"),
     (
         "Max",
@@ -230,7 +255,12 @@ CHOICES: list[Case] = [
         {},
         "[[3, 5], [8589934592, 1099511627776]]",
     ),
-    ("Min", [v((1, 5), (0, 2**40)), v((3, 4), (0, 2**33 + 9))], {}, "[[1, 4], [0, 12884901887]]"),
+    (
+        "Min",
+        [v((1, 5), (0, 2**40)), v((3, 4), (0, 2**33 + 9))],
+        {},
+        "[[1, 4], [0, 12884901887]]",
+    ),
     ("Max", [v(N), v(1)], {}, "[[n, n]]"),
     ("Min", [v(N), v((0, 100))], {}, "[[0, n]]"),
     ("Max", [v((0, MOST)), v(N)], {}, "[[0, 281474976710656]]"),
@@ -251,7 +281,12 @@ CHOICES: list[Case] = [
     ("Clip", [r((-5, 50)), r(0), r(9, nan=True)], {}, "nothing"),
     ("Clip", [v((FIRST, LAST)), v((2, 4)), v((3, 9))], {}, "[[2, 9]]"),
     ("Clip", [v((FIRST, LAST)), v((0, 4)), v((-1, 9))], {}, "[[-1, 9]]"),
-    ("Clip", [v((FIRST, LAST)), v((-2, 4)), v((3, 9))], {}, "[[-4294967296, 4294967295]]"),
+    (
+        "Clip",
+        [v((FIRST, LAST)), v((-2, 4)), v((3, 9))],
+        {},
+        "[[-4294967296, 4294967295]]",
+    ),
     ("Clip", [v((FIRST, LAST)), known(2), known(2**40)], {}, "[[0, 1103806595071]]"),
     ("Clip", [v((N, 2 * N)), known(0), known(300)], {}, "[[n, 2*n]]"),
     ("Less", [v((1, 2)), v((3, 4))], {"to": "BOOL"}, "[[1, 1]]"),
@@ -288,10 +323,20 @@ CHOICES: list[Case] = [
     ("Where", [b((0, 1)), v((5, 9)), v((1, 6))], {"to": "INT64"}, "[[1, 9]]"),
     ("Where", [b((0, 1)), v((1, 6)), v((5, 9))], {"to": "INT64"}, "[[1, 9]]"),
     ("Where", [b(1, 0), v((1, 2)), v((5, 6))], {"to": "INT64"}, "[[1, 2], [5, 6]]"),
-    ("Where", [b(1), r((1, 2), nan=True), r((5, 6))], {"to": "FLOAT"}, "[[1.0, 2.0]] nan"),
+    (
+        "Where",
+        [b(1), r((1, 2), nan=True), r((5, 6))],
+        {"to": "FLOAT"},
+        "[[1.0, 2.0]] nan",
+    ),
     ("Where", [b(1), r((1, 2)), r((5, 6), nan=True)], {"to": "FLOAT"}, "[[1.0, 2.0]]"),
     ("Where", [b(0), r((1, 2), nan=True), r((5, 6))], {"to": "FLOAT"}, "[[5.0, 6.0]]"),
-    ("Where", [b(0), r((1, 2)), r((5, 6), nan=True)], {"to": "FLOAT"}, "[[5.0, 6.0]] nan"),
+    (
+        "Where",
+        [b(0), r((1, 2)), r((5, 6), nan=True)],
+        {"to": "FLOAT"},
+        "[[5.0, 6.0]] nan",
+    ),
     (
         "Where",
         [b(1, 0), r((1, 2)), r((5, 6), nan=True)],
@@ -310,7 +355,12 @@ CHOICES: list[Case] = [
     ("Cast", [r((0, 0.5))], {"to": "INT64"}, "[[0, 1]]"),
     ("Cast", [r((-0.5, 0))], {"to": "INT64"}, "[[0, 1]]"),
     ("Cast", [r(0)], {"to": "INT64"}, "[[0, 0]]"),
-    ("Cast", [r(1e20)], {"to": "INT64"}, "[[-9223372036854775808, 9223372036854775807]] nan"),
+    (
+        "Cast",
+        [r(1e20)],
+        {"to": "INT64"},
+        "[[-9223372036854775808, 9223372036854775807]] nan",
+    ),
     (
         "Cast",
         [r((1, 2), (1, 1e20))],
@@ -433,13 +483,33 @@ POSITIONS: list[Case] = [
         {"sizes": (2,)},
         "[[5, 5], [0, 9223372036854775807]]",
     ),
-    ("Shape", [unknown("INT64", None)], {"sizes": (None,)}, "[[0, 9223372036854775807]]"),
+    (
+        "Shape",
+        [unknown("INT64", None)],
+        {"sizes": (None,)},
+        "[[0, 9223372036854775807]]",
+    ),
     ("Size", [of_sizes(5, N)], {"sizes": ()}, "[5*n, 5*n]"),
     ("Size", [unknown("INT64", None)], {"sizes": ()}, "[0, 9223372036854775807]"),
-    ("Range", [known(0), known(5), known(2)], {"sizes": (3,)}, "[[0, 0], [2, 2], [4, 4]]"),
-    ("Range", [known(5), known(0), known(-2)], {"sizes": (3,)}, "[[5, 5], [3, 3], [1, 1]]"),
+    (
+        "Range",
+        [known(0), known(5), known(2)],
+        {"sizes": (3,)},
+        "[[0, 0], [2, 2], [4, 4]]",
+    ),
+    (
+        "Range",
+        [known(5), known(0), known(-2)],
+        {"sizes": (3,)},
+        "[[5, 5], [3, 3], [1, 1]]",
+    ),
     ("Range", [known(0), v(N, sizes=()), known(2)], {"sizes": (N,)}, "[[0, n - 1]]"),
-    ("Range", [v((3, 4), sizes=()), v((8, 9), sizes=()), known(1)], {"sizes": (None,)}, "[[3, 8]]"),
+    (
+        "Range",
+        [v((3, 4), sizes=()), v((8, 9), sizes=()), known(1)],
+        {"sizes": (None,)},
+        "[[3, 8]]",
+    ),
     (
         "Range",
         [v((8, 9), sizes=()), v((3, 4), sizes=()), known(-1)],
@@ -447,7 +517,12 @@ POSITIONS: list[Case] = [
         "[[4, 9]]",
     ),
     ("Range", [known(0), known(5), v((0, 1), sizes=())], {"sizes": (None,)}, "nothing"),
-    ("Range", [known(0), known(5), v((-1, 0), sizes=())], {"sizes": (None,)}, "nothing"),
+    (
+        "Range",
+        [known(0), known(5), v((-1, 0), sizes=())],
+        {"sizes": (None,)},
+        "nothing",
+    ),
     (
         "Range",
         [known(0, "FLOAT"), known(5, "FLOAT"), known(1, "FLOAT")],
@@ -455,17 +530,42 @@ POSITIONS: list[Case] = [
         "nothing",
     ),
     ("Range", [known(0, "FLOAT"), known(0, "FLOAT"), known(1, "FLOAT")], {}, "nothing"),
-    ("Range", [known(0), known(2**52), known(1)], {"sizes": (2**52,)}, "[[0, 4503599627370495]]"),
-    ("Range", [known(0), known(2**52 + 1), known(1)], {"sizes": (2**52 + 1,)}, "nothing"),
-    ("Range", [known(-(2**52) - 1), known(0), known(1)], {"sizes": (2**52 + 1,)}, "nothing"),
+    (
+        "Range",
+        [known(0), known(2**52), known(1)],
+        {"sizes": (2**52,)},
+        "[[0, 4503599627370495]]",
+    ),
+    (
+        "Range",
+        [known(0), known(2**52 + 1), known(1)],
+        {"sizes": (2**52 + 1,)},
+        "nothing",
+    ),
+    (
+        "Range",
+        [known(-(2**52) - 1), known(0), known(1)],
+        {"sizes": (2**52 + 1,)},
+        "nothing",
+    ),
     (
         "Range",
         [known(0, "INT8"), known(63, "INT8"), known(60, "INT8")],
         {"sizes": (2,)},
         "[[0, 0], [60, 60]]",
     ),
-    ("Range", [known(0, "INT8"), known(64, "INT8"), known(60, "INT8")], {"sizes": (2,)}, "nothing"),
-    ("Range", [known(0), known(2**14 + 1), known(1)], {"sizes": (2**14 + 1,)}, "[[0, 16384]]"),
+    (
+        "Range",
+        [known(0, "INT8"), known(64, "INT8"), known(60, "INT8")],
+        {"sizes": (2,)},
+        "nothing",
+    ),
+    (
+        "Range",
+        [known(0), known(2**14 + 1), known(1)],
+        {"sizes": (2**14 + 1,)},
+        "[[0, 16384]]",
+    ),
 ]
 
 SUMS: list[Case] = [
@@ -479,19 +579,44 @@ SUMS: list[Case] = [
     ),
     ("ReduceSum", [v((1, 2), sizes=(4,)), known([0])], {"sizes": (1,)}, "[[4, 8]]"),
     ("ReduceSum", [ROWS, known([0])], {"sizes": (1, 3)}, "[[[5, 5], [7, 7], [9, 9]]]"),
-    ("ReduceSum", [ROWS, known([-1])], {"sizes": (2,), "keepdims": 0}, "[[6, 6], [15, 15]]"),
+    (
+        "ReduceSum",
+        [ROWS, known([-1])],
+        {"sizes": (2,), "keepdims": 0},
+        "[[6, 6], [15, 15]]",
+    ),
     ("ReduceSum", [ROWS], {"axes": (1, -1), "sizes": (2, 1)}, "[[[6, 6]], [[15, 15]]]"),
     ("ReduceSum", [ROWS], {"sizes": (1, 1)}, "[[[21, 21]]]"),
     ("ReduceSum", [ROWS, of_sizes(1)], {"sizes": None}, "nothing"),
     ("ReduceSum", [unknown("INT64", None), known([0])], {"sizes": None}, "nothing"),
     ("ReduceSum", [v((1, 2), sizes=(N,)), known([0])], {"sizes": (1,)}, "[[n, 2*n]]"),
-    ("ReduceSum", [v((-3, 2), sizes=(N, M)), known([1])], {"sizes": (N, 1)}, "[[[-3*m, 2*m]]]"),
-    ("ReduceSum", [v((1, 2), sizes=(COUNT,)), known([0])], {"sizes": (1,)}, "[[?, 2*?]]"),
+    (
+        "ReduceSum",
+        [v((-3, 2), sizes=(N, M)), known([1])],
+        {"sizes": (N, 1)},
+        "[[[-3*m, 2*m]]]",
+    ),
+    (
+        "ReduceSum",
+        [v((1, 2), sizes=(COUNT,)), known([0])],
+        {"sizes": (1,)},
+        "[[?, 2*?]]",
+    ),
     ("ReduceSum", [v((1, 2), sizes=(None,)), known([0])], {"sizes": (1,)}, "nothing"),
     ("ReduceSum", [v((1, 2), sizes=(0,)), known([0])], {"sizes": (1,)}, "nothing"),
     ("ReduceSum", [r((1, 2)), known([0])], {"sizes": (1,)}, "nothing"),
-    ("ReduceSum", [v((0, 14), sizes=(9,), of="INT8"), known([0])], {"sizes": (1,)}, "[[0, 126]]"),
-    ("ReduceSum", [v((0, 127), sizes=(1,), of="INT8"), known([0])], {"sizes": (1,)}, "nothing"),
+    (
+        "ReduceSum",
+        [v((0, 14), sizes=(9,), of="INT8"), known([0])],
+        {"sizes": (1,)},
+        "[[0, 126]]",
+    ),
+    (
+        "ReduceSum",
+        [v((0, 127), sizes=(1,), of="INT8"), known([0])],
+        {"sizes": (1,)},
+        "nothing",
+    ),
     ("ReduceSum", [v((0, 2**52), sizes=(2,)), known([0])], {"sizes": (1,)}, "nothing"),
     (
         "ReduceSum",
@@ -500,7 +625,12 @@ SUMS: list[Case] = [
         "[[-9007199254740990, 0]]",
     ),
     ("ReduceMax", [v((1, 2), (3, 5)), known([0])], {"sizes": (1,)}, "[[1, 5]]"),
-    ("ReduceMin", [ROWS], {"axes": (0,), "sizes": (3,), "keepdims": 0}, "[[1, 4], [2, 5], [3, 6]]"),
+    (
+        "ReduceMin",
+        [ROWS],
+        {"axes": (0,), "sizes": (3,), "keepdims": 0},
+        "[[1, 4], [2, 5], [3, 6]]",
+    ),
     ("ReduceMax", [v((1, 2), sizes=(N,)), known([0])], {"sizes": (1,)}, "[[1, 2]]"),
     ("ReduceMax", [v((1, 2), sizes=(COUNT,)), known([0])], {"sizes": (1,)}, "nothing"),
     ("ReduceMax", [v((1, 2), sizes=(None,)), known([0])], {"sizes": (1,)}, "nothing"),
@@ -534,7 +664,12 @@ SELECTED: list[Case] = [
         {"sizes": (3, 2)},
         "[[[1, 1], [2, 2]], [[3, 3], [4, 4]], [[5, 5], [6, 6]]]",
     ),
-    ("Flatten", [ROWS], {"sizes": (6,)}, "[[1, 1], [2, 2], [3, 3], [4, 4], [5, 5], [6, 6]]"),
+    (
+        "Flatten",
+        [ROWS],
+        {"sizes": (6,)},
+        "[[1, 1], [2, 2], [3, 3], [4, 4], [5, 5], [6, 6]]",
+    ),
     ("Squeeze", [v((1, 5), (2, 9), sizes=(2,))], {"sizes": (2,)}, "[[1, 5], [2, 9]]"),
     ("Identity", [r((1, 5), nan=True)], {}, "[[1.0, 5.0]] nan"),
     (
@@ -543,8 +678,18 @@ SELECTED: list[Case] = [
         {"sizes": (1, 2, 3)},
         "[[[[1, 1], [2, 2], [3, 3]], [[4, 4], [5, 5], [6, 6]]]]",
     ),
-    ("Unsqueeze", [v((1, 5), (2, 9), sizes=(N, 2))], {"sizes": (1, N, 2)}, "[[[[1, 5], [2, 9]]]]"),
-    ("Reshape", [v((1, 5), (2, 9), sizes=(N, 2))], {"sizes": (None, 2)}, "[[[1, 5], [2, 9]]]"),
+    (
+        "Unsqueeze",
+        [v((1, 5), (2, 9), sizes=(N, 2))],
+        {"sizes": (1, N, 2)},
+        "[[[[1, 5], [2, 9]]]]",
+    ),
+    (
+        "Reshape",
+        [v((1, 5), (2, 9), sizes=(N, 2))],
+        {"sizes": (None, 2)},
+        "[[[1, 5], [2, 9]]]",
+    ),
     ("Reshape", [v((1, 5), (2, 9), sizes=(N, 2))], {"sizes": (2 * N,)}, "[[1, 9]]"),
     ("Reshape", [v((1, 5), (2, 9), sizes=(N, 2))], {"sizes": None}, "[1, 9]"),
     ("Reshape", [ROWS], {"sizes": (2, 2)}, "[[[1, 6]]]"),
@@ -565,12 +710,37 @@ SELECTED: list[Case] = [
     ("Transpose", [unknown("INT8", None)], {}, "[-128, 127]"),
     ("Expand", [v((1, 5), (2, 9)), None], {"sizes": (3, 2)}, "[[[1, 5], [2, 9]]]"),
     ("Expand", [v((1, 5), (2, 9)), None], {"sizes": None}, "[1, 9]"),
-    ("Tile", [v((1, 5), (2, 9)), known([2])], {"sizes": (4,)}, "[[1, 5], [2, 9], [1, 5], [2, 9]]"),
+    (
+        "Tile",
+        [v((1, 5), (2, 9)), known([2])],
+        {"sizes": (4,)},
+        "[[1, 5], [2, 9], [1, 5], [2, 9]]",
+    ),
     ("Tile", [v((1, 5), (2, 9)), of_sizes(1)], {"sizes": (None,)}, "[[1, 9]]"),
-    ("Tile", [v((1, 5), (2, 9)), known([2**13])], {"sizes": (2**14,)}, "(16384, 2) [1, 9]"),
-    ("Tile", [v((1, 5), (2, 9)), known([2**13 + 1])], {"sizes": (2**14 + 2,)}, "[[1, 9]]"),
-    ("Slice", [v(0, 1, 2, 3, 4), known([1]), known([3])], {"sizes": (2,)}, "[[1, 1], [2, 2]]"),
-    ("Slice", [v(0, 1, 2, 3, 4), known([-2]), known([LAST])], {"sizes": (2,)}, "[[3, 3], [4, 4]]"),
+    (
+        "Tile",
+        [v((1, 5), (2, 9)), known([2**13])],
+        {"sizes": (2**14,)},
+        "(16384, 2) [1, 9]",
+    ),
+    (
+        "Tile",
+        [v((1, 5), (2, 9)), known([2**13 + 1])],
+        {"sizes": (2**14 + 2,)},
+        "[[1, 9]]",
+    ),
+    (
+        "Slice",
+        [v(0, 1, 2, 3, 4), known([1]), known([3])],
+        {"sizes": (2,)},
+        "[[1, 1], [2, 2]]",
+    ),
+    (
+        "Slice",
+        [v(0, 1, 2, 3, 4), known([-2]), known([LAST])],
+        {"sizes": (2,)},
+        "[[3, 3], [4, 4]]",
+    ),
     (
         "Slice",
         [v(0, 1, 2, 3, 4), known([3]), known([2**31 - 1])],
@@ -595,16 +765,36 @@ SELECTED: list[Case] = [
         {"sizes": (2, 2)},
         "[[[1, 1], [2, 2]], [[4, 4], [5, 5]]]",
     ),
-    ("Slice", [ROWS, known([1]), known([2])], {"sizes": (1, 3)}, "[[[4, 4], [5, 5], [6, 6]]]"),
-    ("Slice", [ROWS, known([1, 1]), known([2, 3])], {"sizes": (1, 2)}, "[[[5, 5], [6, 6]]]"),
+    (
+        "Slice",
+        [ROWS, known([1]), known([2])],
+        {"sizes": (1, 3)},
+        "[[[4, 4], [5, 5], [6, 6]]]",
+    ),
+    (
+        "Slice",
+        [ROWS, known([1, 1]), known([2, 3])],
+        {"sizes": (1, 2)},
+        "[[[5, 5], [6, 6]]]",
+    ),
     (
         "Slice",
         [ROWS],
         {"starts": (1,), "ends": (2,), "axes": (1,), "sizes": (2, 1)},
         "[[[2, 2]], [[5, 5]]]",
     ),
-    ("Slice", [ROWS, of_sizes(1), known([2])], {"sizes": (None, 3)}, "[[[1, 4], [2, 5], [3, 6]]]"),
-    ("Slice", [ROWS, known([0]), known([2]), of_sizes(1)], {"sizes": (None, None)}, "[[[1, 6]]]"),
+    (
+        "Slice",
+        [ROWS, of_sizes(1), known([2])],
+        {"sizes": (None, 3)},
+        "[[[1, 4], [2, 5], [3, 6]]]",
+    ),
+    (
+        "Slice",
+        [ROWS, known([0]), known([2]), of_sizes(1)],
+        {"sizes": (None, None)},
+        "[[[1, 6]]]",
+    ),
     (
         "Slice",
         [ROWS, known([0]), known([2]), known([0]), of_sizes(1)],
@@ -636,7 +826,12 @@ SELECTED: list[Case] = [
         {"types": [OpenType("INT64", (None,)), OpenType("INT64", None)]},
         "[[0, 4]] and [0, 4]",
     ),
-    ("Concat", [v((1, 5)), v((2, 9), 4)], {"axis": 0, "sizes": (3,)}, "[[1, 5], [2, 9], [4, 4]]"),
+    (
+        "Concat",
+        [v((1, 5)), v((2, 9), 4)],
+        {"axis": 0, "sizes": (3,)},
+        "[[1, 5], [2, 9], [4, 4]]",
+    ),
     (
         "Concat",
         [ROWS, known([[7], [8]])],
@@ -647,7 +842,10 @@ SELECTED: list[Case] = [
         "Concat",
         [ROWS, v(9, sizes=(1, 3))],
         {"axis": 0, "sizes": (3, 3)},
-        "[[[1, 1], [2, 2], [3, 3]], [[4, 4], [5, 5], [6, 6]], [[9, 9], [9, 9], [9, 9]]]",
+        (
+            "[[[1, 1], [2, 2], [3, 3]], [[4, 4], [5, 5], [6, 6]], [[9, 9], [9, 9], [9,"
+            " 9]]]"
+        ),
     ),
     (
         "Concat",
@@ -661,10 +859,20 @@ SELECTED: list[Case] = [
         {"axis": 0, "sizes": (None,)},
         "[[1.0, 9.0]]",
     ),
-    ("Concat", [v((1, 5)), v((2, 9), sizes=None)], {"axis": 0, "sizes": (2,)}, "nothing"),
+    (
+        "Concat",
+        [v((1, 5)), v((2, 9), sizes=None)],
+        {"axis": 0, "sizes": (2,)},
+        "nothing",
+    ),
     ("Concat", [v(1, sizes=(N, 1)), v(2, sizes=(M, 5))], {"axis": 1}, "[[[1, 2]]]"),
     ("Concat", [v(1, sizes=(COUNT, 1)), v(2, sizes=(M, 5))], {"axis": 1}, "nothing"),
-    ("Concat", [v(1, sizes=(COUNT, 1)), v(2, sizes=(COUNT, 5))], {"axis": 1}, "[[[1, 2]]]"),
+    (
+        "Concat",
+        [v(1, sizes=(COUNT, 1)), v(2, sizes=(COUNT, 5))],
+        {"axis": 1},
+        "[[[1, 2]]]",
+    ),
     ("Concat", [v(1, sizes=(COUNT, 0)), v(2, sizes=(M, 5))], {"axis": 1}, "[[[2, 2]]]"),
     ("Concat", [v((1, 5)), v((2, 9))], {"axis": 0, "sizes": None}, "[1, 9]"),
     (
@@ -679,25 +887,51 @@ SELECTED: list[Case] = [
         {"axis": 0, "sizes": (2**14 + 1,)},
         "[[1, 2]]",
     ),
-    ("Gather", [v((1, 5), (2, 9), 4), known([2, 0])], {"sizes": (2,)}, "[[4, 4], [1, 5]]"),
-    ("Gather", [v((1, 5), (2, 9), 4), known([-3, -1])], {"sizes": (2,)}, "[[1, 5], [4, 4]]"),
+    (
+        "Gather",
+        [v((1, 5), (2, 9), 4), known([2, 0])],
+        {"sizes": (2,)},
+        "[[4, 4], [1, 5]]",
+    ),
+    (
+        "Gather",
+        [v((1, 5), (2, 9), 4), known([-3, -1])],
+        {"sizes": (2,)},
+        "[[1, 5], [4, 4]]",
+    ),
     ("Gather", [v((1, 5), (2, 9), 4), known(3)], {"sizes": ()}, "[1, 9]"),
     ("Gather", [v((1, 5), (2, 9), 4), known(-4)], {"sizes": ()}, "[1, 9]"),
     ("Gather", [ROWS, known(1)], {"axis": 1, "sizes": (2,)}, "[[2, 2], [5, 5]]"),
-    ("Gather", [ROWS, known([[1]])], {"axis": -1, "sizes": (2, 1, 1)}, "[[[[2, 2]]], [[[5, 5]]]]"),
+    (
+        "Gather",
+        [ROWS, known([[1]])],
+        {"axis": -1, "sizes": (2, 1, 1)},
+        "[[[[2, 2]]], [[[5, 5]]]]",
+    ),
     ("Gather", [ROWS, of_sizes(4)], {"sizes": (4, 3)}, "[[[1, 4], [2, 5], [3, 6]]]"),
-    ("Gather", [ROWS, of_sizes(4)], {"axis": 1, "sizes": (2, 4)}, "[[[1, 3]], [[4, 6]]]"),
+    (
+        "Gather",
+        [ROWS, of_sizes(4)],
+        {"axis": 1, "sizes": (2, 4)},
+        "[[[1, 3]], [[4, 6]]]",
+    ),
     ("Gather", [ROWS, unknown("INT64", None)], {"sizes": None}, "[1, 6]"),
     ("Gather", [v((1, 5), sizes=(9,)), known([8])], {"sizes": (1,)}, "[[1, 5]]"),
     ("ConstantOfShape", [known([2])], {"to": "FLOAT", "sizes": (2,)}, "[[0.0, 0.0]]"),
-    ("ConstantOfShape", [known([2])], {"value": np.array([7]), "sizes": (2,)}, "[[7, 7]]"),
+    (
+        "ConstantOfShape",
+        [known([2])],
+        {"value": np.array([7]), "sizes": (2,)},
+        "[[7, 7]]",
+    ),
 ]
 
 
 @pytest.mark.parametrize("cases", [ARITHMETIC, CHOICES, POSITIONS, SUMS, SELECTED])
 def test_the_bounds_of_operations(cases: list[Case]) -> None:
     found = [
-        shown(computed(operator, *inputs, **options)) for operator, inputs, options, _ in cases
+        shown(computed(operator, *inputs, **options))
+        for operator, inputs, options, _ in cases
     ]
     pairs = zip(found, cases, strict=True)
     assert not [(case, own) for own, case in pairs if own != case[-1]]
@@ -730,13 +964,19 @@ def test_a_comparison_tells_nothing_of_numbers_that_providers_order_otherwise() 
     assert shown(where_compared("Equal", True, a, other)) == "[[3, 9]] and [[3, 9]]"
     for a, other in ((r((0, 9), nan=True), r(3)), (r((0, 9)), r(3, nan=True))):
         assert where_compared("Less", False, a, other) == (a, other)
-        assert shown(where_compared("Less", True, a, other)) == "[[0.0, 3.0]] and [[3.0, 3.0]]"
+        assert (
+            shown(where_compared("Less", True, a, other))
+            == "[[0.0, 3.0]] and [[3.0, 3.0]]"
+        )
 
 
 def test_both_operands_of_a_comparison_are_limited() -> None:
     assert shown(limited_below(v((2, 9)), v((1, 5)), True)) == "[[2, 4]] and [[3, 5]]"
     assert shown(limited_below(v((2, 9)), v((1, 5)), False)) == "[[2, 5]] and [[2, 5]]"
-    assert shown(limited_below(r((2, 9)), r((1, 5)), True)) == "[[2.0, 5.0]] and [[2.0, 5.0]]"
+    assert (
+        shown(limited_below(r((2, 9)), r((1, 5)), True))
+        == "[[2.0, 5.0]] and [[2.0, 5.0]]"
+    )
     apart = limited_below(v((2, 9), (0, 9)), v((1, 5), (1, 7)), True)
     assert shown(apart) == "[[2, 4], [0, 6]] and [[3, 5], [1, 7]]"
     whole = limited_below(v((2, 9)), v((1, 5), (1, 7)), True)  # one number beside two
@@ -776,9 +1016,14 @@ def test_both_operands_of_a_comparison_are_limited() -> None:
     ],
 )
 def test_bounds_say_what_they_come_from(
-    operator: str, inputs: list[Bounds], options: dict[str, Any], expected: tuple[str, ...]
+    operator: str,
+    inputs: list[Bounds],
+    options: dict[str, Any],
+    expected: tuple[str, ...],
 ) -> None:
-    assert [one.why for one in computed(operator, *inputs, **options) or ()] == [expected]
+    assert [one.why for one in computed(operator, *inputs, **options) or ()] == [
+        expected
+    ]
 
 
 def test_a_choice_is_stopped_by_what_may_be_chosen() -> None:
@@ -787,7 +1032,9 @@ def test_a_choice_is_stopped_by_what_may_be_chosen() -> None:
         assert [one.stops for one in found or ()] == [expected]
 
 
-def test_a_wrapped_integer_is_as_it_was_for_a_cast_behind_what_is_skipped_or_selects() -> None:
+def test_a_wrapped_integer_is_as_it_was_for_a_cast_behind_what_is_skipped_or_selects() -> (
+    None
+):
     wrapped = v((1, 5), nan=True)
     for operator in ("Add", "Sub", "Mul", "Div"):
         assert shown(computed(operator, wrapped, v(1)))[-3:] == "nan"
@@ -800,10 +1047,36 @@ def test_a_wrapped_integer_is_as_it_was_for_a_cast_behind_what_is_skipped_or_sel
 def test_the_tables_name_operators_of_onnx() -> None:
     assert all(map(onnx.defs.has, TRANSFERS))
     assert TRANSFERS.keys() >= ELEMENTWISE | QUIET
-    assert {"Where", "Cast", "Compress", "Reshape", "Transpose", "Expand", "Tile", "Slice"} <= QUIET
+    assert {
+        "Where",
+        "Cast",
+        "Compress",
+        "Reshape",
+        "Transpose",
+        "Expand",
+        "Tile",
+        "Slice",
+    } <= QUIET
     assert {"Split", "Concat", "Gather", "ConstantOfShape"} <= QUIET
-    assert not QUIET & {"Add", "Mul", "Mod", "Floor", "Neg", "Max", "Clip", "Less", "ArgMax"}
-    assert not QUIET & {"TopK", "NonZero", "NonMaxSuppression", "Shape", "Range", "CumSum"}
+    assert not QUIET & {
+        "Add",
+        "Mul",
+        "Mod",
+        "Floor",
+        "Neg",
+        "Max",
+        "Clip",
+        "Less",
+        "ArgMax",
+    }
+    assert not QUIET & {
+        "TopK",
+        "NonZero",
+        "NonMaxSuppression",
+        "Shape",
+        "Range",
+        "CumSum",
+    }
 
 
 def test_operators_that_broadcast_keep_no_more_bounds_than_a_value(
@@ -822,7 +1095,17 @@ def test_operators_that_broadcast_keep_no_more_bounds_than_a_value(
             computed(operator, v(1), v(1))
         found |= {operator} if called else set()
     assert found == {
-        *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max"),
+        *(
+            "Add",
+            "And",
+            "Div",
+            "Equal",
+            "Greater",
+            "GreaterOrEqual",
+            "Less",
+            "LessOrEqual",
+            "Max",
+        ),
         *("Min", "Mod", "Mul", "Or", "Sub", "Where"),
     }
 
@@ -842,7 +1125,11 @@ def test_operators_that_broadcast_keep_no_more_bounds_than_a_value(
         ("Split", [known([1])], {}),
         ("Concat", [v(0)], {"axis": 0, "sizes": (3,)}),
         ("Gather", [v(0)], {"sizes": (1,)}),
-        ("TopK", [known([1])], {"types": [OpenType("INT64", (1,)), OpenType("INT64", (1,))]}),
+        (
+            "TopK",
+            [known([1])],
+            {"types": [OpenType("INT64", (1,)), OpenType("INT64", (1,))]},
+        ),
         ("ReduceMax", [known([0])], {"sizes": (1,)}),
         ("CumSum", [known(0)], {"exclusive": 1, "sizes": (1,)}),
         ("Range", [v(N + 1, sizes=()), known(1)], {"sizes": (None,)}),
@@ -854,7 +1141,13 @@ def test_operators_that_broadcast_keep_no_more_bounds_than_a_value(
 def test_open_sizes_are_kept(
     operator: str, others: list[Bounds | None], options: dict[str, Any]
 ) -> None:
-    x = b((0, 1)) if operator == "Where" else known(0) if operator == "Range" else v((0, N), 0)
+    x = (
+        b((0, 1))
+        if operator == "Where"
+        else known(0)
+        if operator == "Range"
+        else v((0, N), 0)
+    )
     found = computed(operator, x, *others, **options)
     assert found is not None
     least, most = found[0].whole

@@ -1,4 +1,5 @@
-"""What the audit proves of exported networks, beside what ONNX Runtime computes of them."""
+"""What the audit proves of exported networks, beside what ONNX Runtime computes of
+them."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ TOTAL = {
     "contract": {"proved": 145},
     "shapes and ranges": {"proved": 145},
 }
-"""How many operators with indices are in each state, by what is known of the inputs; without those
-that compute shapes."""
+"""How many operators with indices are in each state, by what is known of the inputs;
+without those that compute shapes."""
 
 DRAWS = 8
 """How often a network runs with wild inputs, at each level of graph optimizations."""
@@ -38,17 +39,17 @@ HARMLESS = {
     "bilinear.ts.onnx": {("in1", -(2**62) - 1), ("in1", 2**62 + 1)},
     "opt.ts.onnx": {("in1", -1), ("in1", 2)},
 }
-"""Where a contract asks for more than it must: the inputs, and numbers just beyond its ends with
-which no index leaves its axis. A coordinate of an image is clipped, and must only not be NaN; a sum
-of a mask is bounded for the elements 0 and 1 alone; and of these embeddings ONNX Runtime makes no
-EmbedLayerNormalization, though it might."""
+"""Where a contract asks for more than it must: the inputs, and numbers just beyond its
+ends with which no index leaves its axis. A coordinate of an image is clipped, and must
+only not be NaN; a sum of a mask is bounded for the elements 0 and 1 alone; and of these
+embeddings ONNX Runtime makes no EmbedLayerNormalization, though it might."""
 
 NO_ERROR = {
     "gpt2_bits4.onnx": {("in0", -1001), ("in0", 1000), ("in0", 1025)},
     "roberta_bits4.onnx": {("in0", -1001), ("in0", 1000)},
 }
-"""Inputs of GatherBlockQuantized beyond a contract, which ONNX Runtime gives rows of zeros for; its
-version 1.24 fails there."""
+"""Inputs of GatherBlockQuantized beyond a contract, which ONNX Runtime gives rows of
+zeros for; its version 1.24 fails there."""
 
 LARGEST_SIZE = 2000
 """The largest open size with which a network runs."""
@@ -65,11 +66,15 @@ def test_so_many_gathers_of_the_networks_are_proved() -> None:
 
 @pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("name", EACH)
-def test_under_its_contract_each_gather_of_a_network_is_proved_that_can_be(name: str) -> None:
+def test_under_its_contract_each_gather_of_a_network_is_proved_that_can_be(
+    name: str,
+) -> None:
     model, _ = NETWORKS[name]
     bare = og.audit(model)
     before = [gather.range.state for gather in bare.gathers]
-    under = [gather.range.state for gather in og.audit(model, assume=bare.contract).gathers]
+    under = [
+        gather.range.state for gather in og.audit(model, assume=bare.contract).gathers
+    ]
     assert under == [{"proved-if": "proved"}.get(state, state) for state in before]
 
 
@@ -114,7 +119,8 @@ def test_just_beyond_each_end_of_a_contract_an_index_leaves_its_axis(name: str) 
 
 
 def resized(inputs: Feeds, contract: dict[str, Any], sizes: dict[str, int]) -> Feeds:
-    """The inputs with other open sizes; their elements are repeated, or some are left out."""
+    """The inputs with other open sizes; their elements are repeated, or some are left
+    out."""
     made = dict(inputs)
     for name, size in sizes.items():
         for which, k in contract["sizes"][name]:
@@ -133,8 +139,11 @@ def failure(whole: Any, fed: Feeds) -> str:
     return ""
 
 
-def wild(random: Random, inputs: Feeds, contract: dict[str, Any], *, real_sizes: bool) -> Feeds:
-    """Inputs at the ends of the conditions of a contract, which they meet; some as they are."""
+def wild(
+    random: Random, inputs: Feeds, contract: dict[str, Any], *, real_sizes: bool
+) -> Feeds:
+    """Inputs at the ends of the conditions of a contract, which they meet; some as they
+    are."""
     named: dict[str, list[tuple[str, int]]] = {} if real_sizes else contract["sizes"]
     ends = {
         name: [
@@ -153,7 +162,9 @@ def wild(random: Random, inputs: Feeds, contract: dict[str, Any], *, real_sizes:
             for name, ((which, k), *_) in named.items()
         }
         fed = {
-            name: array if random.random() < 0.3 else numbers(random, str(array.dtype), array.shape)
+            name: array
+            if random.random() < 0.3
+            else numbers(random, str(array.dtype), array.shape)
             for name, array in resized(inputs, contract, sizes).items()
         }
         for condition in contract["conditions"]:
@@ -168,19 +179,28 @@ def wild(random: Random, inputs: Feeds, contract: dict[str, Any], *, real_sizes:
 
 
 @pytest.mark.one_quick_in(2)
-@pytest.mark.parametrize(("name", "count"), [("gpt2_bits4.onnx", 2), ("roberta_bits4.onnx", 3)])
-def test_a_quantized_gather_of_open_ids_is_proved_under_conditions(name: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "count"), [("gpt2_bits4.onnx", 2), ("roberta_bits4.onnx", 3)]
+)
+def test_a_quantized_gather_of_open_ids_is_proved_under_conditions(
+    name: str, count: int
+) -> None:
     model, inputs = NETWORKS[name]
     found = [g for g in og.audit(model).gathers if g.op == "GatherBlockQuantized"]
     assert len(found) == count
     word = Condition(of="values", input="in0", low=-1000, high=999)
-    assert [g.range.conditions for g in found if word in g.range.conditions] == [(word,)]
+    assert [g.range.conditions for g in found if word in g.range.conditions] == [
+        (word,)
+    ]
     assert {g.range.state for g in found} <= {"proved-if", "proved"}
     wild = {**inputs, "in0": np.full_like(inputs["in0"], 1000)}
     (seen, *_) = (g.range for g in og.audit(model, wild).gathers if g.op == found[0].op)
     assert (seen.state, seen.found and seen.found.value) == ("out-of-range", 1000)
     assert seen.found
-    assert seen.found.providers["cpu"] == "No error: the output is 0 there; 1.24.4 fails instead."
+    assert (
+        seen.found.providers["cpu"]
+        == "No error: the output is 0 there; 1.24.4 fails instead."
+    )
 
 
 @pytest.mark.parametrize("name", ["gpt2_bits4.onnx", "roberta_bits4.onnx"])

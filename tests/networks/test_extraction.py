@@ -1,4 +1,5 @@
-"""A gather of any ONNX model becomes a case: its descriptor, and what it gets in a run."""
+"""A gather of any ONNX model becomes a case: its descriptor, and what it gets in a
+run."""
 
 from __future__ import annotations
 
@@ -29,12 +30,16 @@ DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
 IDS = np.array([3, 1, 0])
 
 
-def case_of_node(path: str, name: str, inputs: Mapping[str, Array], timeout: float = 60) -> Case:
+def case_of_node(
+    path: str, name: str, inputs: Mapping[str, Array], timeout: float = 60
+) -> Case:
     """Return the case of a node."""
     return extraction.case_of_node(path, inputs, name, timeout)
 
 
-def node(operator: str, inputs: Sequence[str], output: str, name: str = "", **more: Any) -> Any:
+def node(
+    operator: str, inputs: Sequence[str], output: str, name: str = "", **more: Any
+) -> Any:
     """Return a node of one output."""
     return helper.make_node(operator, inputs, [output], name, **more)
 
@@ -52,7 +57,9 @@ def save(
     **more: Any,
 ) -> str:
     """Write a model and return its path."""
-    values = [helper.make_tensor_value_info(n, *said) for n, said in (inputs or {}).items()]
+    values = [
+        helper.make_tensor_value_info(n, *said) for n, said in (inputs or {}).items()
+    ]
     outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
     graph = helper.make_graph(nodes, "g", values, outputs, constants)
     opsets = [onnx.OperatorSetIdProto(version=opset)]
@@ -93,7 +100,9 @@ def output(case: Case) -> Array:
 class TestDescriptors:
     def test_gather_pads_to_the_largest_rank(self, tmp_path: Path) -> None:
         gather = node("Gather", ["table", "ids"], "rows", "gather", axis=-1)
-        case = case_of_node(save(tmp_path, [gather], IDS_INPUT, [TABLE]), "gather", {"ids": IDS})
+        case = case_of_node(
+            save(tmp_path, [gather], IDS_INPUT, [TABLE]), "gather", {"ids": IDS}
+        )
         assert isinstance(case, DescriptorCase)
         assert case.descriptor == og.GatherDesc(
             og.TensorDesc("FLOAT32", [5, 4]),
@@ -149,25 +158,34 @@ class TestDescriptors:
 
     def test_what_onnx_forbids_is_a_forbidden_node(self, tmp_path: Path) -> None:
         gather = node("GatherND", ["table", "ids"], "rows", "gather", batch_dims=1)
-        path = save(tmp_path, [gather], {}, [TABLE, constant("ids", np.zeros((3, 1), np.int64))])
+        path = save(
+            tmp_path, [gather], {}, [TABLE, constant("ids", np.zeros((3, 1), np.int64))]
+        )
         case = case_of_node(path, "gather", {})
         assert isinstance(case, NodeCase)
-        assert (case.node.operator, case.node.attributes) == ("GatherND", {"batch_dims": 1})
+        assert (case.node.operator, case.node.attributes) == (
+            "GatherND",
+            {"batch_dims": 1},
+        )
         assert case.node.output_shape == (3,)
-        assert case.node.rule == (
-            "the first batch_dims (1) sizes of indices must be those of data, [5], got [3]"
+        assert (
+            case.node.rule
+            == "the first batch_dims (1) sizes of indices must be those of data, [5],"
+            " got [3]"
         )
 
     def test_a_node_that_no_descriptor_says_is_refused(self, tmp_path: Path) -> None:
         ids = constant("ids", np.zeros((2, 1), np.int64))
         gather = node("GatherElements", ["table", "ids"], "rows", "gather", axis=1)
-        assert refusal(save(tmp_path, [gather], {}, [TABLE, ids]), "gather") == (
-            "node 'gather': IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (5), as it is not "
-            "at Axis, got 2"
+        assert (
+            refusal(save(tmp_path, [gather], {}, [TABLE, ids]), "gather")
+            == "node 'gather': IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (5),"
+            " as it is not at Axis, got 2"
         )
         empty = constant("ids", np.zeros(0, np.int64))
-        assert refusal(save(tmp_path, [GATHER], {}, [TABLE, empty]), "gather") == (
-            "node 'gather': Sizes[1] must be at least 1, got 0"
+        assert (
+            refusal(save(tmp_path, [GATHER], {}, [TABLE, empty]), "gather")
+            == "node 'gather': Sizes[1] must be at least 1, got 0"
         )
 
     @pytest.mark.slow
@@ -182,7 +200,10 @@ class TestDescriptors:
         Path(path).write_bytes(model.SerializeToString())
         inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
         found = case_of_node(path, gather.name, inputs)
-        assert output(found).tobytes() == og.reference(case.desc, case.data, case.indices).tobytes()
+        assert (
+            output(found).tobytes()
+            == og.reference(case.desc, case.data, case.indices).tobytes()
+        )
 
 
 class TestWhereTheArraysComeFrom:
@@ -194,7 +215,9 @@ class TestWhereTheArraysComeFrom:
             node("Gather", ["turned", "moved"], "rows", "gather"),
             node("Log", ["ids"], "unrelated"),
         ]
-        case = case_of_node(save(tmp_path, nodes, IDS_INPUT, [TABLE]), "gather", {"ids": IDS})
+        case = case_of_node(
+            save(tmp_path, nodes, IDS_INPUT, [TABLE]), "gather", {"ids": IDS}
+        )
         assert case.data.tolist() == DATA.T.tolist()
         assert case.indices.tolist() == [[2, 0, -1]]
 
@@ -203,7 +226,10 @@ class TestWhereTheArraysComeFrom:
     def test_inputs_computed_by_old_operator_sets_are_computed(
         self, tmp_path: Path, opset: int
     ) -> None:
-        nodes = [node("Transpose", ["table"], "turned"), node("Gather", ["turned", "ids"], "rows")]
+        nodes = [
+            node("Transpose", ["table"], "turned"),
+            node("Gather", ["turned", "ids"], "rows"),
+        ]
         inputs = {"ids": (TensorProto.INT64, [3]), "table": (TensorProto.FLOAT, [5, 4])}
         path = save(tmp_path, nodes, inputs, [TABLE], opset, ir_version=3)
         case = case_of_node(path, "rows", {"ids": IDS})
@@ -221,9 +247,13 @@ class TestWhereTheArraysComeFrom:
         for name, wanted in (("kept", [[-3, -1, 0]]), ("moved", [[3, 1, 0]])):
             assert case_of_node(path, "gather", {name: IDS}).indices.tolist() == wanted
 
-    def test_branches_that_lead_there_see_the_outer_values(self, tmp_path: Path) -> None:
+    def test_branches_that_lead_there_see_the_outer_values(
+        self, tmp_path: Path
+    ) -> None:
         body = [node("Neg", ["ids"], "turned")]
-        turned = helper.make_graph(body, "turned", [], [onnx.ValueInfoProto(name="turned")])
+        turned = helper.make_graph(
+            body, "turned", [], [onnx.ValueInfoProto(name="turned")]
+        )
         nodes = [
             node("If", ["yes"], "moved", then_branch=turned, else_branch=turned),
             node("Gather", ["table", "moved"], "rows"),
@@ -235,19 +265,29 @@ class TestWhereTheArraysComeFrom:
 
     @pytest.mark.slow
     def test_external_data_is_found_beside_the_model(self, tmp_path: Path) -> None:
-        nodes = [node("Transpose", ["table"], "turned"), node("Gather", ["turned", "ids"], "other")]
+        nodes = [
+            node("Transpose", ["table"], "turned"),
+            node("Gather", ["turned", "ids"], "other"),
+        ]
         path = save(tmp_path, [GATHER, *nodes], IDS_INPUT, [TABLE])
         make_external(path, "data")
         assert case_of_node(path, "gather", {"ids": IDS}).data.tolist() == DATA.tolist()
         path = save(tmp_path, nodes, IDS_INPUT, [TABLE])
-        assert case_of_node(path, "other", {"ids": IDS}).data.tolist() == DATA.T.tolist()
+        assert (
+            case_of_node(path, "other", {"ids": IDS}).data.tolist() == DATA.T.tolist()
+        )
         Path(tmp_path, "data").unlink()
         make_external(path, "more")
         Path(tmp_path, "more").write_bytes(b"")
-        assert refusal(path, "other", {"ids": IDS}).startswith("node 'other': turned fails: ")
+        assert refusal(path, "other", {"ids": IDS}).startswith(
+            "node 'other': turned fails: "
+        )
 
     def test_the_nodes_before_the_gather_must_run(self, tmp_path: Path) -> None:
-        nodes = [node("Split", ["ids"], "moved"), node("Gather", ["table", "moved"], "rows", "g")]
+        nodes = [
+            node("Split", ["ids"], "moved"),
+            node("Gather", ["table", "moved"], "rows", "g"),
+        ]
         path = save(tmp_path, nodes, IDS_INPUT, [TABLE], opset=17)
         nodes[0].op_type = "NoSuchOperator"
         path = save(tmp_path, nodes, IDS_INPUT, [TABLE], opset=17)
@@ -266,10 +306,17 @@ class TestRefusals:
         path = save(tmp_path, twice, IDS_INPUT, [TABLE])
         assert refusal(path, "same", {"ids": IDS}) == "--node must be one of 'a', 'b'"
         for name in ("neg", "other", "", "d"):
-            assert refusal(path, name) == f"node {name!r} must be one of the model's 2 gathers"
-        path = save(tmp_path, [node("Gather", ["table", "ids"], "lookup")], IDS_INPUT, [TABLE])
-        assert refusal(path, "lokup") == (
-            "node 'lokup' must be one of the model's 1 gathers; did you mean \"lookup\"?"
+            assert (
+                refusal(path, name)
+                == f"node {name!r} must be one of the model's 2 gathers"
+            )
+        path = save(
+            tmp_path, [node("Gather", ["table", "ids"], "lookup")], IDS_INPUT, [TABLE]
+        )
+        assert (
+            refusal(path, "lokup")
+            == "node 'lokup' must be one of the model's 1 gathers; did you mean"
+            ' "lookup"?'
         )
         path = save(tmp_path, [node("Neg", ["ids"], "n")], IDS_INPUT)
         assert refusal(path, "gather") == "the model must have a gather, got none"
@@ -277,44 +324,71 @@ class TestRefusals:
     def test_a_gather_inside_another_node_needs_what_leads_to_that_node(
         self, tmp_path: Path
     ) -> None:
-        body = helper.make_graph([GATHER], "body", [], [onnx.ValueInfoProto(name="rows")])
-        function = helper.make_function(
-            "of.mine", "Rows", ["table", "ids"], ["rows"], [GATHER], [helper.make_opsetid("", 17)]
+        body = helper.make_graph(
+            [GATHER], "body", [], [onnx.ValueInfoProto(name="rows")]
         )
-        choose = node("If", ["yes"], "out", "choose", then_branch=body, else_branch=body)
+        function = helper.make_function(
+            "of.mine",
+            "Rows",
+            ["table", "ids"],
+            ["rows"],
+            [GATHER],
+            [helper.make_opsetid("", 17)],
+        )
+        choose = node(
+            "If", ["yes"], "out", "choose", then_branch=body, else_branch=body
+        )
         call = node("Rows", ["table", "kept"], "out", "call", domain="of.mine")
-        for outer, where in ((choose, "then_branch of choose"), (call, "function Rows, called by")):
+        for outer, where in (
+            (choose, "then_branch of choose"),
+            (call, "function Rows, called by"),
+        ):
             nodes = [
                 node("Identity", ["ids"], "kept"),
                 node("Neg", ["rest"], "unrelated"),
                 outer,
             ]
-            rest: dict[str, Said] = {**IDS_INPUT, "yes": YES, "rest": (TensorProto.FLOAT, None)}
+            rest: dict[str, Said] = {
+                **IDS_INPUT,
+                "yes": YES,
+                "rest": (TensorProto.FLOAT, None),
+            }
             path = save(tmp_path, nodes, rest, [TABLE], functions=[function])
             case = case_of_node(path, "gather", {"ids": IDS, "yes": np.array(True)})
             assert where in case.name
             assert case.indices.tolist() == [IDS.tolist()]
 
-    TYPES = "FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8"
+    TYPES = (
+        "FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16,"
+        " UINT8"
+    )
 
     @pytest.mark.parametrize("data_type", ["BOOL", "STRING"])
     def test_a_data_type_that_directml_lacks_is_refused(
         self, tmp_path: Path, data_type: str
     ) -> None:
-        inputs: dict[str, Said] = {**IDS_INPUT, "table": (getattr(TensorProto, data_type), [5, 4])}
+        inputs: dict[str, Said] = {
+            **IDS_INPUT,
+            "table": (getattr(TensorProto, data_type), [5, 4]),
+        }
         table = DATA.astype(bool if data_type == "BOOL" else str)
         path = save(tmp_path, [GATHER], inputs)
-        assert refusal(path, "gather", {"ids": IDS, "table": table}) == (
-            f"node 'gather': data must be of a type that DirectML gathers ({self.TYPES}), "
-            f"got {data_type}"
+        assert (
+            refusal(path, "gather", {"ids": IDS, "table": table})
+            == "node 'gather': data must be of a type that DirectML gathers"
+            f" ({self.TYPES}), got {data_type}"
         )
 
-    def test_a_data_type_that_only_running_tells_is_refused(self, tmp_path: Path) -> None:
+    def test_a_data_type_that_only_running_tells_is_refused(
+        self, tmp_path: Path
+    ) -> None:
         nodes = [node("Cast", ["table"], "cast", to=TensorProto.BOOL), GATHER]
         nodes[1] = node("Gather", ["cast", "ids"], "rows", "gather")
         path = save(tmp_path, nodes, IDS_INPUT, [TABLE])
-        assert refusal(path, "gather", {"ids": IDS}) == (
-            f"node 'gather': data must be of a type that DirectML gathers ({self.TYPES}), got BOOL"
+        assert (
+            refusal(path, "gather", {"ids": IDS})
+            == "node 'gather': data must be of a type that DirectML gathers"
+            f" ({self.TYPES}), got BOOL"
         )
 
     def test_inputs_that_do_not_fit_the_model_are_refused(self, tmp_path: Path) -> None:
@@ -324,21 +398,26 @@ class TestRefusals:
         }
         nodes = [node("Neg", ["rest"], "n"), GATHER]
         path = save(tmp_path, nodes, inputs, [TABLE])
-        assert refusal(path, "gather") == (
-            "the inputs must hold an array for each input of the model, got none for 'ids'; give "
-            "--inputs FILE.npz"
+        assert (
+            refusal(path, "gather")
+            == "the inputs must hold an array for each input of the model, got none for"
+            " 'ids'; give --inputs FILE.npz"
         )
         ids = np.zeros((2, 3), np.int64)
         assert case_of_node(path, "gather", {"ids": ids}).indices.shape == (1, 2, 3)
         for wrong in (ids.astype(np.int32), ids[:, :2], ids[0]):
-            assert refusal(path, "gather", {"ids": wrong}) == (
-                f"input 'ids' must be INT64 [?, 3], got {wrong.dtype} {list(wrong.shape)}"
+            assert (
+                refusal(path, "gather", {"ids": wrong})
+                == f"input 'ids' must be INT64 [?, 3], got {wrong.dtype}"
+                f" {list(wrong.shape)}"
             )
-        assert refusal(path, "gather", {"ids": ids, "idx": ids}) == (
-            "the given inputs hold 'idx', but the model's inputs are 'ids', 'rest'"
+        assert (
+            refusal(path, "gather", {"ids": ids, "idx": ids})
+            == "the given inputs hold 'idx', but the model's inputs are 'ids', 'rest'"
         )
-        assert refusal(path, "gather", {"ids": ids, "rest": ids}) == (
-            "input 'rest' must be FLOAT, got int64 [2, 3]"
+        assert (
+            refusal(path, "gather", {"ids": ids, "rest": ids})
+            == "input 'rest' must be FLOAT, got int64 [2, 3]"
         )
 
     def test_a_file_that_is_no_model_is_refused(self, tmp_path: Path) -> None:
@@ -350,7 +429,10 @@ class TestRefusals:
             == "must be an ONNX model, got bytes that are cut short, or no model"
         )
         Path(path).write_bytes(b"")
-        assert refusal(path, "gather") == "must be an ONNX model with nodes, got an empty file"
+        assert (
+            refusal(path, "gather")
+            == "must be an ONNX model with nodes, got an empty file"
+        )
 
 
 def _type_99(model: Any) -> None:
@@ -467,8 +549,14 @@ BROKEN: list[tuple[Callable[[Any], None], str]] = [
         _of_table(dims=[2**62, 4]),
         f"{UNREAD}cannot reshape array of size 20 into shape (4611686018427387904,4)",
     ),
-    (_of_table(raw_data=b"123"), f"{UNREAD}buffer size must be a multiple of element size"),
-    (_of_table(raw_data=b""), f"{UNREAD}cannot reshape array of size 0 into shape (5,4)"),
+    (
+        _of_table(raw_data=b"123"),
+        f"{UNREAD}buffer size must be a multiple of element size",
+    ),
+    (
+        _of_table(raw_data=b""),
+        f"{UNREAD}cannot reshape array of size 0 into shape (5,4)",
+    ),
     (_external(location="/etc/passwd"), UNREAD),
     (_external(location="../data"), UNREAD),
     (_external(location="none"), UNREAD),
@@ -489,11 +577,16 @@ BROKEN: list[tuple[Callable[[Any], None], str]] = [
 
 
 class TestBrokenModels:
-    NODES = (node("Neg", ["ids"], "moved"), node("Gather", ["table", "moved"], "rows", "gather"))
+    NODES = (
+        node("Neg", ["ids"], "moved"),
+        node("Gather", ["table", "moved"], "rows", "gather"),
+    )
 
     @pytest.mark.one_quick_in(6)
     @pytest.mark.parametrize(
-        ("change", "said"), BROKEN, ids=[f"{k}-{said[-30:]}" for k, (_, said) in enumerate(BROKEN)]
+        ("change", "said"),
+        BROKEN,
+        ids=[f"{k}-{said[-30:]}" for k, (_, said) in enumerate(BROKEN)],
     )
     def test_a_broken_model_is_one_sentence(
         self, tmp_path: Path, change: Callable[[Any], None], said: str
@@ -516,7 +609,9 @@ class TestBrokenModels:
         assert refusal(str(path), "gather") == "must be an ONNX model of at most 2 GiB"
 
     @POSIX
-    def test_a_model_is_a_file_as_a_device_may_have_no_end(self, tmp_path: Path) -> None:
+    def test_a_model_is_a_file_as_a_device_may_have_no_end(
+        self, tmp_path: Path
+    ) -> None:
         rule = "must be a file, not a folder or a device"
         assert refusal(os.devnull, "gather") == rule
         assert refusal(str(tmp_path), "gather") == rule
@@ -527,20 +622,30 @@ class TestBrokenModels:
     def test_a_sparse_initializer_is_not_read(self, tmp_path: Path) -> None:
         path = save(tmp_path, [GATHER], IDS_INPUT, [])
         model = onnx.ModelProto.FromString(Path(path).read_bytes())
-        values, where = constant("table", np.ones(1, np.float32)), constant("where", np.array([3]))
-        model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, where, [5]))
+        values, where = (
+            constant("table", np.ones(1, np.float32)),
+            constant("where", np.array([3])),
+        )
+        model.graph.sparse_initializer.append(
+            helper.make_sparse_tensor(values, where, [5])
+        )
         Path(path).write_bytes(model.SerializeToString())
         said = "node 'gather': it did not run with these inputs"
         assert refusal(path, "gather", {"ids": IDS}) == said
 
     def test_odd_models_that_onnx_runtime_takes_are_read(self, tmp_path: Path) -> None:
-        nodes = [node("Neg", ["ids"], "m\0"), node("Gather", ["table", "m\0"], "rows", "gather")]
+        nodes = [
+            node("Neg", ["ids"], "m\0"),
+            node("Gather", ["table", "m\0"], "rows", "gather"),
+        ]
         path = save(tmp_path, nodes, IDS_INPUT, [TABLE], ir_version=0)
         model = onnx.ModelProto.FromString(Path(path).read_bytes())
         del model.graph.output[:]
         model.graph.value_info.append(onnx.ValueInfoProto(name="m\0"))  # of no type
         Path(path).write_bytes(model.SerializeToString())
-        assert case_of_node(path, "gather", {"ids": IDS}).indices.tolist() == [[-3, -1, 0]]
+        assert case_of_node(path, "gather", {"ids": IDS}).indices.tolist() == [
+            [-3, -1, 0]
+        ]
 
     @pytest.mark.slow
     def test_a_gather_of_many_nodes_is_found_quickly(self, tmp_path: Path) -> None:
@@ -548,10 +653,13 @@ class TestBrokenModels:
         gather = node("Gather", ["table", "n30000"], "rows", "gather")
         path = save(tmp_path, [*chain, gather], {"n0": IDS_INPUT["ids"]}, [TABLE])
         start = time.process_time()
-        assert case_of_node(path, "gather", {"n30000": IDS}).indices.tolist() == [[3, 1, 0]]
-        assert refusal(path, "gather") == (
-            "the inputs must hold an array for each input of the model, got none for 'n0'; give "
-            "--inputs FILE.npz"
+        assert case_of_node(path, "gather", {"n30000": IDS}).indices.tolist() == [
+            [3, 1, 0]
+        ]
+        assert (
+            refusal(path, "gather")
+            == "the inputs must hold an array for each input of the model, got none for"
+            " 'n0'; give --inputs FILE.npz"
         )
         assert time.process_time() - start < 10
 
@@ -566,7 +674,11 @@ class TestTheWorkerBefore:
             "body",
             [
                 helper.make_tensor_value_info(name, data_type, shape)
-                for name, data_type, shape in (("k", 7, []), ("on", 9, []), ("v", 7, ["n"]))
+                for name, data_type, shape in (
+                    ("k", 7, []),
+                    ("on", 9, []),
+                    ("v", 7, ["n"]),
+                )
             ],
             [
                 helper.make_tensor_value_info("still", 9, []),
@@ -580,8 +692,10 @@ class TestTheWorkerBefore:
             case_of_node(path, "gather", {"ids": IDS}, timeout=2)
         assert (caught.value.exit_code, str(caught.value)) == (
             3,
-            f"{path}: the model must run with the given inputs, but the worker did not answer "
-            "within 2 s and printed nothing",
+            (
+                f"{path}: the model must run with the given inputs, but the worker did"
+                " not answer within 2 s and printed nothing"
+            ),
         )
 
     @POSIX
@@ -589,24 +703,37 @@ class TestTheWorkerBefore:
         ("change", "code", "said"),
         [
             (
-                "class InferenceSession:\n"
-                "    def __init__(*_, **__): os.kill(os.getpid(), signal.SIGSEGV)",
+                (
+                    "class InferenceSession:\n"
+                    "    def __init__(*_, **__): os.kill(os.getpid(), signal.SIGSEGV)"
+                ),
                 2,
-                "{}: main graph: node 'gather': moved fails: the worker died of SIGSEGV and "
-                "printed nothing",
+                (
+                    "{}: main graph: node 'gather': moved fails: the worker died of"
+                    " SIGSEGV and printed nothing"
+                ),
             ),
             (
                 "raise ImportError('no onnxruntime')",
                 3,
-                "CPUExecutionProvider needs ONNX Runtime, which is not installed; install "
-                "onnxgather[cpu]",
+                (
+                    "CPUExecutionProvider needs ONNX Runtime, which is not installed;"
+                    " install onnxgather[cpu]"
+                ),
             ),
         ],
     )
     def test_a_worker_that_cannot_is_one_sentence(
-        self, tmp_path: Path, change: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch
+        self,
+        tmp_path: Path,
+        change: str,
+        code: int,
+        said: str,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        python = environment(tmp_path / "stub", f"PROVIDERS = ['CPUExecutionProvider']\n{change}")
+        python = environment(
+            tmp_path / "stub", f"PROVIDERS = ['CPUExecutionProvider']\n{change}"
+        )
         path = save(tmp_path, self.NODES, IDS_INPUT, [TABLE])
         monkeypatch.setattr(sys, "executable", python)
         with pytest.raises(OnnxGatherError) as caught:
@@ -624,12 +751,19 @@ class TestTheWorkerBefore:
 
         monkeypatch.setattr("threading.Thread.start", start)
         with pytest.raises(og.ProviderError) as caught:
-            og.audit(save(tmp_path, self.NODES, IDS_INPUT, [TABLE]), inputs={"ids": IDS})
-        assert str(caught.value) == f"{sys.executable} does not start: can't start new thread"
+            og.audit(
+                save(tmp_path, self.NODES, IDS_INPUT, [TABLE]), inputs={"ids": IDS}
+            )
+        assert (
+            str(caught.value)
+            == f"{sys.executable} does not start: can't start new thread"
+        )
 
     def test_an_output_beyond_all_memory_is_one_sentence(self, tmp_path: Path) -> None:
         nodes = [node("ConstantOfShape", ["count"], "moved"), self.NODES[1]]
-        path = save(tmp_path, nodes, IDS_INPUT, [TABLE, constant("count", np.array([2**40]))])
+        path = save(
+            tmp_path, nodes, IDS_INPUT, [TABLE, constant("count", np.array([2**40]))]
+        )
         said = refusal(path, "gather", {"ids": IDS})
         assert said.startswith(CANNOT)
         # ONNX Runtime's own words, which differ by version.

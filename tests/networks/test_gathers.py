@@ -37,11 +37,16 @@ def embedding() -> onnx.ModelProto:
     return model([GATHER], [IDS], ["rows"], [TABLE])
 
 
-def fixed(*indices: Any, op: str = "Gather", data: Any = TABLE, **attributes: Any) -> Any:
+def fixed(
+    *indices: Any, op: str = "Gather", data: Any = TABLE, **attributes: Any
+) -> Any:
     """A model of one gather with constant indices."""
     which = constant("which", np.array(indices))
     return model(
-        [node(op, [data.name, "which"], "rows", **attributes)], [], ["rows"], [data, which]
+        [node(op, [data.name, "which"], "rows", **attributes)],
+        [],
+        ["rows"],
+        [data, which],
     )
 
 
@@ -62,7 +67,9 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
         "indices": {"type": "INT64", "sizes": (5, 2)},
         "output": {"type": "FLOAT32", "sizes": (5, 2, 3)},
         "constant_indices": False,
-        "descriptor": og.to_dict(og.from_onnx("Gather", ("FLOAT32", [4, 3]), ("INT64", [5, 2]))),
+        "descriptor": og.to_dict(
+            og.from_onnx("Gather", ("FLOAT32", [4, 3]), ("INT64", [5, 2]))
+        ),
         "refused": None,
         "feature_level": "3_0",
         "range": {
@@ -86,13 +93,18 @@ def test_sizes_that_are_not_known_leave_no_descriptor() -> None:
     found = og.audit(embedding())
     (gather,) = found.gathers
     assert gather.indices == Tensor("INT64", (None, 2))
-    assert (gather.descriptor, gather.refused, gather.feature_level) == (None, None, None)
+    assert (gather.descriptor, gather.refused, gather.feature_level) == (
+        None,
+        None,
+        None,
+    )
     assert found.notes == []
     assert found.options == ["--shape ids=2,2", "--inputs FILE.npz"]
 
 
 def last_of_cache(length: int | str) -> onnx.ModelProto:
-    """A gather of the element past + seq - 1 of a mask, as a model with a cache has it."""
+    """A gather of the element past + seq - 1 of a mask, as a model with a cache has
+    it."""
     nodes = [
         node("Shape", ["x"], "seq_of_x", start=1, end=2),
         node("Shape", ["cache"], "past_of_cache", start=1, end=2),
@@ -122,12 +134,19 @@ def test_the_shapes_that_a_hint_names_meet_the_conditions(
     length: Any, shapes: Any, told: list[str]
 ) -> None:
     found = og.audit(last_of_cache(length), shapes=shapes)
-    assert [option for option in found.options if "=" in option] == [f"--shape {n}" for n in told]
+    assert [option for option in found.options if "=" in option] == [
+        f"--shape {n}" for n in told
+    ]
 
 
 def test_a_range_proves_what_it_keeps_in_range() -> None:
     found = one(embedding(), ranges={"ids": (-4, 3)}).range
-    assert (found.state, found.low, found.high, found.size) == ("proved", (-4,), (3,), (4,))
+    assert (found.state, found.low, found.high, found.size) == (
+        "proved",
+        (-4,),
+        (3,),
+        (4,),
+    )
     assert (found.sizes_from, found.input) == ("file", None)
     found = one(embedding(), ranges={"ids": (0, 4)}).range
     assert (found.state, found.high, found.conditions) == (IF_KEPT, (4,), (IN_TABLE,))
@@ -135,7 +154,11 @@ def test_a_range_proves_what_it_keeps_in_range() -> None:
 
 def test_constant_indices_are_proved_or_found_out_of_range() -> None:
     proved = one(fixed(0, -4, 3))
-    assert (proved.range.state, proved.range.low, proved.range.high) == ("proved", (-4,), (3,))
+    assert (proved.range.state, proved.range.low, proved.range.high) == (
+        "proved",
+        (-4,),
+        (3,),
+    )
     assert proved.constant_indices
     assert "constant" in proved.range.why
     wild = one(fixed([0, 4], [-5, 3])).range
@@ -144,10 +167,18 @@ def test_constant_indices_are_proved_or_found_out_of_range() -> None:
     assert wild.found == Found("constant", (0, 1), 4, 2, wild.found.providers)
     assert wild.found.providers == {
         "cpu": "The node fails.",
-        "directml": "No error: returns another element of the tensor, as DirectML checks no index.",
-        "openvino": "No error: Gather returns zeros, GatherElements and "
-        "GatherND read memory that is not theirs.",
-        "webgpu": "No error: what it reads depends on the device, as its shaders check no index.",
+        "directml": (
+            "No error: returns another element of the tensor, as DirectML checks no"
+            " index."
+        ),
+        "openvino": (
+            "No error: Gather returns zeros, GatherElements and "
+            "GatherND read memory that is not theirs."
+        ),
+        "webgpu": (
+            "No error: what it reads depends on the device, as its shaders check no"
+            " index."
+        ),
         "webnn": "The index is clamped to its own axis.",
     }
 
@@ -174,12 +205,17 @@ def test_a_tuple_has_a_range_per_coordinate() -> None:
     [
         (
             fixed([0, 1], op="GatherElements", axis=1),
-            "IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (4), as it is not at Axis, got 1",
+            (
+                "IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (4), as it is not"
+                " at Axis, got 1"
+            ),
         ),
         (
             fixed(0, 1, op="GatherND"),
-            "OutputTensor of GatherND must have a dimension, as the provider refuses a scalar, got "
-            "none",
+            (
+                "OutputTensor of GatherND must have a dimension, as the provider"
+                " refuses a scalar, got none"
+            ),
         ),
         (
             fixed(0, data=constant("d", np.zeros(3, bool))),
@@ -187,8 +223,10 @@ def test_a_tuple_has_a_range_per_coordinate() -> None:
         ),
         (
             fixed(0, data=constant("d", np.array(["a"], object))),
-            "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, "
-            "INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'",
+            (
+                "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64,"
+                " INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'"
+            ),
         ),
         (
             fixed([[[0]]], data=constant("d", np.zeros((2,) * 7, np.float32))),
@@ -208,10 +246,16 @@ def test_of_empty_tensors_the_provider_does_nothing() -> None:
     found = one(made)
     assert (found.descriptor, found.refused, found.feature_level) == (None, None, None)
     assert found.range.why == "the DirectML provider does nothing, as a tensor is empty"
-    assert (found.range.state, found.range.low, found.range.high) == ("proved", None, None)
+    assert (found.range.state, found.range.low, found.range.high) == (
+        "proved",
+        None,
+        None,
+    )
 
 
-def test_a_node_without_a_name_or_with_that_of_another_is_called_by_its_output() -> None:
+def test_a_node_without_a_name_or_with_that_of_another_is_called_by_its_output() -> (
+    None
+):
     nodes = [
         node("Gather", ["table", "ids"], "a", "same"),
         node("Gather", ["table", "ids"], "b", "same"),
@@ -227,10 +271,18 @@ def test_a_node_without_a_name_or_with_that_of_another_is_called_by_its_output()
     ("made", "more", "walks"),
     [
         (fixed(0, 3), {}, 1),
-        (model([GATHER], [info("ids", INT64, [5, 2])], ["rows"], [TABLE]), {"ranges": KEPT}, 1),
+        (
+            model([GATHER], [info("ids", INT64, [5, 2])], ["rows"], [TABLE]),
+            {"ranges": KEPT},
+            1,
+        ),
         (embedding(), {"shapes": SHAPES, "ranges": KEPT}, 2),
         (embedding(), {"shapes": SHAPES}, 2),
-        (embedding(), {"inputs": {"ids": np.zeros((5, 2), np.int64)}, "ranges": KEPT}, 2),
+        (
+            embedding(),
+            {"inputs": {"ids": np.zeros((5, 2), np.int64)}, "ranges": KEPT},
+            2,
+        ),
         (embedding(), {"inputs": {"ids": np.zeros((5, 2), np.int64)}}, 3),
     ],
 )
@@ -284,7 +336,11 @@ class TestInside:
         made = model(nodes, [IDS], ["a", "b"], [TABLE, zero], functions=[pick])
         found = one(made, shapes=SHAPES)
         assert (found.place, found.node) == ("function own.Pick", "inner")
-        assert (found.range.state, found.range.low, found.range.input) == (IF_KEPT, (None,), "ids")
+        assert (found.range.state, found.range.low, found.range.input) == (
+            IF_KEPT,
+            (None,),
+            "ids",
+        )
         assert found.data == Tensor("FLOAT32", (4, 3))
         assert found.descriptor is not None
         assert not found.constant_indices
@@ -292,7 +348,9 @@ class TestInside:
         assert other.indices == Tensor("INT64", (None, 2))
         assert other.descriptor is None
 
-    @pytest.mark.parametrize(("of_both", "state"), [(True, "not-proved"), (False, IF_KEPT)])
+    @pytest.mark.parametrize(
+        ("of_both", "state"), [(True, "not-proved"), (False, IF_KEPT)]
+    )
     def test_calls_that_no_inputs_prove_together_are_not_proved(
         self, of_both: bool, state: str
     ) -> None:
@@ -303,7 +361,13 @@ class TestInside:
             node("Sub", ["ids", "kept"], "less"),
             node("Mul", ["less", "five"], "if_1"),
             node("Pick", ["table", "if_0"], "a", "one", domain="own"),
-            node("Pick", ["table", "if_1" if of_both else "if_0"], "b", "two", domain="own"),
+            node(
+                "Pick",
+                ["table", "if_1" if of_both else "if_0"],
+                "b",
+                "two",
+                domain="own",
+            ),
         ]
         made = model(nodes, [IDS], ["a", "b"], [TABLE, five, kept], functions=[pick])
         found = one(made).range
@@ -318,12 +382,16 @@ class TestInside:
 
     def test_a_function_that_nothing_calls_has_gathers_too(self) -> None:
         pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
-        found = og.audit(model([GATHER], [IDS], ["rows"], [TABLE], functions=[pick])).gathers
+        found = og.audit(
+            model([GATHER], [IDS], ["rows"], [TABLE], functions=[pick])
+        ).gathers
         assert [g.place for g in found] == ["main graph", "function Pick, not called"]
 
     def test_the_body_of_an_operator_that_is_not_known_has_gathers_too(self) -> None:
         inside = graph(
-            [node("Gather", ["table", "own"], "y", "inner")], [info("own", INT64)], ["y"]
+            [node("Gather", ["table", "own"], "y", "inner")],
+            [info("own", INT64)],
+            ["y"],
         )
         odd = node("Odd", ["ids"], "out", "odd_1", domain="own", body=inside)
         found = one(model([odd], [IDS], ["out"], [TABLE]))
@@ -342,8 +410,10 @@ class TestRuns:
         assert (found.range.found.source, found.range.found.at) == ("inputs", (1, 0))
         assert (found.range.found.value, found.range.found.count) == (7, 2)
         assert found.indices == Tensor("INT64", (2, 2))
-        (note, *_) = report.notes
-        assert note.startswith("the run with the given inputs ends early: gather fails: ")
+        note, *_ = report.notes
+        assert note.startswith(
+            "the run with the given inputs ends early: gather fails: "
+        )
 
     def test_inputs_in_range_prove_nothing_for_others(self) -> None:
         found = one(embedding(), {"ids": np.array([[0, 1]])})
@@ -368,8 +438,10 @@ class TestRuns:
         [
             (
                 {},
-                "the inputs must hold an array for each input of the model, got none for 'ids'; "
-                "give --inputs FILE.npz",
+                (
+                    "the inputs must hold an array for each input of the model, got"
+                    " none for 'ids'; give --inputs FILE.npz"
+                ),
             ),
             (
                 {"ids": np.zeros((1, 2), np.int32)},
@@ -381,12 +453,17 @@ class TestRuns:
             ),
             (
                 {"id": np.zeros(3)},
-                "the given inputs hold 'id', but the model's inputs are 'ids'; did you mean "
-                '"ids"?',
+                (
+                    "the given inputs hold 'id', but the model's inputs are 'ids'; did"
+                    ' you mean "ids"?'
+                ),
             ),
             (
                 {"ids": [1]},
-                "input 'ids' must be an array, got list, of which numpy.asarray makes an array",
+                (
+                    "input 'ids' must be an array, got list, of which numpy.asarray"
+                    " makes an array"
+                ),
             ),
         ],
     )
@@ -397,7 +474,10 @@ class TestRuns:
 
     def test_a_range_that_is_none_is_refused(self) -> None:
         for ranges, said in (
-            ({"ids": (3, 2)}, "the range of 'ids' must be from a low to a high number, got 3:2"),
+            (
+                {"ids": (3, 2)},
+                "the range of 'ids' must be from a low to a high number, got 3:2",
+            ),
             ({"no": (0, 2)}, "a range must be of an input ('ids'), got 'no'"),
         ):
             with pytest.raises(og.OnnxGatherError) as caught:
@@ -408,7 +488,10 @@ class TestRuns:
 def looping(trips: int) -> list[str]:
     """The notes on a loop that goes round so often."""
     state = [info("k", INT64, []), info("on", BOOL, [])]
-    inner = [node("Identity", ["on"], "still"), node("Gather", ["table", "k"], "row", "inner")]
+    inner = [
+        node("Identity", ["on"], "still"),
+        node("Gather", ["table", "k"], "row", "inner"),
+    ]
     body = graph(inner, state, ["still", "row"])
     loop = node("Loop", ["trips", ""], "rows", "loop_1", body=body)
     table = constant("table", np.zeros((300, 1), np.float32))
@@ -418,7 +501,10 @@ def looping(trips: int) -> list[str]:
 
 @pytest.mark.slow
 def test_iterations_that_are_not_seen_are_told() -> None:
-    said = "the body of loop_1 has more iterations than are seen: 256 of a loop, 4,096 of all"
+    said = (
+        "the body of loop_1 has more iterations than are seen: 256 of a loop, 4,096"
+        " of all"
+    )
     assert said not in looping(256)
     assert said in looping(257)
     assert not any("iterations" in note for note in looping(-1))
@@ -429,9 +515,13 @@ class TestNames:
 
     def branches(self, indices: str) -> Any:
         then = graph(
-            [node("Gather", ["table", indices], f"y_{indices}", "inner")], (), [f"y_{indices}"]
+            [node("Gather", ["table", indices], f"y_{indices}", "inner")],
+            (),
+            [f"y_{indices}"],
         )
-        return node("If", ["on"], f"out_{indices}", "same", then_branch=then, else_branch=then)
+        return node(
+            "If", ["on"], f"out_{indices}", "same", then_branch=then, else_branch=then
+        )
 
     def made(self) -> onnx.ModelProto:
         zero = constant("zero", np.zeros((1, 2), np.int64))
@@ -449,11 +539,20 @@ class TestNames:
 
 
 @pytest.mark.parametrize(
-    ("shapes", "state"), [(None, IF_KEPT), ({"ids": [2, 1]}, IF_KEPT), ({"ids": [2, 2]}, "proved")]
+    ("shapes", "state"),
+    [(None, IF_KEPT), ({"ids": [2, 1]}, IF_KEPT), ({"ids": [2, 2]}, "proved")],
 )
-def test_a_condition_on_columns_counts_where_their_number_is_known(shapes: Any, state: str) -> None:
+def test_a_condition_on_columns_counts_where_their_number_is_known(
+    shapes: Any, state: str
+) -> None:
     made = model([GATHER], [info("ids", INT64, ["n", "m"])], ["rows"], [TABLE])
-    of_columns = {"of": "values", "input": "ids", "columns": [0, 1], "low": 0, "high": 1}
+    of_columns = {
+        "of": "values",
+        "input": "ids",
+        "columns": [0, 1],
+        "low": 0,
+        "high": 1,
+    }
     contract = og.audit(made).contract | {"conditions": [of_columns]}
     assert one(made, shapes=shapes, assume=contract).range.state == state
 
@@ -477,7 +576,9 @@ def test_sizes_are_computed_through_floats() -> None:
         node("Gather", ["table", "which"], "rows", "gather"),
     ]
     made = model(nodes, [info("ids", INT64, ["n", "m"])], ["rows"], [TABLE])
-    found = [g for g in og.audit(made, shapes={"ids": [16, 4]}).gathers if g.node == "gather"]
+    found = [
+        g for g in og.audit(made, shapes={"ids": [16, 4]}).gathers if g.node == "gather"
+    ]
     assert [(g.indices.sizes, g.range.sizes_from) for g in found] == [((4, 2), "file")]
 
 
@@ -487,7 +588,10 @@ def test_an_attribute_that_onnx_does_not_allow_is_no_traceback() -> None:
         node("ConstantOfShape", ["ids"], "i", value=sparse),
         node("Gather", ["table", "i"], "y"),
     ]
-    assert one(model(nodes, [info("ids", INT64, [1])], ["y"], [TABLE])).range.state == "not-proved"
+    assert (
+        one(model(nodes, [info("ids", INT64, [1])], ["y"], [TABLE])).range.state
+        == "not-proved"
+    )
 
 
 def test_a_body_that_onnx_does_not_allow_is_no_traceback() -> None:
@@ -509,7 +613,10 @@ def test_indices_that_are_no_integers_are_no_traceback() -> None:
 def test_a_broken_gather_is_one_sentence() -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         og.audit(model([node("Gather", ["table"], "rows")], [], ["rows"], [TABLE]))
-    assert str(caught.value) == "the model: node 'rows' must have two inputs and one output"
+    assert (
+        str(caught.value)
+        == "the model: node 'rows' must have two inputs and one output"
+    )
 
 
 def test_external_data_is_not_needed_for_what_shapes_tell(tmp_path: Path) -> None:
@@ -563,7 +670,8 @@ def test_conditions_that_exclude_what_is_known_prove_nothing() -> None:
 def test_a_shape_with_too_few_sizes_is_refused() -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         og.audit(
-            model([GATHER], [info("ids", INT64, [2, "n"])], ["rows"], [TABLE]), shapes={"ids": [2]}
+            model([GATHER], [info("ids", INT64, [2, "n"])], ["rows"], [TABLE]),
+            shapes={"ids": [2]},
         )
     assert str(caught.value) == "the model: input 'ids' must be INT64 [2, ?], got [2]"
 
@@ -576,7 +684,10 @@ def test_a_gather_of_what_a_range_becomes_may_have_more_indices_than_the_axis() 
         node("Gather", ["row", "below"], "y", "gather"),
         node("Gather", ["row", "every"], "z", "own"),
     ]
-    constants = [constant("row", np.zeros(1, np.float32)), constant("less", np.int64(-1))]
+    constants = [
+        constant("row", np.zeros(1, np.float32)),
+        constant("less", np.int64(-1)),
+    ]
     constants += [constant("zero", np.int64(0)), constant("single", np.int64(1))]
     made = model(nodes, [info("x", FLOAT, ["n"])], ["y", "z"], constants)
     assert [each.output.sizes for each in og.audit(made).gathers] == [(None,), (1,)]

@@ -1,4 +1,5 @@
-"""Nodes hardened on their own: proved with open sizes, right for each index, by every policy."""
+"""Nodes hardened on their own: proved with open sizes, right for each index, by every
+policy."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ OPEN_ROW = [(p, k) for p in POLICIES for k in OPSETS if p != "index=2" or k >= 1
 
 def model(text: str, opset: int = 17, more: str = "") -> onnx.ModelProto:
     """Return the model of a text in ONNX's own notation."""
-    return parser.parse_model(f'<ir_version: 7, opset_import: ["" : {opset}{more}]>\n{text}')
+    return parser.parse_model(
+        f'<ir_version: 7, opset_import: ["" : {opset}{more}]>\n{text}'
+    )
 
 
 def proved(
@@ -38,7 +41,8 @@ def proved(
     assert done.left == []
     assert done.rewritten
     states = [
-        gather.range.state for gather in og.audit(done.model, allow_empty=allow_empty).gathers
+        gather.range.state
+        for gather in og.audit(done.model, allow_empty=allow_empty).gathers
     ]
     assert {*states} == {"proved"}
     again = og.harden(done.model, policy, allow_empty=allow_empty)
@@ -54,7 +58,9 @@ def wild(shape: Any, size: int, seed: int, dtype: Any = np.int64) -> Array:
 
 GATHERS = {
     "rows": "g (float[n, 3] x, int64[a] i) => (y) { y = Gather (x, i) }",
-    "last axis": "g (float[3, n] x, int64[a, b] i) => (y) { y = Gather <axis = -1> (x, i) }",
+    "last axis": (
+        "g (float[3, n] x, int64[a, b] i) => (y) { y = Gather <axis = -1> (x, i) }"
+    ),
     "known": "g (float[5, 3] x, int64[a] i) => (y) { y = Gather (x, i) }",
 }
 
@@ -75,21 +81,31 @@ def gathered(x: Array, i: Array, axis: int, policy: str) -> Array:
 @pytest.mark.one_quick_in(30)
 @pytest.mark.parametrize(("policy", "opset"), OPEN_ROW)
 @pytest.mark.parametrize("name", GATHERS)
-def test_a_gather_is_proved_and_right_from_opset_9_on(name: str, policy: str, opset: int) -> None:
+def test_a_gather_is_proved_and_right_from_opset_9_on(
+    name: str, policy: str, opset: int
+) -> None:
     done = proved(model(GATHERS[name], opset), policy)
     axis, whole = -1 if name == "last axis" else 0, session(done.model, 3)
     for n in (1, 5) if name != "known" else (5,):
-        x = np.random.default_rng(n).normal(size=(3, n) if axis else (n, 3)).astype(np.float32)
+        x = (
+            np.random.default_rng(n)
+            .normal(size=(3, n) if axis else (n, 3))
+            .astype(np.float32)
+        )
         i = wild((4, 50) if axis else 200, n, n)
         (found,) = results(whole, {"x": x, "i": i}).values()
         assert found.tobytes() == gathered(x, i, axis, policy).tobytes()
 
 
 @pytest.mark.one_quick_in(24)
-@pytest.mark.parametrize(("policy", "opset"), [pair for pair in OPEN_ROW if pair[1] >= 11])
+@pytest.mark.parametrize(
+    ("policy", "opset"), [pair for pair in OPEN_ROW if pair[1] >= 11]
+)
 @pytest.mark.parametrize("sizes", ["n, m, 2", "5, 4, 2"])
 def test_tuples_are_proved_and_right(policy: str, opset: int, sizes: str) -> None:
-    made = model(f"g (float[{sizes}] x, int64[a, 2] i) => (y) {{ y = GatherND (x, i) }}", opset)
+    made = model(
+        f"g (float[{sizes}] x, int64[a, 2] i) => (y) {{ y = GatherND (x, i) }}", opset
+    )
     done = proved(made, policy)
     x = np.random.default_rng(0).normal(size=(5, 4, 2)).astype(np.float32)
     i = np.stack([wild(300, 5, 1), wild(300, 4, 2)], -1)
@@ -116,7 +132,10 @@ EMPTY = """g (float[n] x, int64[a] i) => (y) <int64[1] zero = {0}> {
 def test_an_axis_that_may_be_empty_gets_zeros_behind_its_data(policy: str) -> None:
     done = proved(model(EMPTY), policy)
     told = str(done.rewritten[0])
-    assert "; zeros are put behind the data, as its axis may be empty: a copy of it" in told
+    assert (
+        "; zeros are put behind the data, as its axis may be empty: a copy of it"
+        in told
+    )
     whole = session(done.model, 3)
     for count in (0, 1, 4):
         x = np.zeros(6, np.float32)
@@ -139,28 +158,38 @@ def left(made: onnx.ModelProto, policy: str = "clamp") -> str:
 
 
 def test_a_row_of_an_open_axis_needs_opset_12() -> None:
-    assert left(model(GATHERS["rows"], 11), "index=2") == (
-        "left: main graph: Gather 'y': no limit of its indices would be proved, as i is open; "
-        "one of clamp may be"
+    assert (
+        left(model(GATHERS["rows"], 11), "index=2")
+        == "left: main graph: Gather 'y': no limit of its indices would be proved, as i"
+        " is open; one of clamp may be"
     )
-    assert left(
-        model(EMPTY.replace("Squeeze (found, zero)", "Squeeze <axes = [0]> (found)"), 11)
-    ) == ("left: main graph: Gather 'y': the axis may be empty, and the opset is below 12")
+    assert (
+        left(
+            model(
+                EMPTY.replace("Squeeze (found, zero)", "Squeeze <axes = [0]> (found)"),
+                11,
+            )
+        )
+        == "left: main graph: Gather 'y': the axis may be empty, and the opset is"
+        " below 12"
+    )
 
 
 def test_a_gather_whose_limit_is_not_proved_is_left_under_directml_too() -> None:
     made = model("g (float[5] x, int32[3] i) => (float[3] y) { y = Gather (x, i) }", 11)
-    assert left(made, "directml") == (
-        "left: main graph: Gather 'y': no limit of its indices would be proved, as i is open; "
-        "one of clamp may be"
+    assert (
+        left(made, "directml")
+        == "left: main graph: Gather 'y': no limit of its indices would be proved, as i"
+        " is open; one of clamp may be"
     )
 
 
 def test_a_known_axis_must_have_the_row() -> None:
     with pytest.raises(og.OnnxGatherError) as raised:
         og.harden(model(GATHERS["known"]), "index=5")
-    assert str(raised.value) == (
-        "main graph: Gather 'y': index=5 must be in the axis, of 5 elements"
+    assert (
+        str(raised.value)
+        == "main graph: Gather 'y': index=5 must be in the axis, of 5 elements"
     )
 
 
@@ -175,7 +204,10 @@ def test_open_sizes_may_be_empty_where_that_is_allowed() -> None:
 
 SCATTERS = {
     "elements": ("ScatterElements", "float[n, 3] x, int64[a, 3] i, float[a, 3] u"),
-    "elements, last axis": ("ScatterElements", "float[3, n] x, int64[3, a] i, float[3, a] u"),
+    "elements, last axis": (
+        "ScatterElements",
+        "float[3, n] x, int64[3, a] i, float[3, a] u",
+    ),
     "known": ("ScatterElements", "float[5, 3] x, int64[a, 3] i, float[a, 3] u"),
     "tuples": ("ScatterND", "float[n, 3] x, int64[a, 2] i, float[a] u"),
     "rows": ("ScatterND", "float[n, 3] x, int64[a, 1] i, float[a, 3] u"),
@@ -201,7 +233,12 @@ def scattered(
         if any(not -n <= k < n for k, n in zip(where, y.shape, strict=False)):
             continue
         old, new = y[where], u[at]
-        combine: Any = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+        combine: Any = {
+            "add": np.add,
+            "mul": np.multiply,
+            "min": np.minimum,
+            "max": np.maximum,
+        }
         y[where] = combine[reduction](old, new) if reduction in combine else new
     return y
 
@@ -209,12 +246,16 @@ def scattered(
 @pytest.mark.one_quick_in(15)
 @pytest.mark.parametrize(("reduction", "opset"), REDUCTIONS)
 @pytest.mark.parametrize("name", SCATTERS)
-def test_a_scatter_drops_writes_out_of_range(name: str, reduction: str | None, opset: int) -> None:
+def test_a_scatter_drops_writes_out_of_range(
+    name: str, reduction: str | None, opset: int
+) -> None:
     (operator, inputs), axis = SCATTERS[name], -1 if "last" in name else 0
     options = [f"axis = {axis}"] * (operator == "ScatterElements")
     options += [f'reduction = "{reduction}"'] * (reduction is not None)
     attributes = f"<{', '.join(options)}>" if options else ""
-    done = proved(model(f"g ({inputs}) => (y) {{ y = {operator} {attributes} (x, i, u) }}", opset))
+    done = proved(
+        model(f"g ({inputs}) => (y) {{ y = {operator} {attributes} (x, i, u) }}", opset)
+    )
     assert str(done.rewritten[0]).endswith(
         "was an error, and now its write is dropped: two copies of the data"
     )
@@ -236,8 +277,13 @@ def test_a_scatter_drops_writes_out_of_range(name: str, reduction: str | None, o
 
 @pytest.mark.parametrize("policy", ["clamp", "directml"])
 @pytest.mark.parametrize("operator", ["Gather (x, i)", "ScatterElements (x, i, u)"])
-def test_no_two_nodes_of_a_hardened_model_have_one_name(operator: str, policy: str) -> None:
-    text = f"g (float[4] x, int64[1] i, float[1] u) => (y, z) {{ z = Neg (x)  y = {operator} }}"
+def test_no_two_nodes_of_a_hardened_model_have_one_name(
+    operator: str, policy: str
+) -> None:
+    text = (
+        "g (float[4] x, int64[1] i, float[1] u) => (y, z) { z = Neg (x)  y ="
+        f" {operator} }}"
+    )
     for names in (["y", "z"], ["z", "y"]):  # those of other values too
         made = model(text)
         for node, name in zip(made.graph.node, names, strict=True):
@@ -291,7 +337,9 @@ def test_a_quantized_gather_is_limited(policy: str, index_type: str) -> None:
         inside = np.where(inside == i, i, int(policy[6:]))
     fed = {"x": x, "scales": scales}
     (found,) = results(session(done.model, 3), fed | {"i": i}).values()
-    (expected,) = results(session(made, 3), fed | {"i": inside.astype(index_type)}).values()
+    (expected,) = results(
+        session(made, 3), fed | {"i": inside.astype(index_type)}
+    ).values()
     assert found.tobytes() == expected.tobytes()
 
 
@@ -299,7 +347,9 @@ def test_a_quantized_gather_is_limited(policy: str, index_type: str) -> None:
 def test_each_table_of_an_embedding_is_limited_by_its_own_size(policy: str) -> None:
     made = model(TABLES, 17, MICROSOFT)
     done, random = proved(made, policy), np.random.default_rng(0)
-    held = "row 2, or the last one where there are fewer" if policy != "clamp" else CLAMPED
+    held = (
+        "row 2, or the last one where there are fewer" if policy != "clamp" else CLAMPED
+    )
     did = "out of range did what the provider makes of it, and now the output holds"
     assert done.rewritten[0].changes == (
         f"an index of input_ids {did} {held}",
@@ -307,7 +357,9 @@ def test_each_table_of_an_embedding_is_limited_by_its_own_size(policy: str) -> N
         f"an index of position_ids {did} {CLAMPED}",
     )
     sizes = {"words": 9, "places": 5, "parts": 3}
-    fed: Feeds = {k: random.normal(size=(n, 4)).astype(np.float32) for k, n in sizes.items()}
+    fed: Feeds = {
+        k: random.normal(size=(n, 4)).astype(np.float32) for k, n in sizes.items()
+    }
     fed |= {name: np.ones(4, np.float32) for name in ("gamma", "beta")}
     indices = {"ids": 9, "segments": 3, "positions": 5}
     bad = {k: wild((4, 30), n, n, np.int32) for k, n in indices.items()}
@@ -316,13 +368,17 @@ def test_each_table_of_an_embedding_is_limited_by_its_own_size(policy: str) -> N
         good["ids"] = np.where(good["ids"] == bad["ids"], good["ids"], np.int32(2))
     found = results(session(done.model, 3), fed | bad)
     expected = results(session(made, 3), fed | good)
-    assert [y.tobytes() for y in found.values()] == [y.tobytes() for y in expected.values()]
+    assert [y.tobytes() for y in found.values()] == [
+        y.tobytes() for y in expected.values()
+    ]
 
 
 @pytest.mark.parametrize("made", [model(ROTARY, 17, MICROSOFT), model(ROTARY_23, 23)])
 def test_positions_of_a_rotary_embedding_are_limited(made: onnx.ModelProto) -> None:
     done, random = proved(made), np.random.default_rng(0)
-    fed: Feeds = {k: random.normal(size=(5, 2)).astype(np.float32) for k in ("cos", "sin")}
+    fed: Feeds = {
+        k: random.normal(size=(5, 2)).astype(np.float32) for k in ("cos", "sin")
+    }
     fed["x"] = random.normal(size=(3, 4, 8)).astype(np.float32)
     i = wild((3, 4), 5, 1)
     (found,) = results(session(done.model, 3), fed | {"i": i}).values()
@@ -332,20 +388,29 @@ def test_positions_of_a_rotary_embedding_are_limited(made: onnx.ModelProto) -> N
 
 def test_nodes_that_cannot_be_limited_are_named() -> None:
     start = ROTARY.replace("int64[b, s] i", "int64[1] i")
-    assert left(model(start, 17, MICROSOFT)) == (
-        "left: main graph: RotaryEmbedding 'y': position_ids must have two dimensions, as else "
-        "others follow it"
+    assert (
+        left(model(start, 17, MICROSOFT))
+        == "left: main graph: RotaryEmbedding 'y': position_ids must have two"
+        " dimensions, as else others follow it"
     )
     lengths = "g (float[4, n] x, int64[n] l) => (y) { y = ReverseSequence (x, l) }"
-    assert left(model(lengths)) == (
-        "left: main graph: ReverseSequence 'y': its indices are not limited"
+    assert (
+        left(model(lengths))
+        == "left: main graph: ReverseSequence 'y': its indices are not limited"
     )
     rows = QUANTIZED.replace("T[a]", "int64[a]")
-    done = hardened(Premises(read_network(model(rows, 17, MICROSOFT)), allow_empty=True))
+    done = hardened(
+        Premises(read_network(model(rows, 17, MICROSOFT)), allow_empty=True)
+    )
     assert [str(one) for one in done.left] == [
         "left: main graph: GatherBlockQuantized 'y': its axis may be empty"
     ]
-    opaque = "g (float[n] x, int64[a] i) => (y) { z = com.microsoft.Gelu (x)  y = Gather (z, i) }"
-    assert left(model(opaque, 17, MICROSOFT)) == (
-        "left: main graph: Gather 'y': the rank of the data must be known, but is not"
+    opaque = (
+        "g (float[n] x, int64[a] i) => (y) { z = com.microsoft.Gelu (x)  y = Gather (z,"
+        " i) }"
+    )
+    assert (
+        left(model(opaque, 17, MICROSOFT))
+        == "left: main graph: Gather 'y': the rank of the data must be known, but"
+        " is not"
     )

@@ -11,7 +11,14 @@ import onnxruntime
 import pytest
 from folders import MODELS
 from index_arithmetic import index_values
-from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper, parser
+from onnx import (
+    ModelProto,
+    TensorProto,
+    external_data_helper,
+    helper,
+    numpy_helper,
+    parser,
+)
 from rings import by_ring
 
 import onnxgather as og
@@ -21,16 +28,14 @@ from onnxgather.networks.network import read_network
 from onnxgather.networks.verify import verify
 from onnxgather.options import OutOfRange
 
-MODEL = parser.parse_model(
-    """
+MODEL = parser.parse_model("""
 <ir_version: 8, opset_import: ["" : 17]>
 g (int64[n] ids) => (y, z)
 <float[8, 2] table = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, int64[2] i = {7, -8}>
 {
   [embedding] y = Gather (table, ids)
   z = Gather (table, i)
-}"""
-)
+}""")
 
 
 for tensor in MODEL.graph.initializer:
@@ -42,7 +47,9 @@ def saved(folder: Path, external: bool = False) -> str:
     folder.mkdir(exist_ok=True)
     model = onnx.ModelProto.FromString(MODEL.SerializeToString())
     if external:
-        external_data_helper.convert_model_to_external_data(model, True, "weights.bin", 0)
+        external_data_helper.convert_model_to_external_data(
+            model, True, "weights.bin", 0
+        )
         external_data_helper.write_external_data_tensors(model, str(folder))
     path = str(folder / "model.onnx")
     Path(path).write_bytes(model.SerializeToString())
@@ -63,7 +70,11 @@ def error(path: str, output: str, policy: object = "clamp") -> str:
 def test_only_gathers_that_are_not_proved_are_rewritten(tmp_path: Path) -> None:
     path, output = saved(tmp_path), str(tmp_path / "out.onnx")
     (done,) = harden_file(Premises(read_network(path)), output).rewritten
-    assert (done.place, done.node, done.operator) == ("main graph", "embedding", "Gather")
+    assert (done.place, done.node, done.operator) == (
+        "main graph",
+        "embedding",
+        "Gather",
+    )
     written = loaded(output)
     assert written == og.harden(path) == og.harden(MODEL)
     assert written.graph.node[-1] == MODEL.graph.node[-1]
@@ -91,21 +102,37 @@ def test_external_data_stays_in_its_file(tmp_path: Path) -> None:
         "out.onnx",
     }
     other = str(tmp_path / "b.onnx")
-    assert error(path, other) == (
-        f"{other} must be in the folder of {path}, as it refers to its external data, 'weights.bin'"
+    assert (
+        error(path, other)
+        == f"{other} must be in the folder of {path}, as it refers to its external"
+        " data, 'weights.bin'"
     )
     assert not Path(other).exists()
     weights = tmp_path / "a" / "weights.bin"
     before = weights.read_bytes()
-    assert error(path, str(weights)) == f"{weights} must not be written, as it is an input"
+    assert (
+        error(path, str(weights)) == f"{weights} must not be written, as it is an input"
+    )
     assert weights.read_bytes() == before
 
 
 @pytest.mark.parametrize(
-    "place", ["default", "indices", "values", "attribute", "several", "training", "training_node"]
+    "place",
+    [
+        "default",
+        "indices",
+        "values",
+        "attribute",
+        "several",
+        "training",
+        "training_node",
+    ],
 )
-def test_external_data_is_seen_wherever_a_model_has_tensors(tmp_path: Path, place: str) -> None:
-    """Of a function's default, sparse ones, attributes, and the graphs of the training."""
+def test_external_data_is_seen_wherever_a_model_has_tensors(
+    tmp_path: Path, place: str
+) -> None:
+    """Of a function's default, sparse ones, attributes, and the graphs of the
+    training."""
     away = TensorProto(name="away", data_type=TensorProto.FLOAT, dims=[4])
     away.data_location = TensorProto.EXTERNAL
     away.external_data.add(key="location", value="w.bin")
@@ -129,12 +156,16 @@ def test_external_data_is_seen_wherever_a_model_has_tensors(tmp_path: Path, plac
         model.training_info.add().initialization.initializer.append(away)
     else:
         hidden.attribute.append(attributes[place])
-        owner = model.training_info.add().algorithm if "training" in place else model.graph
+        owner = (
+            model.training_info.add().algorithm if "training" in place else model.graph
+        )
         owner.node.append(hidden)
     path, output = str(tmp_path / "model.onnx"), str(tmp_path / "other" / "out.onnx")
     Path(path).write_bytes(model.SerializeToString())
-    assert error(path, output) == (
-        f"{output} must be in the folder of {path}, as it refers to its external data, 'w.bin'"
+    assert (
+        error(path, output)
+        == f"{output} must be in the folder of {path}, as it refers to its external"
+        " data, 'w.bin'"
     )
 
 
@@ -146,17 +177,16 @@ def test_a_model_is_not_written_over_itself(tmp_path: Path) -> None:
 
 def test_the_policy_must_make_a_value(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    assert error(path, "out.onnx", "error") == (
-        "out_of_range must be one of clamp, zero, directml, index=N, got 'error'"
+    assert (
+        error(path, "out.onnx", "error")
+        == "out_of_range must be one of clamp, zero, directml, index=N, got 'error'"
     )
 
 
 def test_sizes_that_are_given_are_not_written_into_the_arithmetic() -> None:
-    model = parser.parse_model(
-        """
+    model = parser.parse_model("""
 <ir_version: 8, opset_import: ["" : 17]>
-g (float[n] data, int64[k] i) => (y) { y = Gather (data, i) }"""
-    )
+g (float[n] data, int64[k] i) => (y) { y = Gather (data, i) }""")
     given = {"data": [3], "i": [2]}
     assert og.harden(model, shapes=given) == og.harden(model)
     fixed = og.harden(model, "directml", shapes=given)
@@ -183,18 +213,18 @@ def test_a_hardened_network_does_not_fail_whatever_its_indices_are(
         words = np.where(random.random((2, 6)) < 0.5, anywhere, near)
         assert run(None, {"words": words})[0].shape == (2, 2, 8)
         inside = random.integers(-32, 32, (2, 6))
-        (expected,), (found,) = (each(None, {"words": inside}) for each in (original, run))
+        (expected,), (found,) = (
+            each(None, {"words": inside}) for each in (original, run)
+        )
         assert found.tobytes() == expected.tobytes()
 
 
 def test_a_gather_of_a_function_that_is_never_called_is_named() -> None:
-    model = parser.parse_model(
-        """
+    model = parser.parse_model("""
 <ir_version: 8, opset_import: ["" : 17, "own" : 1]>
 g (int64[n] ids) => (y) { y = Neg (ids) }
 <domain: "own", opset_import: ["" : 17]>
-Look (table, i) => (z) { [look] z = Gather (table, i) }"""
-    )
+Look (table, i) => (z) { [look] z = Gather (table, i) }""")
     done = hardened(Premises(read_network(model)))
     assert done.model == model
     assert [*map(str, done.left)] == [
@@ -203,7 +233,9 @@ Look (table, i) => (z) { [look] z = Gather (table, i) }"""
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_gathers_behind_a_function_that_is_never_called_are_named(is_first: bool) -> None:
+def test_gathers_behind_a_function_that_is_never_called_are_named(
+    is_first: bool,
+) -> None:
     functions = [
         """
 <domain: "own", opset_import: ["" : 17, "own" : 1]>
@@ -221,12 +253,16 @@ Deep (table, i) => (z) { [deep] z = Gather (table, i) }""",
 <ir_version: 8, opset_import: ["" : 17, "own" : 1]>
 g (int64[n] ids) => (y) { y = Neg (ids) }"""
     premises = Premises(
-        read_network(parser.parse_model(main + "".join(functions[:: 1 if is_first else -1])))
+        read_network(
+            parser.parse_model(main + "".join(functions[:: 1 if is_first else -1]))
+        )
     )
     done = hardened(premises)
     way = "function Look, not called"
     deep = f"function Deep, called by call in else_branch of if in {way}"
-    look = f"left: then_branch of if in {way}: Gather 'look': the function is never called"
+    look = (
+        f"left: then_branch of if in {way}: Gather 'look': the function is never called"
+    )
     assert sorted(map(str, done.left)) == [
         f"left: {deep}: Gather 'deep': the function is never called",
         look,

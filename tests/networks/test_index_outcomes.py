@@ -41,29 +41,37 @@ SAID: dict[str, tuple[set[Outcome], set[Outcome]]] = {
     ),
     "No error by design: the row is all off.": (DROPPED, DROPPED),
 }
-"""The sentences on the CPU provider: the outcomes that each stands for, and those on 1.24.4."""
+"""The sentences on the CPU provider: the outcomes that each stands for, and those on
+1.24.4."""
 
 WRITES = {Outcome.OFFSET, Outcome.DROPPED}
 SAID_OF_DIRECTML: dict[str, set[Outcome]] = {
     "The provider has no such operator; the node runs on the CPU provider.": ELSEWHERE,
     "ONNX Runtime 1.24.4 has no such operator.": REFUSED,
     "Not known; the provider refuses the node on some devices.": FAILS,
-    "No error: one below 0 counts from the end, else the output is 0 there.": {*ANOTHER, *ZERO},
-    "No error: the element is written at the offset that the index gives in the buffer, so in "
-    "another row, or nowhere beyond the buffer. With a reduction, and from opset 18 on, the node "
-    "runs on the CPU provider.": {*WRITES, *ELSEWHERE},
+    "No error: one below 0 counts from the end, else the output is 0 there.": {
+        *ANOTHER,
+        *ZERO,
+    },
+    "No error: the element is written at the offset that the index gives in the buffer, so in another row, or nowhere beyond the buffer. With a reduction, and from opset 18 on, the node runs on the CPU provider.": {
+        *WRITES,
+        *ELSEWHERE,
+    },
     "No error: the element is dropped.": DROPPED,
     "No error: the last image of the batch is read.": {Outcome.LAST},
     "No error: the first or the last image is read.": {Outcome.FIRST, Outcome.LAST},
     "No error: some elements stand there twice.": {Outcome.OTHER},
     "No error by design: the row is all off.": DROPPED,
-    "No error: returns another element of the tensor, as DirectML checks no index.": ANOTHER,
+    "No error: returns another element of the tensor, as DirectML checks no index.": (
+        ANOTHER
+    ),
 }
 """The sentences on the DirectML provider, and the outcomes that each stands for."""
 
 
 def said(made: IndexModel, provider: str) -> str:
-    """What the audit says that a provider does with an index out of range of a model."""
+    """What the audit says that a provider does with an index out of range of a
+    model."""
     (gather,) = og.audit(made.model, made.with_index(made.outside[-1])).gathers
     if made.row.hardened == "nothing":  # there is no index out of range
         assert gather.range.state == "proved"
@@ -88,10 +96,13 @@ def directml() -> Iterator[Worker]:
 
 
 def test_each_operator_of_the_table_has_a_model() -> None:
-    assert {(made.domain, made.op) for made in MODELS.values()} == INDEX_OPERATORS.keys()
+    assert {
+        (made.domain, made.op) for made in MODELS.values()
+    } == INDEX_OPERATORS.keys()
     indexed = {(made.domain, made.op, made.which) for made in MODELS.values()}
     for (domain, op), row in INDEX_OPERATORS.items():
-        # The positions of QEmbedLayerNormalization count themselves; no input holds them.
+        # The positions of QEmbedLayerNormalization count themselves; no input holds
+        # them.
         held = len(row.inputs) - (op == "QEmbedLayerNormalization")
         assert len({key for key in indexed if key[:2] == (domain, op)}) == held, op
 
@@ -106,11 +117,18 @@ def test_the_cpu_provider_does_what_is_said(name: str, cpu: Worker) -> None:
     assert wanted.issuperset(found.values()), found
 
 
-@pytest.mark.parametrize("name", [n for n, made in MODELS.items() if made.row.inputs[0].from_end])
-def test_an_index_below_0_counts_from_the_end_on_the_cpu_provider(name: str, cpu: Worker) -> None:
+@pytest.mark.parametrize(
+    "name", [n for n, made in MODELS.items() if made.row.inputs[0].from_end]
+)
+def test_an_index_below_0_counts_from_the_end_on_the_cpu_provider(
+    name: str, cpu: Worker
+) -> None:
     made = MODELS[name]
     asked = Asked(cpu, CPU, made)
-    assert [asked.outcome(index) for index in (-1, -made.size)] == [Outcome.LAST, Outcome.FIRST]
+    assert [asked.outcome(index) for index in (-1, -made.size)] == [
+        Outcome.LAST,
+        Outcome.FIRST,
+    ]
 
 
 @pytest.mark.parametrize("op", ["EmbedLayerNormalization", "QEmbedLayerNormalization"])
@@ -133,14 +151,17 @@ def test_a_character_beyond_the_table_of_words_is_a_row_of_zeros(cpu: Worker) ->
     asked = Asked(cpu, CPU, made)
     wanted, found = asked.answer(longer), asked.answer(made.with_index(made.size + 990))
     assert isinstance(wanted, np.ndarray)
-    if cpu.about().versions["onnxruntime"] != "1.24.4":  # which reads outside of its memory
+    if (
+        cpu.about().versions["onnxruntime"] != "1.24.4"
+    ):  # which reads outside of its memory
         assert isinstance(found, np.ndarray)
         assert found.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not find_runtime(PROVIDERS["directml"]), reason="scripts/directml/setup.sh has not run"
+    not find_runtime(PROVIDERS["directml"]),
+    reason="scripts/directml/setup.sh has not run",
 )
 @pytest.mark.parametrize("name", MODELS)
 def test_the_directml_provider_does_what_is_said(name: str, directml: Worker) -> None:

@@ -25,7 +25,9 @@ class TestInputs:
             "b": IDS.tolist(),
         }
 
-    def test_a_file_that_is_no_npz_file_of_arrays_is_refused(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_no_npz_file_of_arrays_is_refused(
+        self, tmp_path: Path
+    ) -> None:
         path = tmp_path / "x.npz"
         objects: Any = np.array([{}], object)
         with pytest.raises(OnnxGatherError) as caught:
@@ -35,9 +37,10 @@ class TestInputs:
             np.save(file, DATA)
         with pytest.raises(OnnxGatherError) as caught:
             read_inputs(str(path))
-        assert str(caught.value) == (
-            f"{path}: must be an .npz file of arrays, got an .npy file, which a DxDispatch program "
-            "names by sourcePath"
+        assert (
+            str(caught.value)
+            == f"{path}: must be an .npz file of arrays, got an .npy file, which a"
+            " DxDispatch program names by sourcePath"
         )
         np.savez(path, objects, allow_pickle=True)
         assert self.refusal(path) == " (it holds Python objects)"

@@ -1,4 +1,5 @@
-"""Models whose gathers no proof holds for: each has inputs with which an index leaves its axis."""
+"""Models whose gathers no proof holds for: each has inputs with which an index leaves
+its axis."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from onnx import helper, parser
 
 import onnxgather as og
 
-INT64, FLOAT, BOOL = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL
+INT64, FLOAT, BOOL = (
+    onnx.TensorProto.INT64,
+    onnx.TensorProto.FLOAT,
+    onnx.TensorProto.BOOL,
+)
 
 HEAD = '<ir_version: 9, opset_import: ["" : 21, "ai.onnx.ml" : 3]>'
 
@@ -37,7 +42,8 @@ def model(inputs: str, nodes: str, **declared: Any) -> onnx.ModelProto:
 
 
 def out_of_range(made: onnx.ModelProto, **inputs: Any) -> set[int]:
-    """Return the levels of optimization, of 0 and 3, with which an index is out of range."""
+    """Return the levels of optimization, of 0 and 3, with which an index is out of
+    range."""
     failed = set[int]()
     for level in (0, 3):
         try:
@@ -65,7 +71,9 @@ MODELS: dict[str, tuple[onnx.ModelProto, dict[str, Any], set[int]]] = {
     ),
     "half of a size that is declared otherwise": (
         model(
-            FLOATS, NON_ZERO + " p, q = Split<axis = 1, num_outputs = 2>(p0)" + ALL_OF_P, p0=[1, 8]
+            FLOATS,
+            NON_ZERO + " p, q = Split<axis = 1, num_outputs = 2>(p0)" + ALL_OF_P,
+            p0=[1, 8],
         ),
         FOUR,
         {3},
@@ -76,12 +84,20 @@ MODELS: dict[str, tuple[onnx.ModelProto, dict[str, Any], set[int]]] = {
         {3},
     ),
     "a Slice of a size that is declared otherwise": (
-        model(FLOATS, NON_ZERO + " p = Slice(p0, ones, fours, ones, twos)" + ALL_OF_P, p0=[1, 8]),
+        model(
+            FLOATS,
+            NON_ZERO + " p = Slice(p0, ones, fours, ones, twos)" + ALL_OF_P,
+            p0=[1, 8],
+        ),
         TWO,
         {3},
     ),
     "an Expand that does nothing to declared sizes is left out": (
-        model(FLOATS, NON_ZERO + " p = Expand(p0, five)  y = Gather<axis = 1>(p, four)", p0=[1, 5]),
+        model(
+            FLOATS,
+            NON_ZERO + " p = Expand(p0, five)  y = Gather<axis = 1>(p, four)",
+            p0=[1, 5],
+        ),
         {"x": np.ones(1, np.float32)},
         {3},
     ),
@@ -135,8 +151,11 @@ def test_an_index_that_leaves_its_axis_is_not_proved(name: str) -> None:
     assert out_of_range(made, **inputs) == failed
 
 
-def loop(iteration: list[int], going: list[int], size_of: str, expected: int) -> onnx.ModelProto:
-    """Return a Loop that gathers by the expected number of elements, less the one there is."""
+def loop(
+    iteration: list[int], going: list[int], size_of: str, expected: int
+) -> onnx.ModelProto:
+    """Return a Loop that gathers by the expected number of elements, less the one there
+    is."""
     inputs = [("it", INT64, iteration), ("going", BOOL, going)]
     nodes = [
         helper.make_node("Identity", ["many"], ["still"]),
@@ -157,7 +176,9 @@ def loop(iteration: list[int], going: list[int], size_of: str, expected: int) ->
         helper.make_tensor("d", INT64, [1], [0]),
     ]
     made = helper.make_graph([node], "g", [], [info("y", INT64, None)], constants)
-    return helper.make_model(made, ir_version=9, opset_imports=[helper.make_opsetid("", 21)])
+    return helper.make_model(
+        made, ir_version=9, opset_imports=[helper.make_opsetid("", 21)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,7 +188,11 @@ def loop(iteration: list[int], going: list[int], size_of: str, expected: int) ->
         loop([], [5], "going", 5),
         loop([], [], "going", 1),
     ],
-    ids=["the iteration is 1 number", "so is what goes on first", "later it is of any sizes"],
+    ids=[
+        "the iteration is 1 number",
+        "so is what goes on first",
+        "later it is of any sizes",
+    ],
 )
 def test_the_sizes_that_a_loop_declares_for_its_iteration_are_not_believed(
     made: onnx.ModelProto,
@@ -178,21 +203,28 @@ def test_the_sizes_that_a_loop_declares_for_its_iteration_are_not_believed(
 
 
 @pytest.mark.parametrize(
-    ("data_type", "ends"), [("int32", np.iinfo(np.int32)), ("int64", np.iinfo(np.int64))]
+    ("data_type", "ends"),
+    [("int32", np.iinfo(np.int32)), ("int64", np.iinfo(np.int64))],
 )
 def test_a_range_whose_span_its_data_type_does_not_hold_may_have_elements(
     data_type: str, ends: Any
 ) -> None:
     """ONNX Runtime 1.24.4 makes one element of it, the greatest number."""
-    text = f"{data_type} a = {{{ends.max}}}, {data_type} b = {{{ends.min}}}, {data_type} c = {{1}}"
+    text = (
+        f"{data_type} a = {{{ends.max}}}, {data_type} b = {{{ends.min}}}, {data_type} c"
+        " = {1}"
+    )
     graph = (
-        f"g () => (y) <{text}, float[3] t = {{1, 2, 3}}> {{ r = Range(a, b, c) y = Gather(t, r) }}"
+        f"g () => (y) <{text}, float[3] t = {{1, 2, 3}}> {{ r = Range(a, b, c) y ="
+        " Gather(t, r) }"
     )
     (gather,) = og.audit(parser.parse_model(f"{HEAD} {graph}")).gathers
     assert (gather.range.state, gather.indices.sizes) == ("not-proved", (None,))
 
 
-@pytest.mark.parametrize("node", ["Expand(x, sizes)", "ConstantOfShape(sizes)", "Tile(x, sizes)"])
+@pytest.mark.parametrize(
+    "node", ["Expand(x, sizes)", "ConstantOfShape(sizes)", "Tile(x, sizes)"]
+)
 def test_a_size_below_0_is_not_known(node: str) -> None:
     nodes = f"p = {node} y = Shape(p) z = Gather(p, sizes)"
     graph = f"g (float[1] x) => (y) <int64[1] sizes = {{-1}}> {{ {nodes} }}"

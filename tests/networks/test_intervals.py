@@ -82,7 +82,9 @@ def test_integer_types_hold_from_the_least_to_the_greatest_number() -> None:
         ("UINT8", N - 2, N, [0, 255]),
     ],
 )
-def test_integers_wrap_around(data_type: str, low: Any, high: Any, expected: list[Any]) -> None:
+def test_integers_wrap_around(
+    data_type: str, low: Any, high: Any, expected: list[Any]
+) -> None:
     assert interval(data_type, (3,), low, high).bounds.tolist() == [expected]
 
 
@@ -111,12 +113,19 @@ def test_ends_that_a_float_type_lacks_are_rounded_away_from_the_interval() -> No
 
 
 def test_nothing_is_known_of_other_types() -> None:
-    assert shown(interval("STRING", (2,), 0, 1)) == ("STRING", (2,), [[-INF, INF]], True)
+    assert shown(interval("STRING", (2,), 0, 1)) == (
+        "STRING",
+        (2,),
+        [[-INF, INF]],
+        True,
+    )
     assert not interval("STRING", (2,), 0, 1).is_bounded
 
 
 def test_truth_counts_as_0_and_1() -> None:
-    value = interval("INT64", (2,), np.array([[False], [True]]), np.array([[True], [True]]))
+    value = interval(
+        "INT64", (2,), np.array([[False], [True]]), np.array([[True], [True]])
+    )
     assert shown(value) == ("INT64", (2,), [[0, 1], [1, 1]], False)
     assert {type(end) for end in value.bounds.flat} == {int}
 
@@ -126,7 +135,9 @@ def test_bounds_have_the_rank_of_the_sizes() -> None:
     assert interval("INT64", (2, 3), rows, rows).bounds.shape == (2, 3, 2)
     assert interval("INT64", (2, 3), rows[:1], rows[:1]).bounds.shape == (1, 3, 2)
     assert interval("INT64", (4, 2, 3), rows, rows).bounds.shape == (1, 2, 3, 2)
-    assert interval("INT64", (None, 3), rows, rows).bounds.tolist() == [[[0, 3], [1, 4], [2, 5]]]
+    assert interval("INT64", (None, 3), rows, rows).bounds.tolist() == [
+        [[0, 3], [1, 4], [2, 5]]
+    ]
     assert interval("INT64", (2, 4), rows, rows).bounds.tolist() == [[[0, 2]], [[3, 5]]]
     assert interval("INT64", (3,), rows, rows).bounds.tolist() == [[0, 5]]
     assert interval("INT64", None, rows, rows).bounds.tolist() == [0, 5]
@@ -254,7 +265,9 @@ def test_nothing_is_known_but_the_type_and_the_sizes() -> None:
 
 
 def test_other_sizes_keep_the_bounds_of_their_axes() -> None:
-    value = interval("INT64", (2,), [[1], [2]], [[3], [4]], True, why=("a",), stops=("b",))
+    value = interval(
+        "INT64", (2,), [[1], [2]], [[3], [4]], True, why=("a",), stops=("b",)
+    )
     other = value.resized((5, 2))
     assert shown(other) == ("INT64", (5, 2), [[[1, 3], [2, 4]]], True)
     assert (other.why, other.stops) == (("a",), ("b",))
@@ -301,7 +314,9 @@ def test_the_hull_of_axes_reaches_from_the_least_to_the_greatest() -> None:
     assert hull(apart, [0]).tolist() == [[lesser(N, COUNT), larger(N, COUNT)]]
 
 
-def test_the_least_and_the_greatest_ends_of_floats_are_floats_and_of_sizes_sizes() -> None:
+def test_the_least_and_the_greatest_ends_of_floats_are_floats_and_of_sizes_sizes() -> (
+    None
+):
     a, b = FLOAT([1, 4]), FLOAT([3, 2])
     assert (least(a, b).tolist(), greatest(a, b).tolist()) == ([1, 2], [3, 4])
     assert least(a, b).dtype == greatest(a, b).dtype == np.float32
@@ -339,7 +354,12 @@ def test_a_joined_value_has_the_elements_of_any() -> None:
     assert shown(joined([a])) == shown(a)
     assert shown(joined([a, ends((0, 7))])) == ("INT64", (None,), [[0, 7]], False)
     assert shown(joined([a, a.resized((1, 2))])) == ("INT64", None, [1, 5], False)
-    assert shown(joined([a, unknown("INT64", None)])) == ("INT64", None, [FIRST, LAST], False)
+    assert shown(joined([a, unknown("INT64", None)])) == (
+        "INT64",
+        None,
+        [FIRST, LAST],
+        False,
+    )
     assert joined([unknown("INT64", None)] * 2).sizes is None
     other = interval("INT32", (2,), 0, 1)
     assert shown(joined([a, other])) == ("", (2,), [[-INF, INF]], True)
@@ -350,13 +370,18 @@ def test_a_joined_value_has_the_elements_of_any() -> None:
     )
     mixed = joined([interval("INT64", (N, 2), 0, 1), interval("INT64", (N, 3), 5, 6)])
     assert shown(mixed) == ("INT64", (N, None), [[[0, 6]]], False)
-    told = interval("INT64", (), 0, 1, why=("a",)), interval("INT64", (), 0, 1, stops=("b",))
+    told = (
+        interval("INT64", (), 0, 1, why=("a",)),
+        interval("INT64", (), 0, 1, stops=("b",)),
+    )
     assert (joined(told).why, joined(told).stops) == (("a",), ("b",))
 
 
 def test_joined_sequences_have_the_elements_of_any() -> None:
     def sequence(element: Bounds | None) -> Bounds:
-        return Bounds("SEQUENCE", None, np.array([-INF, INF], object), True, element=element)
+        return Bounds(
+            "SEQUENCE", None, np.array([-INF, INF], object), True, element=element
+        )
 
     one, other = sequence(ends((1, 2))), sequence(ends((3, 4)))
     element = joined([one, other]).element
@@ -397,19 +422,27 @@ def test_a_widened_value_keeps_what_else_is_known() -> None:
     found = widened(interval("INT8", (2,), 0, 1), new)
     assert shown(found) == ("INT8", (2,), [[-128, 127]], True)
     assert (found.why, found.stops) == (("a",), ("b",))
-    assert widened(interval("FLOAT", (), 0, 1), interval("FLOAT", (), 0, 2.0**31)).high == INF
+    assert (
+        widened(interval("FLOAT", (), 0, 1), interval("FLOAT", (), 0, 2.0**31)).high
+        == INF
+    )
     assert widened(interval("UINT8", (), 3, 4), interval("UINT8", (), 2, 4)).low == 0
 
 
 def values(*shapes: tuple[int, ...]) -> list[Bounds]:
-    return [bounds_of_array("INT64", np.arange(math.prod(s)).reshape(s)) for s in shapes]
+    return [
+        bounds_of_array("INT64", np.arange(math.prod(s)).reshape(s)) for s in shapes
+    ]
 
 
 def test_values_are_broadcast_with_16384_bounds_or_those_of_16_columns() -> None:
     kept = broadcast(values((128, 1), (128,)))
     assert [value and value.bounds.shape for value in kept] == [(128, 1, 2), (128, 2)]
     fewer = broadcast(values((129, 1), (128,)))
-    assert [value and value.bounds.tolist() for value in fewer] == [[[[0, 128]]], [[0, 127]]]
+    assert [value and value.bounds.tolist() for value in fewer] == [
+        [[[0, 128]]],
+        [[0, 127]],
+    ]
     columns = broadcast([*values((900, 1, 16), (40, 1)), None, *values(())])
     assert [value and value.bounds.shape for value in columns] == [
         (1, 1, 16, 2),

@@ -1,4 +1,5 @@
-"""The bounds of each operator hold what ONNX Runtime computes, on every optimization level."""
+"""The bounds of each operator hold what ONNX Runtime computes, on every optimization
+level."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ from onnxgather.networks.network import read_network
 from onnxgather.networks.operator_bounds import TRANSFERS
 from onnxgather.networks.ranges import Ranges, ranges_of
 
-LEVELS = ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL")
+LEVELS = (
+    "ORT_DISABLE_ALL",
+    "ORT_ENABLE_BASIC",
+    "ORT_ENABLE_EXTENDED",
+    "ORT_ENABLE_ALL",
+)
 HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
 NAN = FLOAT(np.nan)
 
@@ -37,15 +43,21 @@ def model_of(
     """A model with an input x, whose output is that of the last node."""
     kind = helper.np_dtype_to_tensor_dtype(x.dtype)
     inputs = [helper.make_tensor_value_info("x", kind, x.shape)]
-    stored = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    stored = [
+        numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()
+    ]
     outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
     graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+    )
 
 
 def bounds_of(model: onnx.ModelProto, x: Array) -> Bounds:
     """What is known of the output where x is known."""
-    data_type = TensorProto.DataType.Name(model.graph.input[0].type.tensor_type.elem_type)
+    data_type = TensorProto.DataType.Name(
+        model.graph.input[0].type.tensor_type.elem_type
+    )
     network = read_network(model)
     return Ranges({}, {}).evaluate(network.main, [bounds_of_array(data_type, x)])[0]
 
@@ -54,7 +66,9 @@ def outside(value: Bounds, array: Array) -> list[Any]:
     """The elements of an array that are not between the bounds."""
     ends = np.broadcast_to(value.bounds, (*array.shape, 2)).reshape(-1, 2).tolist()
     pairs = zip(array.ravel().tolist(), ends, strict=True)
-    return [n for n, (low, high) in pairs if not (value.nan if n != n else low <= n <= high)]
+    return [
+        n for n, (low, high) in pairs if not (value.nan if n != n else low <= n <= high)
+    ]
 
 
 def runs(model: onnx.ModelProto, x: Array) -> list[Array]:
@@ -63,7 +77,9 @@ def runs(model: onnx.ModelProto, x: Array) -> list[Array]:
     found = list[Array]()
     for level in LEVELS:
         options = runtime.SessionOptions()
-        options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
+        options.graph_optimization_level = getattr(
+            runtime.GraphOptimizationLevel, level
+        )
         options.log_severity_level = 4
         session = runtime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
@@ -75,7 +91,11 @@ def runs(model: onnx.ModelProto, x: Array) -> list[Array]:
 Case = tuple[list[onnx.NodeProto], Array, dict[str, Any], list[Any]]
 CASES: dict[str, Case] = {
     "NaN is true": (
-        [node("Clip", "x zero zero", "c"), cast("c", "b", "BOOL"), cast("b", "y", "INT64")],
+        [
+            node("Clip", "x zero zero", "c"),
+            cast("c", "b", "BOOL"),
+            cast("b", "y", "INT64"),
+        ],
         np.array([np.nan, 0.0], FLOAT),
         {"zero": FLOAT(0)},
         [[1, 0]],
@@ -135,7 +155,11 @@ CASES: dict[str, Case] = {
         [[60000]],
     ),
     "a FLOAT16 too small for it is kept as FLOAT": (
-        [node("Mul", "x x", "m"), node("Mul", "m large", "n"), node("Mul", "n large", "y")],
+        [
+            node("Mul", "x x", "m"),
+            node("Mul", "m large", "n"),
+            node("Mul", "n large", "y"),
+        ],
         np.array([1e-4], HALF),
         {"large": HALF(60000)},
         [[36.0]],
@@ -215,7 +239,8 @@ CASES: dict[str, Case] = {
         [[[0, 1], [9, 8]]],
     ),
 }
-"""Nodes, the input, constants, and what versions and levels of ONNX Runtime compute of it."""
+"""Nodes, the input, constants, and what versions and levels of ONNX Runtime compute of
+it."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -232,7 +257,12 @@ def test_the_bounds_hold_what_onnx_runtime_computes(name: str) -> None:
 def test_an_axis_that_is_named_twice_is_summed_once() -> None:
     nodes = [
         node("Shape", "x", "sizes"),
-        node("ConstantOfShape", "sizes", "ones", value=numpy_helper.from_array(np.array([1]))),
+        node(
+            "ConstantOfShape",
+            "sizes",
+            "ones",
+            value=numpy_helper.from_array(np.array([1])),
+        ),
         node("ReduceSum", "ones axes", "y", keepdims=0),
     ]
     x = np.zeros(5, FLOAT)
@@ -246,10 +276,18 @@ def test_an_axis_that_is_named_twice_is_summed_once() -> None:
 def test_two_sizes_that_are_not_known_may_change_places() -> None:
     rows = np.array([0, 10, 20]).reshape(1, 3, 1, 1)
     x = interval("INT64", (None, 3, None), rows, rows)
-    model = model_of([node("Reshape", "x shape", "y")], np.zeros((2, 3, 1), np.int64), shape=[3])
+    model = model_of(
+        [node("Reshape", "x shape", "y")], np.zeros((2, 3, 1), np.int64), shape=[3]
+    )
     (operation,) = read_network(model).main.operations
-    for sizes, least in (((None, 3, None), [0]), ((4, 3, None), [0]), ((None, 3, 5), [0])):
-        found = TRANSFERS["Reshape"](Call(operation, (x, None), 17, [OpenType("INT64", sizes)]))
+    for sizes, least in (
+        ((None, 3, None), [0]),
+        ((4, 3, None), [0]),
+        ((None, 3, 5), [0]),
+    ):
+        found = TRANSFERS["Reshape"](
+            Call(operation, (x, None), 17, [OpenType("INT64", sizes)])
+        )
         assert isinstance(found, Bounds)
         assert np.unique(found.low).tolist() == least
     open_axis = interval("INT64", (None, 3, 2), rows, rows)
@@ -260,9 +298,14 @@ def test_two_sizes_that_are_not_known_may_change_places() -> None:
     assert np.unique(found.low).tolist() == [0, 10, 20]
 
 
-def test_the_largest_of_some_elements_is_one_of_them_unless_there_is_no_element() -> None:
+def test_the_largest_of_some_elements_is_one_of_them_unless_there_is_no_element() -> (
+    None
+):
     x = np.array([[3, 9], [5, 4]])
-    nodes = [node("ReduceMax", "x", "m", axes=[1], keepdims=0), node("ReduceMin", "m", "y")]
+    nodes = [
+        node("ReduceMax", "x", "m", axes=[1], keepdims=0),
+        node("ReduceMin", "m", "y"),
+    ]
     model = model_of(nodes, x)
     value = bounds_of(model, x)
     assert value.whole.tolist() == [3, 9]
@@ -273,20 +316,32 @@ def test_the_largest_of_some_elements_is_one_of_them_unless_there_is_no_element(
 
 def test_a_one_hot_has_its_two_values() -> None:
     x = np.array([1, -1, 7])
-    model = model_of([node("OneHot", "x depth values", "y")], x, depth=np.int64(3), values=[4, 6])
+    model = model_of(
+        [node("OneHot", "x depth values", "y")], x, depth=np.int64(3), values=[4, 6]
+    )
     assert bounds_of(model, x).whole.tolist() == [4, 6]
-    assert [found.tolist() for found in runs(model, x)] == [[[4, 6, 4], [4, 4, 6], [4, 4, 4]]] * 4
+    assert [found.tolist() for found in runs(model, x)] == [
+        [[4, 6, 4], [4, 4, 6], [4, 4, 4]]
+    ] * 4
 
 
 @pytest.mark.parametrize("attributes", [{"broadcast": 1}, {"axis": 0, "broadcast": 1}])
-def test_before_opset_7_a_broadcast_is_of_another_kind(attributes: dict[str, int]) -> None:
+def test_before_opset_7_a_broadcast_is_of_another_kind(
+    attributes: dict[str, int],
+) -> None:
     x = np.array([3, 9])
-    model = model_of([node("Add", "x one", "y", **attributes)], x, opset=6, one=np.int64(1))
+    model = model_of(
+        [node("Add", "x one", "y", **attributes)], x, opset=6, one=np.int64(1)
+    )
     assert not bounds_of(model, x).is_bounded
 
 
 FORMS: list[tuple[str, dict[str, Any], dict[int, Any]]] = [
-    ("Slice", {"starts": [1, 0], "ends": [3, -1], "axes": [1, 2]}, {1: [4, 10], 7: "", 9: ""}),
+    (
+        "Slice",
+        {"starts": [1, 0], "ends": [3, -1], "axes": [1, 2]},
+        {1: [4, 10], 7: "", 9: ""},
+    ),
     ("Slice", {"starts": [0, 1], "ends": [9, 2**31 - 1]}, {1: [4, 11], 7: "", 9: ""}),
     ("Slice", {"starts": [-2], "ends": [2**63 - 1], "axes": [1]}, {1: [4, 11], 9: ""}),
     ("Squeeze", {"axes": [0]}, {1: [0, 11], 7: "", 11: "", 12: ""}),
@@ -303,14 +358,18 @@ FORMS: list[tuple[str, dict[str, Any], dict[int, Any]]] = [
     ("Split", {"axis": -1, "split": [3, 1]}, {11: "", 12: ""}),
     ("TopK", {"k": 2, "axis": 1}, {1: [0, 2], 7: [0, 2], 9: [0, 2]}),
     ("TopK", {"k": 3}, {1: [0, 3], 9: [0, 3]}),
-    ("Pad", {"pads": [0, 0, 0, 0, 1, 0], "value": 50.0}, {2: [0, 50], 7: [0, 50], 10: [0, 50]}),
+    (
+        "Pad",
+        {"pads": [0, 0, 0, 0, 1, 0], "value": 50.0},
+        {2: [0, 50], 7: [0, 50], 10: [0, 50]},
+    ),
     ("Clip", {"min": 2.0, "max": 7.0}, {6: [2, 7], 7: "", 10: ""}),
     ("Clip", {"max": 7.0}, {6: [0, 7], 10: ""}),
     ("ArgMax", {"axis": 1}, {1: [0, 2], 11: [0, 2]}),
     ("ArgMax", {"axis": -1, "keepdims": 0}, {11: [0, 3]}),
 ]
-"""Operators as they were before their inputs: by version, the least and the greatest element, or ""
-where each is known. Before version 7 no size is known."""
+"""Operators as they were before their inputs: by version, the least and the greatest
+element, or "" where each is known. Before version 7 no size is known."""
 
 
 @pytest.mark.one_quick_in(6)
@@ -318,7 +377,9 @@ where each is known. Before version 7 no size is known."""
 def test_the_attributes_of_older_versions_count(
     operator: str, attributes: dict[str, Any], versions: dict[int, Any]
 ) -> None:
-    x = np.arange(12, dtype=FLOAT if operator in ("Clip", "Pad", "TopK") else int).reshape(1, 3, 4)
+    x = np.arange(
+        12, dtype=FLOAT if operator in ("Clip", "Pad", "TopK") else int
+    ).reshape(1, 3, 4)
     outputs = ["y", "z"] if operator in ("Split", "TopK") else ["y"]
     made = helper.make_node(operator, ["x"], outputs, **attributes)
     for version, ends in versions.items():
@@ -329,5 +390,7 @@ def test_the_attributes_of_older_versions_count(
             assert outside(value, array) == []
             assert value.sizes == (None if version < 7 else array.shape)
             exact = value.exact
-            assert [*value.whole] == ends or (exact is not None and (exact == array).all())
+            assert [*value.whole] == ends or (
+                exact is not None and (exact == array).all()
+            )
         assert (ends == "") == (value.exact is not None)

@@ -29,7 +29,15 @@ from onnxgather.networks.ranges import ranges_of
 from onnxgather.networks.sizes import AnySize, Size, Symbol, is_doubtful
 
 CRASHES = {
-    *("Concat", "ConvTranspose", "Einsum", "GRU", "InstanceNormalization", "LRN", "LSTM"),
+    *(
+        "Concat",
+        "ConvTranspose",
+        "Einsum",
+        "GRU",
+        "InstanceNormalization",
+        "LRN",
+        "LSTM",
+    ),
     *("LpNormalization", "OneHot", "RNN", "TopK", "Unique"),
 }
 """Operators that may end the process of ONNX Runtime where an input is empty."""
@@ -69,7 +77,8 @@ class Numbers:
         return self.symbol(number)
 
     def value(self, size: AnySize) -> int | None:
-        """Return what an expression is; None where the run alone tells a symbol in it."""
+        """Return what an expression is; None where the run alone tells a symbol in
+        it."""
         if isinstance(size, int):
             return size
         total = 0
@@ -84,22 +93,30 @@ class Numbers:
         return total
 
     def learn(self) -> None:
-        """Learn what the quotients and the larger ones stand for that were made of symbols."""
+        """Learn what the quotients and the larger ones stand for that were made of
+        symbols."""
         for maker in list(self.values):
             for key, made in maker.made.items():
                 kind, a, b = cast("tuple[str, AnySize, AnySize]", key)
                 first, second = self.value(a), self.value(b)
                 if first is None or second is None or isinstance(made, int):
                     continue
-                number = first // second if kind == "quotient" else max(first, second) - first
+                number = (
+                    first // second
+                    if kind == "quotient"
+                    else max(first, second) - first
+                )
                 for symbol in made.symbols - self.values.keys():
                     self.values[symbol] = number
 
 
 def bounds_of(array: Array, numbers: Numbers, share: float) -> Bounds:
-    """What may be known of an array: its elements, some of them, expressions, its sizes."""
+    """What may be known of an array: its elements, some of them, expressions, its
+    sizes."""
     random = numbers.random
-    number = helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
+    number = (
+        helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
+    )
     sizes = tuple(numbers.size(n, share) for n in array.shape)
     is_sized, kind = all(isinstance(n, int) for n in sizes), random.random()
     if is_sized and (not share or kind < 0.5):
@@ -109,17 +126,26 @@ def bounds_of(array: Array, numbers: Numbers, share: float) -> Bounds:
         for at, element in np.ndenumerate(array):
             ends[at] = [numbers.size(int(element), 0.7)] * 2
             if random.random() < 0.2:
-                ends[at] = min(int(element), random.choice([-1, 0])), max(int(element), 5)
+                ends[at] = (
+                    min(int(element), random.choice([-1, 0])),
+                    max(int(element), 5),
+                )
         return interval(name_of(number), sizes, ends[..., :1], ends[..., 1:])
-    return unknown(name_of(number), sizes if random.random() < 0.97 or not share else None)
+    return unknown(
+        name_of(number), sizes if random.random() < 0.97 or not share else None
+    )
 
 
 def node_of(drawn: Drawn) -> onnx.NodeProto:
     """Return the node of an operation."""
-    names = [f"x{k}" if array is not None else "" for k, array in enumerate(drawn.inputs)]
+    names = [
+        f"x{k}" if array is not None else "" for k, array in enumerate(drawn.inputs)
+    ]
     outputs = [f"y{k}" for k in range(drawn.outputs)]
     values: dict[str, Any] = {
-        name: numpy_helper.from_array(cast("Array", value)) if name == "value" else value
+        name: (
+            numpy_helper.from_array(cast("Array", value)) if name == "value" else value
+        )
         for name, value in drawn.attributes.items()
     }
     return helper.make_node(drawn.operator, names, outputs, **values)
@@ -128,16 +154,21 @@ def node_of(drawn: Drawn) -> onnx.NodeProto:
 def call_of(drawn: Drawn, inputs: Iterable[Bounds | None]) -> Call:
     """Return an operation with what is known of its inputs."""
     node = node_of(drawn)
-    lists = [name for name, value in drawn.attributes.items() if isinstance(value, list)]
+    lists = [
+        name for name, value in drawn.attributes.items() if isinstance(value, list)
+    ]
     plain = drawn.attributes | {name: tuple(drawn.attributes[name]) for name in lists}
     names = tuple(node.input), tuple(node.output)
     return Call(
-        Operation("", drawn.operator, "", *names, plain, {}, node), tuple(inputs), drawn.version
+        Operation("", drawn.operator, "", *names, plain, {}, node),
+        tuple(inputs),
+        drawn.version,
     )
 
 
 def runs(drawn: Drawn, seed: int) -> Iterator[list[tuple[Any, Any]]]:
-    """Yield the outputs of an operation, each with a Shape of it, on two levels of optimization."""
+    """Yield the outputs of an operation, each with a Shape of it, on two levels of
+    optimization."""
     node, feeds = node_of(drawn), dict[str, Array]()
     inputs, constants = list[Any](), list[Any]()
     for k, array in enumerate(drawn.inputs):
@@ -147,16 +178,24 @@ def runs(drawn: Drawn, seed: int) -> Iterator[list[tuple[Any, Any]]]:
         if is_constant:
             constants.append(numpy_helper.from_array(array, f"x{k}"))
             continue
-        sizes = [f"d{k}_{n}" for n in range(array.ndim)] if seed % 4 == 2 else array.shape
-        number = helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
+        sizes = (
+            [f"d{k}_{n}" for n in range(array.ndim)] if seed % 4 == 2 else array.shape
+        )
+        number = (
+            helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
+        )
         inputs.append(helper.make_tensor_value_info(f"x{k}", number, sizes))
         feeds[f"x{k}"] = array
-    shapes = [helper.make_node("Shape", [name], [f"{name} sizes"]) for name in node.output]
+    shapes = [
+        helper.make_node("Shape", [name], [f"{name} sizes"]) for name in node.output
+    ]
     names = [*node.output, *(shape.output[0] for shape in shapes)]
     outputs = [onnx.ValueInfoProto(name=name) for name in names]
     graph = helper.make_graph([node, *shapes], "g", inputs, outputs, constants)
     opsets = [helper.make_opsetid("", drawn.version)]
-    content = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    content = helper.make_model(
+        graph, opset_imports=opsets, ir_version=8
+    ).SerializeToString()
     runtime: Any = onnxruntime
     levels = runtime.GraphOptimizationLevel
     for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_ALL):
@@ -164,23 +203,32 @@ def runs(drawn: Drawn, seed: int) -> Iterator[list[tuple[Any, Any]]]:
         options.graph_optimization_level, options.log_severity_level = level, 4
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         try:
-            session = runtime.InferenceSession(content, options, ["CPUExecutionProvider"])
+            session = runtime.InferenceSession(
+                content, options, ["CPUExecutionProvider"]
+            )
             found = session.run(None, feeds)
-        except Exception:  # such as sizes that do not fit; ONNX Runtime raises errors of its own
+        except (
+            Exception
+        ):  # such as sizes that do not fit; ONNX Runtime raises errors of its own
             continue
         yield list(zip(found[: len(shapes)], found[len(shapes) :], strict=True))
 
 
 def broken(told: OpenType, array: Array, shape: Array, numbers: Numbers) -> str:
-    """Return what is wrong of a type, for an output and a Shape of it; "" where nothing is."""
-    number = helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
+    """Return what is wrong of a type, for an output and a Shape of it; "" where nothing
+    is."""
+    number = (
+        helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
+    )
     if told.data_type not in ("", name_of(number)):
         return f"data type {told.data_type}"
     if told.sizes is None:
         return ""
     if not len(told.sizes) == array.ndim == len(shape):
         return f"rank of {told.sizes}"
-    for size, real, inferred in zip(told.sizes, array.shape, shape.tolist(), strict=True):
+    for size, real, inferred in zip(
+        told.sizes, array.shape, shape.tolist(), strict=True
+    ):
         if size is None or (isinstance(size, Size) and is_doubtful(size)):
             continue
         number = numbers.value(size)
@@ -195,7 +243,8 @@ def broken(told: OpenType, array: Array, shape: Array, numbers: Numbers) -> str:
 
 
 def found_wrong(seeds: Iterable[int], operator: str = "") -> Iterator[str]:
-    """Yield "" or what is wrong for each output of random operations, in each of their runs."""
+    """Yield "" or what is wrong for each output of random operations, in each of their
+    runs."""
     for seed in seeds:
         drawn = random_operations.drawn(seed, operator)
         sizes = [n for array in drawn.inputs if array is not None for n in array.shape]
@@ -205,7 +254,10 @@ def found_wrong(seeds: Iterable[int], operator: str = "") -> Iterator[str]:
         for run in list(runs(drawn, seed)):
             for share in (0, 0.6, 0.6):
                 numbers = Numbers(Random(seed))
-                inputs = [a if a is None else bounds_of(a, numbers, share) for a in drawn.inputs]
+                inputs = [
+                    a if a is None else bounds_of(a, numbers, share)
+                    for a in drawn.inputs
+                ]
                 for told, (array, shape) in zip(
                     output_types(call_of(drawn, inputs)), run, strict=True
                 ):
@@ -235,7 +287,9 @@ def one(number: AnySize) -> Bounds:
     return interval("INT64", (), number, number)
 
 
-STRETCHED, DOUBLED = (bounds_of_array("FLOAT", np.array([1, 1, n], np.float32)) for n in (0.9, 2))
+STRETCHED, DOUBLED = (
+    bounds_of_array("FLOAT", np.array([1, 1, n], np.float32)) for n in (0.9, 2)
+)
 
 SIZES: list[tuple[str, list[Bounds | None], dict[str, Any], Any]] = [
     ("Add", [floats(N, 1, 3), floats(M, 1)], {}, (N, M, 3)),
@@ -287,17 +341,42 @@ SIZES: list[tuple[str, list[Bounds | None], dict[str, Any], Any]] = [
     ("Slice", [floats(N, 9), integers(0), integers(5), integers(1)], {}, (N, 5)),
     ("Slice", [floats(N + 3), integers(0), integers(-1)], {}, (N + 2,)),
     ("Slice", [floats(N + M), integers(N), integers(2**63 - 1)], {}, (M,)),
-    ("Slice", [floats(9), integers(-1), integers(-10), integers(0), integers(-1)], {}, (9,)),
-    ("Slice", [floats(9), integers(7), integers(-(2**63)), integers(0), integers(-3)], {}, (3,)),
-    ("Slice", [floats(9), integers(-12), integers(-12), integers(0), integers(-1)], {}, (1,)),
+    (
+        "Slice",
+        [floats(9), integers(-1), integers(-10), integers(0), integers(-1)],
+        {},
+        (9,),
+    ),
+    (
+        "Slice",
+        [floats(9), integers(7), integers(-(2**63)), integers(0), integers(-3)],
+        {},
+        (3,),
+    ),
+    (
+        "Slice",
+        [floats(9), integers(-12), integers(-12), integers(0), integers(-1)],
+        {},
+        (1,),
+    ),
     (
         "Slice",
         [floats(9), integers(-1), integers(2**31 - 1), integers(0), integers(-1)],
         {},
         (None,),
     ),
-    ("Slice", [floats(9), integers(8), integers(0), integers(0), integers(-(2**31))], {}, (None,)),
-    ("Slice", [floats(N), integers(-1), integers(-10), integers(0), integers(-1)], {}, (None,)),
+    (
+        "Slice",
+        [floats(9), integers(8), integers(0), integers(0), integers(-(2**31))],
+        {},
+        (None,),
+    ),
+    (
+        "Slice",
+        [floats(N), integers(-1), integers(-10), integers(0), integers(-1)],
+        {},
+        (None,),
+    ),
     ("Conv", [floats(N, 3, 16 * M), floats(8, 3, 16)], {"strides": (16,)}, (N, 8, M)),
     ("Conv", [floats(1, 1, M), floats(1, 1, 3)], {"pads": (1, 1)}, (1, 1, M)),
     ("MaxPool", [floats(1, 1, 2)], {"kernel_shape": (1,), "strides": (2,)}, (1, 1, 1)),
@@ -307,7 +386,12 @@ SIZES: list[tuple[str, list[Bounds | None], dict[str, Any], Any]] = [
         {"kernel_shape": (1,), "strides": (2,), "ceil_mode": 1},
         (1, 1, None),
     ),
-    ("ConvTranspose", [floats(1, 1, 7), floats(1, 1, 3)], {"strides": (2,)}, (1, 1, 15)),
+    (
+        "ConvTranspose",
+        [floats(1, 1, 7), floats(1, 1, 3)],
+        {"strides": (2,)},
+        (1, 1, 15),
+    ),
     (
         "ConvTranspose",
         [floats(1, 1, 7), floats(1, 1, 3)],
@@ -332,12 +416,19 @@ SIZES: list[tuple[str, list[Bounds | None], dict[str, Any], Any]] = [
 
 @pytest.mark.parametrize(("operator", "inputs", "attributes", "expected"), SIZES)
 def test_sizes_are_open_where_they_are_not_known(
-    operator: str, inputs: list[Bounds | None], attributes: dict[str, Any], expected: Any
+    operator: str,
+    inputs: list[Bounds | None],
+    attributes: dict[str, Any],
+    expected: Any,
 ) -> None:
     operator, _, version = operator.partition(" ")
     outputs = 2 if operator in ("Split", "TopK") else 1
     drawn = Drawn(
-        operator, int(version or 17), [value and np.zeros(()) for value in inputs], {}, outputs
+        operator,
+        int(version or 17),
+        [value and np.zeros(()) for value in inputs],
+        {},
+        outputs,
     )
     drawn.attributes = attributes
     found = output_types(call_of(drawn, inputs))[0].sizes
@@ -345,7 +436,8 @@ def test_sizes_are_open_where_they_are_not_known(
         assert found is expected
     else:
         assert found == tuple(
-            own if wanted is ... else wanted for own, wanted in zip(found, expected, strict=True)
+            own if wanted is ... else wanted
+            for own, wanted in zip(found, expected, strict=True)
         )
 
 
@@ -361,7 +453,9 @@ def test_a_count_that_a_run_tells_is_at_most_the_number_of_elements() -> None:
     assert count <= 3 * 2**28
 
 
-def test_an_operator_of_another_domain_or_a_version_that_nothing_measured_tells_nothing() -> None:
+def test_an_operator_of_another_domain_or_a_version_that_nothing_measured_tells_nothing() -> (
+    None
+):
     drawn = Drawn("Relu", 6, [np.zeros(3)])
     assert output_types(call_of(drawn, [floats(3)])) == [OpenType("FLOAT")]
     operation = Operation("", "Relu", "of.mine", ("x0",), ("y0",), {}, {})
@@ -417,14 +511,24 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
     ("Reshape", [floats(K, M), integers(K, M)], {}, "(K, M)"),
     ("Reshape", [floats(M, K), integers(K, M)], {}, "(K, M)"),
     ("Reshape", [floats(M, K), integers(K, M)], {"allowzero": 1}, "(K, M)"),
-    ("Reshape", [floats(M, 2 * N), integers(N - 1, -1)], {"allowzero": 1}, "(N - 1, None)"),
+    (
+        "Reshape",
+        [floats(M, 2 * N), integers(N - 1, -1)],
+        {"allowzero": 1},
+        "(N - 1, None)",
+    ),
     ("Reshape", [floats(M, 2 * N), integers(N - 1, -1)], {}, "(None, None)"),
     ("Reshape", [floats(M, K), integers(K - 1, 5)], {"allowzero": 1}, "(?, 5)"),
     ("Reshape", [floats(N, M), integers(None, None)], {}, "(None, None)"),
     ("Reshape", [floats(N, M), integers(-1)], {}, "(N*M,)"),
     ("Reshape", [floats(N, M), integers(7, 8)], {}, "(7, 8)"),
     ("Reshape", [floats(N, M, 6), integers(4, -1)], {}, "(4, ?)"),
-    ("Reshape", [unknown("FLOAT", (None, 4)), integers(0, 2, -1)], {}, "(None, 2, None)"),
+    (
+        "Reshape",
+        [unknown("FLOAT", (None, 4)), integers(0, 2, -1)],
+        {},
+        "(None, 2, None)",
+    ),
     ("Reshape", [UNRANKED, integers(0, 2)], {}, "(None, 2)"),
     ("Reshape", [floats(2, 3), integers(5, 0, 0)], {}, "(5, 3, 0)"),
     ("Reshape", [floats(4, 3), some(2)], {}, "(None, None)"),
@@ -463,9 +567,19 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
     ("NonZero", [unknown("INT64", (N, None))], {}, "(2, None)"),
     ("NonZero", [UNRANKED], {}, "None"),
     # Axes put together, taken apart, and left out.
-    ("Concat", [floats(2, N), floats(2, M), floats(2, 3)], {"axis": 1}, "(2, N + M + 3)"),
+    (
+        "Concat",
+        [floats(2, N), floats(2, M), floats(2, 3)],
+        {"axis": 1},
+        "(2, N + M + 3)",
+    ),
     ("Concat", [floats(2, N), floats(2, M)], {"axis": -1}, "(2, N + M)"),
-    ("Concat", [floats(2, N), unknown("FLOAT", (2, None))], {"axis": 0}, "(None, None)"),
+    (
+        "Concat",
+        [floats(2, N), unknown("FLOAT", (2, None))],
+        {"axis": 0},
+        "(None, None)",
+    ),
     ("Concat", [floats(2, N), UNRANKED], {"axis": 0}, "None"),
     ("Split 17", [floats(6, N)], {}, "(3, N) and (3, N)"),
     ("Split 17", [floats(2 * N, 5)], {}, "(N, 5) and (N, 5)"),
@@ -487,10 +601,30 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
     ("Pad", [UNRANKED, integers(1, 1)], {}, "None"),
     ("Slice 9", [floats(N, 9)], {"starts": (1,), "ends": (4,), "axes": (1,)}, "(N, 3)"),
     ("Slice", [floats(9, 9), integers(1, 2), integers(4, 9)], {}, "(3, 7)"),
-    ("Slice", [floats(9), integers(1), integers(8), integers(0), integers(2)], {}, "(4,)"),
-    ("Slice", [floats(9), integers(1), integers(9), integers(-1), integers(3)], {}, "(3,)"),
-    ("Slice", [floats(9), integers(8), integers(2), integers(0), integers(-2)], {}, "(3,)"),
-    ("Slice", [floats(9), integers(20), integers(-20), integers(0), integers(-1)], {}, "(9,)"),
+    (
+        "Slice",
+        [floats(9), integers(1), integers(8), integers(0), integers(2)],
+        {},
+        "(4,)",
+    ),
+    (
+        "Slice",
+        [floats(9), integers(1), integers(9), integers(-1), integers(3)],
+        {},
+        "(3,)",
+    ),
+    (
+        "Slice",
+        [floats(9), integers(8), integers(2), integers(0), integers(-2)],
+        {},
+        "(3,)",
+    ),
+    (
+        "Slice",
+        [floats(9), integers(20), integers(-20), integers(0), integers(-1)],
+        {},
+        "(9,)",
+    ),
     (
         "Slice",
         [floats(9), integers(5), integers(2**31 - 1), integers(0), integers(-1)],
@@ -503,11 +637,36 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
         {},
         "(None,)",
     ),
-    ("Slice", [floats(9), integers(5), integers(1), integers(0), integers(1 - 2**31)], {}, "(1,)"),
-    ("Slice", [floats(9), integers(5), integers(2**31 - 2), integers(0), integers(-1)], {}, "(0,)"),
-    ("Slice", [floats(9), integers(0), integers(9), integers(0), integers(2**31 - 1)], {}, "(?,)"),
-    ("Slice", [floats(9), integers(0), integers(9), integers(0), integers(2**31 - 2)], {}, "(1,)"),
-    ("Slice", [floats(9), integers(0), integers(9), integers(0), integers(0)], {}, "(None,)"),
+    (
+        "Slice",
+        [floats(9), integers(5), integers(1), integers(0), integers(1 - 2**31)],
+        {},
+        "(1,)",
+    ),
+    (
+        "Slice",
+        [floats(9), integers(5), integers(2**31 - 2), integers(0), integers(-1)],
+        {},
+        "(0,)",
+    ),
+    (
+        "Slice",
+        [floats(9), integers(0), integers(9), integers(0), integers(2**31 - 1)],
+        {},
+        "(?,)",
+    ),
+    (
+        "Slice",
+        [floats(9), integers(0), integers(9), integers(0), integers(2**31 - 2)],
+        {},
+        "(1,)",
+    ),
+    (
+        "Slice",
+        [floats(9), integers(0), integers(9), integers(0), integers(0)],
+        {},
+        "(None,)",
+    ),
     ("Slice", [floats(9), integers(5), integers(3)], {}, "(0,)"),
     ("Slice", [floats(9), integers(-4), integers(-1)], {}, "(3,)"),
     ("Slice", [floats(9), integers(-40), integers(40)], {}, "(9,)"),
@@ -517,20 +676,50 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
     ("Slice", [floats(N), integers(None), integers(5)], {}, "(?,)"),
     ("Slice", [floats(N), integers(N - M), integers(5)], {}, "(?,)"),
     ("Slice", [floats(N), integers(-N), integers(N)], {}, "(N,)"),
-    ("Slice", [floats(N), integers(9), integers(0), integers(0), integers(-1)], {}, "(None,)"),
+    (
+        "Slice",
+        [floats(N), integers(9), integers(0), integers(0), integers(-1)],
+        {},
+        "(None,)",
+    ),
     ("Slice", [floats(9, 9), some(1), integers(5)], {}, "(?, 9)"),
     ("Slice", [floats(9, 9), integers(0), some(1)], {}, "(?, 9)"),
     ("Slice", [floats(9, 9), integers(0), some(N)], {}, "(?, 9)"),
     ("Slice", [floats(9, 9), some(1), integers(5), some(1)], {}, "(None, None)"),
-    ("Slice", [floats(9, 9), integers(0), integers(5), integers(0), some(1)], {}, "(None, None)"),
-    ("Slice", [floats(9, 9), integers(0), integers(5), None, integers(1)], {}, "(None, None)"),
+    (
+        "Slice",
+        [floats(9, 9), integers(0), integers(5), integers(0), some(1)],
+        {},
+        "(None, None)",
+    ),
+    (
+        "Slice",
+        [floats(9, 9), integers(0), integers(5), None, integers(1)],
+        {},
+        "(None, None)",
+    ),
     ("Slice", [floats(9, 9), some(N), integers(5)], {}, "(?, 9)"),
     ("Slice", [UNRANKED, integers(0), integers(5)], {}, "None"),
     # Windows that move over axes, and axes that are stretched.
     ("Conv", [floats(N, 3, 9, 9), floats(8, 3, 3, 2)], {}, "(N, 8, 7, 8)"),
-    ("Conv", [floats(N, 3, 9, 9), floats(8, 3, 3, 2)], {"strides": (2, 3)}, "(N, 8, 4, 3)"),
-    ("Conv", [floats(N, 3, 9, 9), floats(8, 3, 3, 2)], {"dilations": (2, 3)}, "(N, 8, 5, 6)"),
-    ("Conv", [floats(N, 3, 9, 9), floats(8, 3, 3, 2)], {"pads": (1, 2, 3, 4)}, "(N, 8, 11, 14)"),
+    (
+        "Conv",
+        [floats(N, 3, 9, 9), floats(8, 3, 3, 2)],
+        {"strides": (2, 3)},
+        "(N, 8, 4, 3)",
+    ),
+    (
+        "Conv",
+        [floats(N, 3, 9, 9), floats(8, 3, 3, 2)],
+        {"dilations": (2, 3)},
+        "(N, 8, 5, 6)",
+    ),
+    (
+        "Conv",
+        [floats(N, 3, 9, 9), floats(8, 3, 3, 2)],
+        {"pads": (1, 2, 3, 4)},
+        "(N, 8, 11, 14)",
+    ),
     (
         "Conv",
         [floats(N, 3, 9), floats(8, 3, 3)],
@@ -592,12 +781,37 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
         "(N, 3, 4)",
     ),
     ("AveragePool", [floats(N, 3, 2)], {"kernel_shape": (3,)}, "(N, 3, None)"),
-    ("AveragePool", [floats(N, 3, 9)], {"kernel_shape": (3,), "ceil_mode": 1}, "(N, 3, None)"),
-    ("LpPool", [floats(N, 3, 9)], {"kernel_shape": (2,), "auto_pad": "SAME_UPPER"}, "(N, 3, 9)"),
-    ("LpPool", [floats(N, 3, 0)], {"kernel_shape": (2,), "auto_pad": "SAME_UPPER"}, "(N, 3, None)"),
-    ("ConvTranspose", [floats(1, 1, 7), floats(1, 1, 3)], {"output_shape": (15,)}, "None"),
+    (
+        "AveragePool",
+        [floats(N, 3, 9)],
+        {"kernel_shape": (3,), "ceil_mode": 1},
+        "(N, 3, None)",
+    ),
+    (
+        "LpPool",
+        [floats(N, 3, 9)],
+        {"kernel_shape": (2,), "auto_pad": "SAME_UPPER"},
+        "(N, 3, 9)",
+    ),
+    (
+        "LpPool",
+        [floats(N, 3, 0)],
+        {"kernel_shape": (2,), "auto_pad": "SAME_UPPER"},
+        "(N, 3, None)",
+    ),
+    (
+        "ConvTranspose",
+        [floats(1, 1, 7), floats(1, 1, 3)],
+        {"output_shape": (15,)},
+        "None",
+    ),
     ("Resize", [floats(1, 1, 10), None, None, integers(1, N, 7)], {}, "(1, N, 7)"),
-    ("Resize 18", [floats(1, 1, 10), None, None, integers(7)], {"axes": (2,)}, "(1, 1, 7)"),
+    (
+        "Resize 18",
+        [floats(1, 1, 10), None, None, integers(7)],
+        {"axes": (2,)},
+        "(1, 1, 7)",
+    ),
     (
         "Resize 18",
         [floats(1, 4, 10), None, None, integers(1, 8, 7)],
@@ -627,7 +841,16 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
     ("MatMulInteger", [shorts(2, N, 4), shorts(4, 5)], {}, "(2, N, 5)"),
     (
         "QLinearMatMul",
-        [shorts(2, N, 4), floats(), shorts(), shorts(4, 5), floats(), shorts(), floats(), shorts()],
+        [
+            shorts(2, N, 4),
+            floats(),
+            shorts(),
+            shorts(4, 5),
+            floats(),
+            shorts(),
+            floats(),
+            shorts(),
+        ],
         {},
         "(2, N, 5)",
     ),
@@ -644,7 +867,12 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
     ("ReduceMax 17", [floats(N, 3)], {"axes": (1,), "keepdims": 0}, "(N,)"),
     ("ReduceMax 17", [floats(N, 0)], {"axes": (1,), "keepdims": 0}, "None"),
     ("ReduceMax 17", [UNRANKED], {"axes": (1,), "keepdims": 0}, "None"),
-    ("ReduceMax 17", [unknown("FLOAT", (None, 3))], {"axes": (0,), "keepdims": 0}, "None"),
+    (
+        "ReduceMax 17",
+        [unknown("FLOAT", (None, 3))],
+        {"axes": (0,), "keepdims": 0},
+        "None",
+    ),
     ("Abs", [floats(N, M)], {}, "(N, M)"),
     ("Abs 6", [floats(N, M)], {}, "None"),
     ("Abs 7", [floats(N, M)], {}, "(N, M)"),
@@ -661,16 +889,25 @@ CASES: list[tuple[str, list[Bounds | None], dict[str, Any], str]] = [
 OUTPUTS = {"Split": 2, "TopK": 2, "Unique": 2}
 
 
-def sizes_told(operator: str, inputs: list[Bounds | None], attributes: dict[str, Any]) -> str:
-    """The sizes of the outputs, where `?` is a symbol of their own, and None not known."""
+def sizes_told(
+    operator: str, inputs: list[Bounds | None], attributes: dict[str, Any]
+) -> str:
+    """The sizes of the outputs, where `?` is a symbol of their own, and None not
+    known."""
     operator, _, version = operator.partition(" ")
     arrays = [value and np.zeros(()) for value in inputs]
-    drawn = Drawn(operator, int(version or 17), arrays, attributes, OUTPUTS.get(operator, 1))
-    return " and ".join(str(told.sizes) for told in output_types(call_of(drawn, inputs)))
+    drawn = Drawn(
+        operator, int(version or 17), arrays, attributes, OUTPUTS.get(operator, 1)
+    )
+    return " and ".join(
+        str(told.sizes) for told in output_types(call_of(drawn, inputs))
+    )
 
 
 def test_the_sizes_of_operations() -> None:
-    found = [sizes_told(operator, inputs, options) for operator, inputs, options, _ in CASES]
+    found = [
+        sizes_told(operator, inputs, options) for operator, inputs, options, _ in CASES
+    ]
     pairs = zip(found, CASES, strict=True)
     assert not [(case, own) for own, case in pairs if own != case[-1]]
 
@@ -703,18 +940,24 @@ def test_a_size_that_onnx_infers_wrongly_is_seen(
     assert any(found_wrong(range(seeds), operator))
 
 
-def quantized(kind: int, bits: int, shape: tuple[int, ...], axes: tuple[int, int]) -> Any:
+def quantized(
+    kind: int, bits: int, shape: tuple[int, ...], axes: tuple[int, int]
+) -> Any:
     """The node of a GatherBlockQuantized, its data and its scales."""
     packed, scales, more = [*shape], [*shape], dict[str, int]()
     scales[axes[1]] //= 16
     if kind == onnx.TensorProto.UINT8:
         packed[-1], more = shape[-1] * bits // 8, {"bits": bits}
-    data = helper.make_tensor("data", kind, packed, [k % 8 for k in range(np.prod(packed))])
+    data = helper.make_tensor(
+        "data", kind, packed, [k % 8 for k in range(np.prod(packed))]
+    )
     blocks: dict[str, Any] = dict(
         zip(("gather_axis", "quantize_axis"), axes, strict=True), block_size=16, **more
     )
     names = ["data", "indices", "scales"]
-    node = helper.make_node("GatherBlockQuantized", names, ["y"], domain="com.microsoft", **blocks)
+    node = helper.make_node(
+        "GatherBlockQuantized", names, ["y"], domain="com.microsoft", **blocks
+    )
     return node, [data, numpy_helper.from_array(np.ones(scales, np.float32), "scales")]
 
 
@@ -725,9 +968,16 @@ DOMAINS = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
 
 
 def check_type(node: onnx.NodeProto, tensors: Any, given: Feeds) -> None:
-    """Check the type of the output of a node against its runs, and what a Shape of it is."""
-    inputs = [helper.make_tensor_value_info(k, data_type(a), a.shape) for k, a in given.items()]
-    outputs = [helper.make_empty_tensor_value_info("y"), helper.make_empty_tensor_value_info("s")]
+    """Check the type of the output of a node against its runs, and what a Shape of it
+    is."""
+    inputs = [
+        helper.make_tensor_value_info(k, data_type(a), a.shape)
+        for k, a in given.items()
+    ]
+    outputs = [
+        helper.make_empty_tensor_value_info("y"),
+        helper.make_empty_tensor_value_info("s"),
+    ]
     shape = helper.make_node("Shape", ["y"], ["s"])
     graph = helper.make_graph([node, shape], "g", inputs, outputs, tensors)
     model = helper.make_model(graph, opset_imports=DOMAINS, ir_version=10)
@@ -742,7 +992,11 @@ def check_type(node: onnx.NodeProto, tensors: Any, given: Feeds) -> None:
 @pytest.mark.parametrize(
     ("kind", "bits", "shape", "axes"),
     [
-        *((UINT8, bits, shape, (0, 1)) for bits in BITS for shape in ((4, 32), (5, 16))),
+        *(
+            (UINT8, bits, shape, (0, 1))
+            for bits in BITS
+            for shape in ((4, 32), (5, 16))
+        ),
         (UINT8, 4, (4, 3, 32), (0, 2)),
         *((INT4, 4, shape, (0, 1)) for shape in ((4, 32), (4, 32, 5))),
         *((INT4, 4, (32, 4), axes) for axes in ((1, 0), (-1, 0), (-1, -2))),
@@ -768,7 +1022,9 @@ def test_the_sizes_of_a_product_with_quantized_weights_are_those_of_its_runs(
         "block_size": 16,
         "domain": "com.microsoft",
     }
-    node = helper.make_node("MatMulNBits", ["x", "weights", "scales"], ["y"], **attributes)
+    node = helper.make_node(
+        "MatMulNBits", ["x", "weights", "scales"], ["y"], **attributes
+    )
     weights = numpy_helper.from_array(np.ones((5, 1, 8), np.uint8), "weights")
     scales = numpy_helper.from_array(np.ones(5, np.float32), "scales")
     check_type(node, [weights, scales], {"x": np.ones(sizes, np.float32)})

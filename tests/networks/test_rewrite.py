@@ -1,4 +1,5 @@
-"""Gathers rewritten where they stand: right for every index, and nothing else is touched."""
+"""Gathers rewritten where they stand: right for every index, and nothing else is
+touched."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def hardened(
 def rewritten(
     model: onnx.ModelProto, policy: OutOfRange | int = "clamp", shapes: Any = None
 ) -> HardenedModel:
-    """Return what becomes of a model if every gather is rewritten whose indices are computed."""
+    """Return what becomes of a model if every gather is rewritten whose indices are
+    computed."""
     plain = read_network(model)
     network = read_network(model, shapes)
     ranges_of(network)
@@ -66,7 +68,9 @@ def opened(model: onnx.ModelProto, optimized: bool = True) -> Run:
     if not optimized:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     provider = ["CPUExecutionProvider"]
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=provider)
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=provider
+    )
     names = {value.name for value in session.get_inputs()}
 
     def run(**given: Any) -> list[Any]:
@@ -113,7 +117,9 @@ def node_model(name: str, index_type: str, dynamic: bool) -> onnx.ModelProto:
     attribute = ATTRIBUTES[operator]
     return parsed(
         f"g (float[{shapes[0]}] data, {index_type}[{shapes[1]}] i) => (float[] y)"
-        f"{{ y = {operator} <{attribute} = {number}> (data, i) }}".replace("float[] y", "y")
+        f"{{ y = {operator} <{attribute} = {number}> (data, i) }}".replace(
+            "float[] y", "y"
+        )
     )
 
 
@@ -171,15 +177,20 @@ pick (t, i) => (o) { o1 = Gather (t, i)
 """,
     IMPORTS,
 )
-"""Gathers in the main graph, in both branches of an If, in a Loop and in a function called twice,
-once with data of other sizes; most have no name, two share one."""
+"""Gathers in the main graph, in both branches of an If, in a Loop and in a function
+called twice, once with data of other sizes; most have no name, two share one."""
 
 
 def inputs_of_nested(seed: int, inside: bool) -> dict[str, Array]:
     random = np.random.default_rng(seed)
     ids = random.integers(-2, 2, (2, 3)) if inside else wild((2, 3), np.int64, seed)
     rows = random.normal(size=(int(random.integers(2, 4)), 3)).astype(np.float32)
-    return {"ids": ids, "yes": np.array(seed % 2 == 0), "times": np.array(2), "rows": rows}
+    return {
+        "ids": ids,
+        "yes": np.array(seed % 2 == 0),
+        "times": np.array(2),
+        "rows": rows,
+    }
 
 
 def test_gathers_in_subgraphs_and_functions_do_not_fail() -> None:
@@ -203,7 +214,8 @@ def test_gathers_in_subgraphs_and_functions_do_not_fail() -> None:
 
 
 def kept(nodes: Any, added: Sequence[str], gathers: Sequence[str]) -> list[bytes]:
-    """Return the bytes of the nodes that were not added; of a gather without its inputs."""
+    """Return the bytes of the nodes that were not added; of a gather without its
+    inputs."""
     found: list[bytes] = []
     for node in nodes:
         if node.output[0] in added:
@@ -223,14 +235,19 @@ def kept(nodes: Any, added: Sequence[str], gathers: Sequence[str]) -> list[bytes
 def names_in(nodes: Any) -> list[str]:
     """Return every output of nodes and of those in their bodies."""
     inner = (names_in(a.g.node) for node in nodes for a in node.attribute)
-    return [name for node in nodes for name in node.output] + [n for many in inner for n in many]
+    return [name for node in nodes for name in node.output] + [
+        n for many in inner for n in many
+    ]
 
 
 def test_every_part_that_is_not_rewritten_keeps_its_bytes_and_its_order() -> None:
     model, _ = hardened(NESTED)
     gathers = ["a", "x", "w", "x2", "o1"]
     before, after = (
-        [*one.graph.node, *(node for function in one.functions for node in function.node)]
+        [
+            *one.graph.node,
+            *(node for function in one.functions for node in function.node),
+        ]
         for one in (NESTED, model)
     )
     added = sorted({*names_in(after)} - {*names_in(before)})
@@ -241,7 +258,9 @@ def test_every_part_that_is_not_rewritten_keeps_its_bytes_and_its_order() -> Non
         del own.graph.node[:]
         for function in own.functions:
             del function.node[:]
-    assert model.SerializeToString(deterministic=True) == old.SerializeToString(deterministic=True)
+    assert model.SerializeToString(deterministic=True) == old.SerializeToString(
+        deterministic=True
+    )
 
 
 def message(model: onnx.ModelProto) -> str:
@@ -261,39 +280,55 @@ def left(model: onnx.ModelProto, policy: OutOfRange = "clamp") -> str:
 
 def test_what_is_not_known_of_a_gather_is_refused_or_leaves_it() -> None:
     dynamic = node_model("gather", "int64", dynamic=True)
-    assert message(dynamic) == (
-        "main graph: Gather 'y': the type and sizes of the data must be known for directml: add "
-        "`--shape NAME=2,12` for an input"
+    assert (
+        message(dynamic)
+        == "main graph: Gather 'y': the type and sizes of the data must be known for"
+        " directml: add `--shape NAME=2,12` for an input"
     )
     flags = parsed("g (bool[3] data, int64[2] i) => (y) { y = Gather (data, i) }")
-    assert message(flags) == (
-        "main graph: Gather 'y': DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, "
-        "INT16, INT8, UINT64, UINT32, UINT16, UINT8, got 'BOOL'"
+    assert (
+        message(flags)
+        == "main graph: Gather 'y': DataType must be one of FLOAT64, FLOAT32, FLOAT16,"
+        " INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got 'BOOL'"
     )
     text = parsed("g (string[3] data, int64[2] i) => (y) { y = Gather (data, i) }")
-    assert left(text, "zero") == (
-        "left: main graph: Gather 'y': zeros need data of a known rank and of a type that numpy has"
+    assert (
+        left(text, "zero")
+        == "left: main graph: Gather 'y': zeros need data of a known rank and of a type"
+        " that numpy has"
     )
-    tuples = parsed("g (float[3, 4] data, int64[2, n] i) => (y) { y = GatherND (data, i) }")
-    assert left(tuples) == (
-        "left: main graph: GatherND 'y': the last size of the indices must be known, but is not"
+    tuples = parsed(
+        "g (float[3, 4] data, int64[2, n] i) => (y) { y = GatherND (data, i) }"
     )
-    far = parsed("g (float[3, 4] data, int64[2] i) => (y) { y = Gather <axis = -9> (data, i) }")
-    assert left(far) == (
-        "left: main graph: Gather 'y': the data must have the dimensions that are indexed, got -9"
+    assert (
+        left(tuples)
+        == "left: main graph: GatherND 'y': the last size of the indices must be known,"
+        " but is not"
     )
-    long = parsed("g (float[3, 4] data, int64[2, 5] i) => (y) { y = GatherND (data, i) }")
-    assert left(long) == (
-        "left: main graph: GatherND 'y': the data must have the dimensions that are indexed, got 0 "
-        "to 4"
+    far = parsed(
+        "g (float[3, 4] data, int64[2] i) => (y) { y = Gather <axis = -9> (data, i) }"
+    )
+    assert (
+        left(far)
+        == "left: main graph: Gather 'y': the data must have the dimensions that are"
+        " indexed, got -9"
+    )
+    long = parsed(
+        "g (float[3, 4] data, int64[2, 5] i) => (y) { y = GatherND (data, i) }"
+    )
+    assert (
+        left(long)
+        == "left: main graph: GatherND 'y': the data must have the dimensions that are"
+        " indexed, got 0 to 4"
     )
     old = parsed(
         "g (float[3] data, int64[2] i) => (y) { y = Gather (data, i) }",
         'ir_version: 8, opset_import: ["" : 8]',
     )
-    assert left(old) == (
-        "left: main graph: Gather 'y': the opset must be at least 9 for the index arithmetic, got "
-        "8; onnx.version_converter makes a newer model"
+    assert (
+        left(old)
+        == "left: main graph: Gather 'y': the opset must be at least 9 for the index"
+        " arithmetic, got 8; onnx.version_converter makes a newer model"
     )
     axes = parsed(
         """g (float[3, 4] data, int64[2] i) => (y, z) {
@@ -303,9 +338,10 @@ def test_what_is_not_known_of_a_gather_is_refused_or_leaves_it() -> None:
 pick <axis> (t, i) => (o) { o = Gather <axis: int = @axis> (t, i) }""",
         IMPORTS,
     )
-    assert left(axes) == (
-        "left: function pick, called by y: Gather 'o': axis must be the same in all calls of the "
-        "function, got 0, 1"
+    assert (
+        left(axes)
+        == "left: function pick, called by y: Gather 'o': axis must be the same in all"
+        " calls of the function, got 0, 1"
     )
 
 
@@ -324,18 +360,18 @@ def test_a_gather_of_data_of_unknown_rank_is_left() -> None:
   y = Gather (j, i) }""",
         'ir_version: 8, opset_import: ["" : 17, "other" : 1]',
     )
-    assert left(model) == (
-        "left: main graph: Gather 'y': the rank of the data must be known, but is not"
+    assert (
+        left(model)
+        == "left: main graph: Gather 'y': the rank of the data must be known, but"
+        " is not"
     )
 
 
 @pytest.mark.parametrize("index_type", ["int64", "int32"])
 def test_indices_of_unknown_rank_are_limited(index_type: str) -> None:
-    model = parsed(
-        f"""g (float[a, b] data, {index_type}[c] i, int64[k] shape) => (y) {{
+    model = parsed(f"""g (float[a, b] data, {index_type}[c] i, int64[k] shape) => (y) {{
   j = Reshape (i, shape)
-  y = Gather (data, j) }}"""
-    )
+  y = Gather (data, j) }}""")
     data = np.arange(6, dtype=np.float32).reshape(3, 2)
     fed = {"data": data, "i": wild((50,), index_type), "shape": np.array([5, 10])}
     (found,) = outputs(hardened(model)[0], **fed)
@@ -345,11 +381,18 @@ def test_indices_of_unknown_rank_are_limited(index_type: str) -> None:
 
 def test_strings_and_flags_are_gathered_too() -> None:
     for element, array in (("string", ["a", "b", "c"]), ("bool", [True, False, True])):
-        model = parsed(f"g ({element}[n] data, int64[2] i) => (y) {{ y = Gather (data, i) }}")
-        (found,) = outputs(hardened(model)[0], data=np.array(array), i=np.array([-9, 9]))
+        model = parsed(
+            f"g ({element}[n] data, int64[2] i) => (y) {{ y = Gather (data, i) }}"
+        )
+        (found,) = outputs(
+            hardened(model)[0], data=np.array(array), i=np.array([-9, 9])
+        )
         assert found.tolist() == [array[0], array[2]]
     zeroed = hardened(model, "zero")[0]
-    assert outputs(zeroed, data=np.array(array), i=np.array([0, 9]))[0].tolist() == [True, False]
+    assert outputs(zeroed, data=np.array(array), i=np.array([0, 9]))[0].tolist() == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("policy", ["clamp", "zero"])
@@ -358,15 +401,17 @@ def test_data_of_gather_elements_is_cropped_as_directml_asks(
     policy: OutOfRange, sizes: str
 ) -> None:
     model = parsed(
-        f"g (float[{sizes}] data, int64[2, k] i) => (y) {{ y = GatherElements <axis=1> (data, i) }}"
+        f"g (float[{sizes}] data, int64[2, k] i) => (y) {{ y = GatherElements <axis=1>"
+        " (data, i) }"
     )
     data = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
     shapes = {"data": (4, 3), "i": (2, 5)}
     rewritten, (told,) = hardened(model, policy, shapes)
     assert "Slice" in [node.op_type for node in rewritten.graph.node]
-    assert told.changes[1] == (
-        "the data is cropped to the sizes of the indices in dimension 0, as DirectML refuses more "
-        "data than indices off the axis"
+    assert (
+        told.changes[1]
+        == "the data is cropped to the sizes of the indices in dimension 0, as DirectML"
+        " refuses more data than indices off the axis"
     )
     inside = np.random.default_rng(1).integers(-3, 3, (2, 5))
     (found,) = outputs(rewritten, data=data, i=inside)
@@ -387,23 +432,21 @@ def test_data_is_cropped_although_the_indices_are_proved() -> None:
 
 
 def test_gather_elements_of_two_ranks_is_no_traceback() -> None:
-    model = parsed(
-        """g (int64[3, 4] i) => (y) <float[5] data = {1, 2, 3, 4, 5}>
-{ y = GatherElements (data, i) }"""
-    )
+    model = parsed("""g (int64[3, 4] i) => (y) <float[5] data = {1, 2, 3, 4, 5}>
+{ y = GatherElements (data, i) }""")
     assert hardened(model)[0].graph.node[-1].op_type == "GatherElements"
 
 
 def test_names_that_are_made_up_collide_with_none() -> None:
-    model = parsed(
-        """
+    model = parsed("""
 g (int64[2] i, float[5] data) => (y, z) {
   taken = Identity (i)
   [gather] y = Gather (data, taken)
   z = Identity (data)
-}"""
+}""")
+    model.graph.node[0].output[0] = model.graph.node[1].input[1] = (
+        "gather/indices_clamped"
     )
-    model.graph.node[0].output[0] = model.graph.node[1].input[1] = "gather/indices_clamped"
     rewritten, _ = hardened(model)
     names = [name for node in rewritten.graph.node for name in node.output]
     assert names == [
@@ -416,14 +459,18 @@ g (int64[2] i, float[5] data) => (y, z) {
         "y",
         "z",
     ]
-    assert outputs(rewritten, i=np.array([-9, 2**40]), data=np.arange(5, dtype=np.float32))[
-        0
-    ].tolist() == [0, 4]
+    assert outputs(
+        rewritten, i=np.array([-9, 2**40]), data=np.arange(5, dtype=np.float32)
+    )[0].tolist() == [0, 4]
 
 
 def test_a_hardened_model_says_why_each_node_is_there() -> None:
     model, (told,) = hardened(node_model("gather", "int64", dynamic=False))
-    nodes = [(n.op_type, n.name, n.doc_string) for n in model.graph.node if n.op_type != "Constant"]
+    nodes = [
+        (n.op_type, n.name, n.doc_string)
+        for n in model.graph.node
+        if n.op_type != "Constant"
+    ]
     assert nodes == [
         (
             "Cast",
@@ -438,7 +485,8 @@ def test_a_hardened_model_says_why_each_node_is_there() -> None:
         ("Cast", "y/indices_in_range", "the type of the indices"),
         ("Gather", "", ""),
     ]
-    assert str(told) == (
-        "main graph: Gather 'y': an index outside [-5, 5) was an error, and now the output holds "
-        "the elements at the clamped indices"
+    assert (
+        str(told)
+        == "main graph: Gather 'y': an index outside [-5, 5) was an error, and now the"
+        " output holds the elements at the clamped indices"
     )

@@ -1,4 +1,5 @@
-"""What is known of the tensors of sequences, and of the slices of Scan, holds in ONNX Runtime."""
+"""What is known of the tensors of sequences, and of the slices of Scan, holds in ONNX
+Runtime."""
 
 from __future__ import annotations
 
@@ -47,10 +48,14 @@ def model_of(
     opset: int = 17,
     **constants: Any,
 ) -> onnx.ModelProto:
-    arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    arrays = [
+        numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()
+    ]
     told = [onnx.ValueInfoProto(name=name) for name in outputs.split()]
     graph = helper.make_graph(nodes, "g", inputs, told, arrays, value_info=declared)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+    )
 
 
 def run(model: onnx.ModelProto, level: int, feeds: dict[str, Any]) -> list[Array]:
@@ -58,7 +63,8 @@ def run(model: onnx.ModelProto, level: int, feeds: dict[str, Any]) -> list[Array
 
 
 def known(model: onnx.ModelProto, **feeds: Any) -> list[Bounds]:
-    """What is known of the outputs; each level of ONNX Runtime computes what it allows."""
+    """What is known of the outputs; each level of ONNX Runtime computes what it
+    allows."""
     network = read_network(model)
     found = ranges_of(network)
     values = [found.value(network.main, name) for name in network.main.outputs]
@@ -86,7 +92,9 @@ NUMBERS = np.arange(12).reshape(6, 2)
 
 def test_an_element_is_one_of_those_that_a_sequence_is_made_of() -> None:
     nodes = [node("SequenceConstruct", "one two", "s"), *READ]
-    made = known(model_of(nodes, "a n", one=[[1, 9], [3, 4]], two=[[2, 8], [0, 4]], **LAST))
+    made = known(
+        model_of(nodes, "a n", one=[[1, 9], [3, 4]], two=[[2, 8], [0, 4]], **LAST)
+    )
     assert made[0].sizes == (2, 2)
     assert made[0].bounds.tolist() == [[[1, 2], [8, 9]], [[0, 3], [4, 4]]]
     assert told(made[1]) == ("INT64", "", 2, 2)
@@ -115,14 +123,22 @@ def test_an_element_that_is_inserted_is_one_of_the_sequence() -> None:
         node("SequenceInsert", "e one", "f"),
         node("SequenceInsert", "f two zero", "s"),
     ]
-    constants: dict[str, Any] = {"one": [1, 9], "two": [3, 4], "zero": np.int64(0)} | LAST
+    constants: dict[str, Any] = {
+        "one": [1, 9],
+        "two": [3, 4],
+        "zero": np.int64(0),
+    } | LAST
     made = known(model_of([*nodes, *READ], "a n", **constants))
     assert told(made[0]) == ("INT64", "2", 1, 9)
     assert told(made[1]) == ("INT64", "", 2, 2)
-    made = known(model_of([*nodes[:2], node("Identity", "f", "s"), *READ], "a n", **constants))
+    made = known(
+        model_of([*nodes[:2], node("Identity", "f", "s"), *READ], "a n", **constants)
+    )
     assert (made[0].exact is not None, told(made[1])[2:]) == (True, (1, 1))
     nodes += [node("SequenceErase", "s zero", "t"), node("SequenceAt", "t zero", "b")]
-    made = known(model_of([*nodes, node("SequenceLength", "t", "m")], "b m", **constants))
+    made = known(
+        model_of([*nodes, node("SequenceLength", "t", "m")], "b m", **constants)
+    )
     assert told(made[0]) == ("INT64", "2", 1, 9)
     assert told(made[1])[2] == 0
     assert told(made[1])[3] > 2
@@ -148,7 +164,10 @@ def test_the_parts_of_a_tensor_have_the_sizes_that_they_are_split_into(
     given: dict[str, Any] = {} if split is None else {"split": split}
     inputs = " ".join(["x", *given])
     for axis in (0, -2):
-        nodes = [node("SplitToSequence", inputs, "s", axis=axis, keepdims=keepdims), *READ]
+        nodes = [
+            node("SplitToSequence", inputs, "s", axis=axis, keepdims=keepdims),
+            *READ,
+        ]
         part, count = known(model_of(nodes, "a n", x=NUMBERS, **given, **LAST))
         assert told(part) == ("INT64", sizes, 0, 11)
         if part.sizes and len(part.sizes) == part.bounds.ndim - 1:
@@ -158,7 +177,10 @@ def test_the_parts_of_a_tensor_have_the_sizes_that_they_are_split_into(
 
 def test_what_is_not_known_of_a_split_is_open() -> None:
     nodes = [node("SplitToSequence", "x split", "s"), *READ]
-    for shape, array, sizes in (([2], np.array([3, 3]), "?, 2"), ([], np.array(4), "?, 2")):
+    for shape, array, sizes in (
+        ([2], np.array([3, 3]), "?, 2"),
+        ([], np.array(4), "?, 2"),
+    ):
         model = model_of(nodes, "a n", info("split", *shape), x=NUMBERS, **LAST)
         assert told(known(model, split=array)[0]) == ("INT64", sizes, 0, 11)
     anything = info("split")
@@ -209,14 +231,19 @@ def test_the_tensors_of_a_sequence_are_put_together(
     assert shape.bounds.tolist() == [[size, size] for size in found.sizes or ()]
 
 
-def test_a_size_that_the_tensors_do_not_share_stays_open_when_they_are_put_together() -> None:
+def test_a_size_that_the_tensors_do_not_share_stays_open_when_they_are_put_together() -> (
+    None
+):
     nodes = [
         node("SequenceConstruct", "one two", "s"),
         node("ConcatFromSequence", "s", "a", axis=0),
     ]
     found = known(model_of(nodes, "a", one=[[1, 2]], two=[[3, 4], [5, 6]]))
     assert told(found[0]) == ("INT64", "?, 2", 1, 6)
-    nodes[:1] = [node("SplitToSequence", "one", "p", axis=1), node("SequenceInsert", "p two", "s")]
+    nodes[:1] = [
+        node("SplitToSequence", "one", "p", axis=1),
+        node("SequenceInsert", "p two", "s"),
+    ]
     nodes[-1] = node("ConcatFromSequence", "s", "a", axis=-1)
     found = known(model_of(nodes, "a", one=[[1, 2]], two=[[3, 4]]))
     assert told(found[0]) == ("INT64", "1, ?", 1, 4)
@@ -234,7 +261,10 @@ SHAPE = [*READ[:1], node("Shape", "a", "z")]
             [node("SequenceConstruct", "x", "r"), node("SequenceInsert", "r x", "s")],
             listed("r", 8),
         ),
-        ([node("SequenceConstruct", "x x", "r"), node("Identity", "r", "s")], listed("s", 8)),
+        (
+            [node("SequenceConstruct", "x x", "r"), node("Identity", "r", "s")],
+            listed("s", 8),
+        ),
     ],
 )
 def test_sizes_that_a_model_declares_for_a_sequence_are_not_believed(
@@ -245,7 +275,10 @@ def test_sizes_that_a_model_declares_for_a_sequence_are_not_believed(
     found, shape = known(model, x=np.arange(3))
     assert str(found.sizes) in ("None", "(?,)")
     assert told(shape)[2] == 0
-    assert [run(model, level, {"x": np.arange(3)})[1][0] for level in LEVELS[:2]] != [8, 8]
+    assert [run(model, level, {"x": np.arange(3)})[1][0] for level in LEVELS[:2]] != [
+        8,
+        8,
+    ]
     sequence = model_of(SHAPE, "a z", listed("s", 8), **LAST)
     network = read_network(sequence)
     assert ranges_of(network).value(network.main, "a").sizes is None
@@ -253,21 +286,30 @@ def test_sizes_that_a_model_declares_for_a_sequence_are_not_believed(
 
 def test_a_sequence_is_one_of_those_of_two_branches() -> None:
     branches = {
-        name: helper.make_graph([node("SequenceConstruct", inputs, name)], name, [], [listed(name)])
+        name: helper.make_graph(
+            [node("SequenceConstruct", inputs, name)], name, [], [listed(name)]
+        )
         for name, inputs in (("then_branch", "one"), ("else_branch", "two two"))
     }
     nodes = [node("If", "b", "s", **branches), *READ]
     b = info("b", data_type=BOOL)
     model = model_of(nodes, "a n", b, one=[[1, 2]], two=[[3, 4]], **LAST)
     found = known(model, b=np.array(False))
-    assert [told(value) for value in found] == [("INT64", "1, 2", 1, 4), ("INT64", "", 0, 2**48)]
+    assert [told(value) for value in found] == [
+        ("INT64", "1, 2", 1, 4),
+        ("INT64", "", 0, 2**48),
+    ]
     model = model_of(nodes, "a n", b, one=[[1, 2]], two=[3, 4], **LAST)
     assert told(known(model, b=np.array(True))[0]) == ("INT64", None, 1, 4)
 
 
 def loop(row: Sequence[onnx.NodeProto], state: onnx.ValueInfoProto) -> onnx.NodeProto:
     """A Loop that inserts a row into a sequence in each iteration."""
-    nodes = [*row, node("SequenceInsert", "state row", "after"), node("Identity", "c", "d")]
+    nodes = [
+        *row,
+        node("SequenceInsert", "state row", "after"),
+        node("Identity", "c", "d"),
+    ]
     infos = [info("k"), info("c", data_type=BOOL), state]
     outputs = [info("d", data_type=BOOL), listed("after")]
     body = helper.make_graph(nodes, "body", infos, outputs)
@@ -285,7 +327,9 @@ def test_a_sequence_that_grows_in_a_loop_has_the_rows_of_any_iteration() -> None
     } | LAST
     constants |= {"first": [20, 21, 22]}
     whole = node("ConcatFromSequence", "s", "w", axis=0, new_axis=1)
-    model = model_of([empty, loop(row, listed("state")), *READ, whole], "a n w", **constants)
+    model = model_of(
+        [empty, loop(row, listed("state")), *READ, whole], "a n w", **constants
+    )
     element, length, stacked = known(model)
     assert told(element) == ("INT64", "3", 1, 7)
     assert told(length)[2] == 0
@@ -295,7 +339,9 @@ def test_a_sequence_that_grows_in_a_loop_has_the_rows_of_any_iteration() -> None
     constants["first"] = [20, 21]
     model = model_of([start, loop(row, listed("state")), *READ], "a n", **constants)
     assert told(known(model)[0]) == ("INT64", "?", 1, 21)
-    model = model_of([empty, loop(row, listed("state", 8)), *READ, SHAPE[1]], "a z", **constants)
+    model = model_of(
+        [empty, loop(row, listed("state", 8)), *READ, SHAPE[1]], "a z", **constants
+    )
     assert told(known(model)[0]) == ("INT64", "?", 1, 7)
 
 
@@ -330,7 +376,11 @@ def test_a_sequence_that_is_made_of_one_that_is_not_known_is_not_known() -> None
     loop = helper.make_node("Loop", ["trips", "", *["start"] * 7], names, body=body)
     nodes = [node("SequenceConstruct", "one", "start"), loop, *READ]
     nodes[-2] = node("SequenceAt", "s first", "a")
-    constants: dict[str, Any] = {"one": [7, 8], "trips": np.int64(9), "first": np.int64(0)}
+    constants: dict[str, Any] = {
+        "one": [7, 8],
+        "trips": np.int64(9),
+        "first": np.int64(0),
+    }
     model = model_of(nodes, "a n", listed("given"), **constants)
     assert told(known(model, given=[np.arange(3)])[0])[1:] == (None, -np.inf, np.inf)
 
@@ -396,7 +446,9 @@ def test_an_index_that_comes_through_a_sequence_is_proved() -> None:
     assert proof(nodes, "y", mask).state == "not-proved"
 
 
-def test_the_last_position_of_a_sequence_is_proved_in_what_it_is_put_together_to() -> None:
+def test_the_last_position_of_a_sequence_is_proved_in_what_it_is_put_together_to() -> (
+    None
+):
     nodes = [
         node("SplitToSequence", "x", "s"),
         node("ConcatFromSequence", "s", "whole", axis=0, new_axis=1),
@@ -410,7 +462,9 @@ def test_the_last_position_of_a_sequence_is_proved_in_what_it_is_put_together_to
     assert proof(nodes, "y", info("x", "N", 2), last=False).state == "not-proved"
 
 
-def test_an_index_that_may_come_from_an_input_through_a_sequence_is_not_proved() -> None:
+def test_an_index_that_may_come_from_an_input_through_a_sequence_is_not_proved() -> (
+    None
+):
     nodes = [node("SequenceConstruct", "k x", "s"), READ[0], GATHER]
     x = info("x", 3)
     assert proof(nodes, "y", TABLE, x, k=[1, 2, 3]) == IndexRange(
@@ -424,7 +478,10 @@ def test_an_index_that_may_come_from_an_input_through_a_sequence_is_not_proved()
 def test_nothing_is_known_of_what_a_sequence_map_takes() -> None:
     inner = [node("Gather", "row seven", "y")]
     body = helper.make_graph(inner, "body", [info("row", 8)], [info("y")])
-    nodes = [node("SequenceConstruct", "x x", "s"), node("SequenceMap", "s", "t", body=body)]
+    nodes = [
+        node("SequenceConstruct", "x x", "s"),
+        node("SequenceMap", "s", "t", body=body),
+    ]
     nodes.append(node("SequenceAt", "t last", "a"))
     model = model_of(nodes, "a", info("x", "N"), seven=np.int64(7), **LAST)
     assert told(known(model, x=np.arange(8))[0])[1:] == (None, -np.inf, np.inf)
@@ -438,11 +495,14 @@ def test_nothing_is_known_of_what_a_sequence_map_takes() -> None:
 
 
 def scan(inner: Sequence[onnx.NodeProto], **attributes: Any) -> onnx.NodeProto:
-    """A Scan whose state is the row before, and which keeps each row plus this state."""
+    """A Scan whose state is the row before, and which keeps each row plus this
+    state."""
     infos = [info("state", None), info("row", None)]
     outputs = [info("next", None), info("kept", None)]
     body = helper.make_graph(inner, "body", infos, outputs)
-    return node("Scan", "start x", "end all", body=body, num_scan_inputs=1, **attributes)
+    return node(
+        "Scan", "start x", "end all", body=body, num_scan_inputs=1, **attributes
+    )
 
 
 ROWS = [node("Identity", "row", "next"), node("Add", "row state", "kept")]
@@ -452,7 +512,12 @@ ROWS = [node("Identity", "row", "next"), node("Add", "row state", "kept")]
     ("attributes", "start", "sizes", "high"),
     [
         ({}, [0, 0], "6, 2", 20),
-        ({"scan_input_directions": [1], "scan_output_directions": [1]}, [0, 0], "6, 2", 20),
+        (
+            {"scan_input_directions": [1], "scan_output_directions": [1]},
+            [0, 0],
+            "6, 2",
+            20,
+        ),
         ({"scan_input_axes": [1]}, [0] * 6, "2, 6", 22),
         ({"scan_input_axes": [-1], "scan_output_axes": [1]}, [0] * 6, "6, 2", 22),
         ({"scan_output_axes": [-1]}, [0, 0], "2, 6", 20),

@@ -15,7 +15,9 @@ X = info("x", FLOAT, ["n", 4])
 ONE, MANY = constant("one", np.array([1])), constant("many", np.zeros(101, np.int64))
 
 
-def on_cpu(nodes: Any, inputs: Any = (X,), constants: Any = (ONE, MANY), **more: Any) -> set[str]:
+def on_cpu(
+    nodes: Any, inputs: Any = (X,), constants: Any = (ONE, MANY), **more: Any
+) -> set[str]:
     made = model(nodes, inputs, [nodes[-1].output[0]], constants, **more)
     network = read_network(made)
     ranges_of(network)
@@ -26,9 +28,15 @@ SHAPE = node("Shape", ["x"], "shape")
 
 
 def test_what_follows_a_shape_stays_on_the_cpu() -> None:
-    nodes = [SHAPE, node("Gather", ["shape", "one"], "n"), node("Mul", ["n", "one"], "m")]
+    nodes = [
+        SHAPE,
+        node("Gather", ["shape", "one"], "n"),
+        node("Mul", ["n", "one"], "m"),
+    ]
     assert on_cpu(nodes) == {"n", "m"}
-    assert on_cpu([node("Size", ["x"], "shape"), node("Mul", ["shape", "one"], "m")]) == {"m"}
+    assert on_cpu(
+        [node("Size", ["x"], "shape"), node("Mul", ["shape", "one"], "m")]
+    ) == {"m"}
 
 
 def test_a_graph_input_may_join_but_neither_data_nor_a_large_constant() -> None:
@@ -49,7 +57,9 @@ def test_a_gather_of_data_is_none() -> None:
 
 def test_some_operators_end_the_walk() -> None:
     for ending in ("Range", "Expand", "ConstantOfShape", "Reshape"):
-        inputs = {"Range": ["n", "n", "n"], "ConstantOfShape": ["n"]}.get(ending, ["one", "n"])
+        inputs = {"Range": ["n", "n", "n"], "ConstantOfShape": ["n"]}.get(
+            ending, ["one", "n"]
+        )
         nodes = [
             SHAPE,
             node("Gather", ["shape", "one"], "n"),

@@ -1,4 +1,5 @@
-"""The algebra of open sizes: polynomials, what is surely true of them, and what is made of them."""
+"""The algebra of open sizes: polynomials, what is surely true of them, and what is made
+of them."""
 
 from __future__ import annotations
 
@@ -181,7 +182,13 @@ def test_a_comparison_tries_near_facts_first() -> None:
 
 def test_a_symbol_is_any_count_unless_more_is_said() -> None:
     one = Symbol("a")
-    assert (one.low, one.high, one.facts, one.tensors, one.doubtful) == (0, MOST, [], set(), False)
+    assert (one.low, one.high, one.facts, one.tensors, one.doubtful) == (
+        0,
+        MOST,
+        [],
+        set(),
+        False,
+    )
 
 
 def test_a_comparison_gives_up_after_60_facts() -> None:
@@ -215,9 +222,18 @@ def test_a_quotient_of_polynomials_is_exact_where_nothing_is_left(
 
 @pytest.mark.parametrize(
     ("a", "b", "high"),
-    [(N, 2, 50), (7, N, 7), (N, 2 * N, 50), (3 * N, 2 * N, 150), (N + M, M, 75), (N, K, 100)],
+    [
+        (N, 2, 50),
+        (7, N, 7),
+        (N, 2 * N, 50),
+        (3 * N, 2 * N, 150),
+        (N + M, M, 75),
+        (N, K, 100),
+    ],
 )
-def test_another_quotient_is_a_symbol_of_its_own(a: AnySize, b: AnySize, high: int) -> None:
+def test_another_quotient_is_a_symbol_of_its_own(
+    a: AnySize, b: AnySize, high: int
+) -> None:
     found = quotient(a, b)
     assert isinstance(found, Size)
     assert repr(found) == "?"
@@ -292,7 +308,9 @@ def test_the_smaller_of_two_numbers_is_at_most_each() -> None:
         (5 - quotient(N, 2), None),
     ],
 )
-def test_the_least_that_named_sizes_tell_of_a_size(one: AnySize, expected: AnySize | None) -> None:
+def test_the_least_that_named_sizes_tell_of_a_size(
+    one: AnySize, expected: AnySize | None
+) -> None:
     assert in_named(one) == expected
 
 

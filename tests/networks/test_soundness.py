@@ -1,4 +1,5 @@
-"""No claim of the audit is broken by a random network, and the networks would show it."""
+"""No claim of the audit is broken by a random network, and the networks would show
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The ids of a tokenizer: the highest of its vocabulary and of the tokens that are added."""
+"""The ids of a tokenizer: the highest of its vocabulary and of the tokens that are
+added."""
 
 from __future__ import annotations
 
@@ -11,7 +12,11 @@ from onnx_graphs import FLOAT, INT64, info, model, node
 
 import onnxgather as og
 from onnxgather.networks.network import Network, read_network
-from onnxgather.networks.tokenizer import LARGEST_TOKENIZER, token_condition, token_range
+from onnxgather.networks.tokenizer import (
+    LARGEST_TOKENIZER,
+    token_condition,
+    token_range,
+)
 
 
 def tokenizer(folder: Path, vocab: Any, *added: int, **more: Any) -> str:
@@ -43,8 +48,26 @@ def test_the_range_ends_at_the_highest_id(
     [
         ({"padding": None, "post_processor": None}, 7),
         ({"padding": {"strategy": "BatchLongest", "pad_id": 9, "pad_type_id": 20}}, 9),
-        ({"post_processor": {"type": "BertProcessing", "sep": ["[S]", 11], "cls": ["[C]", 2]}}, 11),
-        ({"post_processor": {"type": "RobertaProcessing", "sep": ["s", 1], "cls": ["c", 12]}}, 12),
+        (
+            {
+                "post_processor": {
+                    "type": "BertProcessing",
+                    "sep": ["[S]", 11],
+                    "cls": ["[C]", 2],
+                }
+            },
+            11,
+        ),
+        (
+            {
+                "post_processor": {
+                    "type": "RobertaProcessing",
+                    "sep": ["s", 1],
+                    "cls": ["c", 12],
+                }
+            },
+            12,
+        ),
         (
             {
                 "post_processor": {
@@ -67,7 +90,9 @@ def test_ids_that_are_put_around_a_text_and_behind_it_count(
     tmp_path: Path, more: dict[str, Any], highest: int
 ) -> None:
     path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps({"model": {"vocab": {"a": 7}}, **more}), encoding="utf-8")
+    path.write_text(
+        json.dumps({"model": {"vocab": {"a": 7}}, **more}), encoding="utf-8"
+    )
     assert token_range(str(path)) == (0, highest)
 
 
@@ -76,8 +101,14 @@ def test_ids_that_are_put_around_a_text_and_behind_it_count(
     [
         (b"{}", "$ must have model"),
         (b'{"model": {}}', "$.model must have vocab"),
-        (b'{"model": {"vocab": 1}}', "$.model.vocab must be `object | array`, got `int`"),
-        (b'{"model": {"vocab": {"a": "0"}}}', "$.model.vocab[...] must be `int`, got `str`"),
+        (
+            b'{"model": {"vocab": 1}}',
+            "$.model.vocab must be `object | array`, got `int`",
+        ),
+        (
+            b'{"model": {"vocab": {"a": "0"}}}',
+            "$.model.vocab[...] must be `int`, got `str`",
+        ),
         (b'{"model": {"vocab": {"a": -1}}}', "$.model.vocab[...] must be `int` >= 0"),
         (b'{"model": {"vocab": {}}}', "$.model.vocab must have a token, got none"),
         (b'{"x":' * 100_000, "$ must not be nested so deeply"),
@@ -117,7 +148,9 @@ def test_the_only_input_of_integers_holds_the_ids(tmp_path: Path) -> None:
 def test_of_several_inputs_of_integers_one_must_be_named(tmp_path: Path) -> None:
     path = tokenizer(tmp_path, {"a": 4})
     two = network(("ids", INT64), ("mask", INT64))
-    assert str(token_condition(f"mask={path}", two)) == "each value of mask is from 0 to 4"
+    assert (
+        str(token_condition(f"mask={path}", two)) == "each value of mask is from 0 to 4"
+    )
     for made, names in ((two, "'ids', 'mask'"), (network(("x", FLOAT)), "none")):
         with pytest.raises(og.OnnxGatherError) as caught:
             token_condition("t.json", made)

@@ -1,4 +1,5 @@
-"""What `harden --verify` tries: each check holds of a good model, and fails of a planted one."""
+"""What `harden --verify` tries: each check holds of a good model, and fails of a
+planted one."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from onnx import parser
 
 import onnxgather as og
 from onnxgather.networks.contract import Condition
-from onnxgather.networks.gathers import AuditedModel, Premises, audit_model, given_conditions
+from onnxgather.networks.gathers import (
+    AuditedModel,
+    Premises,
+    audit_model,
+    given_conditions,
+)
 from onnxgather.networks.hardening import HardenedModel, Left, hardened
 from onnxgather.networks.network import read_network
 from onnxgather.networks.verify import index_inputs, make_inputs, make_wild, verify
@@ -27,8 +33,8 @@ def model(text: str) -> onnx.ModelProto:
 
 
 EMBEDDING = model(
-    "g (int64[n] ids, float[n] x, int64[n] mask) => (y, m) <float[3] table = {0, 1, 2}> "
-    "{ z = Gather (table, ids)  y = Add (z, x)  m = Identity (mask) }"
+    "g (int64[n] ids, float[n] x, int64[n] mask) => (y, m) <float[3] table = {0, 1, 2}>"
+    " { z = Gather (table, ids)  y = Add (z, x)  m = Identity (mask) }"
 )
 
 LEFT = {"hand_scatter.onnx": [("r", "ReverseSequence")]}
@@ -132,7 +138,10 @@ def test_a_model_that_computes_other_bytes_fails() -> None:
     other = onnx.ModelProto.FromString(EMBEDDING.SerializeToString())
     other.graph.node[1].op_type = "Sub"
     done = hardened(Premises(read_network(other)))
-    assert said(done)["bytes"] == (False, "equal bytes in 0 of 8 runs with inputs made with seed 0")
+    assert said(done)["bytes"] == (
+        False,
+        "equal bytes in 0 of 8 runs with inputs made with seed 0",
+    )
 
 
 def test_wild_inputs_keep_the_ranges_that_are_given() -> None:
@@ -154,8 +163,9 @@ def test_an_input_of_a_node_that_is_left_stays_in_range() -> None:
     found = {one.check: one for one in verify(plain, hardened(plain))}
     assert found["audit"].said == "2 nodes with indices, 1 left, 0 others not proved"
     assert found["wild"].holds
-    assert found["wild"].said == (
-        "64 runs with wild ids, 0 failed; not wild, as a node left depends on it: i"
+    assert (
+        found["wild"].said
+        == "64 runs with wild ids, 0 failed; not wild, as a node left depends on it: i"
     )
 
 
@@ -173,11 +183,17 @@ def test_no_run_is_wild_where_each_index_is_of_a_node_that_is_left() -> None:
 def test_runs_that_fail_in_an_operator_that_is_left_are_told() -> None:
     other = Left("main graph", "another", "Gather", "its indices are not limited")
     found = said(HardenedModel(EMBEDDING, left=[other]))
-    assert found["wild"] == (True, "64 runs with wild ids, 0 failed, 57 more in a node left")
+    assert found["wild"] == (
+        True,
+        "64 runs with wild ids, 0 failed, 57 more in a node left",
+    )
 
 
 def test_made_inputs_meet_the_contract_and_wild_ones_reach_the_ends() -> None:
-    audited, random = audit_model(Premises(read_network(EMBEDDING))), np.random.default_rng(1)
+    audited, random = (
+        audit_model(Premises(read_network(EMBEDDING))),
+        np.random.default_rng(1),
+    )
     assert index_inputs(audited.network, audited.gathers.values()) == {"ids"}
     seen = set[int]()
     for _ in range(50):
@@ -209,6 +225,7 @@ def test_a_model_without_inputs_that_can_be_made_is_one_sentence() -> None:
     with pytest.raises(og.ProviderError) as raised:
         list(verify(plain, hardened(plain)))
     assert str(raised.value).startswith(
-        "the model: the model must run with inputs that are made for it, but [ONNXRuntimeError]"
+        "the model: the model must run with inputs that are made for it, but"
+        " [ONNXRuntimeError]"
     )
     assert str(raised.value).endswith("; give --inputs FILE")

@@ -13,7 +13,9 @@ from onnxgather.parity.cases import DescriptorCase
 
 @given(cases(wild=False))
 def test_wrapped_data_survives_multiplication_by_one(sample: Sample) -> None:
-    wrapped = DescriptorCase("case", sample.desc, sample.data, sample.indices).wrapped_in()
+    wrapped = DescriptorCase(
+        "case", sample.desc, sample.data, sample.indices
+    ).wrapped_in()
     assert wrapped.wrapped
     product = wrapped.data * wrapped.data.dtype.type(1)
     assert product.tobytes() == wrapped.data.tobytes()
@@ -30,6 +32,8 @@ def test_wrapping_changes_only_nans_and_subnormals() -> None:
         axis=0,
         index_dimensions=1,
     )
-    changed = DescriptorCase("case", desc, values, np.zeros(1, np.int32)).wrapped_in().data
+    changed = (
+        DescriptorCase("case", desc, values, np.zeros(1, np.int32)).wrapped_in().data
+    )
     expected = np.array([1, np.inf, -np.inf, -0.0, 1, 1, 1.5], np.float32)
     assert changed.tobytes() == expected.tobytes()

@@ -49,7 +49,9 @@ class TestReports:
     def test_lanes_stay_in_order(self) -> None:
         right, wrong = Planned(ran([[1, 2], [1, 2]])), Planned(ran([[1, 2], [1, 3]]))
         found = list(check_cases([case(0, 0)] * 50, [right, wrong], [INFO, INFO], ()))
-        assert [[r.state for r in one.results] for one in found] == [["PASS", "DIFF"]] * 50
+        assert [[r.state for r in one.results] for one in found] == [
+            ["PASS", "DIFF"]
+        ] * 50
 
     def test_a_report_leaves_large_arrays_out(self) -> None:
         desc = og.GatherDesc(
@@ -59,7 +61,9 @@ class TestReports:
             axis=0,
             index_dimensions=1,
         )
-        large = DescriptorCase("case", desc, np.zeros(2**18, np.float32), np.zeros(1, np.int32))
+        large = DescriptorCase(
+            "case", desc, np.zeros(2**18, np.float32), np.zeros(1, np.int32)
+        )
         found = result(large, ran([1]))
         assert found.results[0].state == "DIFF"
         assert found.evidence is None
@@ -97,8 +101,15 @@ class TestParts:
         assert check_all([], [team]).lanes[0].not_run == "there is none"
 
     def test_a_check_ends_after_so_many_findings(self) -> None:
-        answers = [self.right, self.wrong, self.wrong, self.right]  # asked twice where it is wrong
-        report = check_all([case(0, 0)] * 9, [Planned(*answers)], (), planned=9, maxfail=1)
+        answers = [
+            self.right,
+            self.wrong,
+            self.wrong,
+            self.right,
+        ]  # asked twice where it is wrong
+        report = check_all(
+            [case(0, 0)] * 9, [Planned(*answers)], (), planned=9, maxfail=1
+        )
         assert (report.counts(0), report.planned) == ({"PASS": 1, "DIFF": 1}, 9)
         assert report.maxfail == 1
         whole = check_all([case(0, 0)], [Planned(self.wrong)], (), planned=1, maxfail=1)
@@ -110,7 +121,9 @@ class TestParts:
         assert all(other.data_type is first.data_type for other in others)
 
     @pytest.mark.slow
-    def test_a_case_that_passes_costs_little(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_case_that_passes_costs_little(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         count, lane = 2000, Planned(self.right)
         monkeypatch.setattr(terminal, "LONGEST_INDENTED", 0)
         named = [replace_field(case(0, 0), name=f"random/0/{k}") for k in range(count)]
@@ -128,17 +141,24 @@ class TestParts:
         tracemalloc.stop()
         assert max(peaks) < 1000 * count
 
-    def test_the_evidence_of_a_report_has_a_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_evidence_of_a_report_has_a_limit(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         size = check_all([case(0, 0)], [Planned(self.wrong)]).cases[0].evidence
         assert size is not None
         assert size.size == 6 * 4 + 2 * 4 + 4 * 4 + 4 * 4
         monkeypatch.setattr(checking, "LARGEST_TOTAL", 4 * size.size)
         report = check_all([case(0, 0)] * 5, [Planned(self.wrong)])
-        assert [found.evidence is not None for found in report.cases] == [True] * 4 + [False]
+        assert [found.evidence is not None for found in report.cases] == [True] * 4 + [
+            False
+        ]
         assert report.without_evidence == 1
         away = Answer(AnswerKind.NOT_RUN, "elsewhere")
         lane = Planned(*[away] * 5, self.wrong)
-        kept = [found.evidence is not None for found in check_all([case(0, 0)] * 6, [lane]).cases]
+        kept = [
+            found.evidence is not None
+            for found in check_all([case(0, 0)] * 6, [lane]).cases
+        ]
         assert kept[0]
         assert not kept[4]
         assert kept[5]

@@ -1,4 +1,5 @@
-"""Four answers: DirectML.dll, the model on DirectML's provider and on the CPU, the reference.
+"""Four answers: DirectML.dll, the model on DirectML's provider and on the CPU, the
+reference.
 
 `onnxgather check --random 2000 --out-of-range directml --target portable
 --lanes cpu,directml,directml-dll` asks them about more descriptors, and `python
@@ -39,7 +40,9 @@ KNOWN = [
 LANES = ("cpu", "directml", "directml-dll")
 
 
-def states(names: tuple[str, ...], asked: list[DescriptorCase]) -> list[dict[State, int]]:
+def states(
+    names: tuple[str, ...], asked: list[DescriptorCase]
+) -> list[dict[State, int]]:
     """How often each state came out, per lane; a test that fails prints each reason."""
     report = ask(names, asked)
     for case in report.cases:
@@ -58,7 +61,12 @@ def test_every_index_value_gives_the_reference_s_bytes_on_the_cpu() -> None:
 @live
 def test_every_index_value_gives_the_reference_s_bytes_on_directml() -> None:
     asked = list(islice(cases(FEW), 0, None, 7))
-    assert {case.out_of_range for case in asked} == {"clamp", "error", "zero", "directml"}
+    assert {case.out_of_range for case in asked} == {
+        "clamp",
+        "error",
+        "zero",
+        "directml",
+    }
     assert states(("directml",), asked) == [{"PASS": len(asked)}]
 
 

@@ -1,7 +1,8 @@
-"""What ONNX Runtime's DirectML provider makes of the models: the descriptors they came from.
+"""What ONNX Runtime's DirectML provider makes of the models: the descriptors they came
+from.
 
-The provider's rule for bringing ONNX's operators in is restated here and applied to the shapes
-found in the models, together with what a model must keep to for every provider.
+The provider's rule for bringing ONNX's operators in is restated here and applied to the
+shapes found in the models, together with what a model must keep to for every provider.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ MOVERS = {
     "GatherND": (0,),
     "ScatterElements": (0, 2),
 }
-"""Operators that move elements and change none, and the inputs that they move; None is all."""
+"""Operators that move elements and change none, and the inputs that they move; None is
+all."""
 
 Sizes = tuple[int, ...]
 
@@ -48,7 +50,8 @@ class Described:
 
     @property
     def gather(self) -> onnx.NodeProto:
-        """The first node of the gather family: the only one, but for the zeros of "zero"."""
+        """The first node of the gather family: the only one, but for the zeros of
+        "zero"."""
         return next(node for node in self.model.graph.node if node.op_type in GATHERS)
 
 
@@ -81,8 +84,8 @@ class Rebuilt:
 def rebuild(described: Described) -> Rebuilt:
     """Return what the provider makes of the gather in a model.
 
-    All tensors get leading ones up to the largest of their ranks. Gather counts the dimensions
-    that the indices had, GatherND those that both had; an axis moves along.
+    All tensors get leading ones up to the largest of their ranks. Gather counts the
+    dimensions that the indices had, GatherND those that both had; an axis moves along.
     """
     node = described.gather
     data, indices = (described.shapes[name] for name in node.input)
@@ -103,12 +106,15 @@ def rebuild(described: Described) -> Rebuilt:
             },
         ),
     }[node.op_type]
-    data, indices, output = ((1,) * (count - len(s)) + s for s in (data, indices, output))
+    data, indices, output = (
+        (1,) * (count - len(s)) + s for s in (data, indices, output)
+    )
     return Rebuilt(operator, data, indices, output, fields)
 
 
 def fields_of(desc: og.Descriptor) -> Rebuilt:
-    """Return the fields of a descriptor; GATHER_ND counts as GATHER_ND1 without batches.
+    """Return the fields of a descriptor; GATHER_ND counts as GATHER_ND1 without
+    batches.
 
     Ones of the indices that a GATHER crops are not among its IndexDimensions.
     """
@@ -130,7 +136,8 @@ def fields_of(desc: og.Descriptor) -> Rebuilt:
 
 
 def check_same_meaning(desc: og.Descriptor, rebuilt: Rebuilt, seed: int) -> None:
-    """Check that the rebuilt descriptor is valid and computes the same elements in order."""
+    """Check that the rebuilt descriptor is valid and computes the same elements in
+    order."""
     cls: Any = og.OPERATORS[rebuilt.operator]
     other: og.Descriptor = cls(
         og.TensorDesc(desc.input_tensor.data_type, rebuilt.data),
@@ -152,7 +159,8 @@ def check_same_meaning(desc: og.Descriptor, rebuilt: Rebuilt, seed: int) -> None
 
 
 def check_offset_form(described: Described) -> None:
-    """Check that a gather reads single elements of the flat buffer, which every rank allows."""
+    """Check that a gather reads single elements of the flat buffer, which every rank
+    allows."""
     rebuilt = rebuild(described)
     rank = len(rebuilt.output)
     assert rebuilt.operator == "GATHER"
@@ -202,8 +210,9 @@ def scalar(axis: int) -> og.GatherDesc:
 def test_gather_of_a_scalar_comes_back_with_one_more_leading_one(
     desc: og.GatherDesc, seed: int
 ) -> None:
-    # Gather drops the indexed dimension, and the output has DimensionCount dimensions: so the
-    # data has one more. With 8 dimensions there is no room for it: a Reshape adds the leading one.
+    # Gather drops the indexed dimension, and the output has DimensionCount dimensions:
+    # so the data has one more. With 8 dimensions there is no room for it: a Reshape
+    # adds the leading one.
     described = without_clamp(desc)
     rebuilt, original = rebuild(described), fields_of(desc)
     count = len(original.output)
@@ -229,14 +238,16 @@ def test_gather_of_a_scalar_comes_back_with_one_more_leading_one(
 
 
 def added_ones(desc: og.GatherNDDesc | og.GatherND1Desc) -> int:
-    """Return how many leading ones the output has beside the dimensions of the operator's own."""
+    """Return how many leading ones the output has beside the dimensions of the
+    operator's own."""
     from_indices = desc.indices_dimension_count - 1
     from_data = desc.input_dimension_count - desc.batches - desc.tuple_size
     return desc.output_tensor.dimension_count - from_indices - from_data
 
 
 def batched(batch: int) -> og.GatherND1Desc:
-    """A GATHER_ND1 in 7 dimensions, where the output's ones would take ONNX's form to 9."""
+    """A GATHER_ND1 in 7 dimensions, where the output's ones would take ONNX's form to
+    9."""
     return og.GatherND1Desc(
         og.TensorDesc("FLOAT32", [1, 1, 1, 1, batch, 4, 5]),
         og.TensorDesc("INT64", [1, 1, 1, 1, 1, batch, 2]),
@@ -260,14 +271,18 @@ def test_gather_nd_comes_back_exactly_unless_its_output_has_leading_ones(
         event("exactly")
         assert rebuilt == original
         return
-    # The leading ones of the output come from the indices, in front of their own dimensions, and
-    # with batches from the data too, as batches of one. That can take more dimensions than
-    # DimensionCount, but no more than 8: one batch is then none, or a Reshape adds them behind.
+    # The leading ones of the output come from the indices, in front of their own
+    # dimensions, and with batches from the data too, as batches of one. That can take
+    # more dimensions than DimensionCount, but no more than 8: one batch is then none,
+    # or a Reshape adds them behind.
     data_rank = desc.input_dimension_count + (ones if desc.batches else 0)
     indices_rank = desc.indices_dimension_count + ones
     one_batch = (
         desc.batches > 0
-        and math.prod(desc.input_tensor.sizes[-desc.input_dimension_count :][: desc.batches]) == 1
+        and math.prod(
+            desc.input_tensor.sizes[-desc.input_dimension_count :][: desc.batches]
+        )
+        == 1
     )
     if max(data_rank, indices_rank) <= 8:
         event("ones in front")
@@ -287,20 +302,29 @@ def test_gather_nd_comes_back_exactly_unless_its_output_has_leading_ones(
         }
     else:
         event("ones behind")
-        scalar = ones == desc.output_tensor.dimension_count  # which DirectML's tensors cannot be
+        scalar = (
+            ones == desc.output_tensor.dimension_count
+        )  # which DirectML's tensors cannot be
         assert rebuilt.operator == "GATHER_ND1"
         assert rebuilt.fields == {
             "input_dimension_count": desc.input_dimension_count,
             "indices_dimension_count": desc.indices_dimension_count + scalar,
             "batch_dimension_count": desc.batches,
         }
-    ranks = (rebuilt.fields["input_dimension_count"], rebuilt.fields["indices_dimension_count"])
-    assert len(rebuilt.output) == max(len(described.shapes[described.gather.output[0]]), *ranks)
+    ranks = (
+        rebuilt.fields["input_dimension_count"],
+        rebuilt.fields["indices_dimension_count"],
+    )
+    assert len(rebuilt.output) == max(
+        len(described.shapes[described.gather.output[0]]), *ranks
+    )
     check_same_meaning(desc, rebuilt, seed)
 
 
 @given(packed)
-def test_every_policy_has_the_same_gather_but_directmls_own_rule(desc: og.Descriptor) -> None:
+def test_every_policy_has_the_same_gather_but_directmls_own_rule(
+    desc: og.Descriptor,
+) -> None:
     expected = rebuild(without_clamp(desc))
     for policy in ("clamp", "zero"):
         assert rebuild(describe(og.to_onnx(desc, policy))) == expected
@@ -323,12 +347,16 @@ def models(draw: st.DrawFn) -> Described:
 def test_output_comes_from_an_operator_that_computes_it(described: Described) -> None:
     """Or from a Reshape, where the operator would have more than 8 dimensions."""
     (output,) = described.model.graph.output
-    (node,) = (node for node in described.model.graph.node if output.name in node.output)
+    (node,) = (
+        node for node in described.model.graph.node if output.name in node.output
+    )
     assert node is described.model.graph.node[-1]
     if node.op_type == "Reshape":
         gather = described.model.graph.node[-2]
         assert gather.op_type in ("Gather", "GatherND")
-        before, after = (len(described.shapes[n]) for n in (gather.output[0], output.name))
+        before, after = (
+            len(described.shapes[n]) for n in (gather.output[0], output.name)
+        )
         rank = max(len(described.shapes[name]) for name in gather.input)
         assert rank + after - before > 8
     else:
@@ -352,8 +380,11 @@ def test_no_value_has_more_than_eight_dimensions(described: Described) -> None:
 
 
 @given(models())
-def test_data_passes_only_through_operators_that_move_elements(described: Described) -> None:
-    # ONNX Runtime's CPU kernel of Where makes -0.0 positive and quiets the NaNs of FLOAT16.
+def test_data_passes_only_through_operators_that_move_elements(
+    described: Described,
+) -> None:
+    # ONNX Runtime's CPU kernel of Where makes -0.0 positive and quiets the NaNs of
+    # FLOAT16.
     moved = {"InputTensor"}
     for node in described.model.graph.node:
         places = [i for i, name in enumerate(node.input) if name in moved]
@@ -368,7 +399,8 @@ def test_data_passes_only_through_operators_that_move_elements(described: Descri
 @pytest.mark.slow
 @given(models())
 def test_no_min_max_or_clip_of_int64(described: Described) -> None:
-    # ONNX Runtime's CPU kernels compare the low halves of INT64 as signed: 2^31 passes for small.
+    # ONNX Runtime's CPU kernels compare the low halves of INT64 as signed: 2^31 passes
+    # for small.
     for node in described.model.graph.node:
         if node.op_type in ("Min", "Max", "Clip"):
             types = {described.types[name] for name in node.input}
@@ -377,15 +409,30 @@ def test_no_min_max_or_clip_of_int64(described: Described) -> None:
 
 DIRECTML_OPERATORS = {
     *MOVERS,
-    *("Add", "Cast", "Clip", "Equal", "Less", "Max", "Min", "Mul", "Not", "Or", "Range"),
+    *(
+        "Add",
+        "Cast",
+        "Clip",
+        "Equal",
+        "Less",
+        "Max",
+        "Min",
+        "Mul",
+        "Not",
+        "Or",
+        "Range",
+    ),
     *("ReduceSum", "Where"),
 }
-"""What a model may be made of; each is registered by the DirectML provider for opset 17."""
+"""What a model may be made of; each is registered by the DirectML provider for opset
+17."""
 
 
 @pytest.mark.slow
 @given(models())
-def test_nodes_are_among_those_that_the_directml_provider_registers(described: Described) -> None:
+def test_nodes_are_among_those_that_the_directml_provider_registers(
+    described: Described,
+) -> None:
     for node in described.model.graph.node:
         assert node.domain == ""
         assert node.op_type in DIRECTML_OPERATORS

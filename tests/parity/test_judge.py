@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planned_lane import DATA, DESC, ELSEWHERE, NODE, ZEROS, bare, case, only, ran, result
+from planned_lane import (
+    DATA,
+    DESC,
+    ELSEWHERE,
+    NODE,
+    ZEROS,
+    bare,
+    case,
+    only,
+    ran,
+    result,
+)
 
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
@@ -27,22 +38,26 @@ from onnxgather.parity.results import (
 class TestArrays:
     def test_the_same_bytes_pass(self) -> None:
         found = result(case(2, 0), ran([[5, 6], [1, 2]]))
-        assert found.results == (Result("stub", "PASS", ResultKind.SAME, None, ("Gather",)),)
+        assert found.results == (
+            Result("stub", "PASS", ResultKind.SAME, None, ("Gather",)),
+        )
         assert found.evidence is None
 
     def test_another_byte_differs(self) -> None:
         found = result(case(2, -3), ran([[5, 6], [1, 7]]))
         (only,) = found.results
         assert (only.state, only.nodes) == ("DIFF", ("Gather",))
-        assert only.reason == (
-            "1 of 4 elements differ, first OutputTensor[1,1]: expected 2.0 (00 00 00 40), got 7.0 "
-            "(00 00 e0 40)"
+        assert (
+            only.reason
+            == "1 of 4 elements differ, first OutputTensor[1,1]: expected 2.0 (00 00 00"
+            " 40), got 7.0 (00 00 e0 40)"
         )
         assert only.first is not None
         assert only.first.index == (1, 1)
-        assert only.first.source == (
-            "output[1,1] = input[indices[1], 1] = input[-3, 1] -> input[0, 1] (-3 is counted "
-            "from the end of 3) = 2"
+        assert (
+            only.first.source
+            == "output[1,1] = input[indices[1], 1] = input[-3, 1] -> input[0, 1] (-3 is"
+            " counted from the end of 3) = 2"
         )
         assert found.evidence is not None
         assert found.evidence.descriptor == og.to_dict(DESC)
@@ -64,7 +79,9 @@ class TestArrays:
         assert only(replace(case(0, 0), data=data), ran(output)).state == "PASS"
         output[0, 0] = got
         found = only(replace(case(0, 0), data=data), ran(output))
-        assert found.reason == f"1 of 4 elements differ, first OutputTensor[0,0]: {reason}"
+        assert (
+            found.reason == f"1 of 4 elements differ, first OutputTensor[0,0]: {reason}"
+        )
 
     @pytest.mark.parametrize(
         ("output", "kind", "reason"),
@@ -74,7 +91,11 @@ class TestArrays:
                 ResultKind.DATA_TYPE,
                 "expected data type float32, got float64",
             ),
-            (np.zeros(4, np.float32), ResultKind.SHAPE, "expected shape [2, 2], got [4]"),
+            (
+                np.zeros(4, np.float32),
+                ResultKind.SHAPE,
+                "expected shape [2, 2], got [4]",
+            ),
         ],
     )
     def test_other_types_and_shapes_differ(
@@ -96,7 +117,9 @@ class TestArrays:
         found = only(case(2, 0), *answers)
         assert found.unsteady
         assert found.reason is not None
-        assert found.reason.endswith("(00 00 e0 40); a second run returned something else")
+        assert found.reason.endswith(
+            "(00 00 e0 40); a second run returned something else"
+        )
         assert not only(case(2, 0), answers[0], answers[0]).unsteady
 
     def test_a_strided_output_names_the_element(self) -> None:
@@ -136,7 +159,9 @@ class TestArrays:
             "StubExecutionProvider cannot run the model: no such type",
             message="no such type",
         )
-        broken = Answer(AnswerKind.BROKEN, "it died", how=Breakdown.DIED, detail="SIGSEGV")
+        broken = Answer(
+            AnswerKind.BROKEN, "it died", how=Breakdown.DIED, detail="SIGSEGV"
+        )
         assert only(case(0, 0), broken) == Result(
             "stub",
             "ERROR",
@@ -164,7 +189,8 @@ class TestArrays:
 
 
 class TestRefusals:
-    """What must be refused: an error counts only beside a right answer to indices in range."""
+    """What must be refused: an error counts only beside a right answer to indices in
+    range."""
 
     RULE = "IndicesTensor[0,1] must be in [-3, 3), got 7"
 
@@ -206,10 +232,15 @@ class TestRefusals:
 
     def test_an_output_of_another_data_type_is_described(self) -> None:
         proof = ran(None, ZEROS).answers_in_range
-        answer = Answer(AnswerKind.RAN, output=np.ones((2, 2), np.uint64), answers_in_range=proof)
+        answer = Answer(
+            AnswerKind.RAN, output=np.ones((2, 2), np.uint64), answers_in_range=proof
+        )
         found = only(case(0, 7), answer)
         assert found.returned is Returned.UNKNOWN
-        assert found.reason == f"must refuse, but returned an array of uint64 [2, 2]: {self.RULE}"
+        assert (
+            found.reason
+            == f"must refuse, but returned an array of uint64 [2, 2]: {self.RULE}"
+        )
 
     def test_what_directml_returns_is_recognised(self) -> None:
         indices = np.array([[0, 2**31 - 1]], np.int32)
@@ -219,7 +250,9 @@ class TestRefusals:
         found = only(wild, ran(output, ZEROS))
         assert found.returned is Returned.DIRECTML
         assert found.reason is not None
-        assert found.reason.startswith("must refuse, but returned what DirectML returns: ")
+        assert found.reason.startswith(
+            "must refuse, but returned what DirectML returns: "
+        )
 
     def test_a_refusal_counts_only_beside_a_right_answer(self) -> None:
         answer = ran(None, None, "never")
@@ -230,13 +263,16 @@ class TestRefusals:
     def test_indices_in_range_must_be_answered_rightly(self) -> None:
         found = only(case(0, 7), ran(None, ((1, 2), (9, 2)), "out of bounds"))
         assert found.state == "DIFF"
-        assert found.reason == (
-            "with indices of zero: 1 of 4 elements differ, first OutputTensor[1,0]: expected 1.0 "
-            "(00 00 80 3f), got 9.0 (00 00 10 41)"
+        assert (
+            found.reason
+            == "with indices of zero: 1 of 4 elements differ, first OutputTensor[1,0]:"
+            " expected 1.0 (00 00 80 3f), got 9.0 (00 00 10 41)"
         )
         assert (found.kind, found.with_zeros) == (ResultKind.ELEMENTS, True)
         assert found.first is not None
-        assert found.first.source == "output[1,0] = input[indices[1], 0] = input[0, 0] = 1"
+        assert (
+            found.first.source == "output[1,0] = input[indices[1], 0] = input[0, 0] = 1"
+        )
 
     ALLOWED = ran([[2], [0], [1]])
 
@@ -265,7 +301,9 @@ class TestRefusals:
     def test_a_forbidden_node_whose_allowed_one_does_not_run_either(self) -> None:
         found = only(bare(), Answer(AnswerKind.REFUSED, "bad batch"), ELSEWHERE)
         assert (found.state, found.kind) == ("NOT-RUN", ResultKind.UNPROVED)
-        assert found.reason == (
-            "refused, but an allowed node of the kind does not run either: Or runs on the CPU"
+        assert (
+            found.reason
+            == "refused, but an allowed node of the kind does not run either: Or runs"
+            " on the CPU"
         )
         assert found.elsewhere == ELSEWHERE.elsewhere

@@ -54,13 +54,22 @@ class TestKnownDifferences:
 
     def test_a_known_difference_that_sometimes_passes_is_no_finding(self) -> None:
         sometimes = Known(
-            KNOWN.provider, KNOWN.versions, KNOWN.cases, KNOWN.found, "x", "y", sometimes=True
+            KNOWN.provider,
+            KNOWN.versions,
+            KNOWN.cases,
+            KNOWN.found,
+            "x",
+            "y",
+            sometimes=True,
         )
         assert only(case(0, 7), self.REFUSED, known=(sometimes,)).state == "PASS"
         assert only(case(0, 7), self.WILD, known=(sometimes,)).state == "KNOWN"
 
     def test_another_state_is_not_covered(self) -> None:
-        assert only(case(0, 7), Answer(AnswerKind.BROKEN, "died"), known=(KNOWN,)).state == "ERROR"
+        assert (
+            only(case(0, 7), Answer(AnswerKind.BROKEN, "died"), known=(KNOWN,)).state
+            == "ERROR"
+        )
 
     DIED = Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED, detail="SIGSEGV")
     NAN = ran([[5, 6], [float("nan"), 2]])
@@ -69,7 +78,11 @@ class TestKnownDifferences:
         ("answer", "found", "state"),
         [
             (ELSEWHERE, ResultPattern(ResultKind.NOT_RUN), "KNOWN"),
-            (ELSEWHERE, ResultPattern(ResultKind.NOT_RUN, not_run="elsewhere"), "KNOWN"),
+            (
+                ELSEWHERE,
+                ResultPattern(ResultKind.NOT_RUN, not_run="elsewhere"),
+                "KNOWN",
+            ),
             (ELSEWHERE, ResultPattern(ResultKind.NOT_RUN, not_run="folded"), "NOT-RUN"),
             (
                 ELSEWHERE,
@@ -84,12 +97,18 @@ class TestKnownDifferences:
             (ELSEWHERE, ResultPattern(ResultKind.UNPROVED), "NOT-RUN"),
             (
                 DIED,
-                ResultPattern(ResultKind.BROKEN, breakdown=Breakdown.DIED, detail="SIGSEGV"),
+                ResultPattern(
+                    ResultKind.BROKEN, breakdown=Breakdown.DIED, detail="SIGSEGV"
+                ),
                 "KNOWN",
             ),
             (DIED, ResultPattern(ResultKind.BROKEN, breakdown=Breakdown.LATE), "ERROR"),
             (DIED, ResultPattern(ResultKind.BROKEN, detail="SIGABRT"), "ERROR"),
-            (DIED, ResultPattern(ResultKind.BROKEN, message="died"), "ERROR"),  # the lane's words
+            (
+                DIED,
+                ResultPattern(ResultKind.BROKEN, message="died"),
+                "ERROR",
+            ),  # the lane's words
             (
                 ran(None, None, "no\nmemory"),
                 ResultPattern(ResultKind.FAILED, message="*o?m*"),
@@ -100,8 +119,16 @@ class TestKnownDifferences:
                 ResultPattern(ResultKind.FAILED, message="*Stub*"),
                 "ERROR",
             ),
-            (NAN, ResultPattern(ResultKind.ELEMENTS, first=ElementPattern("1.0", "nan")), "KNOWN"),
-            (NAN, ResultPattern(ResultKind.ELEMENTS, first=ElementPattern("nan", "nan")), "DIFF"),
+            (
+                NAN,
+                ResultPattern(ResultKind.ELEMENTS, first=ElementPattern("1.0", "nan")),
+                "KNOWN",
+            ),
+            (
+                NAN,
+                ResultPattern(ResultKind.ELEMENTS, first=ElementPattern("nan", "nan")),
+                "DIFF",
+            ),
         ],
     )
     def test_every_part_of_what_is_found_must_hold(
@@ -114,11 +141,20 @@ class TestKnownDifferences:
 
     def test_nothing_is_known_of_a_lane_that_did_not_start(self) -> None:
         anything = Known(
-            KNOWN.provider, "", (CasePattern(),), (ResultPattern(ResultKind.NOT_STARTED),), "x", "y"
+            KNOWN.provider,
+            "",
+            (CasePattern(),),
+            (ResultPattern(ResultKind.NOT_STARTED),),
+            "x",
+            "y",
         )
-        absent = LaneInfo("stub", KNOWN.provider, {"onnxruntime": "1.30.0"}, not_run="absent")
+        absent = LaneInfo(
+            "stub", KNOWN.provider, {"onnxruntime": "1.30.0"}, not_run="absent"
+        )
         (only,) = check_cases([case(0, 0)], [Planned()], [absent], (anything,))
-        assert only.results == (Result("stub", "NOT-RUN", ResultKind.NOT_STARTED, "absent"),)
+        assert only.results == (
+            Result("stub", "NOT-RUN", ResultKind.NOT_STARTED, "absent"),
+        )
 
     @pytest.mark.parametrize("version", ["", "nightly build", "2024.a"])
     def test_an_unreadable_version_is_in_no_range(self, version: str) -> None:

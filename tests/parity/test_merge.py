@@ -15,7 +15,10 @@ from onnxgather.parity.results import Invalid, Report
 
 WHOLE = report_of(
     [CPU, OPENVINO],
-    *(entry(gather_case(f"case {k}"), passed("cpu"), passed("openvino")) for k in range(8)),
+    *(
+        entry(gather_case(f"case {k}"), passed("cpu"), passed("openvino"))
+        for k in range(8)
+    ),
     planned=8,
 )
 
@@ -40,13 +43,23 @@ def test_missing_shards_are_named_and_mark_the_report() -> None:
     every = parts(4)
     merged, missing = merge([every[2], every[0]])
     assert (merged.shard, missing) == ("1,3/4", ["2/4", "4/4"])
-    assert [case.name for case in merged.cases] == ["case 0", "case 2", "case 4", "case 6"]
+    assert [case.name for case in merged.cases] == [
+        "case 0",
+        "case 2",
+        "case 4",
+        "case 6",
+    ]
 
 
 def test_reports_without_shards_stand_one_behind_the_other() -> None:
-    halves = [replace(WHOLE, cases=WHOLE.cases[:3]), replace(WHOLE, cases=WHOLE.cases[3:])]
+    halves = [
+        replace(WHOLE, cases=WHOLE.cases[:3]),
+        replace(WHOLE, cases=WHOLE.cases[3:]),
+    ]
     merged, missing = merge([("b.json", halves[1]), ("a.json", halves[0])])
-    assert [case.name for case in merged.cases] == [f"case {k}" for k in (3, 4, 5, 6, 7, 0, 1, 2)]
+    assert [case.name for case in merged.cases] == [
+        f"case {k}" for k in (3, 4, 5, 6, 7, 0, 1, 2)
+    ]
     assert (merged.planned, missing, merged.shard) == (16, [], None)
 
 
@@ -102,20 +115,27 @@ def other(lane: LaneInfo = CPU, **fields: Any) -> dict[str, Any]:
             {"shard": "1,2/4"},
             "$.shard must be K/N with K from 1 to N and N below 10,000, got '1,2/4'",
         ),
-        ({"cases": WHOLE.cases[:1]}, "case 'case 0' must be in one report, got 1.json too"),
+        (
+            {"cases": WHOLE.cases[:1]},
+            "case 'case 0' must be in one report, got 1.json too",
+        ),
         (
             {"lanes": (CPU,)},
             "the names of lanes must be ['cpu', 'openvino'], as in 1.json, got ['cpu']",
         ),
         (
             other(provider="XExecutionProvider"),
-            "the provider of lane 'cpu' must be 'CPUExecutionProvider', as in 1.json, got "
-            "'XExecutionProvider'",
+            (
+                "the provider of lane 'cpu' must be 'CPUExecutionProvider', as in"
+                " 1.json, got 'XExecutionProvider'"
+            ),
         ),
         (
             other(versions={"onnxruntime": "1.30.0"}),
-            "the versions of lane 'cpu' must be {'onnxruntime': '1.31.1', 'python': '3.11.7'}, as "
-            "in 1.json, got {'onnxruntime': '1.30.0'}",
+            (
+                "the versions of lane 'cpu' must be {'onnxruntime': '1.31.1', 'python':"
+                " '3.11.7'}, as in 1.json, got {'onnxruntime': '1.30.0'}"
+            ),
         ),
         (
             other(target="portable"),
@@ -123,7 +143,9 @@ def other(lane: LaneInfo = CPU, **fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_parts_of_different_checks_are_refused(fields: dict[str, Any], sentence: str) -> None:
+def test_parts_of_different_checks_are_refused(
+    fields: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(FileFormatError) as caught:
         merge([("1.json", part(1, 2)), ("2.json", replace(part(2, 2), **fields))])
     assert str(caught.value) == f"2.json: {sentence}"

@@ -1,8 +1,8 @@
 """ONNX's own node tests of the gather family, brought in as DirectML descriptors.
 
-ONNX Runtime's DirectML provider brings these operators in by one rule, restated here: every
-tensor gets leading ones up to the largest rank of the three, the axis moves along, and the ranks
-that the operator had are what the descriptor counts.
+ONNX Runtime's DirectML provider brings these operators in by one rule, restated here:
+every tensor gets leading ones up to the largest rank of the three, the axis moves
+along, and the ranks that the operator had are what the descriptor counts.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ import pytest
 import onnxgather as og
 from onnxgather.descriptors.arrays import Array
 
-OPERATORS = {"Gather": "gather", "GatherElements": "gatherelements", "GatherND": "gathernd"}
-"""ONNX's operators and the modules of `onnx.backend.test.case.node` that hold their cases."""
+OPERATORS = {
+    "Gather": "gather",
+    "GatherElements": "gatherelements",
+    "GatherND": "gathernd",
+}
+"""ONNX's operators and the modules of `onnx.backend.test.case.node` that hold their
+cases."""
 
 OUTSIDE_DIRECTML: dict[str, str] = {}
 """Cases that DirectML cannot take, with the reason."""
@@ -39,12 +44,16 @@ def collect() -> dict[str, BackendCase]:
     """Return the cases by their names."""
     package: Any = importlib.import_module("onnx.backend.test.case.node")
     for module in OPERATORS.values():
-        importlib.import_module(f"{package.__name__}.{module}")  # adds its cases to the package's
+        importlib.import_module(
+            f"{package.__name__}.{module}"
+        )  # adds its cases to the package's
     found: dict[str, BackendCase] = {}
     for case in package._NodeTestCases:
         nodes = case.model.graph.node
         if len(nodes) == 1 and nodes[0].op_type in OPERATORS:
-            attributes = {attribute.name: attribute.i for attribute in nodes[0].attribute}
+            attributes = {
+                attribute.name: attribute.i for attribute in nodes[0].attribute
+            }
             for (data, indices), (expected,) in case.data_sets:
                 assert case.name not in found
                 found[case.name] = BackendCase(
@@ -65,7 +74,9 @@ def described(array: Array, count: int) -> og.TensorDesc:
 def descriptor(case: BackendCase) -> og.Descriptor:
     """Return the descriptor that ONNX Runtime's DirectML provider makes of a node."""
     count = max(case.data.ndim, case.indices.ndim, case.expected.ndim)
-    data, indices, output = (described(a, count) for a in (case.data, case.indices, case.expected))
+    data, indices, output = (
+        described(a, count) for a in (case.data, case.indices, case.expected)
+    )
     if case.operator == "GatherND":
         return og.GatherND1Desc(
             data,
@@ -80,7 +91,9 @@ def descriptor(case: BackendCase) -> og.Descriptor:
     axis += count - case.data.ndim
     if case.operator == "GatherElements":
         return og.GatherElementsDesc(data, indices, output, axis=axis)
-    return og.GatherDesc(data, indices, output, axis=axis, index_dimensions=case.indices.ndim)
+    return og.GatherDesc(
+        data, indices, output, axis=axis, index_dimensions=case.indices.ndim
+    )
 
 
 def test_the_installed_onnx_has_ten_cases_and_directml_takes_all() -> None:
@@ -108,7 +121,9 @@ def test_the_installed_onnx_has_ten_cases_and_directml_takes_all() -> None:
 @pytest.mark.parametrize("name", sorted(CASES.keys() - OUTSIDE_DIRECTML.keys()))
 @pytest.mark.parametrize("policy", ["clamp", "error", "zero", "directml"])
 @pytest.mark.parametrize("compute", [og.reference, og.run])
-def test_a_backend_case_gives_its_expected_output(name: str, policy: Any, compute: Any) -> None:
+def test_a_backend_case_gives_its_expected_output(
+    name: str, policy: Any, compute: Any
+) -> None:
     case = CASES[name]
     desc = descriptor(case)
     data = np.ascontiguousarray(case.data).reshape(desc.input_tensor.sizes)

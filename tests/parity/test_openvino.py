@@ -1,4 +1,5 @@
-"""OpenVINO, a real second provider: what it declines, and the faults that the corpus finds."""
+"""OpenVINO, a real second provider: what it declines, and the faults that the corpus
+finds."""
 
 from __future__ import annotations
 
@@ -22,7 +23,11 @@ ELEMENTS = og.GatherElementsDesc(
     axis=0,
 )
 LONE = DescriptorCase(
-    "lone", ELEMENTS, np.arange(6, dtype=np.float32).reshape(3, 2), np.array([[2, 0]]), "error"
+    "lone",
+    ELEMENTS,
+    np.arange(6, dtype=np.float32).reshape(3, 2),
+    np.array([[2, 0]]),
+    "error",
 )
 
 
@@ -31,7 +36,10 @@ def openvino(request: pytest.FixtureRequest) -> Iterator[Lane]:
     """The lane, in the environment that --openvino names."""
     python = request.config.getoption("--openvino")
     if python is None:
-        pytest.skip("needs --openvino PYTHON, an environment with onnxruntime-openvino and numpy")
+        pytest.skip(
+            "needs --openvino PYTHON, an environment with onnxruntime-openvino and"
+            " numpy"
+        )
     (lane,) = open_lanes([], {"openvino": python})
     yield lane
     lane.close()
@@ -39,7 +47,8 @@ def openvino(request: pytest.FixtureRequest) -> Iterator[Lane]:
 
 @pytest.fixture(scope="module")
 def unexplained(openvino: Lane) -> Report:
-    """What the out-of-range part of the corpus finds when nothing is known beforehand."""
+    """What the out-of-range part of the corpus finds when nothing is known
+    beforehand."""
     cases = [case for case in built_in_cases() if case.name.startswith("out-of-range/")]
     wrapped = [case.wrapped_in() for case in cases if case.out_of_range == "error"]
     return check_all([*cases, *wrapped], [openvino], known=())
@@ -49,9 +58,10 @@ def test_a_lone_gather_elements_is_not_run(openvino: Lane) -> None:
     (case,) = check_all([LONE], [openvino], known=()).cases
     (found,) = case.results
     assert found.state == "NOT-RUN"
-    assert found.reason == (
-        "OpenVINOExecutionProvider must run every node, but OutputTensor (GatherElements) runs on "
-        "CPUExecutionProvider"
+    assert (
+        found.reason
+        == "OpenVINOExecutionProvider must run every node, but OutputTensor"
+        " (GatherElements) runs on CPUExecutionProvider"
     )
 
 
@@ -69,7 +79,9 @@ def test_gather_answers_an_index_out_of_range_with_zeros(unexplained: Report) ->
     }
     reason = found["out-of-range/gather/int64/just-past/error"]
     assert reason is not None
-    assert reason.startswith("must refuse, but returned zeros: IndicesTensor[0,0,0,0] must be in ")
+    assert reason.startswith(
+        "must refuse, but returned zeros: IndicesTensor[0,0,0,0] must be in "
+    )
 
 
 @pytest.mark.parametrize("operator", ["GATHER_ND", "GATHER_ND1"])
@@ -97,5 +109,7 @@ def test_large_indices_are_clamped_wrongly(unexplained: Report) -> None:
 
 def test_every_fault_is_a_known_difference(openvino: Lane, unexplained: Report) -> None:
     names = {case.name for case in unexplained.cases if case.results[0].state != "PASS"}
-    again = check_all([case for case in built_in_cases() if case.name in names], [openvino])
+    again = check_all(
+        [case for case in built_in_cases() if case.name in names], [openvino]
+    )
     assert {case.results[0].state for case in again.cases} <= {"KNOWN", "PASS"}

@@ -9,7 +9,16 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from report_samples import CPU, DIFF, OPENVINO, entry, gather_case, passed, report_of, spoiled
+from report_samples import (
+    CPU,
+    DIFF,
+    OPENVINO,
+    entry,
+    gather_case,
+    passed,
+    report_of,
+    spoiled,
+)
 
 from onnxgather.cli.terminal import json_bytes
 from onnxgather.errors import FileFormatError
@@ -64,8 +73,10 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
         (
             "cases.0.results.0.lane",
             "webgpu",
-            "$.cases[0].results must be of the report's lanes, ['cpu', 'openvino'], got "
-            "['webgpu', 'openvino']",
+            (
+                "$.cases[0].results must be of the report's lanes, ['cpu', 'openvino'],"
+                " got ['webgpu', 'openvino']"
+            ),
         ),
         (
             "lanes.0.provider",
@@ -75,7 +86,10 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
         (
             "cases.0.results.0.kind",
             "x",
-            "$.cases[0].results[0].kind must be a value that docs/report.md lists, got 'x'",
+            (
+                "$.cases[0].results[0].kind must be a value that docs/report.md lists,"
+                " got 'x'"
+            ),
         ),
         (
             "cases.0.evidence.data.data_type",
@@ -90,8 +104,10 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
         (
             "cases.0.evidence.got.openvino.shape",
             [2**40, 2**40],
-            "$.cases[0].evidence: cannot reshape array of size 4 into shape "
-            "(1099511627776,1099511627776)",
+            (
+                "$.cases[0].evidence: cannot reshape array of size 4 into shape "
+                "(1099511627776,1099511627776)"
+            ),
         ),
         (
             "cases.0.evidence.data.data",
@@ -109,7 +125,10 @@ def test_a_broken_report_is_one_sentence(
     for step in path:
         field = field[int(step)] if step.isdecimal() else field[step]
     field[last] = value
-    assert refused(open_report, tmp_path / "r.json", json.dumps(content).encode()) == sentence
+    assert (
+        refused(open_report, tmp_path / "r.json", json.dumps(content).encode())
+        == sentence
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,12 +159,17 @@ def test_a_file_above_1_gib_is_refused_unread(tmp_path: Path, read: Any) -> None
         file.truncate(LARGEST_FILE + 1)
     with pytest.raises(FileFormatError) as caught:
         read(str(path))
-    assert str(caught.value) == f"{path}: must have at most 1,073,741,824 bytes, got more"
+    assert (
+        str(caught.value) == f"{path}: must have at most 1,073,741,824 bytes, got more"
+    )
 
 
 @pytest.mark.parametrize("read", [open_report, open_known])
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, read: Any) -> None:
-    for path, why in ((tmp_path / "no", "no such file or directory"), (tmp_path, "is a directory")):
+    for path, why in (
+        (tmp_path / "no", "no such file or directory"),
+        (tmp_path, "is a directory"),
+    ):
         with pytest.raises(FileFormatError) as caught:
             read(str(path))
         assert str(caught.value) == f"{path}: {why}"
@@ -164,10 +188,15 @@ def test_our_own_known_differences_have_the_format_of_a_file(tmp_path: Path) -> 
         [
             (
                 {"provider": "cpu"},
-                "$[0].provider must be a full name such as CPUExecutionProvider, or "
-                "DirectML.dll, got 'cpu'",
+                (
+                    "$[0].provider must be a full name such as CPUExecutionProvider, or"
+                    " DirectML.dll, got 'cpu'"
+                ),
             ),
-            ({"versions": "1.24"}, "$[0].versions must be such as >=1.24,<1.25, got '1.24'"),
+            (
+                {"versions": "1.24"},
+                "$[0].versions must be such as >=1.24,<1.25, got '1.24'",
+            ),
             ({"versions": 1}, "$[0].versions must be `str`, got `int`"),
             ({"reasons": ""}, "$[0] must not have reasons"),
             ({"cases": [{"operators": []}]}, "$[0].cases[0] must not have operators"),
@@ -178,7 +207,10 @@ def test_our_own_known_differences_have_the_format_of_a_file(tmp_path: Path) -> 
             ({"found": [{}]}, "$[0].found[0] must have kind"),
             (
                 {"found": [{"kind": "wrong"}]},
-                "$[0].found[0].kind must be a value that docs/report.md lists, got 'wrong'",
+                (
+                    "$[0].found[0].kind must be a value that docs/report.md lists, got"
+                    " 'wrong'"
+                ),
             ),
         ],
     ),
@@ -197,7 +229,9 @@ def test_a_report_is_found_in_its_file(tmp_path: Path, form: Any) -> None:
     assert find_report(str(path)) == REPORT
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"dispatchables": {}}', b"\x08\x08", b"[]"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b'{"dispatchables": {}}', b"\x08\x08", b"[]"]
+)
 def test_a_file_that_is_no_report_is_told_apart(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     assert find_report(str(tmp_path / "x")) is None
@@ -210,7 +244,10 @@ def test_a_file_that_is_no_report_is_told_apart(tmp_path: Path, content: bytes) 
         (
             b'"PASS"',
             b'"NO"',
-            "$.cases[0].results[0].state must be a value that docs/report.md lists, got 'NO'",
+            (
+                "$.cases[0].results[0].state must be a value that docs/report.md lists,"
+                " got 'NO'"
+            ),
         ),
         (b'"made":"now",', b"", "$ must have made"),
         (b"here", b"\xff", "$ must be UTF-8, got other bytes"),
@@ -225,7 +262,11 @@ def test_a_file_that_is_no_report_is_told_apart(tmp_path: Path, content: bytes) 
             b'"lane":"other"',
             "$.cases[0].results must be of the report's lanes, ['cpu'], got ['other']",
         ),
-        (b'"data":"', b'"data":"!', "$.cases[0].example.data.data: Invalid base64 encoded string"),
+        (
+            b'"data":"',
+            b'"data":"!',
+            "$.cases[0].example.data.data: Invalid base64 encoded string",
+        ),
         (
             b'"cpu"',
             b'"cpu@x=./evil"',
@@ -242,17 +283,24 @@ def test_a_wrong_report_is_refused(
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_case_without_a_result_per_lane_is_refused(tmp_path: Path, count: int) -> None:
+def test_a_case_without_a_result_per_lane_is_refused(
+    tmp_path: Path, count: int
+) -> None:
     case = msgspec.structs.replace(ONE.cases[0], results=ONE.cases[0].results * count)
     content = msgspec.json.encode(msgspec.structs.replace(ONE, cases=[case]))
-    assert refused(find_report, tmp_path / "r.json", content) == (
-        f"$.cases[0].results must be of the report's lanes, ['cpu'], got {['cpu'] * count}"
+    assert (
+        refused(find_report, tmp_path / "r.json", content)
+        == "$.cases[0].results must be of the report's lanes, ['cpu'], got"
+        f" {['cpu'] * count}"
     )
 
 
 def test_a_report_that_nests_too_deep_is_refused(tmp_path: Path) -> None:
     content = b'{"onnxgather":"0","x":' + b"[" * 100_000
-    assert refused(find_report, tmp_path / "r.json", content) == "$ must not be nested so deeply"
+    assert (
+        refused(find_report, tmp_path / "r.json", content)
+        == "$ must not be nested so deeply"
+    )
 
 
 def test_a_report_that_is_cut_short_is_refused(tmp_path: Path) -> None:
@@ -263,7 +311,9 @@ def test_a_report_that_is_cut_short_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has neither /dev/zero nor /dev/fd")
-def test_a_report_may_come_from_a_pipe_and_a_device_is_read_no_further_than_its_start() -> None:
+def test_a_report_may_come_from_a_pipe_and_a_device_is_read_no_further_than_its_start() -> (
+    None
+):
     assert find_report("/dev/zero") is None
     reader, writer = os.pipe()
     try:

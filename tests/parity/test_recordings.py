@@ -38,11 +38,13 @@ WHERE_OF_UINT32 = not onnxruntime.__version__.startswith("1.24.")
 
 
 def assert_gives(case: dict[str, Any], policy: OutOfRange) -> None:
-    """Assert that the models of the targets return the recorded elements, zeros between them."""
+    """Assert that the models of the targets return the recorded elements, zeros between
+    them."""
     desc, data, indices, output = recorded(case)
     expected = og.reference(desc, data, indices, policy)
     assert elements(desc.output_tensor, expected).tobytes() == output
-    # The target webgpu has the arithmetic of the portable one in other operators: some are enough.
+    # The target webgpu has the arithmetic of the portable one in other operators: some
+    # are enough.
     some = WHERE_OF_UINT32 and (LONG or case["number"] % 8 == 0)
     targets = TARGETS if some else TARGETS[:2]
     models = [og.to_onnx(desc, policy, target, threads=1) for target in targets]
@@ -54,11 +56,15 @@ def assert_gives(case: dict[str, Any], policy: OutOfRange) -> None:
 
 
 def _sizes(desc: dict[str, Any]) -> list[list[int]]:
-    return [desc[name]["Sizes"] for name in ("InputTensor", "IndicesTensor", "OutputTensor")]
+    return [
+        desc[name]["Sizes"] for name in ("InputTensor", "IndicesTensor", "OutputTensor")
+    ]
 
 
 def _output_looks_distinct(desc: dict[str, Any]) -> bool:
-    pairs = zip(desc["OutputTensor"]["Sizes"], desc["OutputTensor"]["Strides"], strict=True)
+    pairs = zip(
+        desc["OutputTensor"]["Sizes"], desc["OutputTensor"]["Strides"], strict=True
+    )
     longer = [(size, stride) for size, stride in pairs if size > 1]
     strides = [stride for _, stride in longer]
     span = 1 + sum((size - 1) * stride for size, stride in longer)
@@ -97,7 +103,8 @@ FILES = OURS | {f"independent/{kind}": cases for kind, cases in INDEPENDENT.item
 """The cases of each file of recordings."""
 
 MOST_CASES = 94
-"""How many cases of a file one test takes, so that the tests can run at the same time."""
+"""How many cases of a file one test takes, so that the tests can run at the same
+time."""
 
 
 def of_files(*kinds: str) -> pytest.MarkDecorator:
@@ -120,7 +127,9 @@ def of_files(*kinds: str) -> pytest.MarkDecorator:
 
 class TestRecordings:
     def test_the_recordings_are_complete(self) -> None:
-        assert {kind: len(cases) for kind, cases in OURS.items()} == {k: VERSIONS[k] for k in OURS}
+        assert {kind: len(cases) for kind, cases in OURS.items()} == {
+            k: VERSIONS[k] for k in OURS
+        }
         assert [len(INDEPENDENT[kind]) for kind in KINDS] == [360, 447, 540]
         assert {case["rule"] for case in OURS["invalid"]} == RULES.keys()
 
@@ -140,14 +149,18 @@ class TestRecordings:
         assert (min(counts), max(counts)) == (2, 5)
 
     def test_bytes_between_and_after_the_elements_of_outputs_were_kept(self) -> None:
-        kept = Counter(case.get("rest_kept") for case in OURS["in_range"] + OURS["out_of_range"])
+        kept = Counter(
+            case.get("rest_kept") for case in OURS["in_range"] + OURS["out_of_range"]
+        )
         assert kept.keys() == {True, None}
         assert kept[True] > 500
 
     def test_cases_out_of_range_have_partial_longer_and_owned_buffers(self) -> None:
         descs = [recorded(case).desc for case in OURS["out_of_range"]]
         tensors = [desc.input_tensor for desc in descs]
-        partial = [t for t in tensors if t.total_tensor_size_in_bytes % t.data_type.size]
+        partial = [
+            t for t in tensors if t.total_tensor_size_in_bytes % t.data_type.size
+        ]
         longer = [
             t
             for t in tensors
@@ -168,7 +181,9 @@ class TestInRange:
             with subtests.test(case["id"]):
                 desc, data, indices, output = recorded(case)
                 for policy in POLICIES:
-                    found = elements(desc.output_tensor, og.reference(desc, data, indices, policy))
+                    found = elements(
+                        desc.output_tensor, og.reference(desc, data, indices, policy)
+                    )
                     assert found.tobytes() == output
 
     def test_the_models_give_the_recorded_bytes(
@@ -199,26 +214,39 @@ class TestInvalid:
             with subtests.test(case["id"]):
                 with pytest.raises(og.DescriptorError) as caught:
                     og.from_dict({"type": case["operator"], "desc": case["desc"]})
-                pattern = re.escape(RULES[case["rule"]]["message"]).replace(r"\{\}", r"(.+)")
+                pattern = re.escape(RULES[case["rule"]]["message"]).replace(
+                    r"\{\}", r"(.+)"
+                )
                 assert re.fullmatch(pattern, str(caught.value)), str(caught.value)
 
     def test_what_directml_accepts_breaks_a_rule_with_a_reason(self) -> None:
         with_reason = {name for name, rule in RULES.items() if "accepted" in rule}
-        accepted = {case["rule"] for case in OURS["invalid"] if case["directml_accepts"]}
+        accepted = {
+            case["rule"] for case in OURS["invalid"] if case["directml_accepts"]
+        }
         assert accepted == with_reason
-        others = {case["rule"] for case in INDEPENDENT["invalid"] if case["directml_accepts"]}
+        others = {
+            case["rule"] for case in INDEPENDENT["invalid"] if case["directml_accepts"]
+        }
         assert others <= with_reason
 
     def test_what_directml_refuses_it_refuses_as_invalid(self) -> None:
-        refused = [case for case in OURS["invalid"] if case["directml_accepts"] is False]
+        refused = [
+            case for case in OURS["invalid"] if case["directml_accepts"] is False
+        ]
         assert {case["reason"] for case in refused} == {E_INVALIDARG}
         assert len(refused) > 500
 
     def test_what_has_no_verdict_says_why(self) -> None:
         unknown = [case for case in OURS["invalid"] if case["directml_accepts"] is None]
         kinds = {(case["rule"], case["reason"].split(": ")[0]) for case in unknown}
-        assert kinds == {("STRIDES_COUNT", "not asked"), ("INDICES_LEADING_ONES", "crashed")}
-        others = [case for case in INDEPENDENT["invalid"] if case["directml_accepts"] is None]
+        assert kinds == {
+            ("STRIDES_COUNT", "not asked"),
+            ("INDICES_LEADING_ONES", "crashed"),
+        }
+        others = [
+            case for case in INDEPENDENT["invalid"] if case["directml_accepts"] is None
+        ]
         assert {case["rule"] for case in others} == NOT_ASKED
 
     def test_directml_accepts_by_the_weaker_rule_that_it_asks_instead(self) -> None:

@@ -24,8 +24,9 @@ MENDING = "use two resources, or run it with --provider directml-dll"
 def rule(role: str, command: int = 0) -> str:
     """Return the rule that an input breaks."""
     return (
-        f"$.commands[{command}].bindings.OutputTensor must share no byte with {role}, as "
-        "Microsoft's BindInputs page allows it only to operators that run in place, not gathers"
+        f"$.commands[{command}].bindings.OutputTensor must share no byte with {role},"
+        " as Microsoft's BindInputs page allows it only to operators that run in"
+        " place, not gathers"
     )
 
 
@@ -40,7 +41,10 @@ def part(name: str, offset: int) -> dict[str, Any]:
 
 
 IN_PLACE = of({"x": X, "i": I}, gather("x", "i", "x", 4, 4), shown("x"))
-TOLD = f"{rule('InputTensor')}, got bytes 0 to 15 of resource 'x', where InputTensor has 0 to 15"
+TOLD = (
+    f"{rule('InputTensor')}, got bytes 0 to 15 of resource 'x', where InputTensor has 0"
+    " to 15"
+)
 
 
 class TestWhatSharesBytes:
@@ -53,7 +57,8 @@ class TestWhatSharesBytes:
         ]
 
     @pytest.mark.parametrize(
-        ("total", "offset", "last"), [(16, 16, None), (20, 16, 19), (32, 16, 31), (16, 0, 15)]
+        ("total", "offset", "last"),
+        [(16, 16, None), (20, 16, 19), (32, 16, 31), (16, 0, 15)],
     )
     def test_ranges_that_touch_share_none_and_those_that_share_four_bytes_do(
         self, total: int, offset: int, last: int | None
@@ -61,25 +66,40 @@ class TestWhatSharesBytes:
         x = {"initialValuesDataType": "FLOAT32", "initialValues": [0.0] * 16}
         longer = {"TotalTensorSizeInBytes": total}
         behind = gather("x", "i", part("x", offset), 4, 4, InputTensor=longer)
-        end = f"got bytes {offset} to {offset + 15} of resource 'x', where InputTensor has 0 to"
-        told = [] if last is None else [f"{rule('InputTensor')}, {end} {last}; {MENDING}"]
+        end = (
+            f"got bytes {offset} to {offset + 15} of resource 'x', where InputTensor"
+            " has 0 to"
+        )
+        told = (
+            [] if last is None else [f"{rule('InputTensor')}, {end} {last}; {MENDING}"]
+        )
         assert [*of({"x": x, "i": I}, behind).in_place()] == told
         before = gather(part("x", offset), "i", "x", 4, 4, OutputTensor=longer)
-        got = f"got bytes 0 to {total - 1} of resource 'x', where InputTensor has {offset} to"
-        told = [] if last is None else [f"{rule('InputTensor')}, {got} {offset + 15}; {MENDING}"]
+        got = (
+            f"got bytes 0 to {total - 1} of resource 'x', where InputTensor has"
+            f" {offset} to"
+        )
+        told = (
+            []
+            if last is None
+            else [f"{rule('InputTensor')}, {got} {offset + 15}; {MENDING}"]
+        )
         assert [*of({"x": x, "i": I}, before).in_place()] == told
 
     def test_the_gaps_of_a_tensor_with_strides_are_its_bytes(self) -> None:
         x = {"initialValuesDataType": "FLOAT32", "initialValues": [0.0] * 20}
         strided = gather(part("x", 32), "i", "x", 4, 4, OutputTensor={"Strides": [3]})
         assert [*of({"x": x, "i": I}, strided).in_place()] == [
-            f"{rule('InputTensor')}, got bytes 0 to 39 of resource 'x', where InputTensor has "
-            f"32 to 47; {MENDING}"
+            f"{rule('InputTensor')}, got bytes 0 to 39 of resource 'x', where"
+            f" InputTensor has 32 to 47; {MENDING}"
         ]
 
     def test_data_and_indices_may_share_a_resource(self) -> None:
         both = gather("i", "i", "y", 4, 4, InputTensor=UINT, OutputTensor=UINT)
-        y = {"initialValuesDataType": "UINT32", "initialValues": {"value": 0, "valueCount": 4}}
+        y = {
+            "initialValuesDataType": "UINT32",
+            "initialValues": {"value": 0, "valueCount": 4},
+        }
         program = of({"i": I, "y": y}, both, shown("y"))
         assert [*program.in_place()] == []
         assert printed(program) == "Resource 'y': 0, 1, 0, 3\n"
@@ -94,10 +114,12 @@ class TestWhatSharesBytes:
         there = gather("x", "i", "y", 4, 4)
         back = gather("y", "i", "x", 4, 4)
         assert [*of({"x": X, "i": I, "y": Y}, there, back).in_place()] == []
-        again = of({"x": X, "i": I, "y": Y}, there, shown("y"), gather("y", "i", "y", 4, 4))
+        again = of(
+            {"x": X, "i": I, "y": Y}, there, shown("y"), gather("y", "i", "y", 4, 4)
+        )
         assert [*again.in_place()] == [
-            f"{rule('InputTensor', 2)}, got bytes 0 to 15 of resource 'y', where InputTensor has "
-            f"0 to 15; {MENDING}"
+            f"{rule('InputTensor', 2)}, got bytes 0 to 15 of resource 'y', where"
+            f" InputTensor has 0 to 15; {MENDING}"
         ]
 
 

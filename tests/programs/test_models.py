@@ -1,4 +1,5 @@
-"""The programs and models in models/, and Microsoft's documented examples with their errata."""
+"""The programs and models in models/, and Microsoft's documented examples with their
+errata."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ from onnxgather.programs.running import Dispatch, dispatches, execute
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     example["id"]: example
-    for example in json.loads((DATA / "documented_examples.json").read_text())["examples"]
+    for example in json.loads((DATA / "documented_examples.json").read_text())[
+        "examples"
+    ]
 }
 DOCUMENTED = {e["program"]: e for e in EXAMPLES.values() if e["kind"] == "numeric"}
 RECOGNISABLE = {
@@ -60,7 +63,10 @@ BUILD = script("build_models.py")
 
 def tensor(described: dict[str, Any], data_type: str = "FLOAT32") -> dict[str, Any]:
     """Return a documented tensor in DxDispatch's spelling."""
-    return {"DataType": described.get("data_type", data_type), "Sizes": described["sizes"]}
+    return {
+        "DataType": described.get("data_type", data_type),
+        "Sizes": described["sizes"],
+    }
 
 
 def as_printed(example: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +84,9 @@ def corrected(example: dict[str, Any]) -> og.Descriptor:
     printed = as_printed(example)
     desc = printed["desc"]
     desc.update(example.get("corrected_fields", {}))
-    output_type = example.get("corrected_output_data_type", desc["OutputTensor"]["DataType"])
+    output_type = example.get(
+        "corrected_output_data_type", desc["OutputTensor"]["DataType"]
+    )
     desc["OutputTensor"]["DataType"] = output_type
     return og.from_dict(printed)
 
@@ -126,7 +134,9 @@ def test_models_holds_ten_documented_and_six_recognisable_programs() -> None:
     assert len(DOCUMENTED) == 10
     assert len(RECOGNISABLE) == 6
     files = contents(MODELS).keys()
-    assert files == {f"{name}.{kind}" for name in NAMES for kind in ("json", "txt", "onnx")}
+    assert files == {
+        f"{name}.{kind}" for name in NAMES for kind in ("json", "txt", "onnx")
+    }
 
 
 def copied_programs(folder: Path) -> Path:
@@ -182,18 +192,25 @@ def test_build_models_reports_and_repairs_what_differs(
     assert capsys.readouterr().out == "48 files, none differs\n"
 
 
-def test_build_models_makes_the_files_of_a_changed_program_again(tmp_path: Path) -> None:
+def test_build_models_makes_the_files_of_a_changed_program_again(
+    tmp_path: Path,
+) -> None:
     folder = copied_programs(tmp_path)
     BUILD.main(["--folder", str(folder)])
     path = folder / "gather_1_remap_1d.json"
     text = path.read_text(encoding="utf-8")
-    changed = text.replace('"UINT32"', '"INT64"').replace("[3, 1, 3, 0, 2]", "[0, 0, 0, 0, 0]")
+    changed = text.replace('"UINT32"', '"INT64"').replace(
+        "[3, 1, 3, 0, 2]", "[0, 0, 0, 0, 0]"
+    )
     path.write_text(changed, encoding="utf-8")
     assert BUILD.main(["--folder", str(folder)]) == 0
     found = contents(folder)
     assert found["gather_1_remap_1d.json"] == changed.encode()
     assert found["gather_1_remap_1d.txt"] == b"Resource 'output': 11, 11, 11, 11, 11\n"
-    assert found["gather_1_remap_1d.onnx"] != MODELS.joinpath("gather_1_remap_1d.onnx").read_bytes()
+    assert (
+        found["gather_1_remap_1d.onnx"]
+        != MODELS.joinpath("gather_1_remap_1d.onnx").read_bytes()
+    )
 
 
 # Every program.
@@ -231,16 +248,22 @@ def test_onnx_file_is_valid_and_names_its_descriptor(name: str) -> None:
 
 
 @every_program
-def test_program_gives_the_same_under_every_policy_as_its_indices_are_in_range(name: str) -> None:
+def test_program_gives_the_same_under_every_policy_as_its_indices_are_in_range(
+    name: str,
+) -> None:
     dispatch = only_dispatch(name)
     for policy in POLICIES:
         for compute in (og.reference, og.run):
-            output = compute(dispatch.descriptor, dispatch.data, dispatch.indices, policy)
+            output = compute(
+                dispatch.descriptor, dispatch.data, dispatch.indices, policy
+            )
             check_same(output, dispatch.output)
 
 
 @every_program
-def test_comment_of_a_program_gives_the_sizes_and_the_values_of_its_result(name: str) -> None:
+def test_comment_of_a_program_gives_the_sizes_and_the_values_of_its_result(
+    name: str,
+) -> None:
     text = (MODELS / f"{name}.json").read_text(encoding="utf-8")
     comment = " ".join(line[2:] for line in text.splitlines() if line.startswith("//"))
     sizes, _, numbers = comment.partition("Result {")[2].partition("}:")
@@ -251,7 +274,9 @@ def test_comment_of_a_program_gives_the_sizes_and_the_values_of_its_result(name:
 
 
 @pytest.mark.parametrize(("name", "operator"), RECOGNISABLE.items())
-def test_recognisable_program_uses_the_operator_that_users_would(name: str, operator: str) -> None:
+def test_recognisable_program_uses_the_operator_that_users_would(
+    name: str, operator: str
+) -> None:
     assert only_dispatch(name).descriptor.operator == operator
 
 
@@ -273,7 +298,9 @@ def test_program_is_the_documented_example(name: str) -> None:
 @documented
 def test_program_names_the_page_and_the_example(name: str) -> None:
     example = DOCUMENTED[name]
-    first = (MODELS / f"{name}.json").read_text(encoding="utf-8").splitlines()[0].lower()
+    first = (
+        (MODELS / f"{name}.json").read_text(encoding="utf-8").splitlines()[0].lower()
+    )
     assert first.startswith(f"// {example['page'].lower()}, ")
     number, _, title = example["section"].lower().partition(", ")
     assert title in first
@@ -296,7 +323,9 @@ def test_documented_output_comes_from_the_onnx_file(name: str) -> None:
     session: Any = onnxruntime.InferenceSession(
         MODELS / f"{name}.onnx", providers=["CPUExecutionProvider"]
     )
-    (found,) = session.run(["OutputTensor"], {"InputTensor": data, "IndicesTensor": indices})
+    (found,) = session.run(
+        ["OutputTensor"], {"InputTensor": data, "IndicesTensor": indices}
+    )
     check_same(found, output)
 
 
@@ -322,17 +351,19 @@ def test_only_two_documented_descriptors_are_wrong_as_printed() -> None:
 
 
 def test_gather_example_3_as_printed_is_refused() -> None:
-    assert refusal(as_printed(EXAMPLES["gather-ex3"])) == (
-        "The first IndexDimensions - 1 (1) of InputTensor.Sizes with the one at Axis replaced by "
-        "the last IndexDimensions sizes of IndicesTensor must be 1, and stand before Axis where "
-        "these are more than 8, as the output crops them and what cropping others means is "
-        "undefined, got Axis 1 and [3, 1, 2]"
+    assert (
+        refusal(as_printed(EXAMPLES["gather-ex3"]))
+        == "The first IndexDimensions - 1 (1) of InputTensor.Sizes with the one at Axis"
+        " replaced by the last IndexDimensions sizes of IndicesTensor must be 1, and"
+        " stand before Axis where these are more than 8, as the output crops them"
+        " and what cropping others means is undefined, got Axis 1 and [3, 1, 2]"
     )
 
 
 def test_gather_elements_example_as_printed_is_refused() -> None:
-    assert refusal(as_printed(EXAMPLES["gather-elements-ex1"])) == (
-        "OutputTensor.DataType must be that of InputTensor (FLOAT32), got UINT32"
+    assert (
+        refusal(as_printed(EXAMPLES["gather-elements-ex1"]))
+        == "OutputTensor.DataType must be that of InputTensor (FLOAT32), got UINT32"
     )
 
 
@@ -360,7 +391,10 @@ def corrected_formula(example: dict[str, Any]) -> list[int]:
     )
     count, batches = len(data), fields.get("BatchDimensionCount", 0)
     tail = fields["InputDimensionCount"] - batches - indices[-1]
-    sizes = indices[count - fields["IndicesDimensionCount"] : count - 1] + data[count - tail :]
+    sizes = (
+        indices[count - fields["IndicesDimensionCount"] : count - 1]
+        + data[count - tail :]
+    )
     return [1] * (count - len(sizes)) + sizes
 
 
@@ -373,24 +407,31 @@ WRONG_FORMULA = {
 
 
 def test_nd_formula_fails_four_of_the_six_printed_sizes() -> None:
-    tuples = [e for e in EXAMPLES.values() if "_ND" in e["operator"] and e["kind"] != "prose"]
+    tuples = [
+        e for e in EXAMPLES.values() if "_ND" in e["operator"] and e["kind"] != "prose"
+    ]
     assert len(tuples) == 6
     wrong = {e["id"]: printed_formula(e) for e in tuples}
     assert {e["id"]: corrected_formula(e) for e in tuples} == {
         e["id"]: e["output"]["sizes"] for e in tuples
     }
-    assert {i: s for i, s in wrong.items() if s != EXAMPLES[i]["output"]["sizes"]} == WRONG_FORMULA
+    assert {
+        i: s for i, s in wrong.items() if s != EXAMPLES[i]["output"]["sizes"]
+    } == WRONG_FORMULA
 
 
 @pytest.mark.parametrize(("example", "sizes"), WRONG_FORMULA.items())
-def test_sizes_of_the_printed_nd_formula_are_refused(example: str, sizes: list[int]) -> None:
+def test_sizes_of_the_printed_nd_formula_are_refused(
+    example: str, sizes: list[int]
+) -> None:
     printed = as_printed(EXAMPLES[example])
     right = EXAMPLES[example]["output"]["sizes"]
     assert list(og.from_dict(printed).output_tensor.sizes) == right
     printed["desc"]["OutputTensor"]["Sizes"] = sizes
-    assert refusal(printed) == (
-        "OutputTensor.Sizes must be the sizes of IndicesTensor before the tuples and those of "
-        f"InputTensor after the indexed ones, {right}, got {sizes}"
+    assert (
+        refusal(printed)
+        == "OutputTensor.Sizes must be the sizes of IndicesTensor before the tuples"
+        f" and those of InputTensor after the indexed ones, {right}, got {sizes}"
     )
 
 
@@ -446,18 +487,22 @@ def test_indices_1_1_4_6_break_the_limit_of_their_own_page(example: str) -> None
     fields["InputDimensionCount"] = 4
     if operator.endswith("1"):
         fields["BatchDimensionCount"] = 0
-    assert refusal(gather([2, 3, 4, 5], sizes, [1, 1, 1, 4], operator, **fields)) == (
-        "IndicesTensor.Sizes[3], the size of an index tuple, must be at most InputDimensionCount "
-        "(4), got 6"
+    assert (
+        refusal(gather([2, 3, 4, 5], sizes, [1, 1, 1, 4], operator, **fields))
+        == "IndicesTensor.Sizes[3], the size of an index tuple, must be at most"
+        " InputDimensionCount (4), got 6"
     )
 
 
 def test_indices_1_3_4_5_6_7_with_2_batches_break_the_limit_of_their_own_page() -> None:
     sizes, operator, fields = prose("gather-nd1-prose-4")
     fields["InputDimensionCount"] = 6
-    assert refusal(gather([3, 4, 2, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields)) == (
-        "IndicesTensor.Sizes[5], the size of an index tuple, must be at most InputDimensionCount "
-        "- BatchDimensionCount (4), got 7"
+    assert (
+        refusal(
+            gather([3, 4, 2, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields)
+        )
+        == "IndicesTensor.Sizes[5], the size of an index tuple, must be at most"
+        " InputDimensionCount - BatchDimensionCount (4), got 7"
     )
 
 
@@ -465,20 +510,26 @@ def test_batches_of_the_last_fragment_come_first_after_the_leading_ones() -> Non
     sizes, operator, fields = prose("gather-nd1-prose-4")
     fields["InputDimensionCount"] = 5
     sizes = [*sizes[:-1], 3]  # tuples that are not too long
-    og.from_dict(gather([1, 3, 4, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields))
+    og.from_dict(
+        gather([1, 3, 4, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields)
+    )
     refused = gather([1, 3, 5, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields)
-    assert refusal(refused) == (
-        "The first BatchDimensionCount (2) sizes of IndicesTensor must be those of InputTensor, "
-        "[3, 5]; what other batch sizes mean is undefined, got [3, 4]"
+    assert (
+        refusal(refused)
+        == "The first BatchDimensionCount (2) sizes of IndicesTensor must be those of"
+        " InputTensor, [3, 5]; what other batch sizes mean is undefined, got [3, 4]"
     )
 
 
 def test_tuples_are_limited_by_input_dimension_count_not_by_dimension_count() -> None:
     fields = {"InputDimensionCount": 2, "IndicesDimensionCount": 2}
-    refused = gather([1, 4, 5], [1, 2, 3], [1, 1, 2], "DML_OPERATOR_GATHER_ND", **fields)
-    assert refusal(refused) == (
-        "IndicesTensor.Sizes[2], the size of an index tuple, must be at most InputDimensionCount "
-        "(2), got 3"
+    refused = gather(
+        [1, 4, 5], [1, 2, 3], [1, 1, 2], "DML_OPERATOR_GATHER_ND", **fields
+    )
+    assert (
+        refusal(refused)
+        == "IndicesTensor.Sizes[2], the size of an index tuple, must be at most"
+        " InputDimensionCount (2), got 3"
     )
 
 
@@ -486,5 +537,9 @@ def test_the_networks_are_those_that_their_script_makes() -> None:
     there, made = contents(MODELS / "networks"), script("build_networks.py").build()
     arrays = [np.load(BytesIO(files.pop("keywords.npz"))) for files in (there, made)]
     assert there == made
-    stored, built = ({name: (a.dtype, a.tobytes()) for name, a in each.items()} for each in arrays)
-    assert stored == built  # not the archive: versions of numpy write it with other bytes
+    stored, built = (
+        {name: (a.dtype, a.tobytes()) for name, a in each.items()} for each in arrays
+    )
+    assert (
+        stored == built
+    )  # not the archive: versions of numpy write it with other bytes

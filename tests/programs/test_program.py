@@ -32,14 +32,21 @@ from onnxgather.errors import (
     IndexOutOfRangeError,
     OnnxGatherError,
 )
-from onnxgather.programs.program import DispatchCommand, PrintCommand, parse_program, read_program
+from onnxgather.programs.program import (
+    DispatchCommand,
+    PrintCommand,
+    parse_program,
+    read_program,
+)
 from onnxgather.programs.running import dispatches, execute, printed
 from onnxgather.programs.writer import write_program
 
 SAMPLES = sorted((DATA / "dxdispatch").glob("*.json"))
 INVALID = sorted((DATA / "invalid").glob("*.json"))
 
-POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links, or quotes POSIX errors")
+POSIX = pytest.mark.skipif(
+    os.name == "nt", reason="makes links, or quotes POSIX errors"
+)
 
 BROKEN_RULES = {
     "descriptor_rule",
@@ -56,7 +63,10 @@ def small() -> dict[str, Any]:
     """The smallest program: y = x[i]."""
     return {
         "resources": {
-            "x": {"initialValuesDataType": "FLOAT32", "initialValues": [11, 12, 13, 14]},
+            "x": {
+                "initialValuesDataType": "FLOAT32",
+                "initialValues": [11, 12, 13, 14],
+            },
             "i": {"initialValuesDataType": "UINT32", "initialValues": [3, 1, 3, 0, 2]},
             "y": {
                 "initialValuesDataType": "FLOAT32",
@@ -79,14 +89,20 @@ def small() -> dict[str, Any]:
             {
                 "type": "dispatch",
                 "dispatchable": "g",
-                "bindings": {"InputTensor": "x", "IndicesTensor": "i", "OutputTensor": "y"},
+                "bindings": {
+                    "InputTensor": "x",
+                    "IndicesTensor": "i",
+                    "OutputTensor": "y",
+                },
             },
             {"type": "print", "resource": "y"},
         ],
     }
 
 
-def run(program: dict[str, Any] | str, folder: str | Path = ".", **more: Any) -> list[str]:
+def run(
+    program: dict[str, Any] | str, folder: str | Path = ".", **more: Any
+) -> list[str]:
     text = program if isinstance(program, str) else json.dumps(program)
     parsed = parse_program(text, "p.json")
     return printed_lines(execute(parsed, reference, output_folder=folder, **more))
@@ -103,13 +119,17 @@ def test_the_folders_of_cases_are_not_empty():
 
 
 @pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
-def test_invalid_programs_say_what_is_wrong(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_invalid_programs_say_what_is_wrong(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
     first, _, _ = path.read_text("utf-8").partition("\n")
     monkeypatch.chdir(path.parent)
     with pytest.raises(OnnxGatherError) as error:
         read_program(path.name)
     assert "// expect: " + str(error.value) == first
-    assert type(error.value) is (DescriptorError if path.stem in BROKEN_RULES else FileFormatError)
+    assert type(error.value) is (
+        DescriptorError if path.stem in BROKEN_RULES else FileFormatError
+    )
 
 
 PRINTED = {
@@ -121,7 +141,9 @@ PRINTED = {
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_samples_print_what_dxdispatch_prints(path: Path, tmp_path: Path):
-    lines = printed_lines(execute(read_program(path), reference, output_folder=str(tmp_path)))
+    lines = printed_lines(
+        execute(read_program(path), reference, output_folder=str(tmp_path))
+    )
     assert [line for line in lines if " written to " not in line] == PRINTED[path.stem]
 
 
@@ -151,7 +173,9 @@ def test_files_that_cannot_be_read_are_refused(path: str, reason: str):
     assert str(error.value).startswith(f"{told}: {reason}")
 
 
-def test_messages_show_the_path_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_messages_show_the_path_as_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.json").write_text("[]")
     with pytest.raises(FileFormatError) as error:
@@ -163,13 +187,19 @@ OTHER_FILES = {
     "an empty file": b"",
     "UTF-16, which must be UTF-8": '{"resources": {}}'.encode("utf-16"),
     "a gzip file, which must be unpacked": gzip.compress(b"{}"),
-    "an .npz or zip file, which onnxgather audit, check, explain, extract and repro take with "
-    "--inputs": b"PK\3\4\x14\0",
+    "an .npz or zip file, which onnxgather audit, check, explain, extract and repro take with --inputs": (
+        b"PK\3\4\x14\0"
+    ),
     "an .npy file, which a DxDispatch program names by sourcePath": b"\x93NUMPY\1\0",
-    "an ONNX model, which onnxgather audit, check, convert, explain, extract, harden, repro and "
-    "show take": b"\x08\x0a\x12\x0aonnxgather",
-    "a report, which onnxgather repro and report merge take": b'{"schema": 1, "onnxgather": "0.1"}',
-    "C or C++, which onnxgather writes but does not read": b"// one gather\nconst UINT a[] = {4};",
+    "an ONNX model, which onnxgather audit, check, convert, explain, extract, harden, repro and show take": (
+        b"\x08\x0a\x12\x0aonnxgather"
+    ),
+    "a report, which onnxgather repro and report merge take": (
+        b'{"schema": 1, "onnxgather": "0.1"}'
+    ),
+    "C or C++, which onnxgather writes but does not read": (
+        b"// one gather\nconst UINT a[] = {4};"
+    ),
 }
 
 
@@ -177,7 +207,10 @@ OTHER_FILES = {
 def test_a_file_of_another_kind_is_called_so(kind: str):
     with pytest.raises(FileFormatError) as error:
         parse_program(OTHER_FILES[kind], "p")
-    assert str(error.value) == f"p: must be a DxDispatch program, which is JSON, got {kind}"
+    assert (
+        str(error.value)
+        == f"p: must be a DxDispatch program, which is JSON, got {kind}"
+    )
 
 
 def test_utf16_is_recognised_without_its_mark():
@@ -199,8 +232,8 @@ def test_marks_and_line_ends_of_windows_are_read(mark: str, line: str):
 
 
 TOO_LARGE = (
-    "must have at most 33554432 bytes, and larger values in files of their own, which sourcePath "
-    "names"
+    "must have at most 33554432 bytes, and larger values in files of their own, which"
+    " sourcePath names"
 )
 
 
@@ -231,13 +264,15 @@ def with_another_operator() -> dict[str, Any]:
         "desc": {"ATensor": 1},
     }
     bindings = {"ATensor": "y"}
-    program["commands"].append({"type": "dispatch", "dispatchable": "add", "bindings": bindings})
+    program["commands"].append(
+        {"type": "dispatch", "dispatchable": "add", "bindings": bindings}
+    )
     return program
 
 
 OTHER_OPERATOR = (
-    "p.json: $.dispatchables.add.type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, "
-    "GATHER_ND1, got 'DML_OPERATOR_ELEMENT_WISE_ADD'"
+    "p.json: $.dispatchables.add.type must be one of GATHER, GATHER_ELEMENTS,"
+    " GATHER_ND, GATHER_ND1, got 'DML_OPERATOR_ELEMENT_WISE_ADD'"
 )
 
 
@@ -254,7 +289,10 @@ def test_the_gathers_of_a_program_are_read_without_its_other_operators():
     program = with_another_operator()
     found = parse_program(json.dumps(program), "p.json")
     assert list(found.dispatchables) == ["g"]
-    assert [command.path for command in found.commands] == ["$.commands[0]", "$.commands[1]"]
+    assert [command.path for command in found.commands] == [
+        "$.commands[0]",
+        "$.commands[1]",
+    ]
     assert found.left_out == ("$.dispatchables.add", "$.commands[2]")
     del program["dispatchables"]["g"]
     program["commands"] = program["commands"][2:]
@@ -268,12 +306,17 @@ def test_a_program_that_takes_too_much_memory_is_refused_before_it_takes_any():
     program["resources"]["y"]["initialValues"]["valueCount"] = 2**28
     with pytest.raises(FileFormatError) as error:
         run(program)
-    assert str(error.value) == (
-        "p.json: $.resources must take at most 1073741824 bytes when it runs, with all "
+    assert (
+        str(error.value)
+        == "p.json: $.resources must take at most 1073741824 bytes when it runs, with"
+        " all "
         f"resources, got {2**30 + 16 + 20}"
     )
     program = small()
-    program["resources"]["x"] = {"initialValuesDataType": "UINT8", "initialValues": [1, 2, 3, 4]}
+    program["resources"]["x"] = {
+        "initialValuesDataType": "UINT8",
+        "initialValues": [1, 2, 3, 4],
+    }
     program["resources"]["y"] = {
         "initialValuesDataType": "UINT8",
         "initialValues": {"value": 0, "valueCount": 2**26},
@@ -286,17 +329,28 @@ def test_a_program_that_takes_too_much_memory_is_refused_before_it_takes_any():
     assert len(parse_program(json.dumps(program), "p").dispatch_commands) == 1
     with pytest.raises(FileFormatError) as error:
         run(program)
-    assert str(error.value) == (
-        "p.json: $.commands[0] must take at most 1073741824 bytes when it runs, with all "
-        f"resources, got {2 * (2**26 + 4) + 20 + 4 + 2 * 8 * 2**26}"
+    assert (
+        str(error.value)
+        == "p.json: $.commands[0] must take at most 1073741824 bytes when it runs,"
+        f" with all resources, got {2 * (2**26 + 4) + 20 + 4 + 2 * 8 * 2**26}"
     )
 
 
 NEAR = [
-    (("commands", 0, "type"), "dispach", "must be one of dispatch, print, writeFile", "dispatch"),
+    (
+        ("commands", 0, "type"),
+        "dispach",
+        "must be one of dispatch, print, writeFile",
+        "dispatch",
+    ),
     (("commands", 0, "dispatchable"), "G", "must be the name of a dispatchable", "g"),
     (("commands", 1, "resource"), "Y", "must be the name of a resource", "y"),
-    (("commands", 0, "bindings", "InputTensor"), "X", "must be the name of a resource", "x"),
+    (
+        ("commands", 0, "bindings", "InputTensor"),
+        "X",
+        "must be the name of a resource",
+        "x",
+    ),
 ]
 
 
@@ -312,7 +366,9 @@ def test_a_name_that_is_nearly_right_gets_a_suggestion(
     with pytest.raises(FileFormatError) as error:
         parse_program(json.dumps(program), "p")
     where = "$" + "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in path)
-    assert str(error.value) == f'p: {where} {rule}, got {name!r}; did you mean "{near}"?'
+    assert (
+        str(error.value) == f'p: {where} {rule}, got {name!r}; did you mean "{near}"?'
+    )
 
 
 def test_a_tensor_and_a_flag_that_are_nearly_right_get_a_suggestion():
@@ -324,7 +380,9 @@ def test_a_tensor_and_a_flag_that_are_nearly_right_get_a_suggestion():
         parse_program(json.dumps(program), "p")
     program = small()
     program["dispatchables"]["g"]["executionFlags"] = "DML_EXECUTION_FLAG_NON"
-    with pytest.raises(FileFormatError, match=r'did you mean "DML_EXECUTION_FLAG_NONE"\?$'):
+    with pytest.raises(
+        FileFormatError, match=r'did you mean "DML_EXECUTION_FLAG_NONE"\?$'
+    ):
         parse_program(json.dumps(program), "p")
 
 
@@ -348,15 +406,26 @@ def test_the_first_of_repeated_fields_counts():
 def test_commands_run_in_order_and_names_ignore_case():
     program = small()
     dispatch, show = program["commands"]
-    program["commands"] = [{**show, "type": "PRINT"}, {**dispatch, "type": "Dispatch"}, show]
-    assert run(program) == ["Resource 'y': 0, 0, 0, 0, 0", "Resource 'y': 14, 12, 14, 11, 13"]
+    program["commands"] = [
+        {**show, "type": "PRINT"},
+        {**dispatch, "type": "Dispatch"},
+        show,
+    ]
+    assert run(program) == [
+        "Resource 'y': 0, 0, 0, 0, 0",
+        "Resource 'y': 14, 12, 14, 11, 13",
+    ]
 
 
 def test_a_binding_starts_at_its_offset_and_ignores_element_count():
     program = small()
     program["resources"]["x"]["initialValues"] = [0, 0, 0, 0, 11, 12, 13, 14]
     source: dict[str, Any] = {"name": "x", "elementOffset": 4, "elementCount": 1}
-    for binding in (source, [source], {**source, "elementOffset": 1, "elementSizeInBytes": 16}):
+    for binding in (
+        source,
+        [source],
+        {**source, "elementOffset": 1, "elementSizeInBytes": 16},
+    ):
         program["commands"][0]["bindings"]["InputTensor"] = binding
         assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
 
@@ -385,18 +454,28 @@ def test_an_offset_is_a_multiple_of_16_and_of_what_its_tensor_promises(
     else:
         with pytest.raises(FileFormatError) as caught:
             run(program)
-        where = "$.commands[0].bindings.InputTensor: elementOffset times elementSizeInBytes"
+        where = (
+            "$.commands[0].bindings.InputTensor: elementOffset times elementSizeInBytes"
+        )
         assert str(caught.value) == f"p.json: {where} must be a multiple of {told}"
 
 
 def test_what_a_gather_has_no_use_for_in_a_binding_is_ignored():
     program = small()
-    more = {"format": "R32_FLOAT", "shape": [4], "counter": "y", "counterOffsetBytes": 0}
+    more = {
+        "format": "R32_FLOAT",
+        "shape": [4],
+        "counter": "y",
+        "counterOffsetBytes": 0,
+    }
     program["commands"][0]["bindings"]["InputTensor"] = {"name": "x", **more}
     program["commands"][0]["threadGroupCount"] = [1, 1, 1]
     program["dispatchables"]["g"].update(
         dmlCompileType="DmlCompileGraph",
-        executionFlags=["DML_EXECUTION_FLAG_DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE"],
+        executionFlags=[
+            "DML_EXECUTION_FLAG_DISABLE_META_COMMANDS",
+            "DESCRIPTORS_VOLATILE",
+        ],
     )
     assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
 
@@ -404,7 +483,10 @@ def test_what_a_gather_has_no_use_for_in_a_binding_is_ignored():
 def test_an_output_at_an_offset_leaves_the_rest_alone():
     program = small()
     program["resources"]["y"]["initialValues"] = {"value": 7, "valueCount": 10}
-    program["commands"][0]["bindings"]["OutputTensor"] = {"name": "y", "elementOffset": 4}
+    program["commands"][0]["bindings"]["OutputTensor"] = {
+        "name": "y",
+        "elementOffset": 4,
+    }
     assert run(program) == ["Resource 'y': 7, 7, 7, 7, 14, 12, 14, 11, 13, 7"]
 
 
@@ -421,7 +503,11 @@ def test_an_owned_input_keeps_what_it_had_at_the_start():
     program = small()
     program["resources"]["y"]["initialValues"] = [21, 22, 23, 24, 25]
     second = json.loads(json.dumps(program["dispatchables"]["g"]))
-    second["desc"]["InputTensor"] = {"DataType": "FLOAT32", "Sizes": [5], "Flags": "OWNED_BY_DML"}
+    second["desc"]["InputTensor"] = {
+        "DataType": "FLOAT32",
+        "Sizes": [5],
+        "Flags": "OWNED_BY_DML",
+    }
     second["bindings"] = {"InputTensor": "y"}
     program["dispatchables"]["h"] = second
     program["resources"]["z"] = program["resources"]["y"]
@@ -449,7 +535,10 @@ def test_dispatches_yield_the_inputs_of_each_dispatch():
         ("$.commands[2]", "g"),
     ]
     assert [d.data.tolist() for d in found] == [[11, 12, 13, 14], [12, 13, 14, 11]]
-    assert [d.output.tolist() for d in found] == [[12, 13, 14, 11, 11], [13, 14, 11, 12, 12]]
+    assert [d.output.tolist() for d in found] == [
+        [12, 13, 14, 11, 11],
+        [13, 14, 11, 12, 12],
+    ]
     assert [d.indices.tolist() for d in found] == [[1, 2, 3, 0, 0]] * 2
     assert all(d.descriptor == from_dict(program["dispatchables"]["g"]) for d in found)
 
@@ -468,8 +557,10 @@ def test_an_operator_that_returns_something_else_is_noticed():
     program = parse_program(json.dumps(small()), "p.json")
     with pytest.raises(DescriptorError) as error:
         list(dispatches(program, lambda desc, data, indices: data))
-    assert str(error.value) == (
-        "p.json: $.commands[0]: OutputTensor must be an array of float32 (5,), got float32 (4,)"
+    assert (
+        str(error.value)
+        == "p.json: $.commands[0]: OutputTensor must be an array of float32 (5,), got"
+        " float32 (4,)"
     )
 
 
@@ -480,7 +571,9 @@ def test_lack_of_memory_in_an_operator_is_our_error():
     program = parse_program(json.dumps(small()), "p.json")
     with pytest.raises(FileFormatError) as error:
         list(dispatches(program, fail))
-    assert str(error.value) == "p.json: $.commands[0]: there is no memory for its tensors"
+    assert (
+        str(error.value) == "p.json: $.commands[0]: there is no memory for its tensors"
+    )
 
 
 def shown(data_type: str, values: bytes, *, verbose: bool = False) -> str:
@@ -494,9 +587,17 @@ def shown(data_type: str, values: bytes, *, verbose: bool = False) -> str:
     [
         ("INT16", struct.pack("<3h", 1, -2, 300), "1, -2, 300"),
         ("UINT64", struct.pack("<2Q", 0, 2**64 - 1), "0, 18446744073709551615"),
-        ("FLOAT32", struct.pack("<4f", 0.1, 1e20, 1234567, -0.0), "0.1, 1e+20, 1.23457e+06, -0"),
+        (
+            "FLOAT32",
+            struct.pack("<4f", 0.1, 1e20, 1234567, -0.0),
+            "0.1, 1e+20, 1.23457e+06, -0",
+        ),
         ("FLOAT64", struct.pack("<3d", 1e-5, 1e300, 1 / 3), "1e-05, 1e+300, 0.333333"),
-        ("FLOAT16", struct.pack("<3e", 0.1, 65504, 6e-8), "0.0999756, 65504, 5.96046e-08"),
+        (
+            "FLOAT16",
+            struct.pack("<3e", 0.1, 65504, 6e-8),
+            "0.0999756, 65504, 5.96046e-08",
+        ),
         ("FLOAT32", struct.pack("<2f", float("inf"), float("-inf")), "inf, -inf"),
         ("UINT8", b"AB\xe9", "A, B, \xe9"),
         ("INT8", b"A\x00B", "A, "),
@@ -504,7 +605,9 @@ def shown(data_type: str, values: bytes, *, verbose: bool = False) -> str:
         ("FLOAT32", b"\1\2\3", ""),
     ],
 )
-def test_values_are_printed_as_cpp_streams_print_them(data_type: str, values: bytes, line: str):
+def test_values_are_printed_as_cpp_streams_print_them(
+    data_type: str, values: bytes, line: str
+):
     assert shown(data_type, values) == f"Resource 'r': {line}"
 
 
@@ -529,8 +632,9 @@ def test_nans_are_printed_as_on_windows(data_type: str, bits: str, line: str):
 
 
 def test_verbose_prints_position_and_bits():
-    assert shown("FLOAT32", struct.pack("<2f", 1, 5e-45), verbose=True) == (
-        "Resource 'r':\n[0] 1 (0x3F800000)\n[1] 5.60519e-45 (0x       4)\n"
+    assert (
+        shown("FLOAT32", struct.pack("<2f", 1, 5e-45), verbose=True)
+        == "Resource 'r':\n[0] 1 (0x3F800000)\n[1] 5.60519e-45 (0x       4)\n"
     )
     lines = shown("INT16", struct.pack("<10h", *range(-1, 9)), verbose=True).split("\n")
     assert lines[1] == "[ 0] -1 (0xFFFF)"
@@ -549,7 +653,12 @@ def test_print_stops_at_the_initial_count_and_names_are_bytes():
 
 def write(target: str, **more: Any) -> dict[str, Any]:
     program = small()
-    program["commands"][1] = {"type": "writeFile", "resource": "y", "targetPath": target, **more}
+    program["commands"][1] = {
+        "type": "writeFile",
+        "resource": "y",
+        "targetPath": target,
+        **more,
+    }
     return program
 
 
@@ -559,7 +668,11 @@ def test_files_are_written_raw_or_as_npy(tmp_path: Path):
     assert (tmp_path / "deep" / "er" / "y.bin").read_bytes() == values.tobytes()
     run(write("y.NPY", dimensions=[1, 5]), tmp_path)
     found = np.load(tmp_path / "y.NPY")
-    assert (found.dtype, found.shape, found.tobytes()) == (values.dtype, (1, 5), values.tobytes())
+    assert (found.dtype, found.shape, found.tobytes()) == (
+        values.dtype,
+        (1, 5),
+        values.tobytes(),
+    )
 
 
 def test_an_npy_file_without_dimensions_has_the_padding_too(tmp_path: Path):
@@ -573,7 +686,9 @@ def test_an_npy_file_without_dimensions_has_the_padding_too(tmp_path: Path):
 
 
 @POSIX
-def test_files_outside_the_output_folder_are_refused_before_anything_runs(tmp_path: Path):
+def test_files_outside_the_output_folder_are_refused_before_anything_runs(
+    tmp_path: Path,
+):
     folder = tmp_path / "out"
     folder.mkdir()
     outside = str(tmp_path / "y.bin")
@@ -595,7 +710,9 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(FileFormatError) as error:
         run(write("file/y.bin"), tmp_path)
-    assert str(error.value) == "p.json: $.commands[1].targetPath: file exists: file/y.bin"
+    assert (
+        str(error.value) == "p.json: $.commands[1].targetPath: file exists: file/y.bin"
+    )
     assert os.listdir(tmp_path) == ["file"]
 
 
@@ -614,14 +731,17 @@ def test_a_program_reads_its_files_beside_it(tmp_path: Path):
     (tmp_path / "sub" / "p.json").write_text(json.dumps(program))
     with pytest.raises(FileFormatError):
         read_program(tmp_path / "sub" / "p.json")
-    assert read_program(tmp_path / "sub" / "p.json", allow_outside=True).commands[1] == (
-        PrintCommand("$.commands[1]", "y", verbose=False)
-    )
+    assert read_program(tmp_path / "sub" / "p.json", allow_outside=True).commands[
+        1
+    ] == (PrintCommand("$.commands[1]", "y", verbose=False))
 
 
 def test_write_program_is_laid_out_for_people():
     desc = from_dict(small()["dispatchables"]["g"])
-    data, indices = np.array([1, 2.5, -0.0, -3], np.float32), np.array([3, 1, 3, 0, 2], np.uint32)
+    data, indices = (
+        np.array([1, 2.5, -0.0, -3], np.float32),
+        np.array([3, 1, 3, 0, 2], np.uint32),
+    )
     text = write_program(desc, data, indices, comment="One.\n\nTwo.")
     assert text.startswith("// One.\n//\n// Two.\n{\n")
     assert '"initialValues": [1, 2.5, -0.0, -3]' in text
@@ -655,10 +775,15 @@ def test_write_program_keeps_every_bit(data_type: TensorDataType):
     assert program.resources["data"].data_type == data_type
 
 
-@given(st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4), st.sampled_from([16, 32]))
+@given(
+    st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4),
+    st.sampled_from([16, 32]),
+)
 def test_write_program_keeps_any_float(bits: list[int], width: int):
     kind = TensorDataType(f"FLOAT{width}")
-    desc = GatherDesc(TensorDesc(kind, [4]), TensorDesc("UINT32", [1]), TensorDesc(kind, [1]), 0, 1)
+    desc = GatherDesc(
+        TensorDesc(kind, [4]), TensorDesc("UINT32", [1]), TensorDesc(kind, [1]), 0, 1
+    )
     data = np.array([b % 2**width for b in bits], f"u{width // 8}").view(kind.numpy)
     text = write_program(desc, data, np.zeros(1, np.uint32))
     (found,) = dispatches(parse_program(text, "p"), reference)
@@ -669,12 +794,18 @@ def test_write_program_refuses_arrays_of_other_tensors():
     desc = from_dict(small()["dispatchables"]["g"])
     with pytest.raises(DescriptorError) as error:
         write_program(desc, np.zeros(4, np.float32), np.zeros(5, np.int32))
-    assert str(error.value) == ("IndicesTensor must be an array of uint32 (5,), got int32 (5,)")
+    assert (
+        str(error.value)
+        == "IndicesTensor must be an array of uint32 (5,), got int32 (5,)"
+    )
 
 
 def test_a_long_list_is_wrapped_and_read_back():
     desc = GatherElementsDesc(
-        TensorDesc("FLOAT32", [500]), TensorDesc("UINT32", [1]), TensorDesc("FLOAT32", [1]), 0
+        TensorDesc("FLOAT32", [500]),
+        TensorDesc("UINT32", [1]),
+        TensorDesc("FLOAT32", [1]),
+        0,
     )
     data = (np.arange(500, dtype=np.float32) - 250) * np.float32(1e-7)
     text = write_program(desc, data, np.array([499], np.uint32))
@@ -689,9 +820,12 @@ TOKENS = re.compile(rb'"[^"]*"|[-\w.]+|[^\s\w]')
 
 
 def mutated(text: bytes, seed: int) -> bytes:
-    """Return a text in which some tokens are dropped, repeated, exchanged or replaced."""
+    """Return a text in which some tokens are dropped, repeated, exchanged or
+    replaced."""
     draw = random.Random(seed)
-    tokens = TOKENS.findall(b"\n".join(line.partition(b"//")[0] for line in text.split(b"\n")))
+    tokens = TOKENS.findall(
+        b"\n".join(line.partition(b"//")[0] for line in text.split(b"\n"))
+    )
     fresh = [
         b"-1",
         b"1e99",
@@ -732,7 +866,9 @@ def test_mutated_programs_run_or_raise_our_error(
     changed = mutated(text, seed)
     try:
         program = parse_program(changed, "p.json")
-        if any(resource.size_in_bytes > 2**24 for resource in program.resources.values()):
+        if any(
+            resource.size_in_bytes > 2**24 for resource in program.resources.values()
+        ):
             return
         folder = tmp_path_factory.mktemp("out")
         lines = b"".join(execute(program, reference, output_folder=str(folder)))
@@ -740,7 +876,9 @@ def test_mutated_programs_run_or_raise_our_error(
         message = str(error)
         assert message.startswith("p.json: ")
         return
-    assert lines.count(b"\n") >= sum(not isinstance(c, DispatchCommand) for c in program.commands)
+    assert lines.count(b"\n") >= sum(
+        not isinstance(c, DispatchCommand) for c in program.commands
+    )
 
 
 @given(st.text() | st.binary())

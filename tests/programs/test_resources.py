@@ -25,18 +25,24 @@ FLOATS = [t for t in TensorDataType if t.numpy.kind == "f"]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links and pipes")
 
 
-def read(values: object, data_type: str | None = None, folder: str = ".", **more: Any) -> Resource:
+def read(
+    values: object, data_type: str | None = None, folder: str = ".", **more: Any
+) -> Resource:
     value = {"initialValues": values, **more}
     if data_type is not None:
         value["initialValuesDataType"] = data_type
     return read_resource(Field(value), folder, allow_outside=False)
 
 
-def content(values: object, data_type: str | None = None, folder: str = ".", **more: Any) -> bytes:
+def content(
+    values: object, data_type: str | None = None, folder: str = ".", **more: Any
+) -> bytes:
     return read(values, data_type, folder, **more).initial_bytes().tobytes()
 
 
-def refusal(values: object, data_type: str | None = None, folder: str = ".", **more: Any) -> str:
+def refusal(
+    values: object, data_type: str | None = None, folder: str = ".", **more: Any
+) -> str:
     with pytest.raises(FileFormatError) as error:
         read(values, data_type, folder, **more)
     return str(error.value)
@@ -46,12 +52,16 @@ def refusal(values: object, data_type: str | None = None, folder: str = ".", **m
 def test_a_list_takes_every_integer_of_its_type(data_type: TensorDataType):
     limits = np.iinfo(data_type.numpy)
     values = [int(limits.min), 0, 1, int(limits.max)]
-    expected = b"".join(v.to_bytes(data_type.size, "little", signed=v < 0) for v in values)
+    expected = b"".join(
+        v.to_bytes(data_type.size, "little", signed=v < 0) for v in values
+    )
     assert content(values, data_type) == expected
     for value in (int(limits.min) - 1, int(limits.max) + 1):
         shown = value if value < 2**128 else "a larger integer"
-        assert refusal([0, value], data_type) == (
-            f"$.initialValues[1] must be an integer from {limits.min} to {limits.max}, got {shown}"
+        assert (
+            refusal([0, value], data_type)
+            == f"$.initialValues[1] must be an integer from {limits.min} to"
+            f" {limits.max}, got {shown}"
         )
 
 
@@ -66,18 +76,23 @@ def test_floats_take_numbers_and_the_three_names_in_any_case():
     values = [0, -0.0, 1, 0.1, 1e300, "inf", "-INF", "NaN", 2**63]
     expected = [0.0, -0.0, 1.0, 0.1, 1e300, float("inf"), float("-inf")]
     nan = b"\0\0\0\0\0\0\xf8\x7f"
-    assert content(values, "FLOAT64") == struct.pack("<7d", *expected) + nan + struct.pack(
-        "<d", 2.0**63
-    )
+    assert content(values, "FLOAT64") == struct.pack(
+        "<7d", *expected
+    ) + nan + struct.pack("<d", 2.0**63)
 
 
 def test_small_floats_round_and_overflow_to_infinity():
-    assert content([0.1, 1e39, -1e-60], "FLOAT32") == bytes.fromhex("cdcccc3d0000807f00000080")
-    assert content([0.1, 65520, "nan"], "FLOAT16", sizeInBytes=6) == bytes.fromhex("662e007c007e")
+    assert content([0.1, 1e39, -1e-60], "FLOAT32") == bytes.fromhex(
+        "cdcccc3d0000807f00000080"
+    )
+    assert content([0.1, 65520, "nan"], "FLOAT16", sizeInBytes=6) == bytes.fromhex(
+        "662e007c007e"
+    )
 
 
 def test_float16_is_rounded_through_float32():
-    # Just above a tie between two FLOAT16; FLOAT32 puts it on the tie, which goes to even.
+    # Just above a tie between two FLOAT16; FLOAT32 puts it on the tie, which goes to
+    # even.
     value = 1 + 2**-11 + 2**-40
     assert np.float16(value) == 1 + 2**-10
     assert content([value], "FLOAT16", sizeInBytes=2) == np.float16(1).tobytes()
@@ -90,8 +105,10 @@ def test_a_float_is_a_number_or_one_of_the_three_names(value: object):
 
 
 def test_an_integer_that_float64_does_not_hold_is_refused():
-    assert refusal([2**53, 2**53 + 1], "FLOAT32") == (
-        "$.initialValues[1] must be an integer that FLOAT64 holds exactly, got 9007199254740993"
+    assert (
+        refusal([2**53, 2**53 + 1], "FLOAT32")
+        == "$.initialValues[1] must be an integer that FLOAT64 holds exactly, got"
+        " 9007199254740993"
     )
 
 
@@ -130,7 +147,9 @@ def by_repeated_addition(
 
 
 @pytest.mark.parametrize("data_type", FLOATS)
-@pytest.mark.parametrize(("start", "delta"), [(0, 0.1), (1e4, 30.7), (-1, 1e-3), (6e4, 1e3)])
+@pytest.mark.parametrize(
+    ("start", "delta"), [(0, 0.1), (1e4, 30.7), (-1, 1e-3), (6e4, 1e3)]
+)
 def test_a_float_sequence_rounds_at_each_step(
     data_type: TensorDataType, start: float, delta: float
 ):
@@ -146,14 +165,17 @@ def test_a_float16_sequence_stops_where_the_step_is_lost():
 
 
 @given(st.sampled_from(INTEGERS), st.data(), st.integers(1, 700))
-def test_an_integer_sequence_wraps(data_type: TensorDataType, data: st.DataObject, count: int):
+def test_an_integer_sequence_wraps(
+    data_type: TensorDataType, data: st.DataObject, count: int
+):
     limits = np.iinfo(data_type.numpy)
     number = st.integers(int(limits.min), int(limits.max))
     start, delta = data.draw(number), data.draw(number)
     values = {"valueStart": start, "valueDelta": delta, "valueCount": count}
     modulus = 2 ** (8 * data_type.size)
     expected = b"".join(
-        ((start + k * delta) % modulus).to_bytes(data_type.size, "little") for k in range(count)
+        ((start + k * delta) % modulus).to_bytes(data_type.size, "little")
+        for k in range(count)
     )
     assert read(values, data_type).values.to_bytes().tobytes() == expected
 
@@ -165,10 +187,17 @@ def test_the_size_is_rounded_up_unless_it_is_given():
 
 
 def test_an_offset_is_checked_and_never_applied():
-    assert content([1], "UINT8", sizeInBytes=3, initialValuesOffsetInBytes=2) == b"\1\0\0"
-    assert refusal([1], "UINT8", sizeInBytes="3") == "$.sizeInBytes must be an integer, got '3'"
-    assert refusal([1], "UINT8", sizeInBytes=3, initialValuesOffsetInBytes=3) == (
-        "$.sizeInBytes must be at least 4, the initial values and their offset, got 3"
+    assert (
+        content([1], "UINT8", sizeInBytes=3, initialValuesOffsetInBytes=2) == b"\1\0\0"
+    )
+    assert (
+        refusal([1], "UINT8", sizeInBytes="3")
+        == "$.sizeInBytes must be an integer, got '3'"
+    )
+    assert (
+        refusal([1], "UINT8", sizeInBytes=3, initialValuesOffsetInBytes=3)
+        == "$.sizeInBytes must be at least 4, the initial values and their offset,"
+        " got 3"
     )
 
 
@@ -176,8 +205,9 @@ def test_large_resources_are_read_without_being_made():
     start = time.process_time()
     found = read({"value": 0, "valueCount": 2**32 - 4}, "UINT8")
     assert found.size_in_bytes == 2**32 - 4
-    assert refusal({"value": 0, "valueCount": 2**32 - 1}, "UINT8") == (
-        "$ must take at most 4294967295 bytes, got 4294967296"
+    assert (
+        refusal({"value": 0, "valueCount": 2**32 - 1}, "UINT8")
+        == "$ must take at most 4294967295 bytes, got 4294967296"
     )
     assert time.process_time() - start < 0.5
 
@@ -202,7 +232,10 @@ def save(path: Path, array: Any, version: tuple[int, int] = (1, 0)) -> None:
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_an_npy_file_is_typed(
-    tmp_path: Path, data_type: TensorDataType, version: tuple[int, int], order: Literal["<", ">"]
+    tmp_path: Path,
+    data_type: TensorDataType,
+    version: tuple[int, int],
+    order: Literal["<", ">"],
 ):
     array = np.arange(6, dtype=data_type.numpy).reshape(2, 3)
     save(tmp_path / "x.NPY", array.astype(array.dtype.newbyteorder(order)), version)
@@ -219,15 +252,23 @@ def test_an_npy_file_of_booleans_is_int8(tmp_path: Path):
 
 
 def test_what_follows_an_npy_array_is_kept(tmp_path: Path):
-    (tmp_path / "x.npy").write_bytes(npy_header(TensorDataType.UINT8, (3,)) + b"\1\2\3\4\5")
-    assert content({"sourcePath": "x.npy"}, None, str(tmp_path), sizeInBytes=5) == b"\1\2\3\4\5"
+    (tmp_path / "x.npy").write_bytes(
+        npy_header(TensorDataType.UINT8, (3,)) + b"\1\2\3\4\5"
+    )
+    assert (
+        content({"sourcePath": "x.npy"}, None, str(tmp_path), sizeInBytes=5)
+        == b"\1\2\3\4\5"
+    )
 
 
 def test_other_files_are_raw(tmp_path: Path):
     (tmp_path / "x.dat").write_bytes(b"\1\2\3\4\5")
-    assert content({"sourcePath": "x.dat"}, "UINT16", str(tmp_path)) == b"\1\2\3\4\5\0\0\0"
-    assert refusal({"sourcePath": "x.dat"}, None, str(tmp_path)) == (
-        "$.initialValuesDataType is required for these values"
+    assert (
+        content({"sourcePath": "x.dat"}, "UINT16", str(tmp_path)) == b"\1\2\3\4\5\0\0\0"
+    )
+    assert (
+        refusal({"sourcePath": "x.dat"}, None, str(tmp_path))
+        == "$.initialValuesDataType is required for these values"
     )
 
 
@@ -285,19 +326,26 @@ def test_broken_npy_files_are_refused(tmp_path: Path, case: str):
         ),
         (
             np.asfortranarray(np.ones((2, 2))),
-            f"{SOURCE} must be an .npy file in C order, not in Fortran order, got 'x.npy'",
+            (
+                f"{SOURCE} must be an .npy file in C order, not in Fortran order, got"
+                " 'x.npy'"
+            ),
         ),
     ],
 )
-def test_npy_files_of_something_else_are_refused(tmp_path: Path, array: Any, message: str):
+def test_npy_files_of_something_else_are_refused(
+    tmp_path: Path, array: Any, message: str
+):
     np.save(tmp_path / "x.npy", array, allow_pickle=True)
     assert refusal({"sourcePath": "x.npy"}, None, str(tmp_path)) == message
 
 
 def test_an_npy_file_must_have_the_declared_type(tmp_path: Path):
     save(tmp_path / "x.npy", np.ones(2, np.float32))
-    assert refusal({"sourcePath": "x.npy"}, "UINT32", str(tmp_path)) == (
-        f"{SOURCE}: the .npy file must hold UINT32, as initialValuesDataType says, got FLOAT32"
+    assert (
+        refusal({"sourcePath": "x.npy"}, "UINT32", str(tmp_path))
+        == f"{SOURCE}: the .npy file must hold UINT32, as initialValuesDataType says,"
+        " got FLOAT32"
     )
 
 
@@ -322,10 +370,14 @@ def test_files_outside_are_refused_unless_allowed(tmp_path: Path):
     folder = str(tmp_path / "folder")
     for path in ("../secret", str(tmp_path / "secret"), "link"):
         assert refusal({"sourcePath": path}, "UINT8", folder) == (
-            f"{SOURCE} must stay in the folder of the program or the current folder without "
-            "--allow-outside, got " + repr(path if len(path) <= 60 else path[:60] + "...")
+            f"{SOURCE} must stay in the folder of the program or the current folder"
+            " without --allow-outside, got "
+            + repr(path if len(path) <= 60 else path[:60] + "...")
         )
-        value = {"initialValuesDataType": "UINT8", "initialValues": {"sourcePath": path}}
+        value = {
+            "initialValuesDataType": "UINT8",
+            "initialValues": {"sourcePath": path},
+        }
         found = read_resource(Field(value), folder, allow_outside=True)
         assert found.initial_bytes().tobytes() == b"1234"
 
@@ -340,18 +392,22 @@ def test_backslashes_in_paths_are_those_of_windows(tmp_path: Path):
 def test_a_backslash_may_be_part_of_a_name(tmp_path: Path):
     (tmp_path / "a\\b").write_bytes(b"1234")
     assert content({"sourcePath": "a\\b"}, "UINT8", str(tmp_path)) == b"1234"
-    assert refusal({"sourcePath": "b\\a"}, "UINT8", str(tmp_path)) == (
-        f"{SOURCE} must be a file that exists, its backslashes read as slashes too, got 'b\\\\a'"
+    assert (
+        refusal({"sourcePath": "b\\a"}, "UINT8", str(tmp_path))
+        == f"{SOURCE} must be a file that exists, its backslashes read as slashes too,"
+        " got 'b\\\\a'"
     )
     (tmp_path / "folder").mkdir()
-    assert refusal({"sourcePath": "..\\a\\b"}, "UINT8", str(tmp_path / "folder")) == (
-        f"{SOURCE} must be a file that exists, its backslashes read as slashes too, "
+    assert (
+        refusal({"sourcePath": "..\\a\\b"}, "UINT8", str(tmp_path / "folder"))
+        == f"{SOURCE} must be a file that exists, its backslashes read as slashes too, "
         "got '..\\\\a\\\\b'"
     )
     (tmp_path / "secret").write_bytes(b"1234")
-    assert refusal({"sourcePath": "..\\secret"}, "UINT8", str(tmp_path / "folder")) == (
-        f"{SOURCE} must stay in the folder of the program or the current folder without "
-        "--allow-outside, got '..\\\\secret'"
+    assert (
+        refusal({"sourcePath": "..\\secret"}, "UINT8", str(tmp_path / "folder"))
+        == f"{SOURCE} must stay in the folder of the program or the current folder"
+        " without --allow-outside, got '..\\\\secret'"
     )
 
 
@@ -359,26 +415,31 @@ def test_a_backslash_may_be_part_of_a_name(tmp_path: Path):
 def test_links_that_go_in_circles_are_refused(tmp_path: Path):
     os.symlink("b", tmp_path / "a")
     os.symlink("a", tmp_path / "b")
-    assert refusal({"sourcePath": "a"}, "UINT8", str(tmp_path)) == (
-        f"{SOURCE} must be a file that exists, got 'a'"
+    assert (
+        refusal({"sourcePath": "a"}, "UINT8", str(tmp_path))
+        == f"{SOURCE} must be a file that exists, got 'a'"
     )
 
 
 def test_a_name_that_is_too_long_is_refused(tmp_path: Path):
-    assert refusal({"sourcePath": "a" * 5000}, "UINT8", str(tmp_path)) == (
-        f"{SOURCE} must be a file that exists, got '{'a' * 60}...'"
+    assert (
+        refusal({"sourcePath": "a" * 5000}, "UINT8", str(tmp_path))
+        == f"{SOURCE} must be a file that exists, got '{'a' * 60}...'"
     )
 
 
 @POSIX
 def test_a_device_is_refused(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
-    assert refusal({"sourcePath": "pipe"}, "UINT8", str(tmp_path)) == (
-        f"{SOURCE} must be a file, not a folder or a device, got 'pipe'"
+    assert (
+        refusal({"sourcePath": "pipe"}, "UINT8", str(tmp_path))
+        == f"{SOURCE} must be a file, not a folder or a device, got 'pipe'"
     )
 
 
-def test_a_file_that_cannot_be_opened_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_that_cannot_be_opened_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def no_permission(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -409,7 +470,9 @@ def test_damaged_npy_headers_only_raise_our_error(
 ):
     whole = npy_header(TensorDataType.INT32, (2, 3)) + bytes(24)
     folder = tmp_path_factory.mktemp("npy")
-    (folder / "x.npy").write_bytes(whole[:start] + damage + whole[start + len(damage) :])
+    (folder / "x.npy").write_bytes(
+        whole[:start] + damage + whole[start + len(damage) :]
+    )
     try:
         found = content({"sourcePath": "x.npy"}, None, str(folder))
     except FileFormatError as error:

@@ -1,4 +1,5 @@
-"""Running programs: policies, what is printed, which files are written, and how much memory."""
+"""Running programs: policies, what is printed, which files are written, and how much
+memory."""
 
 from __future__ import annotations
 
@@ -29,13 +30,18 @@ POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links and pipes")
 def program_of(
     data: object, indices: object, data_type: str = "FLOAT32", **resource: Any
 ) -> dict[str, Any]:
-    """A program that gathers as many elements of `data` as there are indices, and prints them."""
+    """A program that gathers as many elements of `data` as there are indices, and
+    prints them."""
     sizes = {"Sizes": [resource.pop("size", np.size(np.array(data)))]}
     count = np.size(np.array(indices))
     zeros = {"value": 0, "valueCount": count}
     return {
         "resources": {
-            "x": {"initialValuesDataType": data_type, "initialValues": data, **resource},
+            "x": {
+                "initialValuesDataType": data_type,
+                "initialValues": data,
+                **resource,
+            },
             "i": {"initialValuesDataType": "INT32", "initialValues": indices},
             "y": {"initialValuesDataType": data_type, "initialValues": zeros},
         },
@@ -53,7 +59,11 @@ def program_of(
             {
                 "type": "dispatch",
                 "dispatchable": "g",
-                "bindings": {"InputTensor": "x", "IndicesTensor": "i", "OutputTensor": "y"},
+                "bindings": {
+                    "InputTensor": "x",
+                    "IndicesTensor": "i",
+                    "OutputTensor": "y",
+                },
             },
             {"type": "print", "resource": "y"},
         ],
@@ -77,7 +87,9 @@ def run(
 
 class TestIndicesOutOfRange:
     def test_directml_is_the_default(self) -> None:
-        program = parse_program(json.dumps(program_of([10, 11, 12, 13], [9, 1, -9])), "p.json")
+        program = parse_program(
+            json.dumps(program_of([10, 11, 12, 13], [9, 1, -9])), "p.json"
+        )
         # DirectML adds 4 to -9 once; the offset then wraps far behind the last element.
         lines = execute(program, reference, output_folder=".")
         assert b"".join(lines) == b"Resource 'y': 13, 11, 13\n"
@@ -91,7 +103,11 @@ class TestIndicesOutOfRange:
                 "13, 11, 10",
                 "is clamped; output elements that differ from DirectML's: 1 of 3",
             ),
-            ("zero", "0, 11, 0", "gives 0; output elements that differ from DirectML's: 2 of 3"),
+            (
+                "zero",
+                "0, 11, 0",
+                "gives 0; output elements that differ from DirectML's: 2 of 3",
+            ),
         ],
     )
     def test_a_note_counts_them_and_names_what_they_do(
@@ -99,7 +115,10 @@ class TestIndicesOutOfRange:
     ) -> None:
         assert run(program_of([10, 11, 12, 13], [9, 1, -9]), policy) == (
             f"Resource 'y': {values}\n",
-            [f"p.json: $.commands[0]: indices out of range: 2 of 3; such an index {told}"],
+            [
+                "p.json: $.commands[0]: indices out of range: 2 of 3; such an index"
+                f" {told}"
+            ],
         )
 
     def test_large_outputs_are_not_compared_with_directml(
@@ -108,21 +127,27 @@ class TestIndicesOutOfRange:
         monkeypatch.setattr(running, "COMPARED", 2)
         _, notes = run(program_of([1, 2], [9, 0, 1]), "clamp")
         assert notes == [
-            "p.json: $.commands[0]: indices out of range: 1 of 3; such an index is clamped; too "
-            "many output elements to compare with DirectML's: 3"
+            "p.json: $.commands[0]: indices out of range: 1 of 3; such an index is"
+            " clamped; too many output elements to compare with DirectML's: 3"
         ]
 
     @pytest.mark.parametrize("policy", ["clamp", "error", "zero", "directml"])
-    def test_every_policy_is_clamp_where_every_index_is_in_range(self, policy: OutOfRange) -> None:
+    def test_every_policy_is_clamp_where_every_index_is_in_range(
+        self, policy: OutOfRange
+    ) -> None:
         asked: list[str] = []
 
-        def evaluate(desc: Descriptor, data: Array, indices: Array, by: OutOfRange) -> Array:
+        def evaluate(
+            desc: Descriptor, data: Array, indices: Array, by: OutOfRange
+        ) -> Array:
             asked.append(by)
             return reference(desc, data, indices, by)
 
         notes: list[str] = []
         program = parse_program(json.dumps(program_of([1, 2, 3], [2, -3])), "p.json")
-        pieces = execute(program, evaluate, policy, output_folder=".", note=notes.append)
+        pieces = execute(
+            program, evaluate, policy, output_folder=".", note=notes.append
+        )
         assert b"".join(pieces) == b"Resource 'y': 3, 1\n"
         assert (asked, notes) == (["clamp"], [])
 
@@ -143,7 +168,9 @@ class TestPrinting:
         content = values.view(np.uint8)
         pieces = list(printed("r", kind, content, verbose=verbose))
         assert max(map(len, pieces)) < PIECE * 32
-        texts = [f"{v:g}" if data_type == "FLOAT16" else str(v) for v in values.tolist()]
+        texts = [
+            f"{v:g}" if data_type == "FLOAT16" else str(v) for v in values.tolist()
+        ]
         if data_type == "UINT8":
             texts = [chr(v) for v in values.tolist()]
         wanted = f"Resource 'r': {', '.join(texts)}\n"
@@ -180,8 +207,16 @@ class TestPrinting:
                 ["NaN", "inf", "-INF", -0.0, 1e-45, 0.5],
                 "nan, inf, -inf, -0, 1.4013e-45, 0.5",
             ),
-            ("FLOAT16", ["nan", -0.0, 6e-8, 65504, 1e5], "nan, -0, 5.96046e-08, 65504, inf"),
-            ("FLOAT64", [5e-324, 1e100, 123456789], "4.94066e-324, 1e+100, 1.23457e+08"),
+            (
+                "FLOAT16",
+                ["nan", -0.0, 6e-8, 65504, 1e5],
+                "nan, -0, 5.96046e-08, 65504, inf",
+            ),
+            (
+                "FLOAT64",
+                [5e-324, 1e100, 123456789],
+                "4.94066e-324, 1e+100, 1.23457e+08",
+            ),
             ("INT8", [65, -1, 10], "A, \xff, \n"),
             ("INT16", [-32768, 32767], "-32768, 32767"),
             ("UINT16", [65535], "65535"),
@@ -190,7 +225,9 @@ class TestPrinting:
             ("UINT64", [2**64 - 1], "18446744073709551615"),
         ],
     )
-    def test_every_kind_of_value(self, data_type: str, values: list[Any], line: str) -> None:
+    def test_every_kind_of_value(
+        self, data_type: str, values: list[Any], line: str
+    ) -> None:
         program = program_of(values, [0], data_type)
         program["commands"] = [{"type": "print", "resource": "x"}]
         assert run(program) == (f"Resource 'x': {line}\n", [])
@@ -204,7 +241,9 @@ def writing(target: str, values: Iterable[int] = (7, 8)) -> dict[str, Any]:
 
 
 class TestWriteFile:
-    @pytest.mark.parametrize("target", ["y.bin", "new/y.bin", "new\\y.bin", "./a/../new/./y.bin"])
+    @pytest.mark.parametrize(
+        "target", ["y.bin", "new/y.bin", "new\\y.bin", "./a/../new/./y.bin"]
+    )
     def test_its_line_has_the_whole_path(self, tmp_path: Path, target: str) -> None:
         path = tmp_path / ("y.bin" if target == "y.bin" else "new/y.bin")
         line = f"Resource 'x' written to '{path}'\n".encode().decode("latin-1")
@@ -215,7 +254,9 @@ class TestWriteFile:
         (tmp_path / "y.bin").write_bytes(b"before")
         for values in ([1], [2, 3]):
             run(writing("y.bin", values), folder=tmp_path)
-        assert (tmp_path / "y.bin").read_bytes() == np.array([2, 3], np.float32).tobytes()
+        assert (tmp_path / "y.bin").read_bytes() == np.array(
+            [2, 3], np.float32
+        ).tobytes()
 
     @pytest.mark.parametrize(
         ("target", "rule"),
@@ -247,16 +288,22 @@ class TestWriteFile:
     ) -> None:
         (tmp_path / "out" / "folder").mkdir(parents=True)
         program = writing(target)
-        program["commands"].insert(0, {**program["commands"][0], "targetPath": "first.bin"})
+        program["commands"].insert(
+            0, {**program["commands"][0], "targetPath": "first.bin"}
+        )
         with pytest.raises(FileFormatError) as error:
             run(program, folder=tmp_path / "out")
         found = repr(target)
-        assert str(error.value) == f"p.json: $.commands[1].targetPath {rule}, got {found}"
+        assert (
+            str(error.value) == f"p.json: $.commands[1].targetPath {rule}, got {found}"
+        )
         assert os.listdir(tmp_path / "out") == ["folder"]
         assert os.listdir(tmp_path) == ["out"]
 
     @POSIX
-    @pytest.mark.parametrize("target", ["file.bin", "folder/y.bin", "dangling.bin", "inside.bin"])
+    @pytest.mark.parametrize(
+        "target", ["file.bin", "folder/y.bin", "dangling.bin", "inside.bin"]
+    )
     def test_links_are_not_followed(self, tmp_path: Path, target: str) -> None:
         (tmp_path / "precious").write_bytes(b"precious")
         (tmp_path / "elsewhere").mkdir()
@@ -276,7 +323,9 @@ class TestWriteFile:
         assert os.listdir(tmp_path / "elsewhere") == []
 
     @POSIX
-    def test_the_output_folder_itself_may_be_hidden_or_a_link(self, tmp_path: Path) -> None:
+    def test_the_output_folder_itself_may_be_hidden_or_a_link(
+        self, tmp_path: Path
+    ) -> None:
         (tmp_path / ".hidden").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / ".hidden")
         run(writing("y.bin"), folder=tmp_path / "link")
@@ -295,10 +344,16 @@ class TestWriteFile:
     @POSIX
     def test_outside_is_anywhere_that_the_user_may_write(self, tmp_path: Path) -> None:
         (tmp_path / "link").symlink_to(tmp_path / "target")
-        for name, written in [(".hidden", ".hidden"), ("../y.bin", "../y.bin"), ("link", "target")]:
+        for name, written in [
+            (".hidden", ".hidden"),
+            ("../y.bin", "../y.bin"),
+            ("link", "target"),
+        ]:
             folder = tmp_path / "out" if name.startswith("..") else tmp_path
             line, _ = run(writing(name), folder=folder, allow_outside=True)
-            assert line == f"Resource 'x' written to '{os.path.abspath(folder / name)}'\n"
+            assert (
+                line == f"Resource 'x' written to '{os.path.abspath(folder / name)}'\n"
+            )
             assert (tmp_path / written.removeprefix("../")).read_bytes()
         assert (tmp_path / "link").is_symlink()
 
@@ -352,7 +407,9 @@ class TestWriteFile:
         (out / ".onnxgather.guessed.partial").symlink_to(tmp_path / "precious")
         with pytest.raises(FileFormatError) as error:
             run(writing("y.bin"), folder=out)
-        assert str(error.value) == "p.json: $.commands[0].targetPath: file exists: y.bin"
+        assert (
+            str(error.value) == "p.json: $.commands[0].targetPath: file exists: y.bin"
+        )
         assert (tmp_path / "precious").read_bytes() == b"precious"
         assert os.listdir(out) == [".onnxgather.guessed.partial"]
 
@@ -379,11 +436,16 @@ class TestDataTypes:
         program = program_of([1] * 16, [0, 1], bound, size=2)
         program["resources"]["x"]["initialValuesDataType"] = held
         sentence = (
-            f"p.json: $.resources.x must hold {bound}, as InputTensor of $.commands[0], got {held}"
+            f"p.json: $.resources.x must hold {bound}, as InputTensor of $.commands[0],"
+            f" got {held}"
         )
         printed, notes = run(program)
-        assert notes == ([] if same else [f"{sentence}; its bytes are bound as they are"])
-        content = np.ones(16, TensorDataType(held).numpy).view(TensorDataType(bound).numpy)
+        assert notes == (
+            [] if same else [f"{sentence}; its bytes are bound as they are"]
+        )
+        content = np.ones(16, TensorDataType(held).numpy).view(
+            TensorDataType(bound).numpy
+        )
         text = "{:g}, {:g}" if bound == "FLOAT32" else "{}, {}"
         assert printed == f"Resource 'y': {text.format(*content[:2].tolist())}\n"
         parsed = parse_program(json.dumps(program), "p.json")
@@ -405,8 +467,8 @@ class TestDataTypes:
         assert run(program) == (
             "Resource 'y': 0, 1.9375\n",
             [
-                "p.json: $.resources.x must hold FLOAT32, as InputTensor of $.commands[0], "
-                "got FLOAT64; its bytes are bound as they are"
+                "p.json: $.resources.x must hold FLOAT32, as InputTensor of"
+                " $.commands[0], got FLOAT64; its bytes are bound as they are"
             ],
         )
 
@@ -424,12 +486,16 @@ class TestMemory:
         parsed = parse_program(json.dumps(program), "p.json")
         buffers = 3 * 4 * count
 
-        def evaluate(desc: Descriptor, data: Array, indices: Array, _: OutOfRange) -> Array:
+        def evaluate(
+            desc: Descriptor, data: Array, indices: Array, _: OutOfRange
+        ) -> Array:
             tracemalloc.reset_peak()
             return data.copy()
 
         tracemalloc.start()
-        assert next(execute(parsed, evaluate, output_folder=".")).startswith(b"Resource 'y': ")
+        assert next(execute(parsed, evaluate, output_folder=".")).startswith(
+            b"Resource 'y': "
+        )
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < buffers + 4 * count + 2**21

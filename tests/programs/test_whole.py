@@ -1,4 +1,5 @@
-"""A whole program as one model: small programs by hand, and what such a model refuses."""
+"""A whole program as one model: small programs by hand, and what such a model
+refuses."""
 
 from __future__ import annotations
 
@@ -24,8 +25,11 @@ AT_32 = {"name": "x", "elementOffset": 8}
 X, I, Y = [11.0, 12.0, 13.0, 14.0], (3, 1, 3, 0), [0.0, 0.0, 0.0, 0.0]  # noqa: E741
 
 
-def outputs(text: str, feeds: dict[str, Array] | None = None, **options: Any) -> dict[str, Any]:
-    """Return the outputs of the model of a program, as ONNX Runtime computes them on the CPU."""
+def outputs(
+    text: str, feeds: dict[str, Array] | None = None, **options: Any
+) -> dict[str, Any]:
+    """Return the outputs of the model of a program, as ONNX Runtime computes them on
+    the CPU."""
     model = og.program_to_onnx(parse_program(text, "p.json"), **options)
     check_model(model)
     session: Any = onnxruntime.InferenceSession(model.SerializeToString())
@@ -42,9 +46,14 @@ def refusal(text: str, **options: Any) -> str:
 
 
 def names(model: onnx.ModelProto) -> tuple[set[str], set[str], set[str]]:
-    """Return the names of the inputs, of the initializers of resources, and of the outputs."""
+    """Return the names of the inputs, of the initializers of resources, and of the
+    outputs."""
     own = {one.name for one in model.graph.initializer if len(one.name) == 1}
-    return {i.name for i in model.graph.input}, own, {o.name for o in model.graph.output}
+    return (
+        {i.name for i in model.graph.input},
+        own,
+        {o.name for o in model.graph.output},
+    )
 
 
 @pytest.mark.parametrize("target", [*TARGETS])
@@ -99,7 +108,9 @@ def test_a_number_behind_a_name_makes_no_other_resource_s_name() -> None:
 
 def test_what_is_written_and_never_read_is_an_output() -> None:
     text = small_program(
-        {"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4), gather("x", "i", "y", 4, 4)
+        {"x": X, "i": I, "y": Y},
+        gather("x", "i", "y", 4, 4),
+        gather("x", "i", "y", 4, 4),
     )
     assert outputs(text) == {"y": [14, 12, 14, 11], "y_2": [14, 12, 14, 11]}
 
@@ -211,26 +222,37 @@ def test_inputs_are_the_resources_that_are_named_and_else_those_with_files(
     assert names(og.program_to_onnx(path)) == ({"x"}, {"i"}, {"y"})
     assert names(og.program_to_onnx(str(path), inputs=["i"])) == ({"i"}, {"x"}, {"y"})
     assert names(og.program_to_onnx(path, inputs=[])) == (set(), {"x", "i"}, {"y"})
-    feeds = {"x": np.array([1, 2, 3, 4], np.float32), "i": np.array([0, 0, 1, 9], np.uint32)}
+    feeds = {
+        "x": np.array([1, 2, 3, 4], np.float32),
+        "i": np.array([0, 0, 1, 9], np.uint32),
+    }
     found = outputs(
-        small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4)), feeds, inputs=feeds
+        small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4)),
+        feeds,
+        inputs=feeds,
     )
     assert found == {"y": [1, 1, 2, 4]}
 
 
 def test_a_value_of_two_data_types_is_refused_by_its_name() -> None:
     text = small_program(
-        {"x": X, "i": I, "y": Y, "z": Y}, gather("x", "i", "y", 4, 4), gather("x", "y", "z", 4, 4)
+        {"x": X, "i": I, "y": Y, "z": Y},
+        gather("x", "i", "y", 4, 4),
+        gather("x", "y", "z", 4, 4),
     )
-    assert refusal(text) == (
-        "p.json: $.resources.y must be bound as FLOAT32 to IndicesTensor of $.commands[1] "
-        "too, as a value of a model has one data type, got UINT32"
+    assert (
+        refusal(text)
+        == "p.json: $.resources.y must be bound as FLOAT32 to IndicesTensor of"
+        " $.commands[1] too, as a value of a model has one data type, got UINT32"
     )
     part = gather("i", "i", "x", 4, 4, InputTensor=UINT, OutputTensor=UINT)
-    text = small_program({"x": [*X, 1.0], "y": X, "i": I}, gather("y", "i", "x", 4, 4), part)
-    assert refusal(text) == (
-        "p.json: $.resources.x must be bound as FLOAT32 to OutputTensor of $.commands[1] "
-        "too, as a value of a model has one data type, got UINT32"
+    text = small_program(
+        {"x": [*X, 1.0], "y": X, "i": I}, gather("y", "i", "x", 4, 4), part
+    )
+    assert (
+        refusal(text)
+        == "p.json: $.resources.x must be bound as FLOAT32 to OutputTensor of"
+        " $.commands[1] too, as a value of a model has one data type, got UINT32"
     )
 
 
@@ -250,21 +272,27 @@ def test_a_program_that_dispatches_no_gather_is_refused() -> None:
     assert refusal(without) == "p.json: $.commands must dispatch a gather to be a model"
     other = json.loads(text)
     other["dispatchables"]["add"] = {"type": "DML_OPERATOR_ADD"}
-    other["commands"].append({"type": "dispatch", "dispatchable": "add", "bindings": {}})
+    other["commands"].append(
+        {"type": "dispatch", "dispatchable": "add", "bindings": {}}
+    )
     assert refusal(json.dumps(other)).startswith("p.json: $.dispatchables.add")
 
 
 def test_a_resource_without_a_name_is_refused() -> None:
     text = small_program({"": X, "i": I, "y": Y}, gather("", "i", "y", 4, 4))
-    assert refusal(text) == ("p.json: $.resources must have names to be values of a model, got ''")
+    assert (
+        refusal(text)
+        == "p.json: $.resources must have names to be values of a model, got ''"
+    )
 
 
 def test_inputs_must_be_resources_whose_first_values_count() -> None:
     text = small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
     for name in ("y", "z"):
-        assert refusal(text, inputs=[name]) == (
-            "p.json: inputs must name resources whose values before the first command count, "
-            f"got '{name}'"
+        assert (
+            refusal(text, inputs=[name])
+            == "p.json: inputs must name resources whose values before the first"
+            f" command count, got '{name}'"
         )
 
 
@@ -304,5 +332,7 @@ def test_the_model_of_a_program_of_the_checkout_prints_its_txt(name: str) -> Non
     (output,) = session.run(None, {})
     (printed,) = (MODELS / f"{name}.txt").read_text(encoding="latin-1").splitlines()
     assert printed.startswith(f"Resource '{session.get_outputs()[0].name}': ")
-    values = [chr(x) if output.itemsize == 1 else f"{x:g}" for x in output.ravel().tolist()]
+    values = [
+        chr(x) if output.itemsize == 1 else f"{x:g}" for x in output.ravel().tolist()
+    ]
     assert printed.partition(": ")[2].split(", ") == values

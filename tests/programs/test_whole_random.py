@@ -34,12 +34,15 @@ TARGETS: list[Target] = ["portable", "cpu"]
 def told(
     program: Program, evaluate: Any, policy: OutOfRange, tmp_path: Path
 ) -> tuple[list[str], str, dict[str, bytes]]:
-    """Return what a run of a program tells: its notes, its error, and its files by command."""
+    """Return what a run of a program tells: its notes, its error, and its files by
+    command."""
     notes, error = list[str](), ""
     folder = tmp_path / str(next(FOLDERS))
     folder.mkdir()
     try:
-        list(execute(program, evaluate, policy, output_folder=folder, note=notes.append))
+        list(
+            execute(program, evaluate, policy, output_folder=folder, note=notes.append)
+        )
     except og.OnnxGatherError as caught:
         error = f"{type(caught).__name__}: {caught}"
     files = {f"$.commands[{path.stem}]": path.read_bytes() for path in folder.iterdir()}
@@ -47,7 +50,8 @@ def told(
 
 
 def model_outputs(model: Any) -> dict[str, Array]:
-    """Return what commands show, by their paths, as ONNX Runtime computes it on the CPU."""
+    """Return what commands show, by their paths, as ONNX Runtime computes it on the
+    CPU."""
     opened: Any = onnxruntime.InferenceSession(model.SerializeToString())
     names = [output.name for output in opened.get_outputs()]
     found = dict(zip(names, opened.run(None, {}), strict=True))
@@ -55,18 +59,26 @@ def model_outputs(model: Any) -> dict[str, Array]:
 
 
 def check_files(files: dict[str, bytes], found: dict[str, Array], seed: int) -> None:
-    """Check that each file has the bytes of the model's output for the command that wrote it."""
+    """Check that each file has the bytes of the model's output for the command that
+    wrote it."""
     for path, content in files.items():
         array = found[path].tobytes()  # the last bytes may be no whole element
-        assert (array, len(content) - len(array) < 8) == (content[: len(array)], True), seed
+        assert (array, len(content) - len(array) < 8) == (
+            content[: len(array)],
+            True,
+        ), seed
 
 
-def test_a_whole_program_gives_what_its_dispatches_give_one_by_one(tmp_path: Path) -> None:
+def test_a_whole_program_gives_what_its_dispatches_give_one_by_one(
+    tmp_path: Path,
+) -> None:
     compared, errors, gathers, noted = 0, 0, set[int](), 0
     for seed in range(PROGRAMS):
         program = parse_program(random_program(seed), "p.json")
         policy, target = POLICIES[seed % 4], TARGETS[seed % 5 % 2]
-        model = og.program_to_onnx(program, policy, target, (13, 17, 21)[seed % 3], inputs=())
+        model = og.program_to_onnx(
+            program, policy, target, (13, 17, 21)[seed % 3], inputs=()
+        )
         check_model(model)
         notes, error, files = told(program, session.run, policy, tmp_path)
         if error:
@@ -84,14 +96,23 @@ def test_a_whole_program_gives_what_its_dispatches_give_one_by_one(tmp_path: Pat
 
 
 @pytest.mark.skipif(not find_host(), reason="scripts/directml/setup.sh has not run")
-def test_directml_itself_computes_what_the_model_of_a_program_computes(tmp_path: Path) -> None:
+def test_directml_itself_computes_what_the_model_of_a_program_computes(
+    tmp_path: Path,
+) -> None:
     compared = 0
     with closing(DirectMLLane("directml-dll")) as lane:
         lane.start()
 
-        def by_directml(desc: og.Descriptor, data: Array, indices: Array, policy: Any) -> Array:
-            assert policy in ("clamp", "directml")  # where all indices are in range they agree
-            answer = lane.answer(DescriptorCase("gather", desc, data, indices, "directml"))
+        def by_directml(
+            desc: og.Descriptor, data: Array, indices: Array, policy: Any
+        ) -> Array:
+            assert policy in (
+                "clamp",
+                "directml",
+            )  # where all indices are in range they agree
+            answer = lane.answer(
+                DescriptorCase("gather", desc, data, indices, "directml")
+            )
             assert answer.output is not None, answer.reason
             return answer.output
 

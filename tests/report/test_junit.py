@@ -37,7 +37,9 @@ def test_the_junit_file_of_a_report() -> None:
         [OPENVINO, replace(DIRECTML, required=True)],
         entry(case, DIFF, absent(), got={"openvino": spoiled(case, 2)}),
         entry(gather_case("gather/b"), passed("openvino"), absent()),
-        invalid=[Invalid("a.json", "$.dispatchables.g: Axis must be less than 2, got 3")],
+        invalid=[
+            Invalid("a.json", "$.dispatchables.g: Axis must be less than 2, got 3")
+        ],
         unusable=["b.json: no such file or directory"],
     )
     assert junit(report).decode() == JUNIT
@@ -140,7 +142,9 @@ def test_junit_takes_any_text() -> None:
     legal = "a\\x1b[31m\\x00b\\udc80\\u202e</name>\"'&\\n🦖"
     assert [suite.get("name") for suite in root] == [legal, "files"]
     assert [case.get("name") for case in root.iter("testcase")] == [legal, legal]
-    assert [str(error.text).partition("\nonnxgather")[0] for error in root.iter("error")] == [
+    assert [
+        str(error.text).partition("\nonnxgather")[0] for error in root.iter("error")
+    ] == [
         legal,
         legal,
     ]
@@ -149,7 +153,15 @@ def test_junit_takes_any_text() -> None:
 
 ATTRIBUTES = {
     "testsuites": {"name", "time", "tests", "failures", "errors"},
-    "testsuite": {"name", "tests", "failures", "errors", "skipped", "timestamp", "time"},
+    "testsuite": {
+        "name",
+        "tests",
+        "failures",
+        "errors",
+        "skipped",
+        "timestamp",
+        "time",
+    },
     "properties": set[str](),
     "property": {"name", "value"},
     "testcase": {"name", "classname", "time"},
@@ -157,7 +169,8 @@ ATTRIBUTES = {
     "error": {"type", "message"},
     "skipped": {"type", "message"},
 }
-"""The elements, and the attributes they may have, of the xUnit plugin's junit-10.xsd."""
+"""The elements, and the attributes they may have, of the xUnit plugin's
+junit-10.xsd."""
 
 
 def test_junit_has_the_shape_of_the_schema() -> None:

@@ -60,11 +60,18 @@ DESC = og.GatherDesc(
 )
 
 
-def test_the_page_holds_the_lesson_the_picture_and_the_graph_and_loads_nothing() -> None:
-    arrays = np.arange(12, dtype=np.float16).reshape(4, 3), np.array([[2, -3]], np.int32)
+def test_the_page_holds_the_lesson_the_picture_and_the_graph_and_loads_nothing() -> (
+    None
+):
+    arrays = (
+        np.arange(12, dtype=np.float16).reshape(4, 3),
+        np.array([[2, -3]], np.int32),
+    )
     page = Page(page_of(DESC, arrays))
     (told,) = page.data["gathers"]
-    assert told["lesson"].startswith("Each index chooses a slice of InputTensor along Axis.")
+    assert told["lesson"].startswith(
+        "Each index chooses a slice of InputTensor along Axis."
+    )
     assert told["formula"]["equation"] == "out[a, i] = in[a, idx[0, i]]"
     assert told["graphs"][0]["nodes"][-1]["operator"] == "Gather"
     assert told["picture"]["output"][0]["values"] == "2 0 5 3 8 6 11 9"
@@ -80,7 +87,9 @@ def test_no_name_becomes_markup() -> None:
 
 
 @pytest.mark.parametrize("data_type", [kind.name for kind in og.TensorDataType])
-def test_a_gather_without_data_is_drawn_with_elements_that_count_up(data_type: str) -> None:
+def test_a_gather_without_data_is_drawn_with_elements_that_count_up(
+    data_type: str,
+) -> None:
     desc = og.GatherDesc(
         og.TensorDesc(data_type, [120, 30]),
         og.TensorDesc("UINT32", [1, 2]),
@@ -114,7 +123,9 @@ def test_every_gather_of_the_corpus_has_a_page() -> None:
     chosen = [*{str(case.descriptor): case for case in cases}.values()][::60]
     assert len(chosen) > 10
     for case in chosen:
-        (told,) = Page(page_of(case.descriptor, (case.data, case.indices))).data["gathers"]
+        (told,) = Page(page_of(case.descriptor, (case.data, case.indices))).data[
+            "gathers"
+        ]
         assert told["picture"]["links"]
 
 
@@ -125,7 +136,9 @@ class TestCommand:
         assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", f"written: {page}\n")
         data = Page(page.read_bytes()).data
         (command,) = data["commands"]
-        assert command == f"onnxgather convert {MODELS / 'token_embedding.json'} -o models"
+        assert (
+            command == f"onnxgather convert {MODELS / 'token_embedding.json'} -o models"
+        )
         (told,) = data["gathers"]
         assert told["picture"]["indices"][0]["values"] == "1 4 2 3 5 0"
         assert told["name"].endswith("token_embedding.json: $.dispatchables.gather")
@@ -146,7 +159,9 @@ class TestCommand:
         files, page = [str(MODELS / name) for name in names], tmp_path / "page.html"
         assert call("show", *files, "--html", str(page)).exit_code == 0
         assert Page(page.read_bytes()).data["commands"] == {
-            f"onnxgather convert {files[0]} {files[1]} -o models": "Writes the ONNX models.",
+            f"onnxgather convert {files[0]} {files[1]} -o models": (
+                "Writes the ONNX models."
+            ),
             f"onnxgather audit {files[2]}": "Says whether the indices stay in range.",
         }
 
@@ -155,11 +170,19 @@ class TestCommand:
         model, page = MODELS / "networks" / "keywords.onnx", tmp_path / "page.html"
         ran = call("show", str(model), "--html", str(page))
         assert ran.exit_code == 2
-        script = 'return [...document.querySelectorAll("h2, .notes li")].map((e) => e.innerText);'
+        script = (
+            'return [...document.querySelectorAll("h2, .notes li")].map((e) =>'
+            " e.innerText);"
+        )
         told = probed(tmp_path, page.read_bytes(), script, 390)
         *errors, _ = [line.removeprefix("Error: ") for line in ran.stderr.splitlines()]
         assert len(errors) == 3
-        assert told == ["Left out", *errors, f"{model}: node 'length'", "What to do next"]
+        assert told == [
+            "Left out",
+            *errors,
+            f"{model}: node 'length'",
+            "What to do next",
+        ]
 
     def test_the_page_is_not_written_over_what_is_read(self, tmp_path: Path) -> None:
         program = tmp_path / "program.json"
@@ -167,7 +190,9 @@ class TestCommand:
         before = program.read_bytes()
         ran = call("show", str(program), "--html", str(program))
         assert (ran.exit_code, program.read_bytes()) == (2, before)
-        assert ran.stderr == (f"Error: {program} must not be written, as it is an input\n")
+        assert (
+            ran.stderr == f"Error: {program} must not be written, as it is an input\n"
+        )
 
 
 WALK = """
@@ -211,22 +236,29 @@ def test_arrow_keys_lead_through_every_table_of_a_tensor(tmp_path: Path) -> None
 def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     tmp_path: Path, width: int
 ) -> None:
-    data, indices = np.arange(12, dtype=np.float16).reshape(4, 3), np.array([[2, -3]], np.int32)
+    data, indices = (
+        np.arange(12, dtype=np.float16).reshape(4, 3),
+        np.array([[2, -3]], np.int32),
+    )
     found = probed(tmp_path, page_of(DESC, (data, indices)), PROBE, width)
     expected = og.reference(DESC, data, indices)
     for a in range(4):
         for i, index in enumerate((2, -3)):
             label = f"OutputTensor[{a}, {i}]: {expected[a, i]:g}"
-            assert found["told"][label] == (
-                f"OutputTensor[{a}, {i}] comes from InputTensor[{a}, {index % 3}] = "
+            assert (
+                found["told"][label]
+                == f"OutputTensor[{a}, {i}] comes from InputTensor[{a}, {index % 3}] = "
                 f"{data[a, index]:g}, by IndicesTensor[0, {i}] = {index}."
             )
     assert len(found["told"]) == 12 + 2 + 8
-    assert found["told"]["InputTensor[0, 1]: 1"] == (
-        "InputTensor[0, 1] = 1 goes to no element that is shown."
+    assert (
+        found["told"]["InputTensor[0, 1]: 1"]
+        == "InputTensor[0, 1] = 1 goes to no element that is shown."
     )
     assert found["next"] == "InputTensor[0, 1]: 1"
     assert found["commands"] == [*COMMANDS]
-    assert found["lines"] == (2 if width == 1280 else 0)  # the tensors stand above one another
+    assert found["lines"] == (
+        2 if width == 1280 else 0
+    )  # the tensors stand above one another
     assert found["sections"] == ["gather", "What to do next"]
     assert found["overflow"] <= 0

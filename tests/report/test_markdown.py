@@ -25,7 +25,9 @@ from onnxgather.report.markdown import MOST_BYTES
 
 
 def test_the_markdown_of_a_report() -> None:
-    report = replace(small(), invalid=[Invalid("a.json", "$.x: no")], unusable=["b.json: gone"])
+    report = replace(
+        small(), invalid=[Invalid("a.json", "$.x: no")], unusable=["b.json: gone"]
+    )
     assert markdown(report).decode() == MARKDOWN
 
 
@@ -87,7 +89,8 @@ def test_texts_from_outside_have_no_meaning() -> None:
 
 def test_the_document_stays_below_the_limit_and_says_what_it_leaves_off() -> None:
     cases = [
-        entry(gather_case(f"c{k}"), replace(ERROR, reason=f"{k} " + "🦖" * 400)) for k in range(900)
+        entry(gather_case(f"c{k}"), replace(ERROR, reason=f"{k} " + "🦖" * 400))
+        for k in range(900)
     ]
     text = markdown(report_of([OPENVINO], *cases))
     assert MOST_BYTES - 4000 < len(text) <= MOST_BYTES

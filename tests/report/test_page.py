@@ -57,7 +57,9 @@ def test_everything_is_embedded_and_reads_back() -> None:
         ("gather/f", "GATHER", "FLOAT32", -1),
     ]
     results = [case["results"] for case in cases]
-    assert results == [json.loads(msgspec.json.encode(case.results)) for case in small().cases]
+    assert results == [
+        json.loads(msgspec.json.encode(case.results)) for case in small().cases
+    ]
     found = results[0][1]
     assert (found["reason"], found["nodes"]) == (DIFF.reason, ["Clip", "Gather"])
     assert found["first"]["source"] == "output[1,0] = input[1, 2] = 5"
@@ -85,7 +87,10 @@ def test_a_finding_has_its_arrays_and_graphs() -> None:
         "equation": "out[a, i] = in[a, idx[0, i]]",
         "coordinates": None,
         "bounds": "a < 2, i < 2",
-        "range": "-3 <= idx < 3, from the end where negative; an index out of range is clamped",
+        "range": (
+            "-3 <= idx < 3, from the end where negative; an index out of range is"
+            " clamped"
+        ),
     }
     (graph,) = detail["graphs"]
     assert (graph["target"], graph["opset"]) == ("portable", 17)
@@ -103,7 +108,13 @@ def grid(sizes: list[int], values: str) -> dict[str, Any]:
     """A grid of a whole packed tensor, as the page gets it."""
     offsets = list(range(math.prod(sizes)))
     start = [0] * len(sizes)
-    return {"sizes": sizes, "start": start, "shape": sizes, "offsets": offsets, "values": values}
+    return {
+        "sizes": sizes,
+        "start": start,
+        "shape": sizes,
+        "offsets": offsets,
+        "values": values,
+    }
 
 
 @pytest.mark.parametrize(
@@ -137,7 +148,9 @@ def test_a_lane_that_did_not_start_makes_no_details() -> None:
 
 def test_a_forbidden_node_has_its_rule() -> None:
     array = np.ones((2, 2), "f4")
-    case = entry(bare_case(), replace(DIFF, reason="must refuse"), got={"openvino": array})
+    case = entry(
+        bare_case(), replace(DIFF, reason="must refuse"), got={"openvino": array}
+    )
     (detail,) = Page(html(report_of([OPENVINO], case))).details
     assert detail["node"] == {
         "operator": "GatherND",
@@ -161,7 +174,9 @@ def test_details_come_in_chunks_in_the_order_of_the_cases() -> None:
     ]
     page = Page(html(report_of([OPENVINO], *cases)))
     assert len(page.data["details"]) == 3
-    sizes = [found["descriptor"]["desc"]["InputTensor"]["Sizes"] for found in page.details]
+    sizes = [
+        found["descriptor"]["desc"]["InputTensor"]["Sizes"] for found in page.details
+    ]
     assert sizes == [[1, k + 1] for k in range(2 * CHUNK + 1)]
     assert [case["detail"] for case in page.data["cases"]] == list(range(2 * CHUNK + 1))
 
@@ -172,7 +187,9 @@ def test_hostile_names_are_inert() -> None:
     broken = replace(DIRECTML, name=HOSTILE, not_run=HOSTILE, required=True)
     passing = entry(gather_case(HOSTILE), passed(HOSTILE), absent(broken))
     for report in (
-        report_of([lane], case, invalid=[Invalid(HOSTILE, HOSTILE)], unusable=[HOSTILE]),
+        report_of(
+            [lane], case, invalid=[Invalid(HOSTILE, HOSTILE)], unusable=[HOSTILE]
+        ),
         report_of([lane, broken], passing),
     ):
         text = html(report)
@@ -180,7 +197,9 @@ def test_hostile_names_are_inert() -> None:
         assert text.isascii() or text.decode()
         assert len(page.texts["script"]) == 2
         assert text.count(b"alert(1)") == text.count(b"\\u003cscript>alert(1)") + sum(
-            found.count("alert(1)") for tag in ("h1", "title") for found in page.texts[tag]
+            found.count("alert(1)")
+            for tag in ("h1", "title")
+            for found in page.texts[tag]
         )
         assert page.data["cases"][0]["name"] == HOSTILE
         assert page.data["lanes"][0]["versions"] == {HOSTILE: HOSTILE}
@@ -195,8 +214,12 @@ def test_the_page_loads_nothing() -> None:
     assert ("content", policy) in page.attributes
     style, script = page.texts["style"][0], page.texts["script"][1]
     assert not re.search(r"url\(|@import|image-set|src\s*:", style)
-    assert not re.search(r"fetch\(|XMLHttp|WebSocket|import\s*\(|sendBeacon|innerHTML", script)
-    assert set(re.findall(r"https?://[\w./]+", style + script)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(
+        r"fetch\(|XMLHttp|WebSocket|import\s*\(|sendBeacon|innerHTML", script
+    )
+    assert set(re.findall(r"https?://[\w./]+", style + script)) == {
+        "http://www.w3.org/2000/svg"
+    }
     rest = text.replace(style, "").replace(script, "")
     assert set(re.findall(r"https?://[\w./]+", rest)) == {
         "https://example.com/1",
@@ -214,7 +237,9 @@ def test_every_identifier_that_the_script_asks_for_is_there() -> None:
 def test_the_script_knows_every_state() -> None:
     page = Page(html(small()))
     style, script = page.texts["style"][0], page.texts["script"][1]
-    for table in re.findall(r"const (?:GLYPHS|MEANINGS) = \{(.*?)\};", script, re.DOTALL):
+    for table in re.findall(
+        r"const (?:GLYPHS|MEANINGS) = \{(.*?)\};", script, re.DOTALL
+    ):
         assert set(re.findall(r'"?([A-Z-]+)"?: "', table)) == set(STATES)
     assert script.count("GLYPHS = {") == script.count("MEANINGS = {") == 1
     assert all(f".{state} {{ --c:" in style for state in STATES)
@@ -228,7 +253,9 @@ def test_1000_findings_make_a_page_below_3_mb() -> None:
     page = html(report_of([CPU, OPENVINO], *cases))
     assert len(page) < 3_000_000
     found = Page(page)
-    assert [case["name"] for case in found.data["cases"]] == [f"random/{k}" for k in range(1000)]
+    assert [case["name"] for case in found.data["cases"]] == [
+        f"random/{k}" for k in range(1000)
+    ]
     assert len(found.details) == 1000
 
 
@@ -330,7 +357,10 @@ def test_a_list_without_results_says_why_and_the_address_has_the_filters(
         ["2 results in 1 case", "#states=NOT-RUN+KNOWN&text=GATHER%2FC"],
         [f"6 results in 6 cases{cause}", "#states=NOT-RUN&lane=directml&cause=3"],
         [f"7 results in 6 cases{cause}", "#states=NOT-RUN&cause=3"],
-        ["3 results in 3 cases", ""],  # the lane and the type of the address are not in the report
+        [
+            "3 results in 3 cases",
+            "",
+        ],  # the lane and the type of the address are not in the report
     ]
     assert found["chosen"] == ["", ""]
     assert found["fits"]
@@ -349,8 +379,14 @@ return [...document.querySelectorAll("p")].map((p) => p.textContent);
     ("lane", "more"),
     [
         ({}, ""),
-        ({"python": "python3"}, " PYTHON is the interpreter of the lane's environment."),
-        ({"name": "OpenVINOExecutionProvider"}, " A provider from a plugin needs --plugin too."),
+        (
+            {"python": "python3"},
+            " PYTHON is the interpreter of the lane's environment.",
+        ),
+        (
+            {"name": "OpenVINOExecutionProvider"},
+            " A provider from a plugin needs --plugin too.",
+        ),
     ],
 )
 def test_a_command_has_the_hints_that_apply_to_it(
@@ -373,7 +409,9 @@ return [before, rows(), document.getElementById("further").hidden];
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_printed_list_is_whole(tmp_path: Path) -> None:
-    cases = [entry(gather_case(f"case {k}"), replace(DIFF, lane="cpu")) for k in range(350)]
+    cases = [
+        entry(gather_case(f"case {k}"), replace(DIFF, lane="cpu")) for k in range(350)
+    ]
     found = probed(tmp_path, html(report_of([CPU], *cases)), PRINTED, 1200)
     assert found == [100, 350, True]
 
@@ -381,7 +419,10 @@ def test_a_printed_list_is_whole(tmp_path: Path) -> None:
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_page_of_cases_that_all_pass_says_what_there_is(tmp_path: Path) -> None:
     report = report_of([CPU], entry(gather_case(), passed("cpu")))
-    told = 'return ["meanings", "shown"].map((id) => document.getElementById(id).textContent);'
+    told = (
+        'return ["meanings", "shown"].map((id) =>'
+        " document.getElementById(id).textContent);"
+    )
     assert probed(tmp_path, html(report), told, 390) == [
         "✓ PASSthe reference's data type, shape and bytes, or both refuse",
         "Nothing is DIFF or ERROR or FIXED; left out: 1 PASS. Show them",

@@ -18,7 +18,14 @@ from report_samples import (
 import onnxgather as og
 from onnxgather.descriptors.explain import explain
 from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.report.picture import LARGEST_GRID, Grid, Link, Picture, Wrong, picture_of
+from onnxgather.report.picture import (
+    LARGEST_GRID,
+    Grid,
+    Link,
+    Picture,
+    Wrong,
+    picture_of,
+)
 
 
 def drawn(case: Case, got: dict[str, Any] | None = None) -> Picture:
@@ -27,7 +34,9 @@ def drawn(case: Case, got: dict[str, Any] | None = None) -> Picture:
 
 
 def test_tensors_with_strides_show_their_buffers_too() -> None:
-    case = gather_case(desc=gather(strides=(5, 2), output_strides=(4, 1)), indices=[2, -1])
+    case = gather_case(
+        desc=gather(strides=(5, 2), output_strides=(4, 1)), indices=[2, -1]
+    )
     wrong = spoiled(case, 1)
     wrong[2] = 7  # in the gap
     found = drawn(case, {"openvino": wrong})
@@ -39,7 +48,12 @@ def test_tensors_with_strides_show_their_buffers_too() -> None:
         Grid((2, 2), (0, 0), (2, 2), (0, 1, 4, 5), "4 4 9 9"),
         Grid((6,), (0,), (6,), tuple(range(6)), "4 4 0 0 9 9", buffer=True),
     ]
-    assert found.links == [Link(0, 4, (0,)), Link(1, 4, (1,)), Link(4, 9, (0,)), Link(5, 9, (1,))]
+    assert found.links == [
+        Link(0, 4, (0,)),
+        Link(1, 4, (1,)),
+        Link(4, 9, (0,)),
+        Link(5, 9, (1,)),
+    ]
     assert found.lanes == {"openvino": Wrong(2, 6, {1: "0", 2: "7"})}
 
 
@@ -73,12 +87,17 @@ def test_each_coordinate_of_a_tuple_has_its_own_range() -> None:
 
 
 def test_arrays_that_cannot_be_compared_are_shown_instead() -> None:
-    found = drawn(gather_case(), {"a": np.ones((2, 3), "f4"), "b": np.zeros((2, 2), "f8")})
+    found = drawn(
+        gather_case(), {"a": np.ones((2, 3), "f4"), "b": np.zeros((2, 2), "f8")}
+    )
     assert [wrong.note for wrong in found.lanes.values()] == [
         "returned float32 [2, 3] in place of float32 [2, 2]",
         "returned float64 [2, 2] in place of float32 [2, 2]",
     ]
-    assert [wrong.instead[0].values for wrong in found.lanes.values()] == ["1 1 1 1 1 1", "0 0 0 0"]
+    assert [wrong.instead[0].values for wrong in found.lanes.values()] == [
+        "1 1 1 1 1 1",
+        "0 0 0 0",
+    ]
 
 
 def test_bits_tell_apart_what_reads_alike() -> None:
@@ -97,7 +116,12 @@ def test_large_tensors_are_shown_around_the_first_difference() -> None:
     found = drawn(case, {"x": spoiled(case, 7777, 7778, 11999)})
     for grids in (found.input, found.indices, found.output):
         (shown,) = grids
-        assert LARGEST_GRID // 2 <= len(shown.offsets) == math.prod(shown.shape) <= LARGEST_GRID
+        assert (
+            LARGEST_GRID // 2
+            <= len(shown.offsets)
+            == math.prod(shown.shape)
+            <= LARGEST_GRID
+        )
         assert len(shown.values.split(" ")) == len(shown.offsets)
     (link,) = [link for link in found.links if link.output == 7777]
     assert link.source in found.input[0].offsets
@@ -140,7 +164,9 @@ def test_a_tensor_that_is_far_larger_than_its_buffer_is_drawn_in_part() -> None:
     )
     found = picture_of(desc, np.ones(1, "f4"), np.array([[0, 2**14]]), "clamp")
     assert [grid.sizes for grid in found.input] == [sizes, (1,)]
-    assert all(len(grid.offsets) <= LARGEST_GRID for grid in (*found.input, *found.output))
+    assert all(
+        len(grid.offsets) <= LARGEST_GRID for grid in (*found.input, *found.output)
+    )
     assert {link.source for link in found.links} == {0}
 
 
@@ -175,4 +201,7 @@ def test_no_index_is_marked_in_a_tensor_of_more_than_eight_million(
 def test_arrays_that_do_not_fit_the_descriptor_are_refused() -> None:
     with pytest.raises(og.DescriptorError) as caught:
         picture_of(gather(), np.ones(4, "f4"), np.zeros((1, 2), "i8"), "clamp")
-    assert str(caught.value) == "InputTensor must be an array of float32 (2, 3), got float32 (4,)"
+    assert (
+        str(caught.value)
+        == "InputTensor must be an array of float32 (2, 3), got float32 (4,)"
+    )

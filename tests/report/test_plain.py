@@ -34,7 +34,10 @@ from onnxgather.report import as_lines, junit
 def test_a_provider_that_was_given_other_data_types_is_told_of() -> None:
     words = "data as UINT32, indices as INT32"
     case = gather_case("case", gather("FLOAT64"))
-    good, bad = replace(passed("cpu"), given_as=words), replace(DIFF, given_as="data as UINT32")
+    good, bad = (
+        replace(passed("cpu"), given_as=words),
+        replace(DIFF, given_as="data as UINT32"),
+    )
     lines = as_lines(report_of([CPU, OPENVINO], entry(case, good, bad))).splitlines()
     assert f"case  PASS, {words}  DIFF, data as UINT32" in lines
     assert "cpu: 1 case, 1 PASS, 1 given other data types" in lines
@@ -55,8 +58,7 @@ def many(count: int, *bad: Result) -> Report:
 
 
 def test_few_cases_have_a_row_each() -> None:
-    assert as_lines(small(), 80) == textwrap.dedent(
-        """\
+    assert as_lines(small(), 80) == textwrap.dedent("""\
         onnxgather 0.1.0, 2026-11-21T12:00:00Z, Linux 6.1 x86_64, 2 cores
         cpu       CPUExecutionProvider, onnxruntime 1.31.1, python 3.11.7; CPU
         openvino  OpenVINOExecutionProvider, onnxruntime 1.24.1, openvino 2025.4
@@ -97,14 +99,12 @@ got 0.0 (00 00 00 00)
 
         3 findings; directml did not start. openvino: 1 known wrong
         6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, \
-1 fixed known difference, 1 known, 7 not run, which proves nothing."""
-    )
+1 fixed known difference, 1 known, 7 not run, which proves nothing.""")
 
 
 def test_many_cases_are_summed_up_by_operator_and_data_type() -> None:
     report = many(32, DIFF, KNOWN, KNOWN, ELSEWHERE)
-    assert as_lines(report, 80) == textwrap.dedent(
-        """\
+    assert as_lines(report, 80) == textwrap.dedent("""\
         onnxgather 0.1.0, 2026-11-21T12:00:00Z, Linux 6.1 x86_64, 2 cores
         cpu       CPUExecutionProvider, onnxruntime 1.31.1, python 3.11.7; CPU
         openvino  OpenVINOExecutionProvider, onnxruntime 1.24.1, openvino 2025.4
@@ -129,8 +129,7 @@ got 0.0 (00 00 00 00)
 
         1 finding. openvino: 2 known wrong
         32 cases on 2 lanes: 60 agree bit for bit, 1 difference, 2 known, \
-1 not run, which proves nothing."""
-    )
+1 not run, which proves nothing.""")
 
 
 @pytest.mark.parametrize(("count", "rows"), [(30, 30), (31, 2)])
@@ -147,21 +146,28 @@ def test_details_are_cut_and_say_so() -> None:
     assert f"failure 49\n         again: {command}\n{more}" in text
     assert "failure 50" not in text
     assert "more cause" not in as_lines(many(60, *errors[:50]))
-    assert "... and 1 more cause, of 1 result; --json" in as_lines(many(60, *errors[:51]))
+    assert "... and 1 more cause, of 1 result; --json" in as_lines(
+        many(60, *errors[:51])
+    )
 
 
 def test_reasons_are_cut_and_say_so() -> None:
     reasons = [replace(ELSEWHERE, reason=f"reason {k:02}") for k in range(52)]
     text = as_lines(many(120, *reasons, *reasons))
     assert "openvino: 2 cases, such as case 49\n         reason 49\n" in text
-    assert "... and 2 more causes, of 4 results; --json or --html has them all\n" in text
+    assert (
+        "... and 2 more causes, of 4 results; --json or --html has them all\n" in text
+    )
     assert "reason 50" not in text
 
 
 def test_more_lanes_than_fit_make_more_tables() -> None:
     lanes, states = [replace(CPU, name=f"lane-{k}") for k in range(9)], list(STATES)
     cases = [
-        entry(gather_case(f"case {k}"), *(replace(ERROR, state=states[k % 6]) for _ in lanes))
+        entry(
+            gather_case(f"case {k}"),
+            *(replace(ERROR, state=states[k % 6]) for _ in lanes),
+        )
         for k in range(31)
     ]
     sections = as_lines(report_of(lanes, *cases), 90).split("\n\n")
@@ -174,8 +180,12 @@ def test_more_lanes_than_fit_make_more_tables() -> None:
 
 def test_lanes_that_fit_stand_side_by_side() -> None:
     lanes = [replace(CPU, name=f"lane-{k}") for k in range(5)]
-    report = report_of(lanes, entry(gather_case("case"), *(passed(lane.name) for lane in lanes)))
-    tables = [part for part in as_lines(report, 28).split("\n\n") if "case  PASS" in part]
+    report = report_of(
+        lanes, entry(gather_case("case"), *(passed(lane.name) for lane in lanes))
+    )
+    tables = [
+        part for part in as_lines(report, 28).split("\n\n") if "case  PASS" in part
+    ]
     assert tables == [
         "      lane-0  lane-1  lane-2\ncase  PASS    PASS    PASS",
         "      lane-3  lane-4\ncase  PASS    PASS",
@@ -185,11 +195,12 @@ def test_lanes_that_fit_stand_side_by_side() -> None:
 def test_unusable_files_and_lanes_have_a_line_each() -> None:
     report = report_of(
         [DIRECTML],
-        invalid=[Invalid("a.json", "$.dispatchables.g: Axis must be less than 2, got 3")],
+        invalid=[
+            Invalid("a.json", "$.dispatchables.g: Axis must be less than 2, got 3")
+        ],
         unusable=["b.json: no such file or directory"],
     )
-    assert as_lines(report, 80) == textwrap.dedent(
-        """\
+    assert as_lines(report, 80) == textwrap.dedent("""\
         onnxgather 0.1.0, 2026-11-21T12:00:00Z, Linux 6.1 x86_64, 2 cores
         directml  did not start: onnxruntime has no DmlExecutionProvider
 
@@ -200,8 +211,7 @@ def test_unusable_files_and_lanes_have_a_line_each() -> None:
         files: 1 invalid, 1 unusable
 
         2 findings; directml did not start
-        0 cases on 1 lane: 1 invalid file, 1 unusable file."""
-    )
+        0 cases on 1 lane: 1 invalid file, 1 unusable file.""")
 
 
 def test_control_characters_are_written_and_not_sent() -> None:
@@ -225,7 +235,9 @@ def test_colours_only_when_asked_and_only_around_states() -> None:
 
 
 def test_what_did_not_run_is_never_counted_as_passed() -> None:
-    report = report_of([DIRECTML], *[entry(gather_case(f"c{k}"), absent()) for k in range(40)])
+    report = report_of(
+        [DIRECTML], *[entry(gather_case(f"c{k}"), absent()) for k in range(40)]
+    )
     assert "PASS" not in as_lines(report)
     assert b"PASS" not in junit(report)
     suite = ET.fromstring(junit(report))[0]
@@ -234,5 +246,7 @@ def test_what_did_not_run_is_never_counted_as_passed() -> None:
 
 def test_the_table_of_an_empty_report() -> None:
     report = report_of([CPU])
-    assert as_lines(report).endswith("\n\ncpu: 0 cases\n\nNothing was checked\n0 cases on 1 lane.")
+    assert as_lines(report).endswith(
+        "\n\ncpu: 0 cases\n\nNothing was checked\n0 cases on 1 lane."
+    )
     assert ET.fromstring(junit(report)).get("tests") == "0"

@@ -1,4 +1,5 @@
-"""The pages of `show`, `check` and `audit` as readers see them: dark or light, narrow, enlarged."""
+"""The pages of `show`, `check` and `audit` as readers see them: dark or light, narrow,
+enlarged."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ COMMANDS = {
 
 
 def page_of(kind: str, folder: Path) -> bytes:
-    """A page of a command: of `check` one with each state, of `audit` one with pictures."""
+    """A page of a command: of `check` one with each state, of `audit` one with
+    pictures."""
     if kind == "check":
         return html(small())
     path = folder / "made.html"
@@ -93,7 +95,8 @@ return [texts.length > 50, [...faint]];
 @pytest.mark.parametrize(
     ("kind", "dark"),
     quick_alone(
-        [("check", True)], [(k, d) for k in ("check", "show", "audit") for d in (True, False)]
+        [("check", True)],
+        [(k, d) for k in ("check", "show", "audit") for d in (True, False)],
     ),
 )
 def test_each_text_has_a_contrast_of_4_5(tmp_path: Path, kind: str, dark: bool) -> None:
@@ -123,6 +126,8 @@ return {
 
 
 @pytest.mark.parametrize("kind", quick_alone(["check"], ["check", "show", "audit"]))
-def test_a_page_with_texts_twice_as_large_fits_a_narrow_window(tmp_path: Path, kind: str) -> None:
+def test_a_page_with_texts_twice_as_large_fits_a_narrow_window(
+    tmp_path: Path, kind: str
+) -> None:
     found = probed(tmp_path, page_of(kind, tmp_path), OPENED + ENLARGED, 390)
     assert found == {"same": [], "squeezed": [], "fits": True}

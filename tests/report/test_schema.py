@@ -1,4 +1,5 @@
-"""docs/report.md names every field of a report, in the words of the classes that make it.
+"""docs/report.md names every field of a report, in the words of the classes that make
+it.
 
 `python tests/report/test_schema.py` writes the page.
 """
@@ -52,10 +53,16 @@ def documented() -> dict[str, dict[str, str]]:
                 pairs = pairwise(node.body)
                 texts = found[node.name] = dict[str, str]()
                 for one, after in pairs:
-                    if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+                    if isinstance(after, ast.Expr) and isinstance(
+                        after.value, ast.Constant
+                    ):
+                        if isinstance(one, ast.AnnAssign) and isinstance(
+                            one.target, ast.Name
+                        ):
                             texts[one.target.id] = plain(after.value.value)
-                        elif isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
+                        elif isinstance(one, ast.Assign) and isinstance(
+                            one.targets[0], ast.Name
+                        ):
                             texts[one.targets[0].id] = plain(after.value.value)
     return found
 
@@ -76,7 +83,9 @@ def type_text(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"] if value is not None)
     if schema.get("type") == "array":
-        return f"array of {type_text(schema['items'])}" if "items" in schema else "array"
+        return (
+            f"array of {type_text(schema['items'])}" if "items" in schema else "array"
+        )
     if schema.get("type") == "object" and "additionalProperties" in schema:
         return f"object of {type_text(schema['additionalProperties'])}"
     if schema.get("contentEncoding") == "base64":
@@ -89,14 +98,18 @@ def sections() -> Iterator[str]:
     yield HEAD
     _, components = msgspec.json.schema_components([Report, Known])
     texts = documented()
-    classes = {name: value for module in MODULES for name, value in vars(module).items()}
+    classes = {
+        name: value for module in MODULES for name, value in vars(module).items()
+    }
     names = ["Report", *(name for name in components if name != "Report")]
     for name in names:
         schema = components[name]
         made: Any = classes[name]
         yield f"## {name}\n\n{plain(made.__doc__)}\n"
         if issubclass(made, Enum):
-            rows = [f"| `{member.value}` | {said(made, member.name)} |" for member in made]
+            rows = [
+                f"| `{member.value}` | {said(made, member.name)} |" for member in made
+            ]
             yield "\n".join(["| value | meaning |", "| --- | --- |", *rows]) + "\n"
             continue
         rows = list[str]()
@@ -108,7 +121,10 @@ def sections() -> Iterator[str]:
                 else texts_of(made, texts).get(field, "")
             )
             rows.append(f"| `{field}`{required} | {type_text(kind)} | {meaning} |")
-        yield "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *rows]) + "\n"
+        yield (
+            "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *rows])
+            + "\n"
+        )
     kinds = meanings(runtime, "NotRunKind")
     assert [*kinds] == [*get_args(runtime.NotRunKind)]
     yield literals("not_run of a result", kinds)
@@ -130,7 +146,10 @@ def meanings(module: ModuleType, name: str) -> dict[str, str]:
 
 def literals(title: str, told: dict[str, str]) -> str:
     rows = [f"| `{value}` | {meaning} |" for value, meaning in told.items()]
-    return "\n".join([f"## {title}\n", "| value | meaning |", "| --- | --- |", *rows]) + "\n"
+    return (
+        "\n".join([f"## {title}\n", "| value | meaning |", "| --- | --- |", *rows])
+        + "\n"
+    )
 
 
 def said(made: type[Enum], member: str) -> str:

@@ -31,7 +31,9 @@ from onnxgather.report import as_lines, html, junit, markdown
 from onnxgather.report.sentences import again, verdict
 
 
-def verdict_of(lanes: list[LaneInfo], *cases: CaseResult, **more: Any) -> tuple[str, str, str]:
+def verdict_of(
+    lanes: list[LaneInfo], *cases: CaseResult, **more: Any
+) -> tuple[str, str, str]:
     return verdict(report_of(lanes, *cases, **more))
 
 
@@ -50,9 +52,10 @@ def test_the_verdict_of_each_sort_of_report() -> None:
     )
     assert verdict(small()) == (
         "3 findings; directml did not start. openvino: 1 known wrong",
-        "6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed known "
-        "difference, 1 known, 7 not run, which proves "
-        "nothing.",
+        (
+            "6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed"
+            " known difference, 1 known, 7 not run, which proves nothing."
+        ),
         "bad",
     )
     assert verdict_of([OPENVINO], good, entry(case, KNOWN)) == (
@@ -90,18 +93,43 @@ def test_the_verdict_of_each_sort_of_report() -> None:
         ("gather/a", {}, {}, "--case gather/a --lanes openvino"),
         ("gather/a", {}, {"state": "PASS"}, None),
         ("gather/a", {}, {"state": "KNOWN"}, None),
-        ("gather/a", {}, {"python": sys.executable}, "--case gather/a --lanes openvino"),
-        ("gather/a", {}, {"python": "/x/python"}, "--case gather/a --lane openvino=/x/python"),
-        ("gather/a", {}, {"python": "python3"}, "--case gather/a --lane openvino=PYTHON"),
+        (
+            "gather/a",
+            {},
+            {"python": sys.executable},
+            "--case gather/a --lanes openvino",
+        ),
+        (
+            "gather/a",
+            {},
+            {"python": "/x/python"},
+            "--case gather/a --lane openvino=/x/python",
+        ),
+        (
+            "gather/a",
+            {},
+            {"python": "python3"},
+            "--case gather/a --lane openvino=PYTHON",
+        ),
         ("gather/a", {}, {"target": "portable"}, "--case gather/a --lanes openvino"),
-        ("gather/a", {}, {"target": "cpu"}, "--case gather/a --lanes openvino --target cpu"),
+        (
+            "gather/a",
+            {},
+            {"target": "cpu"},
+            "--case gather/a --lanes openvino --target cpu",
+        ),
         (
             "gather/a",
             {"wrapped": True},
             {"name": "openvino@cpu", "target": "cpu"},
             "--case gather/a --lanes openvino@cpu --wrap",
         ),
-        ("random/1/2", {}, {}, "--case random/1/2 --lanes openvino --out-of-range clamp"),
+        (
+            "random/1/2",
+            {},
+            {},
+            "--case random/1/2 --lanes openvino --out-of-range clamp",
+        ),
         (
             "x.json: $.commands[0] (g)",
             {"file": "x.json", "out_of_range": "zero"},
@@ -112,8 +140,10 @@ def test_the_verdict_of_each_sort_of_report() -> None:
             "m.onnx: main graph: node 'a'",
             {"out_of_range": "error"},
             {},
-            "m.onnx --inputs INPUTS.npz --case 'm.onnx: main graph: node '\"'\"'a'\"'\"'' "
-            "--lanes openvino --out-of-range error",
+            (
+                "m.onnx --inputs INPUTS.npz --case 'm.onnx: main graph: node"
+                " '\"'\"'a'\"'\"'' --lanes openvino --out-of-range error"
+            ),
         ),
     ],
 )
@@ -126,13 +156,17 @@ def test_a_finding_has_the_command_that_runs_its_case_again(
     whole = report_of([openvino := replace(OPENVINO, **lane)], case)
     commands = again(whole, case, openvino, result)
     assert commands == ([] if words is None else [f"onnxgather check {words}"])
-    without = again(msgspec.structs.replace(whole, no_known=True), case, openvino, result)
+    without = again(
+        msgspec.structs.replace(whole, no_known=True), case, openvino, result
+    )
     assert without == [f"{command} --no-known" for command in commands]
 
 
 def heading(page: bytes) -> tuple[str, str]:
     """The mood and the headline on a page."""
-    found = re.search(r'<header class="(\w+)">.*?<h1>(.*?)</h1>', page.decode(), re.DOTALL)
+    found = re.search(
+        r'<header class="(\w+)">.*?<h1>(.*?)</h1>', page.decode(), re.DOTALL
+    )
     assert found is not None
     return found[1], found[2]
 
@@ -155,7 +189,9 @@ def test_every_report_says_what_is_known_wrong_beside_what_is_new() -> None:
 
 
 def test_what_is_known_not_to_run_is_not_called_wrong() -> None:
-    declined = msgspec.structs.replace(ELSEWHERE, state="KNOWN", found="NOT-RUN", known="declined")
+    declined = msgspec.structs.replace(
+        ELSEWHERE, state="KNOWN", found="NOT-RUN", known="declined"
+    )
     case = gather_case()
     report = report_of([OPENVINO], entry(case, KNOWN), *[entry(case, declined)] * 2)
     assert verdict(report) == (
@@ -163,7 +199,10 @@ def test_what_is_known_not_to_run_is_not_called_wrong() -> None:
         "3 cases on 1 lane: 0 agree bit for bit, 3 known.",
         "known",
     )
-    found = {p.get("name"): p.get("value") for p in ET.fromstring(junit(report)).iter("property")}
+    found = {
+        p.get("name"): p.get("value")
+        for p in ET.fromstring(junit(report)).iter("property")
+    }
     assert (found["known wrong"], found["known not to run"]) == ("1", "2")
 
 
@@ -187,8 +226,12 @@ def test_every_report_says_that_a_lane_did_not_start() -> None:
         ({"maxfail": 4}, "stopped at 4 findings (--maxfail) after 1 of 1,523 cases"),
     ],
 )
-def test_every_report_says_that_the_check_was_cut(fields: dict[str, Any], why: str) -> None:
-    report = report_of([CPU], entry(gather_case(), passed("cpu")), planned=1523, **fields)
+def test_every_report_says_that_the_check_was_cut(
+    fields: dict[str, Any], why: str
+) -> None:
+    report = report_of(
+        [CPU], entry(gather_case(), passed("cpu")), planned=1523, **fields
+    )
     headline = f"Everything agrees ({why})"
     assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
     assert heading(html(report)) == ("open", headline)
@@ -198,14 +241,18 @@ def test_every_report_says_that_the_check_was_cut(fields: dict[str, Any], why: s
 
 
 def test_every_report_says_that_it_is_of_one_shard() -> None:
-    report = report_of([CPU], entry(gather_case(), passed("cpu")), planned=1, shard="2/8")
+    report = report_of(
+        [CPU], entry(gather_case(), passed("cpu")), planned=1, shard="2/8"
+    )
     headline = "Everything agrees (shard 2/8 alone)"
     assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
     assert heading(html(report)) == ("open", headline)
     assert markdown(report).decode().startswith(f"## {headline}\n")
     root = ET.fromstring(junit(report))
     assert headline in [found.get("value") for found in root.iter("property")]
-    assert not list(root.iter("error"))  # each shard is a job of its own, which did its part
+    assert not list(
+        root.iter("error")
+    )  # each shard is a job of its own, which did its part
 
 
 def test_every_report_says_how_many_cases_are_without_arrays() -> None:

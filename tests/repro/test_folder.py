@@ -39,7 +39,9 @@ class TestTheFolder:
 
     @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize("policy", ["clamp", "zero", "error", "directml"])
-    def test_onnx_runtime_passes_what_is_right(self, tmp_path: Path, policy: OutOfRange) -> None:
+    def test_onnx_runtime_passes_what_is_right(
+        self, tmp_path: Path, policy: OutOfRange
+    ) -> None:
         case = CASE if policy == "error" else replace(OUTSIDE, out_of_range=policy)
         for number, trial in enumerate(trials_of(case, "cpu")):
             folder = tmp_path / str(number)
@@ -71,13 +73,21 @@ class TestTheFolder:
         [
             (
                 "PLACE = 'CPUExecutionProvider'",
-                "it did not get every node: Gather (Gather) runs on CPUExecutionProvider",
+                (
+                    "it did not get every node: Gather (Gather) runs on"
+                    " CPUExecutionProvider"
+                ),
             ),
             ("NODES = []", "it did not get any node: none is left to run"),
             (
-                "class InferenceSession:\n    def __init__(self, *_, **__):\n        raise "
-                "RuntimeError('nodes were assigned to the default CPU EP')",
-                "it did not get every node: some node would run on CPUExecutionProvider",
+                (
+                    "class InferenceSession:\n    def __init__(self, *_, **__):\n      "
+                    "  raise RuntimeError('nodes were assigned to the default CPU EP')"
+                ),
+                (
+                    "it did not get every node: some node would run on"
+                    " CPUExecutionProvider"
+                ),
             ),
         ],
     )
@@ -129,17 +139,23 @@ class TestTheFolder:
             indices_dimension_count=2,
         )
         data = np.arange(12, dtype=np.float32).reshape(4, 3)
-        case = DescriptorCase("tuples", desc, data, np.array([[1, 2], [-1, 0]]), "error")
+        case = DescriptorCase(
+            "tuples", desc, data, np.array([[1, 2], [-1, 0]]), "error"
+        )
         trials = list(trials_of(case, "portable"))
         models = [onnx.ModelProto.FromString(trial.question.model) for trial in trials]
         found = [[node.op_type for node in model.graph.node] for model in models]
         assert found == [["GatherND"], ["Reshape", "GatherND"]]
-        shapes = [trial.expected.shape for trial in trials if trial.expected is not None]
+        shapes = [
+            trial.expected.shape for trial in trials if trial.expected is not None
+        ]
         assert shapes == [(2,), (1, 2)]
         node = ForbiddenNode("Gather", {"axis": 9}, (), "axis")
         forbidden = NodeCase("forbidden", node, case.data, case.indices)
         assert len(list(trials_of(forbidden, "portable"))) == 1
-        assert len(list(trials_of(replace(case, out_of_range="clamp"), "portable"))) == 1
+        assert (
+            len(list(trials_of(replace(case, out_of_range="clamp"), "portable"))) == 1
+        )
 
     def test_the_issue_of_a_strided_case(self, tmp_path: Path) -> None:
         desc = og.GatherND1Desc(
@@ -158,23 +174,28 @@ class TestTheFolder:
         write_folder(str(tmp_path / "out"), Difference(case, INFO, result), trial)
         text = (tmp_path / "out" / "ISSUE.md").read_text()
         assert text.startswith(
-            "# CPUExecutionProvider returns wrong elements for GatherND of FLOAT16 data by UINT32 "
-            "indices\n"
+            "# CPUExecutionProvider returns wrong elements for GatherND of FLOAT16 data"
+            " by UINT32 indices\n"
         )
         assert (
-            "ONNX's `GatherND` with `batch_dims=1`, on data FLOAT16 [2, 40] and indices UINT32 "
-            "[2, 1]; in DirectML `DML_OPERATOR_GATHER_ND1`, with InputTensor.Strides [1, 2] and "
-            "IndicesTensor.Strides [0, 1] and OutputTensor.Strides [5, 3] in elements. It computes "
-            "`out[0, a] = in[a, idx[a, 0]]` for `a < 2`; in range is 0 <= idx < 40; an index out "
-            "of range is clamped."
-        ) in text.replace("\n", " ")
-        assert "InputTensor: float16 [80]\n\nIndicesTensor: uint32 [1]\n\n    [7]\n" in text
+            "ONNX's `GatherND` with `batch_dims=1`, on data FLOAT16 [2, 40] and indices"
+            " UINT32 [2, 1]; in DirectML `DML_OPERATOR_GATHER_ND1`, with"
+            " InputTensor.Strides [1, 2] and IndicesTensor.Strides [0, 1] and"
+            " OutputTensor.Strides [5, 3] in elements. It computes `out[0, a] = in[a,"
+            " idx[a, 0]]` for `a < 2`; in range is 0 <= idx < 40; an index out of range"
+            " is clamped." in text.replace("\n", " ")
+        )
         assert (
-            "## Expected\n\nOutputTensor: float16 [4]\n\n    [14.,  0.,  0., 15.]\n\n"
-            "The first element that differs: `output[0,0] = input[0, indices[0, 0]] = input[0, 7] "
-            "= 14 (buffer\noffsets: output 0, indices 0, input 14)`.\n\n"
-            "## Actual\n\n    2 of 4 elements differ, first OutputTensor[0]: expected 14.0 (00 4b)"
-        ) in text
+            "InputTensor: float16 [80]\n\nIndicesTensor: uint32 [1]\n\n    [7]\n"
+            in text
+        )
+        assert (
+            "## Expected\n\nOutputTensor: float16 [4]\n\n    [14.,  0.,  0.,"
+            " 15.]\n\nThe first element that differs: `output[0,0] = input[0,"
+            " indices[0, 0]] = input[0, 7] = 14 (buffer\noffsets: output 0, indices 0,"
+            " input 14)`.\n\n## Actual\n\n    2 of 4 elements differ, first"
+            " OutputTensor[0]: expected 14.0 (00 4b)" in text
+        )
 
     def test_an_earlier_repro_is_replaced(self, tmp_path: Path) -> None:
         self.write(tmp_path / "out")
@@ -188,15 +209,24 @@ class TestTheFolder:
         self.write(tmp_path / "out")
         assert Path(tmp_path, "out", "runtime.py").exists()
 
-    def test_an_issue_names_the_types_that_stand_for_others(self, tmp_path: Path) -> None:
+    def test_an_issue_names_the_types_that_stand_for_others(
+        self, tmp_path: Path
+    ) -> None:
         *_, trial = trials_of(CASE, "portable")
         result = msgspec.structs.replace(DIFFERENT, given_as="indices as INT32")
         write_folder(str(tmp_path / "out"), Difference(CASE, INFO, result), trial)
-        told = "\n\n`model.onnx` has, for types that the provider lacks, indices as INT32.\n\n"
+        told = (
+            "\n\n`model.onnx` has, for types that the provider lacks, indices as"
+            " INT32.\n\n"
+        )
         assert told in (tmp_path / "out" / "ISSUE.md").read_text()
 
-    HOSTILE = "a\n\n# b\n```\n<b>$(touch x)`touch x`\u2028- c\x1b]\r\"\"\"\nopen('x', 'w')\n\\"
-    """Text that would be Python, Markdown, a command or a terminal's sequence if it could."""
+    HOSTILE = (
+        'a\n\n# b\n```\n<b>$(touch x)`touch x`\u2028- c\x1b]\r"""\nopen(\'x\','
+        " 'w')\n\\"
+    )
+    """Text that would be Python, Markdown, a command or a terminal's sequence if it
+    could."""
 
     def hostile(self, folder: Path, info: LaneInfo, printed: str | None = None) -> None:
         """Write a repro whose texts of others are hostile."""
@@ -216,26 +246,37 @@ class TestTheFolder:
         read = runpy.run_path(str(tmp_path / "out" / "repro.py"), {}, "repro")
         assert (read["PROVIDER"], read["LIBRARY"]) == (self.HOSTILE, self.HOSTILE)
         assert read["RULE"] == printable(self.HOSTILE)  # as the script prints it
-        assert read["__doc__"].startswith(f"{self.HOSTILE} takes the worker down in Gather of ")
+        assert read["__doc__"].startswith(
+            f"{self.HOSTILE} takes the worker down in Gather of "
+        )
         script = (tmp_path / "out" / "repro.py").read_text()
         assert len(script.splitlines()) == script.count("\n")
         assert os.listdir(tmp_path) == ["out"]
 
     @pytest.mark.parametrize("printed", [None, HOSTILE])
-    def test_no_text_of_others_is_markdown(self, tmp_path: Path, printed: str | None) -> None:
-        info = LaneInfo("cpu", "CPUExecutionProvider", {"x": self.HOSTILE}, (self.HOSTILE,))
+    def test_no_text_of_others_is_markdown(
+        self, tmp_path: Path, printed: str | None
+    ) -> None:
+        info = LaneInfo(
+            "cpu", "CPUExecutionProvider", {"x": self.HOSTILE}, (self.HOSTILE,)
+        )
         self.hostile(tmp_path / "out", info, printed)
         text = (tmp_path / "out" / "ISSUE.md").read_text()
         lines = text.split("\n")
         assert lines == [*text.splitlines(), ""]
         assert all(line.isprintable() for line in lines)
-        title = "# CPUExecutionProvider takes the worker down in Gather of FLOAT32 data by INT64"
+        title = (
+            "# CPUExecutionProvider takes the worker down in Gather of FLOAT32 data by"
+            " INT64"
+        )
         assert [line for line in lines if line.startswith("#")] == [
             f"{title} indices",
             *(f"## {x}" for x in ("Versions", "The model", "Expected", "Actual")),
             "## How to run it",
         ]
-        spans = [line for line in lines if "touch" in line and not line.startswith("    ")]
+        spans = [
+            line for line in lines if "touch" in line and not line.startswith("    ")
+        ]
         assert [span[:5] for span in spans] == ["- `x ", "- `de"]
         assert all(span.count("`") == 2 and span.endswith("`") for span in spans)
         assert sum(line == "    # b" for line in lines) == 3
@@ -254,18 +295,24 @@ class TestTheFolder:
         self.write(tmp_path / "a")
         self.write(tmp_path / "b")
         for name in os.listdir(tmp_path / "a"):
-            assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+            assert (tmp_path / "a" / name).read_bytes() == (
+                tmp_path / "b" / name
+            ).read_bytes()
 
     def test_the_runtime_is_the_package_s_own(self, tmp_path: Path) -> None:
         self.write(tmp_path / "out")
-        assert (tmp_path / "out" / "runtime.py").read_bytes() == Path(runtime.__file__).read_bytes()
+        assert (tmp_path / "out" / "runtime.py").read_bytes() == Path(
+            runtime.__file__
+        ).read_bytes()
 
     def test_a_script_finds_its_runtime_wherever_python_looks_for_modules(
         self, tmp_path: Path
     ) -> None:
         self.write(tmp_path / "out")
         command = [sys.executable, "-I", str(tmp_path / "out" / "repro.py")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd="/"
+        )
         assert (done.returncode, done.stderr) == (0, "")
 
     def test_a_script_sees_a_wrong_bit_that_no_comparison_of_numbers_sees(
@@ -279,9 +326,10 @@ class TestTheFolder:
         command = [sys.executable, str(tmp_path / "out" / "repro.py")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, "")
-        assert done.stdout.splitlines()[-1] == (
-            "It differs: 12 of 12 elements, first OutputTensor[0,0]: expected -0.0 (bytes 00 00 00 "
-            "80), actual 0.0 (bytes 00 00 00 00)."
+        assert (
+            done.stdout.splitlines()[-1]
+            == "It differs: 12 of 12 elements, first OutputTensor[0,0]: expected -0.0"
+            " (bytes 00 00 00 80), actual 0.0 (bytes 00 00 00 00)."
         )
 
     def test_a_repro_with_something_else_in_it_is_kept(self, tmp_path: Path) -> None:
@@ -289,9 +337,10 @@ class TestTheFolder:
         tmp_path.joinpath("out", "notes.txt").write_text("mine")
         with pytest.raises(OnnxGatherError) as caught:
             self.write(tmp_path / "out")
-        assert str(caught.value) == (
-            f"{tmp_path / 'out'}: the folder must be new, empty or an earlier repro, got "
-            "'notes.txt'"
+        assert (
+            str(caught.value)
+            == f"{tmp_path / 'out'}: the folder must be new, empty or an earlier repro,"
+            " got 'notes.txt'"
         )
         assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
@@ -316,9 +365,10 @@ class TestTheFolder:
         tmp_path.joinpath("out", "model.onnx").write_bytes(b"mine")
         with pytest.raises(OnnxGatherError) as caught:
             self.write(tmp_path / "out")
-        assert str(caught.value) == (
-            f"{tmp_path / 'out'}: the folder must be new, empty or an earlier repro, got "
-            "'model.onnx'"
+        assert (
+            str(caught.value)
+            == f"{tmp_path / 'out'}: the folder must be new, empty or an earlier repro,"
+            " got 'model.onnx'"
         )
         assert (tmp_path / "out" / "model.onnx").read_bytes() == b"mine"
 
@@ -330,7 +380,9 @@ class TestTheFolder:
         moves, failing = os.replace, iter([OSError(28, "No space left on device")])
 
         def stop(source: Path, target: Path) -> None:
-            if target == tmp_path / "out" / "repro.py" and (error := next(failing, None)):
+            if target == tmp_path / "out" / "repro.py" and (
+                error := next(failing, None)
+            ):
                 raise error
             moves(source, target)
 

@@ -67,30 +67,42 @@ class TestCasesOfPrograms:
             (
                 2,
                 None,
-                "p.json: case must name one, got 'p.json: $.commands[0] (one)', "
-                "'p.json: $.commands[1] (one)'",
+                (
+                    "p.json: case must name one, got 'p.json: $.commands[0] (one)', "
+                    "'p.json: $.commands[1] (one)'"
+                ),
             ),
             (
                 2,
                 "one",
-                "p.json: case 'one' must name one, got 'p.json: $.commands[0] (one)', "
-                "'p.json: $.commands[1] (one)'",
+                (
+                    "p.json: case 'one' must name one, got 'p.json: $.commands[0]"
+                    " (one)', 'p.json: $.commands[1] (one)'"
+                ),
             ),
             (
                 1,
                 "$.command[0]",
-                "p.json: case must be one of its cases, such as '$.commands[0]', "
-                "'p.json: $.commands[0] (one)', got '$.command[0]'",
+                (
+                    "p.json: case must be one of its cases, such as '$.commands[0]', "
+                    "'p.json: $.commands[0] (one)', got '$.command[0]'"
+                ),
             ),
             (
                 2,
                 "nope",
-                "p.json: case must be one of 2, listed by onnxgather check --json, got 'nope'",
+                (
+                    "p.json: case must be one of 2, listed by onnxgather check --json,"
+                    " got 'nope'"
+                ),
             ),
             (
                 0,
                 "one",
-                "p.json: case must be one of 0, listed by onnxgather check --json, got 'one'",
+                (
+                    "p.json: case must be one of 0, listed by onnxgather check --json,"
+                    " got 'one'"
+                ),
             ),
         ],
     )
@@ -132,19 +144,25 @@ class TestCasesOfReports:
 
     def results(self) -> Iterator[CaseResult]:
         origin = Origin("p.json", "$.commands[0]", "g")
-        placed = replace(OUTSIDE, name="placed", out_of_range="zero", wrapped=True, origin=origin)
+        placed = replace(
+            OUTSIDE, name="placed", out_of_range="zero", wrapped=True, origin=origin
+        )
         cases = [CASE, placed, BARE, replace(CASE, name="right")]
         yield from check_cases(cases, [WrongLane()], [INFO], [])
 
     @pytest.mark.parametrize("name", ["rows", "placed", "bare"])
-    def test_a_case_of_a_report_is_what_was_checked(self, report: Report, name: str) -> None:
+    def test_a_case_of_a_report_is_what_was_checked(
+        self, report: Report, name: str
+    ) -> None:
         case = case_of_finding(report, name)
         wanted = {"rows": CASE, "placed": OUTSIDE, "bare": BARE}[name]
         for field in ("descriptor", "node"):
             assert getattr(case, field, None) == getattr(wanted, field, None)
         assert case.data.tobytes() == wanted.data.tobytes()
         assert case.indices.tobytes() == wanted.indices.tobytes()
-        assert case.out_of_range == ("zero" if name == "placed" else wanted.out_of_range)
+        assert case.out_of_range == (
+            "zero" if name == "placed" else wanted.out_of_range
+        )
         assert (case.origin is not None) == (name == "placed")
         assert case.wrapped == (name == "placed")
 
@@ -156,12 +174,20 @@ class TestCasesOfReports:
         ("name", "message"),
         [
             (None, "the report: case must name one, got 'rows', 'placed', 'bare'"),
-            ("row", "the report: case must be one of its cases, such as 'rows', got 'row'"),
-            ("zzz", "the report: case must be one of 4, listed in its $.cases, got 'zzz'"),
+            (
+                "row",
+                "the report: case must be one of its cases, such as 'rows', got 'row'",
+            ),
+            (
+                "zzz",
+                "the report: case must be one of 4, listed in its $.cases, got 'zzz'",
+            ),
             (
                 "right",
-                "the report: case 'right' must have evidence, got none, as it passed on every "
-                "lane or its arrays exceed 1 MiB",
+                (
+                    "the report: case 'right' must have evidence, got none, as it"
+                    " passed on every lane or its arrays exceed 1 MiB"
+                ),
             ),
         ],
     )
@@ -186,7 +212,10 @@ class TestCasesOfReports:
         rule = "evidence must have a descriptor or a node"
         both = self.changed(report, 0, node=NODE)
         assert both == f"r.json: case 'rows': {rule}, got both"
-        assert self.changed(report, 2, node=None) == f"r.json: case 'bare': {rule}, got none"
+        assert (
+            self.changed(report, 2, node=None)
+            == f"r.json: case 'bare': {rule}, got none"
+        )
 
     @pytest.mark.parametrize(
         ("number", "changes", "message"),
@@ -206,24 +235,35 @@ class TestCasesOfReports:
                 {"data": Blob("float32", (5, 4), bytes(79))},
                 "buffer size must be a multiple of element size",
             ),
-            (0, {"data": Blob("floaty", (5, 4), b"")}, "data type 'floaty' not understood"),
+            (
+                0,
+                {"data": Blob("floaty", (5, 4), b"")},
+                "data type 'floaty' not understood",
+            ),
             (0, {"descriptor": {}}, "$.type is required"),
             (
                 2,
                 {"node": ForbiddenNode("Gather", {"axes": 1}, (3, 4), "no")},
-                "a node must be one of Gather with axis, GatherElements with axis, GatherND "
-                "with batch_dims, got Gather with axes",
+                (
+                    "a node must be one of Gather with axis, GatherElements with axis,"
+                    " GatherND with batch_dims, got Gather with axes"
+                ),
             ),
             (
                 2,
                 {"node": ForbiddenNode("Where", {}, (3, 4), "no")},
-                "a node must be one of Gather with axis, GatherElements with axis, GatherND "
-                "with batch_dims, got Where with nothing",
+                (
+                    "a node must be one of Gather with axis, GatherElements with axis,"
+                    " GatherND with batch_dims, got Where with nothing"
+                ),
             ),
             (
                 2,
                 {"indices": Blob.of(np.zeros(3, np.complex64))},
-                f"IndicesTensor must be of {', '.join(TensorDataType.__members__)}, got complex64",
+                (
+                    f"IndicesTensor must be of {', '.join(TensorDataType.__members__)},"
+                    " got complex64"
+                ),
             ),
         ],
     )
@@ -238,6 +278,7 @@ class TestCasesOfReports:
         assert lane_of_finding(report, "rows") == INFO
         with pytest.raises(OnnxGatherError) as caught:
             lane_of_finding(report, "right", "r.json")
-        assert str(caught.value) == (
-            "r.json: --lane must name where case 'right' goes wrong, got none there"
+        assert (
+            str(caught.value)
+            == "r.json: --lane must name where case 'right' goes wrong, got none there"
         )

@@ -204,7 +204,9 @@ class TestWhatTheFaultNeedsStays:
         """A case with everything odd about it."""
         desc = og.GatherDesc(
             og.TensorDesc("UINT8", [1, 4, 3], [0, 1, 5], 40, "OWNED_BY_DML"),
-            og.TensorDesc("UINT64", [1, 1, 3], [9, 9, 2], 64, guaranteed_base_offset_alignment=16),
+            og.TensorDesc(
+                "UINT64", [1, 1, 3], [9, 9, 2], 64, guaranteed_base_offset_alignment=16
+            ),
             og.TensorDesc("UINT8", [1, 4, 3], [40, 9, 2]),
             axis=2,
             index_dimensions=1,
@@ -234,7 +236,9 @@ class TestWhatTheFaultNeedsStays:
         ),
         "output_gaps": lambda desc: not desc.output_tensor.is_plain,
         "owned": lambda desc: desc.input_tensor.flags != 0,
-        "alignment": lambda desc: desc.indices_tensor.guaranteed_base_offset_alignment > 0,
+        "alignment": lambda desc: (
+            desc.indices_tensor.guaranteed_base_offset_alignment > 0
+        ),
         "padding": lambda desc: (
             desc.input_tensor.total_tensor_size_in_bytes
             > desc.input_tensor.default_total_tensor_size_in_bytes
@@ -283,10 +287,14 @@ class TestWhatTheFaultNeedsStays:
             axis=0,
             index_dimensions=1,
         )
-        case = DescriptorCase("huge", desc, np.ones(1, np.float32), np.array([[2**31 - 1, -5]]))
+        case = DescriptorCase(
+            "huge", desc, np.ones(1, np.float32), np.array([[2**31 - 1, -5]])
+        )
         result = reduced(case, has_negative)
         assert (result.data.tolist(), result.indices.tolist()) == ([1], [-1])
-        stays = reduced(case, lambda case: descriptor(case).input_tensor.sizes[0] > 2**30)
+        stays = reduced(
+            case, lambda case: descriptor(case).input_tensor.sizes[0] > 2**30
+        )
         assert descriptor(stays) == desc
 
     def test_names_and_places_stay(self) -> None:
@@ -298,7 +306,9 @@ class TestMoves:
 
     def candidate(self) -> Candidate:
         indices = np.array([0, 3, -1, -4, 4, 9, -5, -9])
-        return Candidate("GATHER", 1, np.arange(8, dtype=np.float32).reshape(2, 4), indices)
+        return Candidate(
+            "GATHER", 1, np.arange(8, dtype=np.float32).reshape(2, 4), indices
+        )
 
     def test_shorter_axes_bring_the_indices_along(self) -> None:
         found = [
@@ -310,7 +320,9 @@ class TestMoves:
         assert [candidate.indices.tolist() for candidate in found] == [clamped] * 2
         first, last = [[0, 1], [4, 5]], [[2, 3], [6, 7]]
         assert [candidate.data.tolist() for candidate in found] == [first, last]
-        three = [candidate.indices.tolist() for candidate in shorter_axes(self.candidate())][-2:]
+        three = [
+            candidate.indices.tolist() for candidate in shorter_axes(self.candidate())
+        ][-2:]
         assert three == [[0, 2, -1, -3, 3, 8, -4, -8]] * 2
 
     def test_shorter_axes_bring_unsigned_indices_along_too(self) -> None:
@@ -325,7 +337,10 @@ class TestMoves:
             for candidate in fewer_dimensions(self.candidate())
         ]
         assert found[:2] == [(0, [0, 1, 2, 3]), (0, [4, 5, 6, 7])]
-        indices = [candidate.indices.tolist() for candidate in fewer_dimensions(self.candidate())]
+        indices = [
+            candidate.indices.tolist()
+            for candidate in fewer_dimensions(self.candidate())
+        ]
         assert indices[2:] == [0, -9]
 
     def test_strides_of_every_kind_follow_from_the_sizes(self) -> None:
@@ -343,7 +358,9 @@ class TestMoves:
 
 MISMATCHED = NodeCase(
     "mismatched",
-    ForbiddenNode("GatherND", {"batch_dims": 1}, (2, 6, 5), "batch sizes must not differ"),
+    ForbiddenNode(
+        "GatherND", {"batch_dims": 1}, (2, 6, 5), "batch sizes must not differ"
+    ),
     np.arange(60, dtype=np.float32).reshape(3, 4, 5),
     np.arange(12).reshape(2, 6, 1) % 4,
 )
@@ -353,7 +370,9 @@ class TestForbiddenNodes:
     def still(self, case: Case) -> bool:
         """The fault of a provider that runs whatever it is given."""
         result = judge(
-            case, INFO, Answer(AnswerKind.RAN, None, ("GatherND",), np.zeros(3, np.float32))
+            case,
+            INFO,
+            Answer(AnswerKind.RAN, None, ("GatherND",), np.zeros(3, np.float32)),
         )
         return Fault.of(result) == Fault(ResultKind.NOT_REFUSED, "unknown")
 
@@ -377,11 +396,15 @@ class TestForbiddenNodes:
             axis=0,
             index_dimensions=0,
         )
-        case = DescriptorCase("scalar", desc, np.arange(4, dtype=np.float32), np.array([3]))
+        case = DescriptorCase(
+            "scalar", desc, np.arange(4, dtype=np.float32), np.array([3])
+        )
         assert descriptor(reduced(case, lambda case: True)).index_dimensions == 0
 
     def test_no_candidate_has_a_bigger_output(self) -> None:
-        node = ForbiddenNode("GatherND", {"batch_dims": 1}, (2, 6), "batch sizes must not differ")
+        node = ForbiddenNode(
+            "GatherND", {"batch_dims": 1}, (2, 6), "batch sizes must not differ"
+        )
         indices = np.zeros((2, 6, 2), np.int64)
         asked: list[int] = []
 
@@ -416,7 +439,12 @@ class TestForbiddenNodes:
             (2, 3),
             (3, 2),
         ),
-        "indices must have the rank of data (2), got 1": ("GatherElements", 0, (2, 3), (1,)),
+        "indices must have the rank of data (2), got 1": (
+            "GatherElements",
+            0,
+            (2, 3),
+            (1,),
+        ),
         "batch_dims must be at least 0 and less than both ranks (1), got 1": (
             "GatherND",
             1,
@@ -442,13 +470,17 @@ class TestForbiddenNodes:
         operator, number, data, indices = self.FORBIDDEN[rule]
         name = "batch_dims" if operator == "GatherND" else "axis"
         node = ForbiddenNode(operator, {name: number}, (), rule)
-        case = NodeCase("bare", node, np.ones(data, np.float32), np.zeros(indices, np.int64))
+        case = NodeCase(
+            "bare", node, np.ones(data, np.float32), np.zeros(indices, np.int64)
+        )
         rebuilt = case_of(candidate_of(case), "bare", "error")
         assert isinstance(rebuilt, NodeCase)
         assert rebuilt.node.rule == rule
         result = reduce_case(case, self.still)
         assert isinstance(result, NodeCase)
-        assert re.sub(r"[\W\d]+", " ", result.node.rule) == re.sub(r"[\W\d]+", " ", rule)
+        assert re.sub(r"[\W\d]+", " ", result.node.rule) == re.sub(
+            r"[\W\d]+", " ", rule
+        )
         assert result.data.size <= case.data.size
 
 
@@ -470,7 +502,11 @@ def test_forbidden_nodes_of_the_corpus_stay_forbidden(case: NodeCase) -> None:
         (ResultKind.ELEMENTS, {"differing": 1, "compared": 4, "with_zeros": True}, ""),
         (ResultKind.SHAPE, {"got": ArrayType("int8", (3,))}, ""),
         (ResultKind.NOT_REFUSED, {"returned": Returned.ZEROS, "rule": "no"}, "zeros"),
-        (ResultKind.BROKEN, {"breakdown": Breakdown.DIED, "detail": "SIGSEGV"}, "died sigsegv"),
+        (
+            ResultKind.BROKEN,
+            {"breakdown": Breakdown.DIED, "detail": "SIGSEGV"},
+            "died sigsegv",
+        ),
         (ResultKind.BROKEN, {"breakdown": Breakdown.EXITED, "detail": "3"}, "exited"),
         (ResultKind.BROKEN, {"breakdown": Breakdown.STRAY, "detail": "oh"}, "stray"),
         (ResultKind.FAILED, {"message": "size 3 of {2,3} is not 4"}, "size of is not"),
@@ -482,7 +518,9 @@ def test_kinds_of_faults(kind: ResultKind, facts: dict[str, Any], what: str) -> 
     assert Fault.of(result) == Fault(kind, what)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ResultKind if KINDS[kind][0] in NO_FAULT])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in ResultKind if KINDS[kind][0] in NO_FAULT]
+)
 def test_these_kinds_of_results_are_no_fault(kind: ResultKind) -> None:
     assert Fault.of(Result("fake", KINDS[kind][0], kind, "whatever")) is None
 
@@ -491,7 +529,9 @@ def test_one_fault_does_not_become_another() -> None:
     class Lane(FakeLane):
         def answer(self, case: Case) -> Answer:
             if case.data.size < 20:  # a second fault, which small cases show
-                return Answer(AnswerKind.RAN, None, ("Gather",), np.zeros(1, np.float64))
+                return Answer(
+                    AnswerKind.RAN, None, ("Gather",), np.zeros(1, np.float64)
+                )
             return super().answer(case)
 
     lane = Lane(has_negative)
@@ -502,7 +542,9 @@ def test_one_fault_does_not_become_another() -> None:
 
 
 @given(cases(), st.sampled_from(["clamp", "zero", "directml"]))
-def test_a_case_taken_apart_and_put_together_is_the_same(case: Any, policy: Any) -> None:
+def test_a_case_taken_apart_and_put_together_is_the_same(
+    case: Any, policy: Any
+) -> None:
     original = DescriptorCase("law", case.desc, case.data, case.indices, policy)
     rebuilt = case_of(candidate_of(original), "law", policy)
     assert descriptor(rebuilt) == without_cropped_ones(case.desc)
@@ -511,10 +553,13 @@ def test_a_case_taken_apart_and_put_together_is_the_same(case: Any, policy: Any)
 
 
 def without_cropped_ones(desc: og.Descriptor) -> og.Descriptor:
-    """A descriptor without the ones of the indices that the output of a GATHER crops."""
+    """A descriptor without the ones of the indices that the output of a GATHER
+    crops."""
     if not isinstance(desc, og.GatherDesc):
         return desc
-    return msgspec.structs.replace(desc, index_dimensions=min(desc.index_dimensions, desc.axis + 1))
+    return msgspec.structs.replace(
+        desc, index_dimensions=min(desc.index_dimensions, desc.axis + 1)
+    )
 
 
 def expected(case: Case) -> Array:
@@ -535,7 +580,11 @@ PREDICATES: dict[str, Callable[[Case], bool]] = {
 
 
 @pytest.mark.slow
-@given(cases(), st.sampled_from(sorted(PREDICATES)), st.sampled_from(["clamp", "zero", "directml"]))
+@given(
+    cases(),
+    st.sampled_from(sorted(PREDICATES)),
+    st.sampled_from(["clamp", "zero", "directml"]),
+)
 def test_a_reduced_case_still_shows_the_fault_and_is_never_bigger(
     case: Any, name: str, policy: Any
 ) -> None:

@@ -38,20 +38,29 @@ WASM = LaneInfo("web-wasm", "CPUExecutionProvider", {"onnxruntime": "1.30.0"})
 def written(folder: Path, case: Case = CASE, info: LaneInfo = WASM) -> Trial:
     """Write a repro; return what it runs."""
     *_, trial = trials_of(case, "cpu")
-    result = Result(info.name, "DIFF", ResultKind.SHAPE, "expected shape [3, 4], got [3]")
+    result = Result(
+        info.name, "DIFF", ResultKind.SHAPE, "expected shape [3, 4], got [3]"
+    )
     write_folder(str(folder), Difference(case, info, result), trial)
     return trial
 
 
 def test_the_page_has_the_model_and_the_arrays(tmp_path: Path) -> None:
     versions = {"onnxruntime": '1"><script>alert(1)</script>'}
-    trial = written(tmp_path / "out", info=LaneInfo("web-wasm@other", WASM.provider, versions))
+    trial = written(
+        tmp_path / "out", info=LaneInfo("web-wasm@other", WASM.provider, versions)
+    )
     page = (tmp_path / "out" / "repro.html").read_text()
     assert page.count("<script") == page.count("</script>") == 2
     ((digest, script),) = re.findall(
-        r"script-src '(sha256-[^']+)'.*<script type=\"module\">(.*?)</script>", page, re.DOTALL
+        r"script-src '(sha256-[^']+)'.*<script type=\"module\">(.*?)</script>",
+        page,
+        re.DOTALL,
     )
-    assert digest == "sha256-" + base64.b64encode(sha256(script.encode()).digest()).decode()
+    assert (
+        digest
+        == "sha256-" + base64.b64encode(sha256(script.encode()).digest()).decode()
+    )
     (told,) = re.findall(r'id="data">(.*?)</script>', page)
     data = json.loads(told)
     assert base64.b64decode(data["model"]) == trial.question.model
@@ -69,7 +78,10 @@ def test_the_page_has_the_model_and_the_arrays(tmp_path: Path) -> None:
         assert f"{typed}".lower() == f"{big}{kind}Array".lower()
         assert base64.b64decode(content) == array.tobytes()
     assert not arrays
-    assert "`repro.html` runs it in a browser" in (tmp_path / "out" / "ISSUE.md").read_text()
+    assert (
+        "`repro.html` runs it in a browser"
+        in (tmp_path / "out" / "ISSUE.md").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,10 +125,20 @@ def test_a_browser_runs_the_page(state: str, tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         own = f"http://127.0.0.1:{server.server_port}"
-        options = ["--headless", "--no-sandbox", f"--user-data-dir={tmp_path / 'profile'}"]
-        options += ["--virtual-time-budget=20000", "--dump-dom", f"{own}/repro.html#{own}/dist/"]
+        options = [
+            "--headless",
+            "--no-sandbox",
+            f"--user-data-dir={tmp_path / 'profile'}",
+        ]
+        options += [
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+            f"{own}/repro.html#{own}/dist/",
+        ]
         command = [str(CHROMIUM), *options]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=100, check=True
+        )
         server.shutdown()
     (said,) = re.findall(r'<pre id="said">(.*?)</pre>', ran.stdout, re.DOTALL)
     lines = unescape(said).strip().splitlines()
@@ -126,6 +148,9 @@ def test_a_browser_runs_the_page(state: str, tmp_path: Path) -> None:
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
-    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}
+    extensions_map = {
+        **SimpleHTTPRequestHandler.extensions_map,
+        ".mjs": "text/javascript",
+    }
 
     def log_message(self, format: str, *args: object) -> None: ...

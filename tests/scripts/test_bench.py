@@ -1,4 +1,5 @@
-"""The benchmark: every form of the CPU lowering has a workload, and its verdict on a form."""
+"""The benchmark: every form of the CPU lowering has a workload, and its verdict on a
+form."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from onnxgather.lowering.cpu.facts import Facts
 
 SMALL = [
     Workload("a", "GATHER", "GATHER", "FLOAT16", (3, 9, 4), (5, 2), 1),
-    Workload("b", "GATHER_ELEMENTS", "GATHER_ELEMENTS", "INT8", (3, 9, 4), (3, 5, 1), 1),
+    Workload(
+        "b", "GATHER_ELEMENTS", "GATHER_ELEMENTS", "INT8", (3, 9, 4), (3, 5, 1), 1
+    ),
     Workload("c", "GATHER_ND", "GATHER_ND", "FLOAT32", (3, 9, 4), (5, 2)),
 ]
 
@@ -31,7 +34,9 @@ SMALL = [
 def form_of(workload: Workload, index_type: str, threads: int) -> str | None:
     """Return the name of the form that a workload takes."""
     facts = Facts(workload.desc(index_type), "clamp", None, threads)
-    return next((form.name for form in cpu.FORMS if form.passed_over(facts) is None), None)
+    return next(
+        (form.name for form in cpu.FORMS if form.passed_over(facts) is None), None
+    )
 
 
 def test_a_workload_takes_every_form() -> None:
@@ -69,14 +74,17 @@ def test_the_hand_written_graph() -> None:
 def test_a_form_stays_that_is_worth_it(times: float, verdict: str) -> None:
     samples = {"elements": [1.0, 2.0, 4.0], "portable": [times, 2 * times, 1.0]}
     result = FormResult(SMALL[0], 1, "cpu", samples, "INT64")
-    rows = [[cell.strip() for cell in line.split("|")] for line in forms_section([result])]
+    rows = [
+        [cell.strip() for cell in line.split("|")] for line in forms_section([result])
+    ]
     assert ["", "elements", "geometric mean", "", verdict, f"{times:.2f}", ""] in rows
     assert ["", "", "a", "INT64", "portable", f"{times:.2f}", ""] in rows
     assert ["", "columns", "none", "", "", "", ""] in rows
 
 
 def differing(workload: Workload) -> list[str]:
-    """Return the rivals whose bytes are not those of the reference, with 1 and 2 threads."""
+    """Return the rivals whose bytes are not those of the reference, with 1 and 2
+    threads."""
     desc = workload.desc()
     data, indices = workload.arrays()
     shapes = desc.input_tensor.array_shape, desc.indices_tensor.array_shape
@@ -110,18 +118,25 @@ print(test_bench.differing(test_bench.SMALL[int(sys.argv[1])]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(SMALL)), ids=[workload.title for workload in SMALL])
+@pytest.mark.parametrize(
+    "number", range(len(SMALL)), ids=[workload.title for workload in SMALL]
+)
 def test_a_rival_gives_the_bytes_of_the_reference(number: int) -> None:
-    """In a process of its own, as jax starts threads, and warns of each fork that comes later."""
+    """In a process of its own, as jax starts threads, and warns of each fork that comes
+    later."""
     folders = [*map(str, (Path(__file__).parent, HELPERS, ROOT / "scripts"))]
     command = [sys.executable, "-W", "error", "-c", ALL_RIVALS, str(number), *folders]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
 
 
-def test_a_library_that_is_absent_is_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_absent_is_left_out_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def present(name: str) -> object:
-        return find_spec(name) if name == "numpy" else None  # others take seconds to import
+        return (
+            find_spec(name) if name == "numpy" else None
+        )  # others take seconds to import
 
     def version(name: str) -> str:
         raise bench.PackageNotFoundError
@@ -141,8 +156,9 @@ def test_the_workloads_of_the_rivals_are_in_no_mean() -> None:
         for workload, rival in ((WORKLOADS[0], 2.0), (RIVALS_OWN[0], 0.25))
     )
     lines = table([own, theirs])
-    assert "- direct / numpy: geometric mean 0.250, at most 1.05 in 1 of 1, worst 0.25 " in "".join(
-        line.removesuffix("(workload 1)") for line in lines
+    assert (
+        "- direct / numpy: geometric mean 0.250, at most 1.05 in 1 of 1, worst 0.25 "
+        in "".join(line.removesuffix("(workload 1)") for line in lines)
     )
     heading = lines.index("### The rivals' own workloads with 2 threads")
     cells = [cell.strip() for cell in lines[-1].split("|")]

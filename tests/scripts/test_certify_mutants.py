@@ -74,8 +74,17 @@ def test_a_mutant_that_a_certificate_proves_does_not_differ_and_others_do() -> N
 
 
 def test_it_counts_what_came_of_the_mutants() -> None:
-    command = [sys.executable, "scripts/certify_mutants.py", "--count", "4", "--jobs", "1"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    command = [
+        sys.executable,
+        "scripts/certify_mutants.py",
+        "--count",
+        "4",
+        "--jobs",
+        "1",
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=100
+    )
     assert done.returncode == 0, done.stderr
     assert (
         sum(

@@ -1,4 +1,5 @@
-"""The descriptors that the DirectML provider writes down: the reader, and the script."""
+"""The descriptors that the DirectML provider writes down: the reader, and the
+script."""
 
 from __future__ import annotations
 
@@ -46,19 +47,23 @@ from onnxgather.execution.runtime import RefusedError
 SCRIPT = ROOT / "scripts" / "directml" / "descriptors.py"
 
 live = pytest.mark.skipif(
-    not find_runtime(PROVIDERS["directml"]), reason="scripts/directml/setup.sh has not run"
+    not find_runtime(PROVIDERS["directml"]),
+    reason="scripts/directml/setup.sh has not run",
 )
 
 
 @cache
 def recorded() -> list[tuple[OnnxGather, list[bytes] | None]]:
-    """The recorded nodes, each with the provider's graphs, or None where it refused the node."""
+    """The recorded nodes, each with the provider's graphs, or None where it refused the
+    node."""
     text = lzma.decompress((OBSERVED / "graphs.json.xz").read_bytes())
     found: list[tuple[OnnxGather, list[bytes] | None]] = []
     for line in json.loads(text):
         graphs = line.pop("graphs_hex", None)
         line.pop("refused", None)
-        made = OnnxGather(**line | {name: tuple(line[name]) for name in ("data", "indices")})
+        made = OnnxGather(
+            **line | {name: tuple(line[name]) for name in ("data", "indices")}
+        )
         found.append((made, graphs and [bytes.fromhex(graph) for graph in graphs]))
     return found
 
@@ -71,19 +76,28 @@ def asked(graphs: list[bytes] | None) -> list[SerializedOperator] | RefusedError
 
 def first(operator: str) -> tuple[OnnxGather, bytes]:
     """The first recorded node of an operator that the provider took, and its graph."""
-    made, graphs = next(pair for pair in recorded() if pair[1] and pair[0].operator == operator)
+    made, graphs = next(
+        pair for pair in recorded() if pair[1] and pair[0].operator == operator
+    )
     assert graphs is not None
     return made, graphs[0]
 
 
 def table(*fields: int, more: bytes = b"") -> bytes:
-    """A flatbuffer whose root is a table; each field has its offset in the table, 0 for none."""
+    """A flatbuffer whose root is a table; each field has its offset in the table, 0 for
+    none."""
     entries = struct.pack(f"<HH{len(fields)}H", 4 + 2 * len(fields), 4, *fields)
-    return struct.pack("<I", 4 + len(entries)) + entries + struct.pack("<i", len(entries)) + more
+    return (
+        struct.pack("<I", 4 + len(entries))
+        + entries
+        + struct.pack("<i", len(entries))
+        + more
+    )
 
 
 def strides_at(place: int) -> bytes:
-    """The list of the fields of a tensor of 8-byte alignment, with the place of the strides."""
+    """The list of the fields of a tensor of 8-byte alignment, with the place of the
+    strides."""
     return struct.pack("<HHHHHH", 12, 24, 4, 8, place, 12)
 
 
@@ -115,12 +129,17 @@ class TestReader:
         ("content", "said"),
         [
             (b"", "the file has 0 bytes, but a number must stand at byte 0"),
-            (b"\xff\0\0\0", "the file has 4 bytes, but a number must stand at byte 255"),
+            (
+                b"\xff\0\0\0",
+                "the file has 4 bytes, but a number must stand at byte 255",
+            ),
             (table(), "a graph must have the field nodes"),
             (
                 table(4, more=struct.pack("<II", 4, 2**31)),
-                "the file must use each byte about once, got 22 bytes used more than 4 times on "
-                "average",
+                (
+                    "the file must use each byte about once, got 22 bytes used more"
+                    " than 4 times on average"
+                ),
             ),
             (
                 table(4, more=struct.pack("<IIIi", 4, 1, 4, 14)),
@@ -128,19 +147,28 @@ class TestReader:
             ),
             (
                 GATHER_ND.replace(b"DML_TENSOR_DATA_TYPE_", b"XXX_TENSOR_DATA_TYPE_"),
-                "dataType must start with DML_TENSOR_DATA_TYPE_, got 'XXX_TENSOR_DATA_TYPE_INT16'",
+                (
+                    "dataType must start with DML_TENSOR_DATA_TYPE_, got"
+                    " 'XXX_TENSOR_DATA_TYPE_INT16'"
+                ),
             ),
             (
-                GATHER_ND.replace(b"DML_OPERATOR_GATHER_ND1\0", b"DML_OPERATOR_GATHER_ND1X"),
+                GATHER_ND.replace(
+                    b"DML_OPERATOR_GATHER_ND1\0", b"DML_OPERATOR_GATHER_ND1X"
+                ),
                 "the text at byte 148 must end with a zero",
             ),
             (
-                GATHER_ND.replace(b"DML_OPERATOR_GATHER_ND1", b"DML_OPERATOR_GATHER_ND\xff"),
+                GATHER_ND.replace(
+                    b"DML_OPERATOR_GATHER_ND1", b"DML_OPERATOR_GATHER_ND\xff"
+                ),
                 "the text at byte 148 must be UTF-8",
             ),
         ],
     )
-    def test_bytes_that_are_no_graph_are_refused(self, content: bytes, said: str) -> None:
+    def test_bytes_that_are_no_graph_are_refused(
+        self, content: bytes, said: str
+    ) -> None:
         with pytest.raises(SerializedGraphError) as caught:
             read_operators(content)
         assert str(caught.value) == said
@@ -148,22 +176,37 @@ class TestReader:
     def test_all_bytes_of_a_number_are_read(self) -> None:
         graph = first("GatherElements")[1]
         name, axis = b"Axis\0\0\0\0", 2 + 3 * 256**3
-        changed = graph.replace(name + struct.pack("<I", 2), name + struct.pack("<I", axis))
+        changed = graph.replace(
+            name + struct.pack("<I", 2), name + struct.pack("<I", axis)
+        )
         assert read_operators(changed)[0].fields == {"Axis": axis}
 
     def test_strides_are_read(self) -> None:
-        # The provider gives gathers none, so the field of the strides leads to the sizes here.
+        # The provider gives gathers none, so the field of the strides leads to the
+        # sizes here.
         assert STRIDES in GATHER_ND
         (found,) = read_operators(GATHER_ND.replace(STRIDES, strides_at(8)))
         assert found.inputs[0].strides == found.inputs[0].sizes
-        with pytest.raises(SerializedGraphError) as caught:  # and to the name of the type
+        with pytest.raises(
+            SerializedGraphError
+        ) as caught:  # and to the name of the type
             read_operators(GATHER_ND.replace(STRIDES, strides_at(4)))
-        assert str(caught.value) == "a tensor must have as many strides as sizes (8), got 26"
+        assert (
+            str(caught.value)
+            == "a tensor must have as many strides as sizes (8), got 26"
+        )
 
     def test_changed_bytes_are_read_or_refused(self) -> None:
         rng, refused = random.Random(1), 0
         for k in range(len(GATHER_ND)):
-            for changed in (b"", b"\0", b"\1", b"\x7f", b"\xff", bytes([rng.randrange(256)])):
+            for changed in (
+                b"",
+                b"\0",
+                b"\1",
+                b"\x7f",
+                b"\xff",
+                bytes([rng.randrange(256)]),
+            ):
                 rest = GATHER_ND[k + 1 :] if changed else b""
                 try:
                     read_operators(GATHER_ND[:k] + changed + rest)
@@ -183,10 +226,15 @@ class TestReader:
 class TestComparison:
     def test_the_recorded_descriptors_are_those_of_from_onnx(self) -> None:
         found = Counter(
-            judge_node(made, made.model(named(0)), asked(graphs)) for made, graphs in recorded()
+            judge_node(made, made.model(named(0)), asked(graphs))
+            for made, graphs in recorded()
         )
         empty = "refused here, where the provider takes it and gives DirectML no gather"
-        assert found == {Verdict(SAME): 56, Verdict("refused by both"): 40, Verdict(empty): 4}
+        assert found == {
+            Verdict(SAME): 56,
+            Verdict("refused by both"): 40,
+            Verdict(empty): 4,
+        }
 
     def test_another_field_is_a_finding(self) -> None:
         made, graph = first("GatherElements")
@@ -211,7 +259,10 @@ class TestComparison:
 
     def test_no_answer_is_no_refusal(self) -> None:
         made = OnnxGather("GatherND", (3,), (3, 1), -3)
-        model, ended = made.model(named(0)), NoAnswerError(Breakdown.EXITED, "the host ended")
+        model, ended = (
+            made.model(named(0)),
+            NoAnswerError(Breakdown.EXITED, "the host ended"),
+        )
         assert judge_node(made, model, ended) == Verdict(
             "refused here, where ONNX Runtime crashes: batch_dims is below 0"
         )
@@ -222,8 +273,11 @@ class TestComparison:
         said = f"the host ended, for {made}"
         assert judge_node(made, model, ended) == Verdict("no answer", said)
 
-    def judge(self, desc: og.Descriptor, fields: dict[str, float] | None = None) -> Verdict:
-        """Judge a descriptor that the provider makes (1, 3, 1) at (1, 3, 5) along 2 of."""
+    def judge(
+        self, desc: og.Descriptor, fields: dict[str, float] | None = None
+    ) -> Verdict:
+        """Judge a descriptor that the provider makes (1, 3, 1) at (1, 3, 5) along 2
+        of."""
         (operator,) = read_operators(first("GatherElements")[1])
         operator = replace(operator, output_names=("OutputTensor",))
         operator = replace(operator, fields=fields or operator.fields)
@@ -237,20 +291,35 @@ class TestComparison:
             return og.GatherElementsDesc(data, index, output, len(ones) + 1)
 
         assert self.judge(elements(1)) == Verdict(SAME)
-        assert self.judge(elements(1, 1)) == self.judge(elements()) == Verdict(LEADING_ONES)
+        assert (
+            self.judge(elements(1, 1))
+            == self.judge(elements())
+            == Verdict(LEADING_ONES)
+        )
         lost = ("strides, flags or bytes beyond the elements",)
-        assert self.judge(elements(1, total_tensor_size_in_bytes=64)) == Verdict(SAME, lost=lost)
+        assert self.judge(elements(1, total_tensor_size_in_bytes=64)) == Verdict(
+            SAME, lost=lost
+        )
         found = self.judge(elements(1), {"Axis": 1})
         assert found.group == "different"
         assert found.finding.endswith(": Axis is 2 here and 1 there")
 
-    def test_a_descriptor_that_no_node_computes_becomes_a_gather_by_offsets(self) -> None:
-        three = [og.TensorDesc(kind, [3, 4]) for kind in ("FLOAT32", "INT64", "FLOAT32")]
+    def test_a_descriptor_that_no_node_computes_becomes_a_gather_by_offsets(
+        self,
+    ) -> None:
+        three = [
+            og.TensorDesc(kind, [3, 4]) for kind in ("FLOAT32", "INT64", "FLOAT32")
+        ]
         three[0] = og.TensorDesc("FLOAT32", [3, 4], [1, 3])
         desc = og.GatherElementsDesc(three[0], three[1], three[2], 1)
-        model, (other,) = og.to_onnx(desc, "error"), read_operators(first("GatherElements")[1])
+        model, (other,) = (
+            og.to_onnx(desc, "error"),
+            read_operators(first("GatherElements")[1]),
+        )
         flat = SerializedTensor("FLOAT32", (1, 12), None, 48)
-        gather = replace(other, type="DML_OPERATOR_GATHER", inputs=(flat, other.inputs[1]))
+        gather = replace(
+            other, type="DML_OPERATOR_GATHER", inputs=(flat, other.inputs[1])
+        )
         group = "a GATHER by offsets, as InputTensor has strides"
         assert judge_descriptor(desc, model, [other, gather]) == Verdict(group)
         said = f"got ['DML_OPERATOR_GATHER', 'DML_OPERATOR_GATHER_ELEMENTS'] for {desc}"
@@ -274,18 +343,25 @@ def test_models_that_the_provider_refuses_together_are_asked_about_alone() -> No
 def script(cache: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment
+    )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
 class TestScript:
     FEW = ("--nodes", 1, "--descriptors", 1)
 
-    def host(self, cache: Path, action: str, providers: str = "DmlExecutionProvider") -> None:
+    def host(
+        self, cache: Path, action: str, providers: str = "DmlExecutionProvider"
+    ) -> None:
         """Put a stand-in for the provider's host where the script finds it."""
         folder = cache / "onnxgather" / "directml"
         folder.mkdir(parents=True)
-        start = f"INFO = {{'providers': [{providers!r}]}}; SAID = [{{'graphs': []}}]; {START}"
+        start = (
+            f"INFO = {{'providers': [{providers!r}]}}; SAID = [{{'graphs': []}}];"
+            f" {START}"
+        )
         fake_folder(folder, action, start)
         (folder / "run-host").rename(folder / "run-runtime")
 
@@ -314,25 +390,41 @@ class TestScript:
         self, tmp_path: Path
     ) -> None:
         # It takes the first model alone, which shows that it tells graphs.
-        self.host(tmp_path, "answer(b'', **SAID.pop(0)) if SAID else answer(b'', refused='no')")
+        self.host(
+            tmp_path,
+            "answer(b'', **SAID.pop(0)) if SAID else answer(b'', refused='no')",
+        )
         found = script(tmp_path, "--nodes", 3, "--descriptors", 3, "--seed", 2)
         assert (found.returncode, found.stderr) == (1, "")
         assert found.stdout.count("\nFINDING OnnxGather(") > 0
         for noun in ("nodes", "descriptors"):
-            says = f"\nFINDING no descriptor of the {noun} was the same in every field\n"
+            says = (
+                f"\nFINDING no descriptor of the {noun} was the same in every field\n"
+            )
             assert says in found.stdout
 
     @pytest.mark.slow
     def test_an_empty_set_is_refused(self, tmp_path: Path) -> None:
         found = script(tmp_path, "--nodes", 0)
         assert found.returncode == 2
-        assert found.stderr.endswith("argument --nodes: must be a number from 1 on, got 0\n")
+        assert found.stderr.endswith(
+            "argument --nodes: must be a number from 1 on, got 0\n"
+        )
 
 
 @live
 def test_the_provider_makes_the_descriptors_of_from_onnx() -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--nodes", "40", "--descriptors", "40", "--seed", "7"],
+        [
+            sys.executable,
+            str(SCRIPT),
+            "--nodes",
+            "40",
+            "--descriptors",
+            "40",
+            "--seed",
+            "7",
+        ],
         capture_output=True,
         text=True,
         check=False,

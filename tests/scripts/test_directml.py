@@ -1,4 +1,5 @@
-"""The scripts of scripts/directml, with stand-ins for the host and with the real DirectML.dll."""
+"""The scripts of scripts/directml, with stand-ins for the host and with the real
+DirectML.dll."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ from onnxgather.parity.lanes.directml import find_host, request_for, setup_comma
 SCRIPTS = ROOT / "scripts" / "directml"
 
 live = pytest.mark.skipif(
-    find_host() is None, reason=f"DirectML.dll is not set up; {setup_command()} makes it"
+    find_host() is None,
+    reason=f"DirectML.dll is not set up; {setup_command()} makes it",
 )
 stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
 root = pytest.mark.skipif(
@@ -45,13 +47,19 @@ debian = pytest.mark.skipif(sys.platform != "linux", reason="setup.sh is for Deb
         (
             {"type": "DML_OPERATOR_SCATTER"},
             "1_0",
-            "type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, got 'SCATTER'",
+            (
+                "type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1,"
+                " got 'SCATTER'"
+            ),
         ),
         (
             {"DataType": "BOOL"},
             "1_0",
-            "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, "
-            "INT8, UINT64, UINT32, UINT16, UINT8, UNKNOWN, UINT4, INT4, got 'BOOL'",
+            (
+                "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64,"
+                " INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, UNKNOWN, UINT4,"
+                " INT4, got 'BOOL'"
+            ),
         ),
         (
             {"Strides": [1]},
@@ -61,7 +69,10 @@ debian = pytest.mark.skipif(sys.platform != "linux", reason="setup.sh is for Deb
         (
             {"Sizes": [1, 2**32]},
             "1_0",
-            "InputTensor.Sizes[1] must be an integer from 0 to 4294967295, got 4294967296",
+            (
+                "InputTensor.Sizes[1] must be an integer from 0 to 4294967295, got"
+                " 4294967296"
+            ),
         ),
         ({}, "2.1", "feature_level must be such as 2_1, got '2.1'"),
     ],
@@ -84,7 +95,9 @@ def test_the_request_for_a_valid_descriptor_is_that_of_the_lane(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
-    found = importlib.import_module("hosts").raw_request(onnxgather.to_dict(DESC), "4_1")
+    found = importlib.import_module("hosts").raw_request(
+        onnxgather.to_dict(DESC), "4_1"
+    )
     wanted = {**request_for(DESC), "feature_level": 0x4100}
     assert msgspec.json.encode(found) == msgspec.json.encode(wanted)
 
@@ -105,11 +118,16 @@ def records(folder: Path, kind: str) -> list[dict[str, Any]]:
 
 @pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("name", ["record.py", "validity.py", "levels.py"])
-def test_a_script_without_a_host_says_how_to_make_one(name: str, tmp_path: Path) -> None:
+def test_a_script_without_a_host_says_how_to_make_one(
+    name: str, tmp_path: Path
+) -> None:
     file = [tmp_path / "file"] if name == "levels.py" else []
     found = script(name, "--host", tmp_path, *file)
     assert (found.returncode, found.stdout) == (3, "")
-    assert found.stderr == f"no host of DirectML.dll; {setup_command(str(tmp_path))} makes it\n"
+    assert (
+        found.stderr
+        == f"no host of DirectML.dll; {setup_command(str(tmp_path))} makes it\n"
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -147,10 +165,15 @@ class TestRecord:
         self, action: str, reason: str, tmp_path: Path
     ) -> None:
         folder = tmp_path / "recorded"
-        found = script("record.py", folder, "--host", fake_folder(tmp_path, action), *self.FEW)
+        found = script(
+            "record.py", folder, "--host", fake_folder(tmp_path, action), *self.FEW
+        )
         assert (found.returncode, found.stderr) == (0, "")
         for kind in ("in_range", "out_of_range"):
-            ends = [(record["output_hex"], record["reason"]) for record in records(folder, kind)]
+            ends = [
+                (record["output_hex"], record["reason"])
+                for record in records(folder, kind)
+            ]
             assert ends == [(None, reason)] * 2
 
     @pytest.mark.one_quick_in(3)
@@ -158,7 +181,11 @@ class TestRecord:
         ("action", "verdict", "reason"),
         [
             ("sys.exit(3)", None, "crashed: the host ended with exit code 3"),
-            (failed("CreateOperator", 0x80070057), False, "CreateOperator gave 0x80070057"),
+            (
+                failed("CreateOperator", 0x80070057),
+                False,
+                "CreateOperator gave 0x80070057",
+            ),
             (done("b''"), True, None),
         ],
     )
@@ -167,12 +194,16 @@ class TestRecord:
     ) -> None:
         few = ("--in-range", 0, "--out-of-range", 0, "--cropped", 0, "--invalid", 2)
         script("record.py", tmp_path, "--host", fake_folder(tmp_path, action), *few)
-        ends = [(r["directml_accepts"], r.get("reason")) for r in records(tmp_path, "invalid")]
+        ends = [
+            (r["directml_accepts"], r.get("reason"))
+            for r in records(tmp_path, "invalid")
+        ]
         assert ends == [(verdict, reason)] * 2
 
     @pytest.mark.slow
     def test_the_cases_of_the_recordings_are_drawn_again(self, tmp_path: Path) -> None:
-        # All but what DirectML says of them. With touched guard bytes no output is recorded.
+        # All but what DirectML says of them. With touched guard bytes no output is
+        # recorded.
         host = fake_folder(tmp_path, done("b''", touched=True))
         folder = tmp_path / "recorded"
         few = [part for kind in KINDS for part in (f"--{kind.replace('_', '-')}", 100)]
@@ -181,7 +212,10 @@ class TestRecord:
         said_by_directml = {"output_hex", "rest_kept", "reason", "directml_accepts"}
 
         def drawn(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            return [{k: v for k, v in r.items() if k not in said_by_directml} for r in records]
+            return [
+                {k: v for k, v in r.items() if k not in said_by_directml}
+                for r in records
+            ]
 
         for kind in KINDS:
             assert (
@@ -214,7 +248,9 @@ class TestRecord:
     @live
     def test_directml_gives_the_recordings_again(self, tmp_path: Path) -> None:
         counts = {"in_range": 60, "out_of_range": 60, "cropped": 20, "invalid": 32}
-        options = [str(o) for k, n in counts.items() for o in (f"--{k.replace('_', '-')}", n)]
+        options = [
+            str(o) for k, n in counts.items() for o in (f"--{k.replace('_', '-')}", n)
+        ]
         found = script("record.py", tmp_path, *options)
         assert found.returncode == 0, found.stderr
         for kind, count in counts.items():
@@ -227,14 +263,20 @@ class TestValidity:
         host = fake_folder(tmp_path, failed("CreateOperator", 0x80070057))
         found = script("validity.py", "--count", 64, "--host", host)
         assert found.returncode == 1
-        assert "\nFINDING (none), refused: CreateOperator gave 0x80070057 {" in found.stdout
+        assert (
+            "\nFINDING (none), refused: CreateOperator gave 0x80070057 {"
+            in found.stdout
+        )
 
     @pytest.mark.slow
     def test_accepting_what_crashes_directml_is_a_finding(self, tmp_path: Path) -> None:
         host = fake_folder(tmp_path, "sys.exit(3)")
         found = script("validity.py", "--count", 16, "--host", host)
         assert found.returncode == 1
-        assert "\nFINDING (none), crashed: the host ended with exit code 3 {" in found.stdout
+        assert (
+            "\nFINDING (none), crashed: the host ended with exit code 3 {"
+            in found.stdout
+        )
 
     def test_refusing_what_directml_accepts_without_a_reason_is_a_finding(
         self, tmp_path: Path
@@ -245,7 +287,8 @@ class TestValidity:
         assert "\nFINDING ALIGNMENT, accepted:  {" in found.stdout
         assert "\nFINDING ND_BATCH_SIZES" not in found.stdout
         assert (
-            "\n  ND_BATCH_SIZES: ONNX forbids it, and DirectML reads past a batch\n" in found.stdout
+            "\n  ND_BATCH_SIZES: ONNX forbids it, and DirectML reads past a batch\n"
+            in found.stdout
         )
 
     @live
@@ -291,16 +334,19 @@ assert sys.argv[1:] == ({wanted} if os.path.exists({str(dll)!r}) else [])
         assert second == {"wheel": wheel.name, "sha256": digest, **first}
         assert not list(lane.iterdir())
 
-    def test_a_dll_that_heeds_the_level_of_its_device_ends_the_script(self, tmp_path: Path) -> None:
+    def test_a_dll_that_heeds_the_level_of_its_device_ends_the_script(
+        self, tmp_path: Path
+    ) -> None:
         # The host refuses everything but for devices of 1_0.
         refused = failed("CreateOperator", 0x80070057)
         action = f"{done()} if asked['feature_level'] == 0x1000 else {refused}"
         host = fake_folder(tmp_path, action, self.start("2_0"))
         found = script("levels.py", "--host", host, tmp_path / "levels.json.xz")
         assert (found.returncode, found.stdout) == (1, "")
-        assert found.stderr == (
-            "DirectML.dll 1.15.4.0 must accept the same whatever the minimum feature level of its "
-            "device, got others at 2_0\n"
+        assert (
+            found.stderr
+            == "DirectML.dll 1.15.4.0 must accept the same whatever the minimum feature"
+            " level of its device, got others at 2_0\n"
         )
         assert not (tmp_path / "levels.json.xz").exists()
 
@@ -308,7 +354,9 @@ assert sys.argv[1:] == ({wanted} if os.path.exists({str(dll)!r}) else [])
         host = fake_folder(tmp_path, "sys.exit(3)")
         found = script("levels.py", "--host", host, tmp_path / "levels.json.xz")
         assert (found.returncode, found.stdout) == (1, "")
-        assert found.stderr == "GATHER FLOAT64 INT64 1: the host ended with exit code 3\n"
+        assert (
+            found.stderr == "GATHER FLOAT64 INT64 1: the host ended with exit code 3\n"
+        )
         assert not (tmp_path / "levels.json.xz").exists()
 
 
@@ -323,7 +371,11 @@ class TestSetup:
 
     def setup(self, *arguments: object, user: int = 0) -> tuple[int, str]:
         """Run setup.sh as a user; returns its exit code and what it said."""
-        drop = ["setpriv", f"--reuid={user}", "--clear-groups"] if user != os.getuid() else []
+        drop = (
+            ["setpriv", f"--reuid={user}", "--clear-groups"]
+            if user != os.getuid()
+            else []
+        )
         command = [*drop, "bash", str(SCRIPTS / "setup.sh"), *map(str, arguments)]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
         return found.returncode, found.stderr or found.stdout
@@ -334,7 +386,10 @@ class TestSetup:
         code, says = self.setup(tmp_path / "lane", user=os.getuid() or 65534)
         if code == 126 or code == 127:
             pytest.skip("another user cannot read this checkout")
-        assert (code, says) == (1, "setup.sh: must be root, to mount and to change roots\n")
+        assert (code, says) == (
+            1,
+            "setup.sh: must be root, to mount and to change roots\n",
+        )
 
     @root
     def test_a_folder_that_it_did_not_make_is_not_removed(self, tmp_path: Path) -> None:
@@ -379,9 +434,12 @@ class TestSetup:
     def test_help_is_the_head_of_the_script(self) -> None:
         code, says = self.setup("--help", user=os.getuid())
         assert code == 0
-        assert says.startswith("Fills one folder with all that it takes to run lanes on a Debian")
+        assert says.startswith(
+            "Fills one folder with all that it takes to run lanes on a Debian"
+        )
         assert says.endswith(
-            "says why, the exit code is 1, and every program that it started has ended.\n"
+            "says why, the exit code is 1, and every program that it started has"
+            " ended.\n"
         )
 
     @pytest.mark.parametrize(
@@ -391,7 +449,10 @@ class TestSetup:
             (["--lanes="], "--lanes must name a lane, got none"),
             (
                 ["--lanes", "directml,cpu"],
-                'a lane must be directml-dll, directml, cpu@windows or webgpu, got "cpu"',
+                (
+                    "a lane must be directml-dll, directml, cpu@windows or webgpu, got"
+                    ' "cpu"'
+                ),
             ),
             (["--operators"], '--operators must have a file behind it, got ""'),
             (
@@ -421,8 +482,14 @@ class TestSetup:
         monkeypatch.setenv("BASH_ENV", str(clock))
         ours, theirs = pty.openpty() if terminal else os.pipe()
         command = ["bash", str(SCRIPTS / "setup.sh"), str(tmp_path / "lane")]
-        sign = rb"\rDebian trixie, minimal \.\.\. \d+ s" if terminal else rb"minimal \.\.\. \. \. "
-        with subprocess.Popen(command, stdout=theirs, start_new_session=True) as running:
+        sign = (
+            rb"\rDebian trixie, minimal \.\.\. \d+ s"
+            if terminal
+            else rb"minimal \.\.\. \. \. "
+        )
+        with subprocess.Popen(
+            command, stdout=theirs, start_new_session=True
+        ) as running:
             shown = b""
             try:
                 while not re.search(sign, shown):
@@ -436,7 +503,9 @@ class TestSetup:
         code, says = self.setup("a", "--remove", "b", user=os.getuid())
         assert (code, says) == (1, "setup.sh: takes one folder, got 2: a b\n")
 
-    def test_without_a_home_it_needs_a_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_a_home_it_needs_a_folder(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for name in ("HOME", "XDG_CACHE_HOME"):
             monkeypatch.delenv(name, raising=False)
         says = "setup.sh: needs a folder, as neither XDG_CACHE_HOME nor HOME is set\n"
@@ -449,7 +518,8 @@ class TestSetup:
     def test_a_signal_ends_it_and_all_that_it_started(
         self, send: str, signal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # A stand-in for apt-get that ignores the signals, starts a child and waits for it.
+        # A stand-in for apt-get that ignores the signals, starts a child and waits for
+        # it.
         begun = tmp_path / "begun"
         apt = f"trap '' TERM INT HUP\nsleep 100 &\necho $$ $! >{begun}.part\n"
         apt += f"mv {begun}.part {begun}\nwait\n"
@@ -465,9 +535,12 @@ class TestSetup:
             stderr=pipe,
             stdout=pipe,
             start_new_session=True,
-            # A test suite that a shell runs with `&` ignores SIGINT, one under nohup SIGHUP, and
-            # so would setup.sh: bash cannot trap a signal that is ignored from the start.
-            preexec_fn=lambda: signals.signal(getattr(signals, f"SIG{signal}"), signals.SIG_DFL),
+            # A test suite that a shell runs with `&` ignores SIGINT, one under nohup
+            # SIGHUP, and so would setup.sh: bash cannot trap a signal that is ignored
+            # from the start.
+            preexec_fn=lambda: signals.signal(
+                getattr(signals, f"SIG{signal}"), signals.SIG_DFL
+            ),
         ) as running:
             try:
                 while not begun.exists():
@@ -493,19 +566,25 @@ class TestSetup:
     def test_a_step_whose_sources_changed_runs_again_with_those_that_depend_on_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # The stand-in for apt-get has no package lists but those in the folder. The one for
-        # unshare, through which setup.sh makes the root, makes the few files that it expects there.
+        # The stand-in for apt-get has no package lists but those in the folder. The one
+        # for unshare, through which setup.sh makes the root, makes the few files that
+        # it expects there.
         lane = tmp_path / "lane"
         apt = f'case "$*" in\n*" Dir::State::Lists={lane}/"*) ;;\n'
         apt += "*download*) exit 100 ;;\n*) exit ;;\nesac\n"
-        apt += 'case "$*" in *indextargets*) echo "Debian Debian http://mirror" ;; esac\n'
+        apt += (
+            'case "$*" in *indextargets*) echo "Debian Debian http://mirror" ;; esac\n'
+        )
         files = "/etc/apt/apt.conf.d /etc/dpkg/dpkg.cfg.d /etc/ssl /prefix"
         unshare = f"[ -d {lane}/.onnxgather-stamps ] || exit 0\n"
         unshare += "".join(f"mkdir -p {lane}/root{name}\n" for name in files.split())
         unshare += f"echo vulkan >{lane}/root/prefix/user.reg\n"
         unshare += 'case "$*" in *" --example") echo an answer ;; esac\n'
         # The lane's Python is a script that runs this library.
-        python = f"[ -d {lane}/root ] || exit 0\nmkdir -p {lane}/root/usr/lib/x86_64-linux-gnu\n"
+        python = (
+            f"[ -d {lane}/root ] || exit 0\nmkdir -p"
+            f" {lane}/root/usr/lib/x86_64-linux-gnu\n"
+        )
         python += f"cd {lane}/root/usr/lib/x86_64-linux-gnu\n"
         python += "printf '#!/bin/sh\\necho an answer\\n' >ld-linux-x86-64.so.2\n"
         python += "chmod +x ld-linux-x86-64.so.2\n"
@@ -513,25 +592,40 @@ class TestSetup:
         python += 'if [ "$2" = zipfile ]; then mkdir -p "$5/onnxgather"\n'
         python += 'echo MZ of a wheel >"$5/onnxgather/onnxgather_operators.dll"; fi\n'
         self.programs(
-            tmp_path, monkeypatch, {"apt-get": apt, "unshare": unshare, "python3": python}
+            tmp_path,
+            monkeypatch,
+            {"apt-get": apt, "unshare": unshare, "python3": python},
         )
 
         def steps_run(
             lanes: str = "directml-dll,directml,cpu@windows,webgpu", *more: str
         ) -> list[str]:
-            """Run setup.sh; returns the first word of each step that was not done before."""
-            command = ["bash", str(SCRIPTS / "setup.sh"), "--lanes", lanes, *more, str(lane)]
+            """Run setup.sh; returns the first word of each step that was not done
+            before."""
+            command = [
+                "bash",
+                str(SCRIPTS / "setup.sh"),
+                "--lanes",
+                lanes,
+                *more,
+                str(lane),
+            ]
             found = subprocess.run(command, capture_output=True, text=True, check=False)
             assert (found.returncode, found.stderr) == (0, "")
             first, *lines, ready = found.stdout.splitlines()
             assert first == f"{lanes.replace(',', ' ')} in {lane}"
-            assert ready.endswith(f" s: onnxgather check --corpus --shard 1/15 --lanes {lanes}")
+            assert ready.endswith(
+                f" s: onnxgather check --corpus --shard 1/15 --lanes {lanes}"
+            )
             done = [line for line in lines if not line.endswith(": done before")]
             assert "an answer" in done
             return [line.split()[0] for line in done if line != "an answer"]
 
         start, webgpu = ["debootstrap,", "Debian", "Vulkan"], ["Python", "One"]
-        directml, operators = ["Wine,", "Wine's", "DirectML.dll,", "The", "One"], ["The", "One"]
+        directml, operators = (
+            ["Wine,", "Wine's", "DirectML.dll,", "The", "One"],
+            ["The", "One"],
+        )
         assert steps_run("webgpu") == start + webgpu
         assert not (lane / "run-host").exists()
         assert steps_run("directml") == directml
@@ -551,15 +645,21 @@ class TestSetup:
             (stamp,) = stamps.glob(f"{kind}-*")
             stamp.rename(stamps / f"{kind}-older")
             assert steps_run() == steps
-            # The older stamp is gone. Were it still there, going back to the older sources would
-            # leave what the newer ones made.
+            # The older stamp is gone. Were it still there, going back to the older
+            # sources would leave what the newer ones made.
             assert sorted(path.name for path in stamps.iterdir()) == now
         # Operators of a file stay until setup.sh runs without it.
         made = lane / "root" / "lane" / "onnxgather_operators.dll"
-        for name, content in (("other.dll", "MZ of a file\n"), ("other.whl", "MZ of a wheel\n")):
+        for name, content in (
+            ("other.dll", "MZ of a file\n"),
+            ("other.whl", "MZ of a wheel\n"),
+        ):
             (tmp_path / name).write_text(content)
             for expected in (operators, operators[1:]):
-                assert steps_run("cpu@windows", "--operators", str(tmp_path / name)) == expected
+                assert (
+                    steps_run("cpu@windows", "--operators", str(tmp_path / name))
+                    == expected
+                )
             assert made.read_text() == content
         wrong = tmp_path / "a program.txt"
         wrong.write_text("no DLL")
@@ -575,7 +675,9 @@ class TestSetup:
         assert not made.exists()  # as the stand-in compiles nothing
 
     @staticmethod
-    def programs(folder: Path, monkeypatch: pytest.MonkeyPatch, bodies: dict[str, str]) -> None:
+    def programs(
+        folder: Path, monkeypatch: pytest.MonkeyPatch, bodies: dict[str, str]
+    ) -> None:
         """Put stand-ins for programs that setup.sh needs first on the path.
 
         Args:
@@ -593,7 +695,8 @@ class TestSetup:
 
     @staticmethod
     def alive(identifier: str) -> bool:
-        """Whether a process runs. One that ended may still be there until its parent asks."""
+        """Whether a process runs. One that ended may still be there until its parent
+        asks."""
         try:
             stat = Path("/proc", identifier, "stat").read_text(encoding="utf-8")
         except OSError:

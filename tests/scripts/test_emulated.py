@@ -1,4 +1,5 @@
-"""The script that compares the kernels of another processor with the reference, run without one."""
+"""The script that compares the kernels of another processor with the reference, run
+without one."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from pathlib import Path
 import emulated
 import pytest
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+pytestmark = pytest.mark.skipif(
+    shutil.which("cc") is None, reason="there is no C compiler"
+)
 HERE = ["--cc", "cc", "--emulator", ""]
 
 
@@ -52,7 +55,9 @@ def test_a_count_is_a_number_from_1_on(count: str) -> None:
     command = [sys.executable, emulated.__file__, "--count", count]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    said = f"emulated.py: error: argument --count: must be a number from 1 on, got {count}"
+    said = (
+        f"emulated.py: error: argument --count: must be a number from 1 on, got {count}"
+    )
     assert done.stderr.splitlines()[-1] == said
 
 
@@ -86,7 +91,14 @@ def test_a_program_that_ends_early_is_a_difference(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_emulator_that_is_not_there_is_one_sentence() -> None:
-    command = [sys.executable, emulated.__file__, "--cc", "cc", "--emulator", "/nonexistent/qemu"]
+    command = [
+        sys.executable,
+        emulated.__file__,
+        "--cc",
+        "cc",
+        "--emulator",
+        "/nonexistent/qemu",
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (
         2,

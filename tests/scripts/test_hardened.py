@@ -64,7 +64,9 @@ def test_the_table_has_a_row_per_policy(
 
 
 def replaced(
-    monkeypatch: pytest.MonkeyPatch, made: onnx.ModelProto, again: onnx.ModelProto | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    made: onnx.ModelProto,
+    again: onnx.ModelProto | None = None,
 ) -> None:
     """Let harden make these models."""
 

@@ -21,7 +21,9 @@ def rule(a: tuple[int, 2]) -> int | None:
 
 
 def test_a_mistake_is_another_comparison_constant_sign_branch_or_name() -> None:
-    assert [str(mistake).removeprefix("file: ") for mistake in mistakes("file", CODE)] == [
+    assert [
+        str(mistake).removeprefix("file: ") for mistake in mistakes("file", CODE)
+    ] == [
         "if a[0] < 2 and known: => if not (a[0] < 2 and known):",
         "if a[0] < 2 and known: => if False:",
         "if a[0] < 2 and known: => if a[0] < 2 or known:",
@@ -46,7 +48,9 @@ def test_a_mistake_is_another_comparison_constant_sign_branch_or_name() -> None:
     ]
 
 
-def planted(tmp_path: Path, test: str, *mistakes: str) -> subprocess.CompletedProcess[str]:
+def planted(
+    tmp_path: Path, test: str, *mistakes: str
+) -> subprocess.CompletedProcess[str]:
     """Run the script with some mistakes and one test."""
     tmp_path.joinpath("test_one.py").write_text(test)
     tmp_path.joinpath("again").write_text("\n".join(mistakes))
@@ -61,12 +65,20 @@ from onnxgather.networks.sizes import Size, Symbol
 def test_one():
     assert not Size({(Symbol("n", 1),): 1}) < 0
 """
-STRICT = "sizes: return never_negative(other - self - 1) => return never_negative(other + self - 1)"
-LOOSE = "sizes: return never_negative(other - self - 1) => return never_negative(other - self - 2)"
+STRICT = (
+    "sizes: return never_negative(other - self - 1) => return never_negative(other +"
+    " self - 1)"
+)
+LOOSE = (
+    "sizes: return never_negative(other - self - 1) => return never_negative(other -"
+    " self - 2)"
+)
 
 
 @pytest.mark.slow
-def test_a_mistake_that_a_test_sees_is_caught_and_another_one_is_printed(tmp_path: Path) -> None:
+def test_a_mistake_that_a_test_sees_is_caught_and_another_one_is_printed(
+    tmp_path: Path,
+) -> None:
     run = planted(tmp_path, TEST, STRICT, LOOSE)
     assert (run.returncode, run.stdout) == (1, LOOSE + "\n")
     assert "test_one.py::test_one: line" in run.stderr

@@ -18,10 +18,14 @@ from onnxgather.parity.results import Result, ResultKind, Returned
 @pytest.mark.slow
 def test_the_page_counts_the_cases_of_a_report(tmp_path: Path) -> None:
     report = str(tmp_path / "report.json")
-    code, _, _ = outcome("check", "--corpus", "-k", "just-past", "--lanes", "cpu", "--json", report)
+    code, _, _ = outcome(
+        "check", "--corpus", "-k", "just-past", "--lanes", "cpu", "--json", report
+    )
     assert code == 0
     page = policies.page([open_report(report)])
-    printed = subprocess.run([sys.executable, policies.__file__, report], capture_output=True)
+    printed = subprocess.run(
+        [sys.executable, policies.__file__, report], capture_output=True
+    )
     assert (printed.returncode, printed.stdout) == (0, page.encode())
     assert page.startswith(policies.HEAD)
     assert "| policy | `cpu` |\n| --- | --- |\n| clamp | right 16 |\n" in page
@@ -37,7 +41,10 @@ def test_the_page_counts_the_cases_of_a_report(tmp_path: Path) -> None:
         (Result("a", "KNOWN", ResultKind.NOT_RUN, found="NOT-RUN"), "not run"),
         (Result("a", "KNOWN", ResultKind.ELEMENTS, found="DIFF"), "wrong"),
         (Result("a", "ERROR", ResultKind.BROKEN), "failed"),
-        (Result("a", "DIFF", ResultKind.NOT_REFUSED, returned=Returned.OTHER), "another"),
+        (
+            Result("a", "DIFF", ResultKind.NOT_REFUSED, returned=Returned.OTHER),
+            "another",
+        ),
         (Result("a", "DIFF", ResultKind.NOT_REFUSED), "an output"),
     ],
 )

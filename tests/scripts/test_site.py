@@ -17,7 +17,9 @@ from folders import ROOT
 @pytest.fixture
 def site() -> Iterator[ModuleType]:
     """The script, which has the name of a module of Python's own."""
-    spec = importlib.util.spec_from_file_location("site_script", ROOT / "scripts" / "site.py")
+    spec = importlib.util.spec_from_file_location(
+        "site_script", ROOT / "scripts" / "site.py"
+    )
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -34,24 +36,35 @@ def test_the_menu_has_every_page_once(site: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("of", [r"--blue: ", r"light\] ::placeholder { color: rgb\("])
-def test_links_the_bar_and_hints_are_dark_enough_beside_white(site: ModuleType, of: str) -> None:
+def test_links_the_bar_and_hints_are_dark_enough_beside_white(
+    site: ModuleType, of: str
+) -> None:
     (colour,) = re.findall(rf"{of}([0-9, ]+)", site.CSS)
     shares = [int(level) / 255 for level in colour.split(",")]
-    linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
+    linear = [
+        s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares
+    ]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     assert 1.05 / (luminance + 0.05) >= 4.5  # WCAG 2, level AA
 
 
 @pytest.mark.slow
 def test_the_site_is_built_and_loads_nothing(site: ModuleType, tmp_path: Path) -> None:
-    pytest.importorskip("mkdocs", reason="the extra docs brings mkdocs, which is not installed")
+    pytest.importorskip(
+        "mkdocs", reason="the extra docs brings mkdocs, which is not installed"
+    )
     site.build(tmp_path)
     for name in ("show", "check", "audit"):
-        assert f"onnxgather {name}" in (tmp_path / "docs" / f"{name}.html").read_text("utf-8")
+        assert f"onnxgather {name}" in (tmp_path / "docs" / f"{name}.html").read_text(
+            "utf-8"
+        )
     for page in tmp_path.rglob("*.html"):
         text = page.read_text("utf-8")
-        assert not re.search(r"<(script|link|img)[^>]+(src|href)=\"(https?:)?//", text), page
-        # The theme's script takes ids of headings as selectors, which begin with no digit.
+        assert not re.search(
+            r"<(script|link|img)[^>]+(src|href)=\"(https?:)?//", text
+        ), page
+        # The theme's script takes ids of headings as selectors, which begin with no
+        # digit.
         assert page.name == "404.html" or not re.search(r"<h\d id=\"\d", text), page
         assert not re.search(r">[\w/-]+\.md</a>", text), page
     guide = (tmp_path / "docs" / "provider-ci.html").read_text("utf-8")

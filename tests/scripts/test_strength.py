@@ -1,4 +1,5 @@
-"""The figure of how many gathers of exported networks are proved, and those networks."""
+"""The figure of how many gathers of exported networks are proved, and those
+networks."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ def test_the_figure_counts_the_gathers_that_compute_no_shapes(
         node("Gather", ["table", "best"], "y", "chosen"),
         node("Gather", ["table", "other"], "z", "wild"),
     ]
-    constants = [constant("table", np.eye(4, dtype=np.float32)), constant("zero", np.int64(0))]
+    constants = [
+        constant("table", np.eye(4, dtype=np.float32)),
+        constant("zero", np.int64(0)),
+    ]
     inputs = [info("ids", INT64, ["n"]), info("large", INT64, ["n"])]
     nodes.insert(5, node("BitwiseNot", ["large"], "other"))
     made = model(nodes, inputs, ["y", "z", "count"], constants)

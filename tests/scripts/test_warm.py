@@ -33,11 +33,16 @@ from onnxgather.execution.worker import Worker
 from onnxgather.model.write import to_onnx
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not shutil.which("setpriv"), reason="the lanes are Debian's"
+    sys.platform != "linux" or not shutil.which("setpriv"),
+    reason="the lanes are Debian's",
 )
 as_other_user = pytest.mark.skipif(
-    sys.platform == "win32" or os.geteuid() != 0 or not os.path.exists("/usr/bin/python3"),
-    reason="only root runs a program as another user, with a Python that all users have",
+    sys.platform == "win32"
+    or os.geteuid() != 0
+    or not os.path.exists("/usr/bin/python3"),
+    reason=(
+        "only root runs a program as another user, with a Python that all users have"
+    ),
 )
 
 HOST = f"""#!{sys.executable}
@@ -63,7 +68,9 @@ class Asking(Child):
     def ask(self, do: str = "", blobs: bytes = b"") -> dict[str, Any]:
         """Have the host do something; return its answer."""
         return self.exchange(
-            lambda header, content: {**json.loads(header), "content": content}, {"do": do}, blobs
+            lambda header, content: {**json.loads(header), "content": content},
+            {"do": do},
+            blobs,
         )
 
 
@@ -72,7 +79,10 @@ def gone(pid: int, within: float = 5) -> bool:
     until = time.monotonic() + within
     while time.monotonic() < until:
         with suppress(OSError):
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            if (
+                Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+                != "Z"
+            ):
                 time.sleep(0.02)
                 continue
         return True
@@ -85,18 +95,28 @@ class Lane:
     def __init__(self, folder: Path) -> None:
         self.folder, self.host = folder / "warm", folder / "run-runtime"
         self.program = folder / "warm.py"
-        self.program.write_bytes((ROOT / "scripts" / "directml" / "warm.py").read_bytes())
+        self.program.write_bytes(
+            (ROOT / "scripts" / "directml" / "warm.py").read_bytes()
+        )
         self.host.write_text(HOST)
         self.host.chmod(0o755)
 
     def command(self, timeout: float = 30) -> Asking:
         """Return a command that has not started."""
-        relay = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-IS", str(self.program)]
+        relay = [
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            sys.executable,
+            "-IS",
+            str(self.program),
+        ]
         return Asking([*relay, str(self.host)], timeout)
 
     @contextmanager
     def relay(self) -> Generator[subprocess.Popen[bytes]]:
-        """Start what stands between a command and the host; give it after its greeting."""
+        """Start what stands between a command and the host; give it after its
+        greeting."""
         pipe = subprocess.PIPE
         with subprocess.Popen(self.command().command, stdin=pipe, stdout=pipe) as relay:
             try:
@@ -174,15 +194,20 @@ class TestNext:
         monkeypatch.setenv("PYTHONPATH", "/nowhere")
         assert lane.told()["environment"].keys() <= {"LC_CTYPE"}
 
-    def test_what_a_host_printed_for_another_command_is_not_told(self, lane: Lane) -> None:
+    def test_what_a_host_printed_for_another_command_is_not_told(
+        self, lane: Lane
+    ) -> None:
         lane.pid("os.write(2, b'the first')")
         with pytest.raises(NoAnswerError) as caught:
             lane.pid("os.write(2, b'second'); os._exit(7)")
-        assert str(caught.value) == "the host ended with exit code 7; it printed: second"
+        assert (
+            str(caught.value) == "the host ended with exit code 7; it printed: second"
+        )
 
 
 class TestFresh:
-    """When the next command gets a host of its own, as the other one is not fit, or lent."""
+    """When the next command gets a host of its own, as the other one is not fit, or
+    lent."""
 
     @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
@@ -208,7 +233,9 @@ class TestFresh:
     def test_a_success_after_a_failure_changes_nothing(self, lane: Lane) -> None:
         assert lane.pid("", "answer['refused'] = 'no'", "") != lane.pid()
 
-    def test_a_model_that_another_provider_would_run_is_no_failure(self, lane: Lane) -> None:
+    def test_a_model_that_another_provider_would_run_is_no_failure(
+        self, lane: Lane
+    ) -> None:
         assert lane.pid("answer['not_run'] = ['elsewhere', '', None]") == lane.pid()
 
     @pytest.mark.parametrize("do", ["os._exit(7)", "os.kill(os.getpid(), 11)"])
@@ -242,7 +269,10 @@ class TestFresh:
         command.timeout = 0.5
         with pytest.raises(NoAnswerError) as caught:
             command.ask("time.sleep(60)")
-        assert str(caught.value) == "the host did not answer within 0.5 s and printed nothing"
+        assert (
+            str(caught.value)
+            == "the host did not answer within 0.5 s and printed nothing"
+        )
         assert gone(first["pid"])
         assert lane.pid() != first["pid"]
 
@@ -263,7 +293,9 @@ class TestFresh:
     @pytest.mark.slow
     def test_after_a_command_was_killed(self, lane: Lane) -> None:
         first = lane.told()
-        lane.run_apart("import os\ncommand.ask(f'os.kill({os.getpid()}, 9); time.sleep(60)')\n")
+        lane.run_apart(
+            "import os\ncommand.ask(f'os.kill({os.getpid()}, 9); time.sleep(60)')\n"
+        )
         assert gone(first["pid"])
         assert lane.pid() != first["pid"]
 
@@ -279,15 +311,20 @@ class TestFresh:
             relay.stdin.write(runtime.message({"do": ""}, bytes(size)))
             relay.stdin.close()
             assert relay.wait(5) == 1
-        # A short answer was read whole before it could not be passed on: the host owes nothing.
+        # A short answer was read whole before it could not be passed on: the host owes
+        # nothing.
         assert (lane.pid() == first["pid"]) == (size == 0)
         assert size == 0 or gone(first["pid"])
 
     @pytest.mark.parametrize("count", [4, 12, 2**20])
-    def test_after_a_command_closed_its_input_in_a_request(self, lane: Lane, count: int) -> None:
+    def test_after_a_command_closed_its_input_in_a_request(
+        self, lane: Lane, count: int
+    ) -> None:
         first = lane.told()
         with lane.relay() as relay:
-            relay.communicate(runtime.message({"do": ""}, bytes(2**22))[:count], timeout=5)
+            relay.communicate(
+                runtime.message({"do": ""}, bytes(2**22))[:count], timeout=5
+            )
             assert relay.returncode == 0
         assert gone(first["pid"])
         assert lane.pid() != first["pid"]
@@ -352,14 +389,18 @@ class TestFresh:
         assert lane.pid() != first["pid"]
 
     @pytest.mark.slow
-    def test_after_some_seconds(self, lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_after_some_seconds(
+        self, lane: Lane, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("ONNXGATHER_WARM_SECONDS", "1")
         first = lane.told()
         assert gone(first["pid"])
         assert gone(first["ppid"])
         assert not any(lane.folder.iterdir())
 
-    def test_while_a_keeper_ends(self, lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_while_a_keeper_ends(
+        self, lane: Lane, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         lane.folder.mkdir()
         path = lane.folder / "key"
 
@@ -370,7 +411,9 @@ class TestFresh:
 
         monkeypatch.setattr(fcntl, "flock", locked_too_late)
         with pytest.raises(BlockingIOError, match="key"):
-            runpy.run_path(str(lane.program))["make_keeper"](str(path), [str(lane.host)], 1)
+            runpy.run_path(str(lane.program))["make_keeper"](
+                str(path), [str(lane.host)], 1
+            )
         assert [each.name for each in lane.folder.iterdir()] == ["key.lock"]
 
     @pytest.mark.parametrize("variable", ["ONNXGATHER_WARM_SECONDS", "WINEDEBUG"])
@@ -385,7 +428,8 @@ class TestFresh:
 
 
 class TestOthers:
-    """A folder or a keeper that may be another user's is not used; each command has a host."""
+    """A folder or a keeper that may be another user's is not used; each command has a
+    host."""
 
     def cold(self, lane: Lane) -> None:
         """Check that two commands have a host each, which ends with its command."""
@@ -451,11 +495,10 @@ class TestOthers:
         (path,) = [path for path in lane.folder.iterdir() if path.is_socket()]
         path.unlink()
         lent = (
-            "import os, socket, sys\n"
-            "listener = socket.socket(fileno=int(sys.argv[1])); listener.listen()\n"
-            "print(flush=True)\n"
-            "client = listener.accept()[0]\n"
-            "socket.send_fds(client, [b'!'], [os.open('/dev/null', 0)] * 3); client.recv(1)\n"
+            "import os, socket, sys\nlistener = socket.socket(fileno=int(sys.argv[1]));"
+            " listener.listen()\nprint(flush=True)\nclient ="
+            " listener.accept()[0]\nsocket.send_fds(client, [b'!'],"
+            " [os.open('/dev/null', 0)] * 3); client.recv(1)\n"
         )
         with socket.socket(socket.AF_UNIX) as listener:
             os.chdir(lane.folder)
@@ -482,7 +525,8 @@ with open(FILE, "a") as file: print(os.getpid(), file=file)
 class InferenceSession(InferenceSession):
     def open(self): time.sleep(2.3)
 """
-"""A stand-in with DirectML's provider, which notes its number, and opens models slowly."""
+"""A stand-in with DirectML's provider, which notes its number, and opens models
+slowly."""
 
 MODEL = to_onnx(DESC, "clamp", "portable").SerializeToString()
 
@@ -492,12 +536,16 @@ class TestRun:
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("lane")
-    def test_two_commands_have_one_host_and_tell_what_they_wait_for(self, tmp_path: Path) -> None:
+    def test_two_commands_have_one_host_and_tell_what_they_wait_for(
+        self, tmp_path: Path
+    ) -> None:
         folder = tmp_path / "onnxgather" / "directml"
         folder.mkdir(parents=True)
         notes = tmp_path / "notes"
         python = environment(tmp_path, f"FILE = {str(notes)!r}\n{STAND_IN}")
-        Lane(folder).host.write_text(f'#!/bin/sh\nexec "{python}" -u "{runtime.__file__}"\n')
+        Lane(folder).host.write_text(
+            f'#!/bin/sh\nexec "{python}" -u "{runtime.__file__}"\n'
+        )
         (folder / "warm-runtime").write_text(warm_runtime())
         (folder / "warm-runtime").chmod(0o755)
         path = MODELS / "gather_1_remap_1d.json"
@@ -505,7 +553,10 @@ class TestRun:
             variables = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
             options = ["--provider", "directml", "--target", target]
             done = spawn("run", str(path), *options, env=variables)
-            assert (done.returncode, done.stdout) == (0, path.with_suffix(".txt").read_bytes())
+            assert (done.returncode, done.stdout) == (
+                0,
+                path.with_suffix(".txt").read_bytes(),
+            )
             assert re.fullmatch(
                 rb"(directml: waiting for its host, \d+ s; "
                 rb"a start takes 2 to 20 s\n)+",
@@ -537,7 +588,9 @@ class TestRun:
 def warm_runtime() -> str:
     """Return the script warm-runtime, as setup.sh writes it."""
     text = (ROOT / "scripts" / "directml" / "setup.sh").read_text()
-    return text.partition("cat >\"$folder/warm-runtime\" <<'RUN'\n")[2].partition("RUN\n")[0]
+    return text.partition("cat >\"$folder/warm-runtime\" <<'RUN'\n")[2].partition(
+        "RUN\n"
+    )[0]
 
 
 @pytest.mark.one_quick_in(5)
@@ -549,7 +602,10 @@ class TestWrongSeconds:
     def sentence(self, monkeypatch: pytest.MonkeyPatch, value: str) -> str:
         """Set the variable; return the start of what is told."""
         monkeypatch.setenv("ONNXGATHER_WARM_SECONDS", value)
-        rule = "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds up to 9999"
+        rule = (
+            "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds up"
+            " to 9999"
+        )
         return f"{rule}, got "
 
     def test_a_relay_tells_it(self, lane: Lane, sentence: str, value: str) -> None:
@@ -571,6 +627,8 @@ class TestWrongSeconds:
         assert done.stderr.decode() == f"Error: {sentence}{value!r}\n"
 
 
-def test_seconds_that_are_empty_are_a_minute(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seconds_that_are_empty_are_a_minute(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ONNXGATHER_WARM_SECONDS", "")
     assert lane.pid() == lane.pid()

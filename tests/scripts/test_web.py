@@ -1,4 +1,5 @@
-"""The script that sets up the lanes in a browser, with stand-ins for npm and the browser."""
+"""The script that sets up the lanes in a browser, with stand-ins for npm and the
+browser."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from folders import ROOT
 
 SETUP = ROOT / "scripts" / "web" / "setup.sh"
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="setup.sh is for POSIX systems")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="setup.sh is for POSIX systems"
+)
 
 NPM = """
 mkdir -p node_modules/onnxruntime-web
@@ -25,7 +28,8 @@ echo "$*" >>npm.txt
 def setup(
     folder: Path, *arguments: str, programs: dict[str, str] | None = None, **more: str
 ) -> tuple[int, str, str]:
-    """Run setup.sh with some programs alone; return its exit code and what it printed."""
+    """Run setup.sh with some programs alone; return its exit code and what it
+    printed."""
     there = folder / "bin"
     there.mkdir(exist_ok=True)
     for name in (
@@ -81,16 +85,27 @@ def test_it_says_what_is_missing(tmp_path: Path) -> None:
     own.mkdir()
     (own / "file").touch()
     fails(f"{own} holds files that setup.sh did not make", str(own), programs={})
-    fails(f"{own} is not removed, as setup.sh did not make it", "--remove", str(own), programs={})
+    fails(
+        f"{own} is not removed, as setup.sh did not make it",
+        "--remove",
+        str(own),
+        programs={},
+    )
     assert [*own.iterdir()] == [own / "file"]
     no = "CHROMIUM names /no/browser, which is no program"
     fails(no, programs={}, CHROMIUM="/no/browser")
-    needs = "needs Chromium, which root gets by: apt-get install --no-install-recommends chromium"
+    needs = (
+        "needs Chromium, which root gets by: apt-get install --no-install-recommends"
+        " chromium"
+    )
     fails(needs, programs={})
     needs = "needs npm, which root gets by: apt-get install --no-install-recommends npm"
     fails(needs, programs={"chromium": ""})
     log = tmp_path / "cache/onnxgather/web/setup.log"
-    why = f'"onnxruntime-web, by npm (148 MB)" failed: npm error 404 (full output: {log}; '
+    why = (
+        '"onnxruntime-web, by npm (148 MB)" failed: npm error 404 (full output:'
+        f" {log}; "
+    )
     npm = {"chromium": "", "npm": "echo npm error 404 >&2; exit 1"}
     fails(f"{why}run again to go on)", programs=npm)
 

@@ -28,7 +28,9 @@ made_here = pytest.mark.skipif(
 
 def run(*arguments: str) -> tuple[int, str, str]:
     """Run the script; return the exit code and what it says."""
-    done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, SCRIPT, *arguments], capture_output=True, text=True
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -37,9 +39,11 @@ def test_an_unknown_platform_is_told_in_a_sentence(tmp_path: Path) -> None:
     assert run("--platform", "win32", "-o", str(output)) == (
         2,
         "",
-        "wheels.py: a platform must be one of win_amd64, win_arm64, macosx_11_0_arm64, "
-        "macosx_10_13_x86_64, manylinux_2_28_x86_64, manylinux_2_28_aarch64, "
-        "musllinux_1_2_x86_64, got win32\n",
+        (
+            "wheels.py: a platform must be one of win_amd64, win_arm64,"
+            " macosx_11_0_arm64, macosx_10_13_x86_64, manylinux_2_28_x86_64,"
+            " manylinux_2_28_aarch64, musllinux_1_2_x86_64, got win32\n"
+        ),
     )
     assert not output.exists()
 
@@ -78,7 +82,8 @@ def test_a_compile_that_fails_is_told_in_the_words_of_the_compiler(
     assert wheels.main() == 1
     assert re.fullmatch(
         r"wheels\.py: manylinux_2_28_x86_64: the native kernels must be built, as "
-        r"ONNXGATHER_NATIVE is 1, but the C compiler failed: .*python\.c:\d+:\d+: fatal error: "
+        r"ONNXGATHER_NATIVE is 1, but the C compiler failed: .*python\.c:\d+:\d+: fatal"
+        r" error: "
         r"'Python\.h' file not found\n",
         capsys.readouterr().err,
     )
@@ -92,7 +97,16 @@ def test_the_sdist_makes_the_same_wheel_which_has_the_licences(
     monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
 
     def build(kind: str, folder: Path, output: Path) -> Path:
-        command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(output)]
+        command = [
+            sys.executable,
+            "-m",
+            "hatchling",
+            "build",
+            "-t",
+            kind,
+            "-d",
+            str(output),
+        ]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         (made,) = output.iterdir()
         return made
@@ -150,8 +164,8 @@ def with_text(files: Files) -> None:
 MISTAKES: dict[Callable[[Files], None], list[str]] = {
     without_operators: [f"its libraries must be {MODULE}, {OPERATORS}, got {MODULE}"],
     with_symbols: [
-        f"its libraries must be {MODULE}, {OPERATORS}, got {MODULE}, onnxgather/_native.pdb, "
-        f"{OPERATORS}"
+        f"its libraries must be {MODULE}, {OPERATORS}, got {MODULE},"
+        f" onnxgather/_native.pdb, {OPERATORS}"
     ],
     with_operators_twice: [
         "_native.abi3.so must export PyInit__native alone, got RegisterCustomOps",
@@ -160,7 +174,8 @@ MISTAKES: dict[Callable[[Files], None], list[str]] = {
     for_another_machine: ["onnxgather_operators.so must be for X86_64, got AARCH64"],
     with_text: ["_native.abi3.so must be one library that lief reads"],
     replaced(MODULE, b"PyTuple_GetItem\0", b"PyTuple_GetIten\0"): [
-        "_native.abi3.so must keep to the stable ABI of Python 3.11, got PyTuple_GetIten"
+        "_native.abi3.so must keep to the stable ABI of Python 3.11, got"
+        " PyTuple_GetIten"
     ],
     replaced(OPERATORS, b"\0fclose\0", b"\0Py_Run\0"): [
         "onnxgather_operators.so must keep to the stable ABI of Python 3.11, got Py_Run"
@@ -210,10 +225,14 @@ def write(wheel: Path, files: Files) -> None:
     rows = io.StringIO()
     for name, content in files.items():
         digest = urlsafe_b64encode(sha256(content).digest()).decode().rstrip("=")
-        given = ("", "") if name.endswith("RECORD") else (f"sha256={digest}", len(content))
+        given = (
+            ("", "") if name.endswith("RECORD") else (f"sha256={digest}", len(content))
+        )
         csv.writer(rows).writerow([name, *given])
     with ZipFile(wheel, "w") as archive:
-        for name, content in (files | {f"{INFO}/RECORD": rows.getvalue().encode()}).items():
+        for name, content in (
+            files | {f"{INFO}/RECORD": rows.getvalue().encode()}
+        ).items():
             archive.writestr(name, content)
 
 
@@ -243,7 +262,10 @@ def test_a_record_that_lies_is_told(wheel: Path, tmp_path: Path) -> None:
                 other.writestr(name, archive.read(name) + changed)
         digest = archive.read(f"{INFO}/RECORD").decode().partition("__main__.py,")[2]
     assert faults(copy, TAG) == [
-        "onnxgather/py.typed must be in the wheel and in RECORD, but the wheel lacks it",
+        (
+            "onnxgather/py.typed must be in the wheel and in RECORD, but the wheel"
+            " lacks it"
+        ),
         f"onnxgather/__main__.py must be as RECORD says, got {digest.splitlines()[0]}",
     ]
 
@@ -272,11 +294,16 @@ def test_a_library_for_macos_is_thin_and_signed(tmp_path: Path) -> None:
         files = {name: archive.read(name) for name in archive.namelist()}
     name = "onnxgather/onnxgather_operators.dylib"
     thin = files[name]
-    kinds = (0x100000C, 0), (0x1000007, 3)  # a file for two machines, the first of which is right
+    kinds = (
+        (0x100000C, 0),
+        (0x1000007, 3),
+    )  # a file for two machines, the first of which is right
     places = [struct.pack(">5I", *kind, 1 << 14, len(thin), 14) for kind in kinds]
     head = struct.pack(">2I", 0xCAFEBABE, 2) + b"".join(places)
     write(wheel, files | {name: head.ljust(1 << 14, b"\0") + thin})
-    assert faults(wheel, tag) == ["onnxgather_operators.dylib must be one library that lief reads"]
+    assert faults(wheel, tag) == [
+        "onnxgather_operators.dylib must be one library that lief reads"
+    ]
     unsigned = thin.replace(struct.pack("<2I", 0x1D, 16), struct.pack("<2I", 0x2B, 16))
     write(wheel, files | {name: unsigned})
     assert faults(wheel, tag) == [

@@ -13,18 +13,20 @@ from onnxgather.lowering.graph import Graph, Shape, Value, size_of
 from onnxgather.options import OutOfRange
 
 FEWEST_ELEMENTS = 512
-"""Output elements below which every form costs about the same, a few microseconds of calls."""
+"""Output elements below which every form costs about the same, a few microseconds of
+calls."""
 
 MANY_THREADS = 8
-"""From this many threads on, Gather, whose work threads share, beats GatherElements on one row."""
+"""From this many threads on, Gather, whose work threads share, beats GatherElements on
+one row."""
 
 
 @dataclass(frozen=True)
 class Facts:
     """A descriptor as a gather of rows.
 
-    A row is the elements that one index or index tuple leads to. A table is the rows that it
-    chooses from. The dimensions before the indexed ones number the tables.
+    A row is the elements that one index or index tuple leads to. A table is the rows
+    that it chooses from. The dimensions before the indexed ones number the tables.
     """
 
     desc: Descriptor
@@ -82,7 +84,8 @@ class Form(Protocol):
     reason: str
     """Why the form is fast."""
     gain: float
-    """How many times as long the next form that fits takes, or the portable lowering."""
+    """How many times as long the next form that fits takes, or the portable
+    lowering."""
 
     def passed_over(self, facts: Facts) -> str | None:
         """Why the form does not fit; None where it fits."""
@@ -96,7 +99,10 @@ class Form(Protocol):
 def small(facts: Facts) -> str | None:
     """Why an output is too small for a gain; like all reasons below, None if it is not."""
     if facts.elements < FEWEST_ELEMENTS:
-        return f"the output has {facts.elements} elements, a gain begins at {FEWEST_ELEMENTS}"
+        return (
+            f"the output has {facts.elements} elements, a gain begins at"
+            f" {FEWEST_ELEMENTS}"
+        )
     return None
 
 
@@ -128,7 +134,9 @@ def many_threads(facts: Facts) -> str | None:
 def other_policy(facts: Facts, *taken: OutOfRange) -> str | None:
     """Why the policy rules a form out that takes the policies of `taken`."""
     if facts.out_of_range not in taken:
-        return f'the policy is "{facts.out_of_range}", this form takes {", ".join(taken)}'
+        return (
+            f'the policy is "{facts.out_of_range}", this form takes {", ".join(taken)}'
+        )
     return None
 
 
@@ -138,5 +146,8 @@ def not_limited(facts: Facts) -> str | None:
         return other_policy(facts, "clamp")
     size = size_of(facts.gather.data)
     if facts.out_of_range == "zero" and size > 4 * facts.elements:
-        return f"a zero behind the data costs a copy of {size} elements to gather {facts.elements}"
+        return (
+            f"a zero behind the data costs a copy of {size} elements to gather"
+            f" {facts.elements}"
+        )
     return other_policy(facts, "clamp", "error", "zero")

@@ -16,12 +16,17 @@ def with_zero(graph: Graph, facts: Facts, table: Value) -> Value:
     if facts.out_of_range != "zero":
         return table
     why = "what is read out of range"
-    return graph.with_zeros(table, len(table.shape) - 1, ("zeros", why), ("table_and_zero", why))
+    return graph.with_zeros(
+        table, len(table.shape) - 1, ("zeros", why), ("table_and_zero", why)
+    )
 
 
 def gather_elements(graph: Graph, data: Value, index: Value) -> Value:
     """Gather single elements along the last dimension."""
-    why, axis = "single elements: 1 to 2 ns each, where Gather takes 10 to 14", len(data.shape) - 1
+    why, axis = (
+        "single elements: 1 to 2 ns each, where Gather takes 10 to 14",
+        len(data.shape) - 1,
+    )
     return graph.add(
         "GatherElements", "gathered", data, index, why=why, shape=index.shape, axis=axis
     )
@@ -46,10 +51,14 @@ def lay_out(graph: Graph, gathered: Value, sizes: Shape) -> Value:
     if len(long) <= 1:
         perm = list(range(len(sizes)))
         perm[long[0]], perm[-1] = perm[-1], perm[long[0]]
-        return graph.transpose(gathered, tuple(perm), "turned", "puts the row along its dimension")
+        return graph.transpose(
+            gathered, tuple(perm), "turned", "puts the row along its dimension"
+        )
     split = _split(sizes)
     outer, inner = sizes[:split], sizes[split:]
-    rows = graph.reshape(gathered, (size_of(outer), *inner), "long_rows", "rows of the output")
+    rows = graph.reshape(
+        gathered, (size_of(outer), *inner), "long_rows", "rows of the output"
+    )
     number = graph.arange(size_of(outer), 1, np.int64, "row_number")
     number = graph.reshape(number, outer, "row_numbers", "where each row stands")
     why = "lays the rows out; a copy, as a Reshape would be"

@@ -21,7 +21,8 @@ from onnxgather.parity.layouts import descriptor_with_layouts
 def built_in_cases(out_of_range: OutOfRange | None = None) -> Iterator[Case]:
     """Yield the cases of the corpus, the same on every machine.
 
-    The arrays of a case depend on its name alone, so that a new row changes no other case.
+    The arrays of a case depend on its name alone, so that a new row changes no other
+    case.
 
     Args:
         out_of_range: The only policy; None lets each case have its own. All cases whose indices
@@ -32,7 +33,9 @@ def built_in_cases(out_of_range: OutOfRange | None = None) -> Iterator[Case]:
         if out_of_range is None or case.out_of_range == out_of_range:
             yield case
         elif isinstance(case, DescriptorCase) and case.in_range:
-            yield replace(case, name=f"{case.name}/{out_of_range}", out_of_range=out_of_range)
+            yield replace(
+                case, name=f"{case.name}/{out_of_range}", out_of_range=out_of_range
+            )
 
 
 def _built_in_cases() -> Iterator[Case]:
@@ -44,7 +47,18 @@ def _built_in_cases() -> Iterator[Case]:
 
 def _cases(group: Group) -> Iterator[DescriptorCase]:
     rows = product(*group[1:])  # all but the template
-    for (word, gather), data_type, index_type, indices, data, (layout, layouts), policy in rows:
+    for (
+        (word, gather),
+        data_type,
+        index_type,
+        indices,
+        data,
+        (
+            layout,
+            layouts,
+        ),
+        policy,
+    ) in rows:
         if not takes(data_type, index_type, data, indices):
             continue
         name = group.template.format(
@@ -62,7 +76,9 @@ def _cases(group: Group) -> Iterator[DescriptorCase]:
         desc = descriptor_with_layouts(gather, data_type, index_type, layouts)
         tensor = desc.input_tensor
         values = data_values(tensor.data_type.numpy, tensor.array_shape, data, seed)
-        yield DescriptorCase(name, desc, values, index_values(desc, indices, seed), policy)
+        yield DescriptorCase(
+            name, desc, values, index_values(desc, indices, seed), policy
+        )
 
 
 def _documented(example: Example) -> DescriptorCase:
@@ -78,7 +94,9 @@ def forbidden_cases() -> Iterator[NodeCase]:
     for row in TABLES.forbidden:
         seed = seed_of(row.name)
         data = data_values(np.dtype("float32"), row.data, "distinct", seed)
-        numbers = splitmix64(seed, math.prod(row.indices)) % np.uint64(2 if row.data else 1)
+        numbers = splitmix64(seed, math.prod(row.indices)) % np.uint64(
+            2 if row.data else 1
+        )
         indices = numbers.astype(row.index_type.lower()).reshape(row.indices)
         gather = gather_of_node(row.operator, row.data, row.indices, row.number)
         rule = gather.broken_rule(row.index_type)

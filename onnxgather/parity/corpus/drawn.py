@@ -1,6 +1,7 @@
 """The arrays of a case: data in which a wrong element shows, and indices.
 
-The table names them by words; `DATA_BY_WORD` and `INDICES_BY_WORD` say what each word stands for.
+The table names them by words; `DATA_BY_WORD` and `INDICES_BY_WORD` say what each word
+stands for.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def index_values(desc: Descriptor, kind: str, seed: int) -> Array:
     if tensor.strides is not None and overlaps(tensor.sizes, tensor.strides):
         sizes = sizes.min(keepdims=True)  # one element may be an index of several axes
     each = np.broadcast_to(sizes, tensor.sizes).astype(np.int64).reshape(-1)
-    values = INDICES_BY_WORD[kind](tensor.data_type.numpy, each, seed).reshape(tensor.sizes)
+    values = INDICES_BY_WORD[kind](tensor.data_type.numpy, each, seed).reshape(
+        tensor.sizes
+    )
     return array_with(tensor, values, np.iinfo(values.dtype).max)
 
 
@@ -64,7 +67,9 @@ def _distinct(dtype: Type, size: int, seed: int) -> Array:
         numbers = _unlike(dtype.itemsize * 8, size, seed)
         return numbers.astype(f"u{dtype.itemsize}").view(dtype)
     random = splitmix64(seed + 1, size)
-    exponent = random // np.uint64(2) % np.uint64(_largest_exponent(dtype) - 1) + np.uint64(1)
+    exponent = random // np.uint64(2) % np.uint64(
+        _largest_exponent(dtype) - 1
+    ) + np.uint64(1)
     return _floats(dtype, random, exponent, _unlike(np.finfo(dtype).nmant, size, seed))
 
 
@@ -83,7 +88,15 @@ def _extremes(dtype: Type, size: int, seed: int) -> Array:
     """The ends of an integer type and zero; of floats infinities, zeros, largest and smallest."""
     if dtype.kind == "f":
         info = np.finfo(dtype)
-        ends = [math.inf, -0.0, info.max, 0.0, -math.inf, info.min, info.smallest_normal]
+        ends = [
+            math.inf,
+            -0.0,
+            info.max,
+            0.0,
+            -math.inf,
+            info.min,
+            info.smallest_normal,
+        ]
     else:
         low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
         ends = [low, high, 0, high - 1, low + 1, high // 2 + 1]
@@ -96,7 +109,8 @@ DATA_BY_WORD: dict[str, Callable[[Type, int, int], Array]] = {
     "subnormal": partial(_odd_floats, exponent=0),
     "extremes": _extremes,
 }
-"""Functions of a data type, a number of elements and a seed, by the table's word for the data."""
+"""Functions of a data type, a number of elements and a seed, by the table's word for
+the data."""
 
 
 def _within(low: int, high: int, dtype: Type, sizes: Array, seed: int) -> Array:
@@ -120,7 +134,8 @@ def _edges(dtype: Type, sizes: Array, seed: int) -> Array:
 
 
 Outlier = Callable[[int, int, int], int]
-"""An index out of range: a function of the axis size and the type's least and greatest value."""
+"""An index out of range: a function of the axis size and the type's least and greatest
+value."""
 
 OUTLIERS: dict[str, Outlier] = {
     "just-past": lambda n, low, high: n,
@@ -151,7 +166,8 @@ INDICES_BY_WORD: dict[str, Callable[[Type, Array, int], Array]] = {
     "edges": _edges,
     **{word: partial(_with, outlier) for word, outlier in OUTLIERS.items()},
 }
-"""Functions of a type, the size of each index's axis and a seed, by the word for the indices."""
+"""Functions of a type, the size of each index's axis and a seed, by the word for the
+indices."""
 
 
 def takes(data_type: str, index_type: str, data: str, indices: str) -> bool:

@@ -37,7 +37,9 @@ class Exported:
     """How many cases the format cannot hold, by the reason."""
 
 
-def export(cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[str]) -> Exported:
+def export(
+    cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[str]
+) -> Exported:
     """Write cases to a folder, with an `index.json` of them and a `README.md` of their use.
 
     Args:
@@ -114,11 +116,16 @@ def _files(
 
 def _check_name(name: str, seen: set[str]) -> None:
     if not _NAME.fullmatch(name):
-        rule = "a case's name must be of a-z, 0-9 and -, with / between its parts, to be exported"
+        rule = (
+            "a case's name must be of a-z, 0-9 and -, with / between its parts, to be"
+            " exported"
+        )
         raise OnnxGatherError(f"{rule}, got {shown(name)}")
     file = name.replace("/", "-")
     if file in seen:
-        raise OnnxGatherError(f"the files of a case must be its own, got {shown(name)} again")
+        raise OnnxGatherError(
+            f"the files of a case must be its own, got {shown(name)} again"
+        )
     seen.add(file)
 
 
@@ -129,7 +136,8 @@ class Entry:
     file: str
     """The file or folder of the case, below the export's folder."""
     content: dict[str, bytes]
-    """The content of its files, by path; of a file that cases share, the part of this case."""
+    """The content of its files, by path; of a file that cases share, the part of this
+    case."""
 
 
 def _onnx_test(case: Case, expected: Array | str) -> Entry | str:
@@ -171,13 +179,19 @@ def _line(case: Case, expected: Array | str) -> Entry:
         }
     line |= {"data": _array(case.data), "indices": _array(case.indices)}
     refused = isinstance(expected, str)
-    line["expected"] = {"refused": expected} if refused else {"output": _array(expected)}
+    line["expected"] = (
+        {"refused": expected} if refused else {"output": _array(expected)}
+    )
     return Entry("cases.jsonl", {"cases.jsonl": msgspec.json.encode(line) + b"\n"})
 
 
 def _array(array: Array) -> dict[str, Any]:
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return {"type": array.dtype.name, "shape": array.shape, "hex": little.tobytes().hex()}
+    return {
+        "type": array.dtype.name,
+        "shape": array.shape,
+        "hex": little.tobytes().hex(),
+    }
 
 
 _ENTRIES: dict[FormatName, Callable[[Case, Array | str], Entry | str]] = {
@@ -185,16 +199,21 @@ _ENTRIES: dict[FormatName, Callable[[Case, Array | str], Entry | str]] = {
     "dxdispatch": _program,
     "json": _line,
 }
-"""Functions that make an entry of a case and its expected output, or of the rule that it breaks.
-They return a reason if the format cannot hold the case. `readme/` has a page for each format."""
+"""Functions that make an entry of a case and its expected output, or of the rule that
+it breaks. They return a reason if the format cannot hold the case. `readme/` has a page
+for each format."""
 
 
 def _readme(name: str, exported: Exported) -> str:
     policies = (f'- "{name}": it {policy.rule}.' for name, policy in POLICIES.items())
-    left_out = (f"\nLeft out: {n}, as each {why}." for why, n in exported.left_out.items())
+    left_out = (
+        f"\nLeft out: {n}, as each {why}." for why, n in exported.left_out.items()
+    )
     return filled_in(
         f"parity/corpus/readme/{name}.md",
         written=exported.written,
         left_out="".join(left_out),
-        common=filled_in("parity/corpus/readme/common.md", policies="\n".join(policies)).rstrip(),
+        common=filled_in(
+            "parity/corpus/readme/common.md", policies="\n".join(policies)
+        ).rstrip(),
     )

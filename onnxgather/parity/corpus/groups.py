@@ -26,7 +26,8 @@ FEW = (2, 1, 3, 1, 1, 2, 1, 1)
 ALL_TYPES = tuple(TensorDataType)
 
 LONGER = 20
-"""Bytes by which a "longer" tensor exceeds the smallest legal TotalTensorSizeInBytes."""
+"""Bytes by which a "longer" tensor exceeds the smallest legal
+TotalTensorSizeInBytes."""
 
 LAYOUTS = {
     **{name: Layout(name) for name in STRIDES},
@@ -46,7 +47,10 @@ def _layouts(**words: str) -> list[tuple[str, Sequence[Layout]]]:
     """
     tensors = ("input", "indices", "output")
     return [
-        (f"{which}-{word}", [LAYOUTS[word] if which in (t, "all") else Layout() for t in tensors])
+        (
+            f"{which}-{word}",
+            [LAYOUTS[word] if which in (t, "all") else Layout() for t in tensors],
+        )
         for which, some in words.items()
         for word in some.split()
     ]
@@ -59,15 +63,17 @@ class Example(msgspec.Struct, frozen=True):
     """The name of the case."""
     gather: Geometry
     first: int
-    """The first element of the data; each of the others is one more than the one before it."""
+    """The first element of the data; each of the others is one more than the one before
+    it."""
     indices: tuple[int, ...]
 
 
 class ForbiddenRow(msgspec.Struct, frozen=True):
     """A node that ONNX's own specification forbids, so that a provider must refuse it.
 
-    The rules are those of Gather-13, GatherElements-13 and GatherND-13, the newest versions. A row
-    breaks one of them and no other. If its axis exists, every index is in range of it.
+    The rules are those of Gather-13, GatherElements-13 and GatherND-13, the newest
+    versions. A row breaks one of them and no other. If its axis exists, every index is
+    in range of it.
     """
 
     name: str
@@ -79,7 +85,8 @@ class ForbiddenRow(msgspec.Struct, frozen=True):
     """The `axis` or `batch_dims` of the node."""
     index_type: str = "INT64"
     output: Sizes | None = None
-    """The shape of the declared output where the gather gives none, as the axis does not exist."""
+    """The shape of the declared output where the gather gives none, as the axis does
+    not exist."""
 
 
 Gathers = Sequence[tuple[str, Geometry]]
@@ -109,32 +116,40 @@ TABLES = msgspec.json.decode(
 class Group(NamedTuple):
     """Rows of the table: a case for every combination of the fields.
 
-    A group varies one thing. The rest stays FLOAT32 data and INT64 indices, which every provider
-    takes, so that a case fails for what its name says. The words for data and indices are those of
-    `drawn`. A combination that its types cannot hold, such as NaNs of integers, is left out.
+    A group varies one thing. The rest stays FLOAT32 data and INT64 indices, which every
+    provider takes, so that a case fails for what its name says. The words for data and
+    indices are those of `drawn`. A combination that its types cannot hold, such as NaNs
+    of integers, is left out.
     """
 
     template: str
-    """The template of the cases' names, with {operator}, {gather}, {layout} and other fields."""
+    """The template of the cases' names, with {operator}, {gather}, {layout} and other
+    fields."""
     gathers: Gathers
     data_types: Sequence[str] = ("FLOAT32",)
     index_types: Sequence[str] = ("INT64",)
     indices: Sequence[str] = ("any",)
     data: Sequence[str] = ("distinct",)
     layouts: Sequence[tuple[str, Sequence[Layout]]] = (("", PACKED),)
-    """The layouts of the three tensors, each time with the word that {layout} stands for."""
+    """The layouts of the three tensors, each time with the word that {layout} stands
+    for."""
     policies: Sequence[OutOfRange] = ("error",)
-    """In range the default is "error": its model is ONNX's own operator, apart from casts of
-    indices and leading ones, and that operator is what a provider implements. Layouts have the
-    policy "clamp", as their models are more than one operator anyway."""
+    """In range the default is "error": its model is ONNX's own operator, apart from
+    casts of indices and leading ones, and that operator is what a provider implements.
+    Layouts have the policy "clamp", as their models are more than one operator
+    anyway."""
 
 
 def _elements(data: Sizes, axis: int, size: int) -> Geometry:
     """GATHER_ELEMENTS with `size` indices along the axis and the sizes of the data elsewhere."""
-    return Geometry("GATHER_ELEMENTS", data, (*data[:axis], size, *data[axis + 1 :]), axis)
+    return Geometry(
+        "GATHER_ELEMENTS", data, (*data[:axis], size, *data[axis + 1 :]), axis
+    )
 
 
-def _tuples(number: str, data: Sizes, index_rank: int, length: int, batches: int = 0) -> Geometry:
+def _tuples(
+    number: str, data: Sizes, index_rank: int, length: int, batches: int = 0
+) -> Geometry:
     """GATHER_ND or GATHER_ND1 with tuples of a length; each batch has `FEW` rows of them."""
     indices = (*data[:batches], *FEW[: index_rank - batches - 1], length)
     return Geometry(f"GATHER_{number}", data, indices, batches)
@@ -143,8 +158,8 @@ def _tuples(number: str, data: Sizes, index_rank: int, length: int, batches: int
 def _ranks() -> Iterator[tuple[str, Geometry]]:
     """Every rank of the data with every axis, length of tuple and count of batches.
 
-    The indices have as many dimensions as make the output need no leading ones, or one dimension
-    less. Then the model is ONNX's own operator and nothing around it.
+    The indices have as many dimensions as make the output need no leading ones, or one
+    dimension less. Then the model is ONNX's own operator and nothing around it.
     """
     for rank in range(1, 9):
         data, name = SIZES[:rank], f"rank-{rank}"
@@ -154,7 +169,9 @@ def _ranks() -> Iterator[tuple[str, Geometry]]:
             yield f"{name}/tuple-{k + 1}", _tuples("ND", data, min(k + 2, rank), k + 1)
         for batches in range(rank):
             for length in range(1, rank - batches + 1):
-                gather = _tuples("ND1", data, min(batches + length + 1, rank), length, batches)
+                gather = _tuples(
+                    "ND1", data, min(batches + length + 1, rank), length, batches
+                )
                 yield f"{name}/batches-{batches}-tuple-{length}", gather
 
 
@@ -198,11 +215,16 @@ _EXTENTS = "padded permuted longer"
 GROUPS: tuple[Group, ...] = (
     Group(_BY_TYPE, TABLES.basic, ALL_TYPES, INDEX_TYPES, ["forward"]),
     Group(_BY_TYPE, TABLES.basic, ALL_TYPES, ["INT64", "INT32"], ["negative"]),
-    Group(_BY_TYPE, TABLES.basic, ["FLOAT32", "INT64", "UINT8"], INDEX_TYPES, ["edges"]),
+    Group(
+        _BY_TYPE, TABLES.basic, ["FLOAT32", "INT64", "UINT8"], INDEX_TYPES, ["edges"]
+    ),
     Group("{operator}/{gather}", [*_ranks(), *_index_ranks()]),
     Group("{operator}/leading-ones/{gather}", [*_leading_ones()]),
     Group("{operator}/size-one/{gather}", TABLES.size_one),
-    *(Group(_LONG, [*_long(f"{n}", (n, 2), 0)], indices=["any", "edges"]) for n in (65, 257, 1025)),
+    *(
+        Group(_LONG, [*_long(f"{n}", (n, 2), 0)], indices=["any", "edges"])
+        for n in (65, 257, 1025)
+    ),
     *(Group(_LONG, [*_long(f"{n}-last", (2, n), 1)]) for n in (65, 257)),
     Group(_LONG, [*_long("65537", (65537, 1), 0)], ["UINT8"], ["INT32"], ["edges"]),
     Group("{operator}/documented/{gather}", TABLES.documented_sizes),
@@ -229,7 +251,10 @@ GROUPS: tuple[Group, ...] = (
         ["UINT8"],
         ["UINT32"],
         layouts=_layouts(
-            input=_EXTENTS, indices=_EXTENTS, output=_EXTENTS, all=f"{_EXTENTS} longer-still"
+            input=_EXTENTS,
+            indices=_EXTENTS,
+            output=_EXTENTS,
+            all=f"{_EXTENTS} longer-still",
         ),
         policies=["clamp"],
     ),

@@ -55,19 +55,30 @@ def _case(name: str, policy: OutOfRange | None) -> DescriptorCase:
     gather = _GATHERS[operator](stream, operator, stream.between(1, MAX_DIMENSIONS))
     data_type, index_type = stream.of(TensorDataType), stream.of(INDEX_TYPES)
     tensors = zip(gather.tensor_sizes(), (False, False, True), strict=True)
-    layouts = [_layout(stream, sizes, is_output=is_output) for sizes, is_output in tensors]
+    layouts = [
+        _layout(stream, sizes, is_output=is_output) for sizes, is_output in tensors
+    ]
     desc = descriptor_with_layouts(gather, data_type, index_type, layouts)
-    odd = ("nan", "subnormal", "extremes") if data_type.numpy.kind == "f" else ("extremes",)
+    odd = (
+        ("nan", "subnormal", "extremes")
+        if data_type.numpy.kind == "f"
+        else ("extremes",)
+    )
     kind = stream.of(odd) if stream.one_in(6) else "distinct"
     shape = desc.input_tensor.array_shape
     data = data_values(data_type.numpy, shape, kind, stream.number())
     indices, drawn = _indices(desc, stream), stream.of(POLICIES)
-    return DescriptorCase(name, _ones_counted(desc, stream), data, indices, policy or drawn)
+    return DescriptorCase(
+        name, _ones_counted(desc, stream), data, indices, policy or drawn
+    )
 
 
 def _ones_counted(desc: Descriptor, stream: Stream) -> Descriptor:
     """Let IndexDimensions count ones that the output crops, of a GATHER where that fits."""
-    if not isinstance(desc, GatherDesc) or math.prod(desc.input_tensor.sizes[: desc.axis]) > 1:
+    if (
+        not isinstance(desc, GatherDesc)
+        or math.prod(desc.input_tensor.sizes[: desc.axis]) > 1
+    ):
         return desc
     count = desc.input_tensor.dimension_count
     fewest, most = desc.axis + 2, min(count, MAX_DIMENSIONS + 1 - count)
@@ -93,8 +104,12 @@ def _wild(index_type: TensorDataType, n: int) -> Array:
     """Indices around the ends of an axis of n and around powers of two, most out of range."""
     limits = np.iinfo(index_type.numpy)
     near = [-1, n - 1, n, n + 1, 2 * n, -n, -n - 1, -2 * n, 1000 * n]
-    far = [2**bits + more for bits in (31, 32, 33, 63, 64) for more in (-n, -1, 0, 1, n)]
-    values = [v for v in [*near, *far, *(-v for v in far)] if limits.min <= v <= limits.max]
+    far = [
+        2**bits + more for bits in (31, 32, 33, 63, 64) for more in (-n, -1, 0, 1, n)
+    ]
+    values = [
+        v for v in [*near, *far, *(-v for v in far)] if limits.min <= v <= limits.max
+    ]
     return np.array(values, index_type.numpy)
 
 
@@ -127,12 +142,15 @@ def _tuples(stream: Stream, operator: str, count: int) -> Geometry:
     rank, index_rank = stream.between(1, count), stream.between(1, count)
     most = min(rank, index_rank) - 1 if operator == "GATHER_ND1" else 0
     batches = stream.between(0, most)
-    # The output has index_rank - 1 + rank - batches - length dimensions, at most DimensionCount.
-    # The least length is below the greatest, as index_rank is at most DimensionCount.
+    # The output has index_rank - 1 + rank - batches - length dimensions, at most
+    # DimensionCount. The least length is below the greatest, as index_rank is at most
+    # DimensionCount.
     least = index_rank - 1 + rank - batches - count
     length = stream.between(max(1, least), rank - batches)
     data = _sizes(stream, rank, MOST_DRAWN, 3 if rank > 5 else 5)
-    outside = math.prod(data[:batches]) * max(length, math.prod(data[batches + length :]))
+    outside = math.prod(data[:batches]) * max(
+        length, math.prod(data[batches + length :])
+    )
     rows = _sizes(stream, index_rank - 1 - batches, max(1, MOST_DRAWN // outside))
     return Geometry(operator, data, (*data[:batches], *rows, length), batches, count)
 
@@ -143,7 +161,8 @@ _GATHERS = {
     "GATHER_ND": _tuples,
     "GATHER_ND1": _tuples,
 }
-"""The functions that draw a random gather of each operator, with a given DimensionCount."""
+"""The functions that draw a random gather of each operator, with a given
+DimensionCount."""
 
 
 def _layout(stream: Stream, sizes: Sizes, *, is_output: bool) -> Layout:
@@ -151,7 +170,9 @@ def _layout(stream: Stream, sizes: Sizes, *, is_output: bool) -> Layout:
     strides = _strides(stream, sizes, is_output=is_output) if stream.one_in(3) else None
     extra = stream.of((0, 0, 0, 4, 20))
     owned = not is_output and stream.one_in(10)
-    return Layout(strides, extra, TensorFlags.OWNED_BY_DML if owned else TensorFlags.NONE)
+    return Layout(
+        strides, extra, TensorFlags.OWNED_BY_DML if owned else TensorFlags.NONE
+    )
 
 
 def _strides(stream: Stream, sizes: Sizes, *, is_output: bool) -> Sizes:

@@ -39,7 +39,9 @@ class Stream:
     """The numbers of `splitmix64` one after another, and choices made with them."""
 
     def __init__(self, seed: int) -> None:
-        blocks = (splitmix64(seed + start * GOLDEN, _BLOCK) for start in count(step=_BLOCK))
+        blocks = (
+            splitmix64(seed + start * GOLDEN, _BLOCK) for start in count(step=_BLOCK)
+        )
         self._numbers = (number for block in blocks for number in block.tolist())
 
     def number(self) -> int:

@@ -13,7 +13,8 @@ from onnxgather.parity.lanes.lane import CASE_TIMEOUT, Lane
 from onnxgather.parity.lanes.python import model_lane
 
 REFERENCE = "reference"
-"""A name for the reference, with which all lanes are compared; naming it changes nothing."""
+"""A name for the reference, with which all lanes are compared; naming it changes
+nothing."""
 
 LONGEST_LABEL = 64
 """The most characters of a lane's label."""
@@ -56,13 +57,22 @@ def open_lanes(
         if wanted.count(name) > 1:
             raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
         _, at, label = name.partition("@")
-        if at and ("=" in label or not label.isprintable() or not 0 < len(label) <= LONGEST_LABEL):
-            rule = f"the label of a lane must have 1 to {LONGEST_LABEL} printable characters, no ="
+        if at and (
+            "=" in label
+            or not label.isprintable()
+            or not 0 < len(label) <= LONGEST_LABEL
+        ):
+            rule = (
+                f"the label of a lane must have 1 to {LONGEST_LABEL} printable"
+                " characters, no ="
+            )
             raise OnnxGatherError(f"{rule}, got {shown(label)}")
     return [
-        DirectMLLane(name, pythons.get(name), timeout)
-        if name.partition("@")[0] == DIRECTML_DLL
-        else model_lane(name, pythons.get(name), plugins.get(name), target, timeout)
+        (
+            DirectMLLane(name, pythons.get(name), timeout)
+            if name.partition("@")[0] == DIRECTML_DLL
+            else model_lane(name, pythons.get(name), plugins.get(name), target, timeout)
+        )
         for name in wanted
     ]
 

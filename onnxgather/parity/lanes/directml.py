@@ -1,7 +1,7 @@
 """The lane on DirectML.dll itself, which runs descriptors in a program, the host.
 
-onnxgather/native/hosts/directml_host.cpp is the host. On Windows it runs as it is; elsewhere it
-runs under Wine, in the folder that scripts/directml/setup.sh makes.
+onnxgather/native/hosts/directml_host.cpp is the host. On Windows it runs as it is;
+elsewhere it runs under Wine, in the folder that scripts/directml/setup.sh makes.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ Stage = Literal[
 """The call that failed; "done" if no call failed."""
 
 REFUSALS = ("CreateOperator", "CompileOperator")
-"""The calls that judge a descriptor; the failure of another call is no verdict on it."""
+"""The calls that judge a descriptor; the failure of another call is no verdict on
+it."""
 
 LEAST_FEATURE_LEVEL = 0x1000
-"""The minimum feature level that the device is created with, 1_0. It is no ceiling: a device of
-DirectML 1.15.4 takes the same whatever the minimum."""
+"""The minimum feature level that the device is created with, 1_0. It is no ceiling: a
+device of DirectML 1.15.4 takes the same whatever the minimum."""
 
 E_INVALIDARG = 0x80070057
 """The HRESULT of a refusal; a failure with another one is no verdict."""
@@ -84,7 +85,9 @@ class HostAnswer(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         beside = "bytes beside OutputTensor were written"
-        return beside if self.guards_touched else f"{self.stage} gave 0x{self.hresult:08X}"
+        return (
+            beside if self.guards_touched else f"{self.stage} gave 0x{self.hresult:08X}"
+        )
 
 
 class Host(Child):
@@ -102,7 +105,9 @@ class Host(Child):
 
     def __init__(self, command: Sequence[str], timeout: float = CASE_TIMEOUT) -> None:
         super().__init__(command, timeout)
-        self.info = self.exchange(lambda told, _: msgspec.json.decode(told, type=HostInfo), {})
+        self.info = self.exchange(
+            lambda told, _: msgspec.json.decode(told, type=HostInfo), {}
+        )
 
     def ask(
         self,
@@ -131,7 +136,9 @@ class Host(Child):
             answer = msgspec.json.decode(header, type=HostAnswer)
             if buffers is None or answer.stage != "done":
                 return answer
-            size = len(buffers[bindings[-1][0]]) if bindings else asked["tensors"][-1][4]
+            size = (
+                len(buffers[bindings[-1][0]]) if bindings else asked["tensors"][-1][4]
+            )
             if len(output) != size:
                 raise ValueError(f"{len(output)} bytes of OutputTensor, not {size}")
             return msgspec.structs.replace(answer, output=output)
@@ -158,7 +165,9 @@ class Host(Child):
         bindings = [([*contents].index(id(array)), offset) for array, offset in bound]
         found = self.ask(request_for(desc), [*contents.values()], bindings)
         if found.output is None or found.guards_touched:
-            raise ProviderError(f"{LIBRARY} {self.info.version} must run the dispatch, but {found}")
+            raise ProviderError(
+                f"{LIBRARY} {self.info.version} must run the dispatch, but {found}"
+            )
         return np.frombuffer(found.output, np.uint8)
 
     def _start(self) -> StartedProgram:
@@ -170,7 +179,9 @@ class Host(Child):
 
     def _printed(self, content: bytes) -> str:
         lines = content.decode(errors="replace").strip().splitlines()
-        return f", {lines[-1].strip()[:LONGEST_SHOWN]}" if lines else ""  # Wine prints much before
+        return (
+            f", {lines[-1].strip()[:LONGEST_SHOWN]}" if lines else ""
+        )  # Wine prints much before
 
 
 def request_for(desc: Descriptor) -> dict[str, Any]:
@@ -199,9 +210,9 @@ def _tensor(tensor: TensorDesc) -> list[Any]:
 class DirectMLLane:
     """DirectML.dll, asked through its host.
 
-    The lane runs descriptors, and DirectML has one rule for indices out of range. So three cases
-    are NOT-RUN: a forbidden node, a wrapped gather, and an index out of range under another policy
-    than "directml".
+    The lane runs descriptors, and DirectML has one rule for indices out of range. So
+    three cases are NOT-RUN: a forbidden node, a wrapped gather, and an index out of
+    range under another policy than "directml".
 
     Args:
         name: The name that the user gave the lane.
@@ -209,7 +220,9 @@ class DirectMLLane:
         timeout: Seconds that one case may take.
     """
 
-    def __init__(self, name: str, folder: str | None = None, timeout: float = CASE_TIMEOUT) -> None:
+    def __init__(
+        self, name: str, folder: str | None = None, timeout: float = CASE_TIMEOUT
+    ) -> None:
         self.name, self._folder, self._timeout = name, folder, timeout
         self._host: Host | None = None
 
@@ -276,14 +289,18 @@ def find_host(folder: str | None = None) -> list[str] | None:
     Args:
         folder: The folder; None means the one that scripts/directml/setup.sh makes.
     """
-    path = _folder(folder) / ("directml_host.exe" if sys.platform == "win32" else "run-host")
+    path = _folder(folder) / (
+        "directml_host.exe" if sys.platform == "win32" else "run-host"
+    )
     return [str(path)] if path.is_file() else None
 
 
 def setup_command(folder: str | None = None) -> str:
     """The command that sets the host up so that `find_host` finds it; on Windows a sentence."""
     if sys.platform == "win32":
-        built = "onnxgather/native/hosts/directml_host.cpp, built as its first lines say"
+        built = (
+            "onnxgather/native/hosts/directml_host.cpp, built as its first lines say"
+        )
         return f"{built}, with {LIBRARY} beside it in {_folder(folder)}"
     return shlex.join([SETUP, *([] if folder is None else [folder])])
 
@@ -295,8 +312,8 @@ def _folder(folder: str | None) -> Path:
 def _wrong_everywhere(case: DescriptorCase) -> bytes:
     """A buffer for OutputTensor before the dispatch.
 
-    Each element is the right one with every bit inverted; zeros stand between the elements. So an
-    element that DirectML does not write differs.
+    Each element is the right one with every bit inverted; zeros stand between the
+    elements. So an element that DirectML does not write differs.
     """
     wanted = reference(case.descriptor, case.data, case.indices, case.out_of_range)
     bits = wanted.view(f"u{wanted.itemsize}")

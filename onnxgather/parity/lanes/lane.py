@@ -19,8 +19,9 @@ CASE_TIMEOUT = 60.0
 """Seconds that one case may take."""
 
 START_CASES = 3
-"""How many times as long as a case the start of a lane may take, its first gather included. With a
-software GPU under Wine that takes 4 s on an idle machine, and was 25 s on a busy one.
+"""How many times as long as a case the start of a lane may take, its first gather
+included. With a software GPU under Wine that takes 4 s on an idle machine, and was 25 s
+on a busy one.
 """
 
 
@@ -44,21 +45,23 @@ class Answer(msgspec.Struct, frozen=True):
 
     kind: AnswerKind
     reason: str | None = None
-    """Of FAILED and REFUSED the provider's own message, on one line; of NOT_RUN and BROKEN a
-    sentence; of RAN None."""
+    """Of FAILED and REFUSED the provider's own message, on one line; of NOT_RUN and
+    BROKEN a sentence; of RAN None."""
     nodes: tuple[str, ...] = ()
     """The operators that ran, by the runtime's own node assignment."""
     output: Array | None = None
     """Of RAN: the output."""
     answers_in_range: Array | None = None
-    """Of RAN and FAILED where the case must be refused: the output for indices of zero, as proof
-    that the lane does not refuse everything."""
+    """Of RAN and FAILED where the case must be refused: the output for indices of zero,
+    as proof that the lane does not refuse everything."""
     how: NotRunKind | Breakdown | None = None
-    """Of NOT_RUN: why; None where the lane runs no such case. Of BROKEN: in which way."""
+    """Of NOT_RUN: why; None where the lane runs no such case. Of BROKEN: in which
+    way."""
     detail: str = ""
     """What `how` leaves open, as `NotRunKind` and `Breakdown` say."""
     elsewhere: NodeElsewhere | None = None
-    """Of NOT_RUN: the node that went to another provider, where ONNX Runtime tells it."""
+    """Of NOT_RUN: the node that went to another provider, where ONNX Runtime tells
+    it."""
 
     given_as: str = ""
     """The data types that the provider was given in place of those that it lacks."""
@@ -85,7 +88,8 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     not_run: str | None = None
     """Why the lane could not start; None if it started."""
     target: Target | None = None
-    """The target that the lane's models are made for; None where the lane runs no ONNX model."""
+    """The target that the lane's models are made for; None where the lane runs no ONNX
+    model."""
     required: bool = False
     """Whether a case that did not run on the lane means exit code 3."""
 

@@ -28,7 +28,13 @@ from onnxgather.model.protos import operators
 from onnxgather.model.write import to_onnx
 from onnxgather.options import TARGETS, Target
 from onnxgather.parity.cases import Case, DescriptorCase, NodeCase, smallest_case
-from onnxgather.parity.lanes.lane import CASE_TIMEOUT, START_CASES, Answer, AnswerKind, LaneInfo
+from onnxgather.parity.lanes.lane import (
+    CASE_TIMEOUT,
+    START_CASES,
+    Answer,
+    AnswerKind,
+    LaneInfo,
+)
 from onnxgather.parity.models import bare_model, wrapped
 
 
@@ -55,7 +61,9 @@ class ModelLane:
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
         self._target: Target = target_of(self.provider.name, self.target)
-        self._operators = kernels.operators_of(self.provider, self._target, self.operators)
+        self._operators = kernels.operators_of(
+            self.provider, self._target, self.operators
+        )
         self._worker = Worker(self.python, self.timeout, self.host)
 
     def start(self) -> LaneInfo:
@@ -85,8 +93,13 @@ class ModelLane:
             why = str(error)
         self._worker.timeout = self.timeout
         full = self.provider.name
-        devices, python = about.devices.get(full, ()), None if self.host else self.python
-        return LaneInfo(self.name, full, about.versions, devices, python, why, self._target)
+        devices, python = (
+            about.devices.get(full, ()),
+            None if self.host else self.python,
+        )
+        return LaneInfo(
+            self.name, full, about.versions, devices, python, why, self._target
+        )
 
     def answer(self, case: Case) -> Answer:
         """Have the worker run a case."""
@@ -99,7 +112,11 @@ class ModelLane:
         if isinstance(case, DescriptorCase) and case.must_refuse:
             feeds.insert(0, {**inputs, "IndicesTensor": np.zeros_like(case.indices)})
         answer = self.run(model, feeds, threads, sent, substitute)
-        return answer if substitute is None else replace(answer, given_as=substitute.given_as)
+        return (
+            answer
+            if substitute is None
+            else replace(answer, given_as=substitute.given_as)
+        )
 
     def run(
         self,
@@ -119,7 +136,11 @@ class ModelLane:
             substitute: What the model computes in place of the gather that takes the inputs.
         """
         given = feeds if substitute is None else substitute.feeds(feeds)
-        session = {"provider": self.provider.name, "threads": threads, "library": self.library}
+        session = {
+            "provider": self.provider.name,
+            "threads": threads,
+            "library": self.library,
+        }
         if self._operators:
             session["operators"] = self._operators
         try:
@@ -130,8 +151,13 @@ class ModelLane:
             how, detail, node = error.kind, error.detail, error.node
             reason = self.provider.why_not_run(how, detail)
             if how == "absent" and not (self.library or self.provider.distribution):
-                reason += f", or name its plugin library: --plugin {self.provider.name}=LIBRARY"
-            return Answer(AnswerKind.NOT_RUN, reason, how=how, detail=detail, elsewhere=node)
+                reason += (
+                    ", or name its plugin library: --plugin"
+                    f" {self.provider.name}=LIBRARY"
+                )
+            return Answer(
+                AnswerKind.NOT_RUN, reason, how=how, detail=detail, elsewhere=node
+            )
         except RefusedError as error:
             return Answer(AnswerKind.REFUSED, str(error))
         nodes = tuple(operator for _, operator in ran.assignment)
@@ -185,24 +211,37 @@ def model_lane(
     except ProviderError:
         if plugin is None:
             raise
-        rule = "a plugin library must come with ONNX Runtime's full name of its provider"
-        raise ProviderError(f"{rule}, such as MyExecutionProvider, got {shown(of)}") from None
+        rule = (
+            "a plugin library must come with ONNX Runtime's full name of its provider"
+        )
+        raise ProviderError(
+            f"{rule}, such as MyExecutionProvider, got {shown(of)}"
+        ) from None
     target = label if "@" in name and label in TARGETS else target
     operators = None
     host = hosts.find_runtime(provider) if path is plugin is None else []
     if provider.library:
         if plugin:
-            raise OnnxGatherError(f"lane {shown(name)} must have no plugin, as it is a browser's")
+            raise OnnxGatherError(
+                f"lane {shown(name)} must have no plugin, as it is a browser's"
+            )
         host, path = hosts.web_host(provider, path), None
     if name.split("@")[:2] == hosts.WINDOWS_LANE.split("@") and sys.platform != "win32":
         if path and os.path.isfile(os.path.expanduser(path)):
             rule = f"lane {shown(name)} must have the folder that {SETUP} makes"
             raise OnnxGatherError(f"{rule}, got the file {shown(path)}")
-        host, operators, path = [hosts.windows_host(path)], hosts.WINDOWS_OPERATORS, None
+        host, operators, path = (
+            [hosts.windows_host(path)],
+            hosts.WINDOWS_OPERATORS,
+            None,
+        )
     python = os.path.expanduser(path or sys.executable)
     if hosts.is_library(python):
         if plugin:
-            rule = f"lane {shown(name)} must have a shared library of ONNX Runtime or a plugin"
+            rule = (
+                f"lane {shown(name)} must have a shared library of ONNX Runtime or a"
+                " plugin"
+            )
             raise OnnxGatherError(f"{rule}, got both")
         host = [os.path.abspath(python)]
     elif os.path.dirname(python):  # else it is a command to find on the PATH
@@ -238,12 +277,16 @@ def given_to(provider: Provider, case: Case) -> list[Case]:
         return [case]
     asked = {"InputTensor": case.data, "IndicesTensor": case.indices}
     return [
-        dataclasses.replace(case, descriptor=substitute.given, data=data, indices=indices)
+        dataclasses.replace(
+            case, descriptor=substitute.given, data=data, indices=indices
+        )
         for data, indices in (given.values() for given in substitute.feeds([asked]))
     ]
 
 
-def question_of(case: Case, target: Target, substitute: Substitute | None = None) -> Question:
+def question_of(
+    case: Case, target: Target, substitute: Substitute | None = None
+) -> Question:
     """The question of a case: its model, made for `target`, and the inputs.
 
     Args:

@@ -43,7 +43,9 @@ def cases() -> tuple[Case, ...]:
 
 def described() -> list[tuple[DescriptorCase, og.Descriptor]]:
     """The cases that have a descriptor, with it."""
-    return [(case, case.descriptor) for case in cases() if isinstance(case, DescriptorCase)]
+    return [
+        (case, case.descriptor) for case in cases() if isinstance(case, DescriptorCase)
+    ]
 
 
 def test_cases_have_the_recorded_digests() -> None:
@@ -125,7 +127,9 @@ def test_cases_have_every_rank_axis_tuple_and_batch() -> None:
     every = {(count, k) for count in range(1, 9) for k in range(count)}
     assert axes == {"GATHER": every, "GATHER_ELEMENTS": every}
     assert tuples == {(rank, k + 1) for rank, k in every}
-    assert batched == {(rank, b, t) for rank, b in every for t in range(1, rank - b + 1)}
+    assert batched == {
+        (rank, b, t) for rank, b in every for t in range(1, rank - b + 1)
+    }
 
 
 def test_cases_have_every_rank_of_the_indices() -> None:
@@ -134,13 +138,20 @@ def test_cases_have_every_rank_of_the_indices() -> None:
     batched: set[tuple[int, int]] = set()
     for _, desc in described():
         if isinstance(desc, og.GatherDesc):
-            scalar.add((desc.input_tensor.dimension_count, desc.index_dimensions, desc.axis))
+            scalar.add(
+                (desc.input_tensor.dimension_count, desc.index_dimensions, desc.axis)
+            )
         elif isinstance(desc, og.GatherNDDesc):
             tuples.add((desc.input_dimension_count, desc.indices_dimension_count))
         elif isinstance(desc, og.GatherND1Desc):
             batched.add((desc.batches, desc.indices_dimension_count))
     # With the first axis that the indices leave, and with the last.
-    ends = {(c, k, a) for c in range(1, 9) for k in range(c + 1) for a in (max(0, k - 1), c - 1)}
+    ends = {
+        (c, k, a)
+        for c in range(1, 9)
+        for k in range(c + 1)
+        for a in (max(0, k - 1), c - 1)
+    }
     assert ends <= scalar
     assert tuples == set(product(range(1, 9), repeat=2))
     assert batched == {(b, k) for b in range(8) for k in range(b + 1, 9)}
@@ -151,7 +162,9 @@ def test_cases_have_every_number_of_leading_ones_in_every_tensor() -> None:
     for _, desc in described():
         three = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
         for name, tensor in zip(("input", "indices", "output"), three, strict=True):
-            ones = next((k for k, n in enumerate(tensor.sizes) if n > 1), len(tensor.sizes))
+            ones = next(
+                (k for k, n in enumerate(tensor.sizes) if n > 1), len(tensor.sizes)
+            )
             found.add((desc.operator, name, ones))
     assert set(product(OPERATORS, ("input", "indices", "output"), range(8))) <= found
 
@@ -162,7 +175,14 @@ def test_every_tensor_of_every_operator_has_every_layout() -> None:
         three = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
         for name, tensor in zip(("input", "indices", "output"), three, strict=True):
             kinds[desc.operator] |= {(name, kind) for kind in lies(tensor)}
-    either = {"packed", "written out", "permuted", "with gaps", "longer", "longer and strided"}
+    either = {
+        "packed",
+        "written out",
+        "permuted",
+        "with gaps",
+        "longer",
+        "longer and strided",
+    }
     inputs = either | {"aligned", "broadcast", "overlapping", "owned"}
     wanted = set(product(("input", "indices"), inputs))
     wanted |= set(product(("output",), either | {"aligned"}))
@@ -255,7 +275,9 @@ def test_nan_subnormal_and_extreme_data_have_the_values_of_their_names() -> None
             assert set(np.signbit(data).tolist()) == {False, True}
             assert len(np.unique(bits)) == bits.size
         elif "/subnormal/" in case.name:
-            assert ((np.abs(data) < np.finfo(data.dtype).smallest_normal) & (data != 0)).all()
+            assert (
+                (np.abs(data) < np.finfo(data.dtype).smallest_normal) & (data != 0)
+            ).all()
             assert set(np.signbit(data).tolist()) == {False, True}
         elif "/extremes/" in case.name and data.dtype.kind == "f":
             zeros = data[data == 0]
@@ -284,25 +306,32 @@ def test_every_kind_of_out_of_range_index_is_under_every_policy() -> None:
             continue
         name, policy = case.name.rsplit("/", 1)
         assert policy == case.out_of_range
-        asked.setdefault(name, set()).add((policy, case.data.tobytes(), case.indices.tobytes()))
+        asked.setdefault(name, set()).add(
+            (policy, case.data.tobytes(), case.indices.tobytes())
+        )
         if desc.operator in ("GATHER", "GATHER_ELEMENTS") and "/layout/" not in name:
             key = (desc.operator, case.index_type, policy)
             values = [v for v in case.indices.ravel().tolist() if not -5 <= v < 5]
             found.setdefault(key, set()).update(values)
             assert 0 < len(values) < case.indices.size
-    for operator, index_type, policy in product(["GATHER", "GATHER_ELEMENTS"], limits, POLICIES):
+    for operator, index_type, policy in product(
+        ["GATHER", "GATHER_ELEMENTS"], limits, POLICIES
+    ):
         assert found[operator, index_type, policy] == wanted[index_type]
     assert len(asked) == 4 * (8 + 6 + 6 + 4 - 2) + 8
     for questions in asked.values():
         assert {policy for policy, _, _ in questions} == {*POLICIES}
-        assert len({inputs for _, *inputs in questions for inputs in [tuple(inputs)]}) == 1
+        assert (
+            len({inputs for _, *inputs in questions for inputs in [tuple(inputs)]}) == 1
+        )
 
 
 def test_a_case_must_be_refused_only_if_forbidden_or_out_of_range_under_error() -> None:
     for case in cases():
         refused = isinstance(case.expected(), str)
         assert refused == (
-            isinstance(case, NodeCase) or (case.out_of_range, case.in_range) == ("error", 0)
+            isinstance(case, NodeCase)
+            or (case.out_of_range, case.in_range) == ("error", 0)
         )
 
 
@@ -310,7 +339,9 @@ def test_plain_cases_are_the_bare_onnx_operator() -> None:
     asked = 0
     for case, desc in described():
         if re.fullmatch(r"[a-z0-9-]+/rank-\d/.*", case.name):
-            found = [node.op_type for node in og.to_onnx(desc, case.out_of_range).graph.node]
+            found = [
+                node.op_type for node in og.to_onnx(desc, case.out_of_range).graph.node
+            ]
             operator = desc.operator.removesuffix("1").title().replace("_", "")
             assert [op.upper() for op in found if op != "Reshape"] == [operator.upper()]
             asked += 1
@@ -319,7 +350,11 @@ def test_plain_cases_are_the_bare_onnx_operator() -> None:
 
 def test_every_documented_example_is_a_case() -> None:
     pages = json.loads((DATA / "documented_examples.json").read_text(encoding="utf-8"))
-    wanted = [example for example in pages["examples"] if example["kind"] in ("numeric", "sizes")]
+    wanted = [
+        example
+        for example in pages["examples"]
+        if example["kind"] in ("numeric", "sizes")
+    ]
     documented = [(c, d) for c, d in described() if "/documented/" in c.name]
     assert len(documented) == len(wanted)
     for example in wanted:
@@ -362,7 +397,8 @@ def test_forbidden_nodes_are_refused_by_the_tools_of_onnx() -> None:
         if not refused(model, case):
             accepted.append(case.name)
     assert len(rules) == 10
-    # Their only witness is the text: the evaluator compares the number of batches and no more.
+    # Their only witness is the text: the evaluator compares the number of batches and
+    # no more.
     assert accepted == [
         "forbidden/gather-nd/batch-sizes/exchanged",
         "forbidden/gather-nd/batch-count/rank-of-indices",
@@ -394,7 +430,9 @@ def test_random_cases_do_not_depend_on_their_number_or_policy() -> None:
 
 
 def test_random_cases_cover_the_descriptors() -> None:
-    seen: dict[str, set[Any]] = {name: set() for name in ("types", "ranks", "in range", "lies")}
+    seen: dict[str, set[Any]] = {
+        name: set() for name in ("types", "ranks", "in range", "lies")
+    }
     total = 0
     for case in random_cases(3000, 1):
         desc = case.descriptor

@@ -37,7 +37,8 @@ STEP = by_ring(16, 4, 1)
 
 
 def cases() -> tuple[Case, ...]:
-    """Return the cases that are exported: with `--long` all, else a part of the corpus."""
+    """Return the cases that are exported: with `--long` all, else a part of the
+    corpus."""
     return corpus()[::STEP]
 
 
@@ -92,7 +93,9 @@ def test_the_index_names_every_case_once(exports: Path, name: FormatName) -> Non
 def test_file_names_fit_every_file_system(exports: Path) -> None:
     paths = [str(path.relative_to(exports)) for path in exports.rglob("*")]
     assert len({path.casefold() for path in paths}) == len(paths)
-    assert all(re.fullmatch(r"[A-Za-z0-9_./-]+", path.replace(os.sep, "/")) for path in paths)
+    assert all(
+        re.fullmatch(r"[A-Za-z0-9_./-]+", path.replace(os.sep, "/")) for path in paths
+    )
     assert max(map(len, paths)) < 120
 
 
@@ -116,7 +119,9 @@ class _Runtime(Backend):
     """ONNX Runtime as ONNX's backend tests want it."""
 
     @classmethod
-    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **_: Any) -> BackendRep:
+    def prepare(
+        cls, model: onnx.ModelProto, device: str = "CPU", **_: Any
+    ) -> BackendRep:
         assert device == "CPU"
         return _Prepared(model)
 
@@ -125,8 +130,11 @@ class _Runtime(Backend):
         return device == "CPU"
 
 
-def run_by_onnx(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[unittest.TestResult, int]:
-    """Run exported tests with ONNX's own loader and runner, by its tolerance and by bytes.
+def run_by_onnx(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[unittest.TestResult, int]:
+    """Run exported tests with ONNX's own loader and runner, by its tolerance and by
+    bytes.
 
     Returns the result and how many outputs were compared.
     """
@@ -157,7 +165,9 @@ def run_by_onnx(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[unittest
     return result, compared
 
 
-def test_onnx_runs_every_exported_test(exports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onnx_runs_every_exported_test(
+    exports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count = len(index(exports / "onnx")["cases"])
     assert count > 1300 // STEP
     result, compared = run_by_onnx(exports / "onnx", monkeypatch)
@@ -165,11 +175,15 @@ def test_onnx_runs_every_exported_test(exports: Path, monkeypatch: pytest.Monkey
     assert (compared, len(result.skipped)) == (count, count)  # each is skipped on CUDA
 
 
-def test_a_wrong_bit_does_not_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_bit_does_not_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = next(case for case in corpus() if case.name == "gather/extremes/float32")
     export([case], "onnx", tmp_path)
     [path] = tmp_path.rglob("output_0.pb")
-    expected = onnx.numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes())).copy()
+    expected = onnx.numpy_helper.to_array(
+        onnx.TensorProto.FromString(path.read_bytes())
+    ).copy()
     expected[expected == 0] *= -1
     path.write_bytes(onnx.numpy_helper.from_array(expected).SerializeToString())
     result, _ = run_by_onnx(tmp_path, monkeypatch)
@@ -186,7 +200,9 @@ def test_programs_read_back_equal(exports: Path) -> None:
     by_name = {case.name: case for case in cases()}
 
     def zeros(desc: og.Descriptor, *_: Array) -> Array:
-        return np.zeros(desc.output_tensor.array_shape, desc.output_tensor.data_type.numpy)
+        return np.zeros(
+            desc.output_tensor.array_shape, desc.output_tensor.data_type.numpy
+        )
 
     entries, longer = index(exports / "dxdispatch")["cases"], 0
     for entry in entries:
@@ -196,7 +212,8 @@ def test_programs_read_back_equal(exports: Path) -> None:
         assert isinstance(case, DescriptorCase)
         tensor, data = case.descriptor.input_tensor, case.data
         if not case.in_range and tensor.element_count > data.size:
-            # Such an index may lead behind the elements, which a tensor with strides has too.
+            # Such an index may lead behind the elements, which a tensor with strides
+            # has too.
             tensor = structs.replace(tensor, strides=tensor.element_strides)
             data = np.zeros(tensor.array_shape, data.dtype)
             data[: case.data.size] = case.data.ravel()
@@ -220,13 +237,18 @@ def same(found: Array, expected: Array) -> bool:
 
 def test_lines_read_back_equal(exports: Path) -> None:
     def array(value: dict[str, Any]) -> Array:
-        content = np.frombuffer(bytes.fromhex(value["hex"]), f"<{np.dtype(value['type']).str[1:]}")
+        content = np.frombuffer(
+            bytes.fromhex(value["hex"]), f"<{np.dtype(value['type']).str[1:]}"
+        )
         return content.reshape(value["shape"])
 
     lines = (exports / "json" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
     for text, case in zip(lines, cases(), strict=True):
         line = json.loads(text)
-        assert (line.pop("name"), line.pop("out_of_range")) == (case.name, case.out_of_range)
+        assert (line.pop("name"), line.pop("out_of_range")) == (
+            case.name,
+            case.out_of_range,
+        )
         if isinstance(case, NodeCase):
             assert line.pop("node") == {
                 "operator": case.node.operator,
@@ -272,14 +294,21 @@ def test_the_readme_runs_its_export(tmp_path: Path, name: FormatName) -> None:
 
 
 def test_an_export_says_what_it_leaves_out(tmp_path: Path) -> None:
-    chosen = [case for case in corpus() if case.name.startswith(("forbidden", "gather/policy"))]
+    chosen = [
+        case
+        for case in corpus()
+        if case.name.startswith(("forbidden", "gather/policy"))
+    ]
     reasons: dict[FormatName, str] = {
         "onnx": "must be refused, which an ONNX backend test cannot say",
         "dxdispatch": "is an ONNX node that no descriptor says",
     }
     for name, why in reasons.items():
         exported = export(chosen, name, tmp_path / name)
-        assert (exported.written, dict(exported.left_out)) == (6, {why: len(chosen) - 6})
+        assert (exported.written, dict(exported.left_out)) == (
+            6,
+            {why: len(chosen) - 6},
+        )
         readme = (tmp_path / name / "README.md").read_text(encoding="utf-8")
         assert f"\nLeft out: {len(chosen) - 6}, as each {why}.\n" in readme
     exported = export(chosen, "json", tmp_path / "json")
@@ -307,7 +336,9 @@ def test_an_export_is_the_same_every_time(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") == contents(tmp_path / "other")
 
 
-def test_an_export_replaces_an_earlier_one_and_leaves_nothing_of_it(tmp_path: Path) -> None:
+def test_an_export_replaces_an_earlier_one_and_leaves_nothing_of_it(
+    tmp_path: Path,
+) -> None:
     for earlier in FORMATS:
         for name in FORMATS:
             folder = tmp_path / f"{earlier}-{name}"
@@ -383,15 +414,22 @@ def test_an_earlier_export_that_cannot_be_moved_back_is_kept_aside(
         export(few()[:2], "json", tmp_path)
     monkeypatch.undo()
     (aside,) = tmp_path.glob(".onnxgather.*.partial")
-    assert str(caught.value) == (
-        f"{tmp_path}: the earlier export is in {aside}, as it cannot be moved back: no space left "
-        "on device"
+    assert (
+        str(caught.value)
+        == f"{tmp_path}: the earlier export is in {aside}, as it cannot be moved back:"
+        " no space left on device"
     )
-    here = {path: text for path, text in contents(tmp_path).items() if aside.name not in str(path)}
+    here = {
+        path: text
+        for path, text in contents(tmp_path).items()
+        if aside.name not in str(path)
+    }
     assert {**here, **contents(aside)} == before
 
 
-def test_what_an_interrupted_export_left_does_not_stop_the_next_one(tmp_path: Path) -> None:
+def test_what_an_interrupted_export_left_does_not_stop_the_next_one(
+    tmp_path: Path,
+) -> None:
     (tmp_path / ".onnxgather.1.partial").mkdir()
     assert export(few(), "json", tmp_path).written == len(few())
 
@@ -447,15 +485,22 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     unknown: Any = "xml"
     with pytest.raises(OnnxGatherError) as caught:
         export(few(), unknown, tmp_path)
-    assert str(caught.value) == "format must be one of onnx, dxdispatch, json, got 'xml'"
+    assert (
+        str(caught.value) == "format must be one of onnx, dxdispatch, json, got 'xml'"
+    )
 
 
 @pytest.mark.parametrize("name", ["../up", "a//b", "Upper", "a b", "", "/a", "a/", "é"])
-def test_a_case_whose_name_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_case_whose_name_is_no_file_name_is_refused(
+    tmp_path: Path, name: str
+) -> None:
     case = few()[0]
     with pytest.raises(OnnxGatherError) as caught:
         export([replace(case, name=name)], "json", tmp_path)
-    rule = "a case's name must be of a-z, 0-9 and -, with / between its parts, to be exported"
+    rule = (
+        "a case's name must be of a-z, 0-9 and -, with / between its parts, to be"
+        " exported"
+    )
     assert str(caught.value) == f"{rule}, got {name!r}"
 
 

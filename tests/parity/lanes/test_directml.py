@@ -1,4 +1,5 @@
-"""The lane on DirectML.dll: what it makes of an answer, and DirectML.dll's own answers."""
+"""The lane on DirectML.dll: what it makes of an answer, and DirectML.dll's own
+answers."""
 
 from __future__ import annotations
 
@@ -38,14 +39,17 @@ stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a sc
 
 def case(*indices: int, out_of_range: OutOfRange = "directml") -> Case:
     """Return a gather of two of the three columns of DATA."""
-    return DescriptorCase("case", DESC, DATA, np.array([indices], np.uint32), out_of_range)
+    return DescriptorCase(
+        "case", DESC, DATA, np.array([indices], np.uint32), out_of_range
+    )
 
 
 IN_RANGE, OUTSIDE = case(2, 1), case(2, 7)
 
 
 def asked(lane: DirectMLLane, *cases: Case) -> list[tuple[str, str | None]]:
-    """Return the states and reasons that cases have on a lane, which is closed after it."""
+    """Return the states and reasons that cases have on a lane, which is closed after
+    it."""
     try:
         found = check_cases(cases, [lane], [lane.start()], ())
         return [(result.results[0].state, result.results[0].reason) for result in found]
@@ -75,7 +79,8 @@ class TestAnswers:
             (
                 failed("CompileOperator", 0x8007000E),
                 broken(
-                    Breakdown.NO_VERDICT, "CompileOperator gave 0x8007000E, which is no verdict"
+                    Breakdown.NO_VERDICT,
+                    "CompileOperator gave 0x8007000E, which is no verdict",
                 ),
             ),
             (
@@ -92,9 +97,14 @@ class TestAnswers:
             ),
             (
                 done(RIGHT, touched=True),
-                Answer(AnswerKind.FAILED, "bytes beside OutputTensor were written", NODES),
+                Answer(
+                    AnswerKind.FAILED, "bytes beside OutputTensor were written", NODES
+                ),
             ),
-            ("sys.exit(3)", broken(Breakdown.EXITED, "the host ended with exit code 3", "3")),
+            (
+                "sys.exit(3)",
+                broken(Breakdown.EXITED, "the host ended with exit code 3", "3"),
+            ),
             (
                 "time.sleep(60)",
                 broken(Breakdown.LATE, "the host did not answer within 0.5 s", "0.5 s"),
@@ -114,7 +124,9 @@ class TestAnswers:
         other = done("b'x' * 31")
         again = f"{done(RIGHT)} if pathlib.Path({once!r}).exists() else {other}"
         action = f"\n    {again}\n    {other}; pathlib.Path({once!r}).touch()"
-        lane = DirectMLLane("dml", fake_folder(tmp_path, action, f"import pathlib; {START}"))
+        lane = DirectMLLane(
+            "dml", fake_folder(tmp_path, action, f"import pathlib; {START}")
+        )
         lane.start()
         nonsense = broken(Breakdown.NONSENSE, f"{NONSENSE}{TOO_FEW}", TOO_FEW)
         assert lane.answer(IN_RANGE) == nonsense
@@ -124,15 +136,20 @@ class TestAnswers:
         assert lane.answer(IN_RANGE).kind is AnswerKind.RAN
         lane.close()
 
-    def test_a_host_that_says_much_of_itself_does_not_start(self, tmp_path: Path) -> None:
+    def test_a_host_that_says_much_of_itself_does_not_start(
+        self, tmp_path: Path
+    ) -> None:
         start = f"INFO['version'] = 'v' * 201; {START}"
         lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT), start))
-        assert lane.start().not_run == (
-            "the host answered what no host answers: Expected `str` of length <= 200 - at "
-            "`$.version`"
+        assert (
+            lane.start().not_run
+            == "the host answered what no host answers: Expected `str` of length <= 200"
+            " - at `$.version`"
         )
 
-    def test_an_output_has_the_type_and_shape_of_its_tensor(self, tmp_path: Path) -> None:
+    def test_an_output_has_the_type_and_shape_of_its_tensor(
+        self, tmp_path: Path
+    ) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT)))
         lane.start()
         answer = lane.answer(IN_RANGE)
@@ -148,7 +165,9 @@ class TestAnswers:
         assert lane.answer(IN_RANGE) == broken(Breakdown.CLOSED, "the host was ended")
 
     def test_an_interruption_does_not_wait_for_a_hang(self, tmp_path: Path) -> None:
-        lane = DirectMLLane("dml", fake_folder(tmp_path, "time.sleep(600)"), timeout=120)
+        lane = DirectMLLane(
+            "dml", fake_folder(tmp_path, "time.sleep(600)"), timeout=120
+        )
         info = lane.start()
 
         def interrupted() -> Iterator[Case]:
@@ -163,7 +182,10 @@ class TestAnswers:
 
     def test_a_host_that_does_not_start_again_is_an_error(self, tmp_path: Path) -> None:
         once = str(tmp_path / "once")
-        start = f"import os\nif os.path.exists({once!r}): sys.exit(5)\nopen({once!r}, 'w').close()"
+        start = (
+            f"import os\nif os.path.exists({once!r}): sys.exit(5)\nopen({once!r},"
+            " 'w').close()"
+        )
         folder = fake_folder(tmp_path, "sys.exit(3)", f"{start}\n{START}")
         lane = DirectMLLane("dml", folder)
         lane.start()
@@ -177,9 +199,9 @@ class TestAnswers:
 @stand_in
 class TestStates:
     def test_the_right_bytes_pass(self, tmp_path: Path) -> None:
-        assert asked(DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT))), IN_RANGE) == [
-            ("PASS", None)
-        ]
+        assert asked(
+            DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT))), IN_RANGE
+        ) == [("PASS", None)]
 
     def test_a_host_that_does_nothing_does_not_pass(self, tmp_path: Path) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, done("request[-32:]")))
@@ -190,11 +212,14 @@ class TestStates:
         assert states == ["DIFF", "DIFF"]
 
     def test_other_bytes_are_a_difference(self, tmp_path: Path) -> None:
-        ((state, reason),) = asked(DirectMLLane("dml", fake_folder(tmp_path, done())), IN_RANGE)
+        ((state, reason),) = asked(
+            DirectMLLane("dml", fake_folder(tmp_path, done())), IN_RANGE
+        )
         assert state == "DIFF"
-        assert reason == (
-            "7 of 8 elements differ, first OutputTensor[0,0]: expected 2.0 (00 00 00 40), got 0.0 "
-            "(00 00 00 00)"
+        assert (
+            reason
+            == "7 of 8 elements differ, first OutputTensor[0,0]: expected 2.0 (00 00 00"
+            " 40), got 0.0 (00 00 00 00)"
         )
 
     @pytest.mark.parametrize(
@@ -207,12 +232,16 @@ class TestStates:
             ("sys.exit(3)", "the host ended with exit code 3"),
         ],
     )
-    def test_a_host_that_fails_is_an_error(self, action: str, reason: str, tmp_path: Path) -> None:
+    def test_a_host_that_fails_is_an_error(
+        self, action: str, reason: str, tmp_path: Path
+    ) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, action))
         assert asked(lane, IN_RANGE) == [("ERROR", reason)]
 
     def test_a_refusal_is_an_error(self, tmp_path: Path) -> None:
-        lane = DirectMLLane("dml", fake_folder(tmp_path, failed("CreateOperator", 0x80070057)))
+        lane = DirectMLLane(
+            "dml", fake_folder(tmp_path, failed("CreateOperator", 0x80070057))
+        )
         ((state, reason),) = asked(lane, IN_RANGE)
         assert state == "ERROR"
         assert reason is not None
@@ -232,7 +261,9 @@ class TestStates:
         ]
 
     @pytest.mark.parametrize("policy", ["clamp", "zero", "error", "directml"])
-    def test_in_range_the_policy_plays_no_part(self, policy: OutOfRange, tmp_path: Path) -> None:
+    def test_in_range_the_policy_plays_no_part(
+        self, policy: OutOfRange, tmp_path: Path
+    ) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT)))
         assert asked(lane, case(2, 1, out_of_range=policy)) == [("PASS", None)]
 
@@ -254,7 +285,9 @@ class TestStart:
         assert lane.start() == LaneInfo("dml", "DirectML.dll", versions, ("llvmpipe",))
         lane.close()
 
-    def test_a_lane_that_is_not_set_up_says_how_to_set_it_up(self, tmp_path: Path) -> None:
+    def test_a_lane_that_is_not_set_up_says_how_to_set_it_up(
+        self, tmp_path: Path
+    ) -> None:
         lane = DirectMLLane("dml", str(tmp_path))
         why = f"DirectML.dll is not set up; run scripts/directml/setup.sh {tmp_path}"
         assert lane.start() == LaneInfo("dml", "DirectML.dll", not_run=why)
@@ -298,11 +331,17 @@ CASES: dict[str, Callable[[], list[Case]]] = {
 
 class TestDirectML:
     @pytest.mark.parametrize("kind", CASES)
-    def test_the_reference_gives_its_bytes(self, directml: DirectMLLane, kind: str) -> None:
+    def test_the_reference_gives_its_bytes(
+        self, directml: DirectMLLane, kind: str
+    ) -> None:
         cases = CASES[kind]()
         info = LaneInfo("directml-dll", "DirectML.dll")
         found = list(check_cases(cases, [directml], [info], ()))
-        wrong = [(each.name, each.results[0]) for each in found if each.results[0].state != "PASS"]
+        wrong = [
+            (each.name, each.results[0])
+            for each in found
+            if each.results[0].state != "PASS"
+        ]
         assert not wrong
         assert len(found) > 90
 
@@ -311,8 +350,10 @@ class TestDirectML:
     ) -> None:
         for entry in INDEPENDENT["in_range"][::9] + INDEPENDENT["out_of_range"][::9]:
             desc, data, indices, output = recorded(entry)
-            answer = directml.answer(DescriptorCase(entry["id"], desc, data, indices, "directml"))
+            answer = directml.answer(
+                DescriptorCase(entry["id"], desc, data, indices, "directml")
+            )
             assert answer.output is not None, answer
-            assert elements(desc.output_tensor, answer.output).tobytes() == output, json.dumps(
-                entry["desc"]
+            assert elements(desc.output_tensor, answer.output).tobytes() == output, (
+                json.dumps(entry["desc"])
             )

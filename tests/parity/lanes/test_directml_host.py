@@ -1,4 +1,5 @@
-"""The client of DirectML.dll's host: its protocol against a host of our own, and the real one."""
+"""The client of DirectML.dll's host: its protocol against a host of our own, and the
+real one."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def program_of(host: Host) -> object:
 
 
 def broken_by(host: Host) -> Answer:
-    """Return what a lane answers where the host gives no verdict on the small gather."""
+    """Return what a lane answers where the host gives no verdict on the small
+    gather."""
     with pytest.raises(NoAnswerError) as caught:
         ask(host)
     return Answer.none(caught.value)
@@ -70,7 +72,9 @@ def test_a_host_says_what_it_is() -> None:
 def test_a_verdict_has_the_output_tensor() -> None:
     with closing(Host(fake(done()))) as host:
         verdict = ask(host)
-    assert verdict == HostAnswer("done", 0, np.arange(8, dtype=np.float32).tobytes(), False)
+    assert verdict == HostAnswer(
+        "done", 0, np.arange(8, dtype=np.float32).tobytes(), False
+    )
 
 
 def test_written_guard_bytes_are_told() -> None:
@@ -112,15 +116,22 @@ def test_a_request_holds_the_descriptor_and_its_buffers(tmp_path: Path) -> None:
     assert created == HostAnswer("done")
 
 
-def test_with_bindings_the_output_is_the_whole_buffer_of_output_tensor(tmp_path: Path) -> None:
+def test_with_bindings_the_output_is_the_whole_buffer_of_output_tensor(
+    tmp_path: Path,
+) -> None:
     kept = tmp_path / "request"
     keep = f"open({str(kept)!r}, 'wb').write(request)"
     with closing(Host(fake(f"{keep}; {done('bytes(48)')}"))) as host:
-        verdict = host.ask(ASKED, (b"a" * 64, b"b" * 48), bindings=[(0, 16), (0, 0), (1, 16)])
+        verdict = host.ask(
+            ASKED, (b"a" * 64, b"b" * 48), bindings=[(0, 16), (0, 0), (1, 16)]
+        )
     assert verdict == HostAnswer("done", 0, bytes(48))
     header, _, blobs = kept.read_bytes().partition(b"\n")
     request = json.loads(header)
-    assert (request["buffers"], request["bindings"]) == ([64, 48], [[0, 16], [0, 0], [1, 16]])
+    assert (request["buffers"], request["bindings"]) == (
+        [64, 48],
+        [[0, 16], [0, 0], [1, 16]],
+    )
     assert blobs == b"a" * 64 + b"b" * 48
 
 
@@ -191,7 +202,10 @@ def test_a_host_that_does_not_answer_is_started_anew(
     # Misbehaves once: from then on a file says that it did.
     once = tmp_path / "once"
     start = f"import pathlib; once = pathlib.Path({str(once)!r}); greet()"
-    action = f"\n    if once.exists():\n        {done()}\n    else:\n        once.touch(); {action}"
+    action = (
+        f"\n    if once.exists():\n        {done()}\n    else:\n        once.touch();"
+        f" {action}"
+    )
     with closing(Host(fake(action, start))) as host:
         assert broken_by(host) == broken(reason, how, detail)
         assert ask(host).stage == "done"
@@ -230,8 +244,12 @@ def test_a_host_that_lost_its_device_is_started_anew() -> None:
     [
         ("sys.exit(5)", "DirectML.dll cannot run: the host ended with exit code 5"),
         (
-            "sys.stdout.buffer.write(b'OGDM' * 2**14 + b'?'); sys.stdout.buffer.flush()",
-            "DirectML.dll cannot run: the host printed where it must answer, " + "OGDM" * 50,
+            (
+                "sys.stdout.buffer.write(b'OGDM' * 2**14 + b'?');"
+                " sys.stdout.buffer.flush()"
+            ),
+            "DirectML.dll cannot run: the host printed where it must answer, "
+            + "OGDM" * 50,
         ),
         (
             "INFO['doubles'] = 1; greet()",
@@ -249,8 +267,10 @@ def test_a_host_that_does_not_start_is_an_error(start: str, message: str) -> Non
 def test_a_command_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(og.ProviderError) as caught:
         Host(["/no/such host"])
-    assert str(caught.value) == (
-        "DirectML.dll cannot run: /no/such host does not start: No such file or directory"
+    assert (
+        str(caught.value)
+        == "DirectML.dll cannot run: /no/such host does not start: No such file or"
+        " directory"
     )
 
 
@@ -293,7 +313,9 @@ def test_directml_returns_the_references_bytes(directml: Host) -> None:
     assert ask(directml) == HostAnswer("done", 0, output.tobytes(), False)
 
 
-def with_sizes(data: list[int], indices: list[int], output: list[int]) -> dict[str, Any]:
+def with_sizes(
+    data: list[int], indices: list[int], output: list[int]
+) -> dict[str, Any]:
     """Return a request for a gather like the small one, with other sizes."""
     tensors: list[list[Any]] = []
     for old, sizes in zip(ASKED["tensors"], (data, indices, output), strict=True):
@@ -310,7 +332,8 @@ def test_directml_refuses_an_invalid_descriptor(directml: Host) -> None:
 
 
 def test_directml_lives_on_after_a_descriptor_that_ends_it(directml: Host) -> None:
-    # DirectML 1.15.4 ends its program where an index size that should be 1 has no place.
+    # DirectML 1.15.4 ends its program where an index size that should be 1 has no
+    # place.
     asked: dict[str, Any] = {**with_sizes([1, 1], [1, 3], [1, 1]), "fields": [1, 0]}
     for tensor in asked["tensors"]:
         tensor[0] = og.TensorDataType.UINT32.directml

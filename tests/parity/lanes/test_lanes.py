@@ -15,7 +15,9 @@ from onnxgather.parity.lanes.lane import LaneInfo
 from onnxgather.parity.lanes.python import model_lane
 
 
-@pytest.mark.parametrize("label", ["1.24.4", "an old one", "größe", "x" * LONGEST_LABEL])
+@pytest.mark.parametrize(
+    "label", ["1.24.4", "an old one", "größe", "x" * LONGEST_LABEL]
+)
 def test_a_label_may_be_any_short_text(label: str) -> None:
     (lane,) = open_lanes([f"cpu@{label}"])
     assert lane.name == f"cpu@{label}"
@@ -23,13 +25,25 @@ def test_a_label_may_be_any_short_text(label: str) -> None:
 
 @pytest.mark.parametrize("lane", ["cpu", "directml-dll"])
 @pytest.mark.parametrize(
-    "label", ["", "a=b", "a\nb", "\x1b[31m", "\0", "\u202e", "\udc80", "x" * (LONGEST_LABEL + 1)]
+    "label",
+    [
+        "",
+        "a=b",
+        "a\nb",
+        "\x1b[31m",
+        "\0",
+        "\u202e",
+        "\udc80",
+        "x" * (LONGEST_LABEL + 1),
+    ],
 )
 def test_a_label_that_cannot_be_printed_is_refused(lane: str, label: str) -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         open_lanes([f"{lane}@{label}"])
-    assert str(caught.value) == (
-        f"the label of a lane must have 1 to 64 printable characters, no =, got {label!r}"
+    assert (
+        str(caught.value)
+        == "the label of a lane must have 1 to 64 printable characters, no =, got"
+        f" {label!r}"
     )
 
 
@@ -42,17 +56,22 @@ def test_two_lanes_of_one_name_are_refused() -> None:
 def test_a_plugin_has_the_full_name_of_its_provider() -> None:
     with pytest.raises(og.ProviderError) as caught:
         open_lanes([], plugins={"myep": "libplugin.so"})
-    assert str(caught.value) == (
-        "a plugin library must come with ONNX Runtime's full name of its provider, such as "
-        "MyExecutionProvider, got 'myep'"
+    assert (
+        str(caught.value)
+        == "a plugin library must come with ONNX Runtime's full name of its provider,"
+        " such as MyExecutionProvider, got 'myep'"
     )
 
 
 def test_a_plugin_beside_a_shared_library_is_refused() -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
-        open_lanes([], {"webgpu@x": "libonnxruntime.so.1"}, {"webgpu@x": "libplugin.so"})
-    assert str(caught.value) == (
-        "lane 'webgpu@x' must have a shared library of ONNX Runtime or a plugin, got both"
+        open_lanes(
+            [], {"webgpu@x": "libonnxruntime.so.1"}, {"webgpu@x": "libplugin.so"}
+        )
+    assert (
+        str(caught.value)
+        == "lane 'webgpu@x' must have a shared library of ONNX Runtime or a plugin, got"
+        " both"
     )
 
 
@@ -60,7 +79,9 @@ def test_a_shared_library_is_a_file_of_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert model_lane("cpu", "libonnxruntime.so.1").host == [str(tmp_path / "libonnxruntime.so.1")]
+    assert model_lane("cpu", "libonnxruntime.so.1").host == [
+        str(tmp_path / "libonnxruntime.so.1")
+    ]
 
 
 @pytest.mark.parametrize("provider", ["StubExecutionProvider", "DirectML.dll"])
@@ -70,15 +91,17 @@ def test_a_lane_has_the_full_name_of_its_provider(provider: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "provider", ["cpu", "", "'); import os #ExecutionProvider", "CPUExecutionProvider\n"]
+    "provider",
+    ["cpu", "", "'); import os #ExecutionProvider", "CPUExecutionProvider\n"],
 )
 def test_a_lane_whose_provider_is_no_name_is_not_read(provider: str) -> None:
     content = msgspec.json.encode({"name": "x", "provider": provider})
     with pytest.raises(msgspec.ValidationError) as caught:
         msgspec.json.decode(content, type=LaneInfo)
-    assert str(caught.value) == (
-        "Expected `str` matching regex "
-        "'^([A-Za-z0-9]{1,64}ExecutionProvider|DirectML\\\\.dll)\\\\Z' - at `$.provider`"
+    assert (
+        str(caught.value) == "Expected `str` matching regex"
+        " '^([A-Za-z0-9]{1,64}ExecutionProvider|DirectML\\\\.dll)\\\\Z' - at"
+        " `$.provider`"
     )
 
 

@@ -1,4 +1,5 @@
-"""Lanes of target native: on the CPU provider an answer counts only if the kernel gave it."""
+"""Lanes of target native: on the CPU provider an answer counts only if the kernel gave
+it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from onnxgather.parity.lanes.python import model_lane
 built = pytest.mark.skipif(
     kernels.operators_library() is None, reason="the native kernels are not built"
 )
-posix = pytest.mark.skipif(os.name == "nt", reason="the stand-in interpreter is a shell script")
+posix = pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in interpreter is a shell script"
+)
 
 
 @built
@@ -33,7 +36,9 @@ def test_the_nodes_of_an_answer_name_the_operator(wrapped: bool) -> None:
     assert answer.output.tolist() == [4, 4]
 
 
-def test_without_the_kernels_the_lane_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_kernels_the_lane_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
     with closing(model_lane("cpu@native")) as lane:
         assert lane.start().not_run == f"{RULE}ONNXGATHER_NATIVE is 0"
@@ -69,7 +74,10 @@ def test_an_answer_of_the_body_does_not_count(
     with closing(model_lane("cpu@native", environment(tmp_path, registers))) as lane:
         answer = lane.answer(CASE)
         assert lane.start().not_run == answer.reason
-    assert (answer.kind, answer.reason) == (AnswerKind.NOT_RUN, f"{RULE}the body of GATHER ran")
+    assert (answer.kind, answer.reason) == (
+        AnswerKind.NOT_RUN,
+        f"{RULE}the body of GATHER ran",
+    )
 
 
 @built

@@ -41,12 +41,16 @@ DESC = og.GatherDesc(
 DATA = np.array([1, 2, 3, 4], np.float32)
 
 
-def case(*indices: int, name: str = "case", out_of_range: og.OutOfRange = "error") -> Case:
+def case(
+    *indices: int, name: str = "case", out_of_range: og.OutOfRange = "error"
+) -> Case:
     """Return a gather of two elements of DATA."""
     return DescriptorCase(name, DESC, DATA, np.array(indices or (3, 0)), out_of_range)
 
 
-def stub(folder: Path, change: str = "", banner: str = "", timeout: float = 30) -> ModelLane:
+def stub(
+    folder: Path, change: str = "", banner: str = "", timeout: float = 30
+) -> ModelLane:
     """Return a lane on the stand-in."""
     python = environment(folder, change, banner)
     return ModelLane("stub", find_provider(STUB), python, timeout=timeout)
@@ -135,14 +139,17 @@ class TestWhatCounts:
         assert told(lane) == [
             (
                 "NOT-RUN",
-                f"{STUB} is not available (available: CPUExecutionProvider); install an ONNX "
-                f"Runtime with {STUB}, or name its plugin library: --plugin {STUB}=LIBRARY",
+                (
+                    f"{STUB} is not available (available: CPUExecutionProvider);"
+                    f" install an ONNX Runtime with {STUB}, or name its plugin library:"
+                    f" --plugin {STUB}=LIBRARY"
+                ),
             )
         ]
 
     def test_a_provider_absent_from_this_environment_is_not_run(self) -> None:
         lane = ModelLane("directml", PROVIDERS["directml"])
-        (state, reason) = told(lane)[0]
+        state, reason = told(lane)[0]
         assert state == "NOT-RUN"
         assert reason is not None
         assert reason.startswith("DmlExecutionProvider is not available (available: ")
@@ -161,7 +168,10 @@ class TestWhatCounts:
         assert told(lane) == [
             (
                 "NOT-RUN",
-                f"{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider",
+                (
+                    f"{STUB} must run every node, but Gather (Gather) runs on"
+                    " CPUExecutionProvider"
+                ),
             )
         ]
 
@@ -180,7 +190,10 @@ class TestWhatCounts:
         assert told(stub(tmp_path, change)) == [
             (
                 "NOT-RUN",
-                f"{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider",
+                (
+                    f"{STUB} must run every node, but Gather (Gather) runs on"
+                    " CPUExecutionProvider"
+                ),
             )
         ]
 
@@ -196,7 +209,9 @@ class TestWhatCounts:
 
         def folded(*arguments: Any, **options: Any) -> Any:
             model = real(*arguments, **options)
-            for value, array in zip(list(model.graph.input), (DATA, np.array([3, 0])), strict=True):
+            for value, array in zip(
+                list(model.graph.input), (DATA, np.array([3, 0])), strict=True
+            ):
                 tensor = model.graph.initializer.add()
                 tensor.ParseFromString(tensor_bytes(value.name, array))
             del model.graph.input[:]
@@ -219,13 +234,17 @@ class TestWhatCounts:
         [
             (
                 "del InferenceSession",
-                "the module onnxruntime is empty, as uninstalling one of its wheels leaves it; "
-                f"reinstall an ONNX Runtime with {STUB}",
+                (
+                    "the module onnxruntime is empty, as uninstalling one of its"
+                    f" wheels leaves it; reinstall an ONNX Runtime with {STUB}"
+                ),
             ),
             (
                 "raise ImportError('broken')",
-                f"{STUB} needs ONNX Runtime, which is not installed; install an ONNX Runtime with "
-                f"{STUB}",
+                (
+                    f"{STUB} needs ONNX Runtime, which is not installed; install an"
+                    f" ONNX Runtime with {STUB}"
+                ),
             ),
         ],
     )
@@ -237,14 +256,18 @@ class TestWhatCounts:
     def test_a_missing_interpreter_is_not_run(self, tmp_path: Path) -> None:
         python = str(tmp_path / "none")
         lane = ModelLane("stub", find_provider(STUB), python)
-        assert told(lane) == [("NOT-RUN", f"{python} does not start: No such file or directory")]
+        assert told(lane) == [
+            ("NOT-RUN", f"{python} does not start: No such file or directory")
+        ]
 
     def test_a_plugin_that_does_not_load_is_not_run(self, tmp_path: Path) -> None:
         (lane,) = open_lanes([], plugins={"webgpu": str(tmp_path / "none.so")})
         ((state, reason),) = told(lane)
         assert state == "NOT-RUN"
         assert reason is not None
-        assert reason.startswith("the plugin library of WebGpuExecutionProvider does not load: ")
+        assert reason.startswith(
+            "the plugin library of WebGpuExecutionProvider does not load: "
+        )
 
     def test_a_plugin_without_a_device_is_not_run(self, tmp_path: Path) -> None:
         change = """
@@ -254,7 +277,10 @@ class TestWhatCounts:
         python = environment(tmp_path, _dedented(change))
         lane = ModelLane("stub", find_provider(STUB), python, library="/lib/stub.so")
         assert told(lane) == [
-            ("NOT-RUN", f"the plugin library of {STUB} loads, but offers no device for it")
+            (
+                "NOT-RUN",
+                f"the plugin library of {STUB} loads, but offers no device for it",
+            )
         ]
 
     def test_a_plugin_brings_its_provider(self, tmp_path: Path) -> None:
@@ -307,7 +333,13 @@ class TestBadWorkers:
         tail = f"; it printed: {printed}" if printed else " and printed nothing"
         found = told(lane, case(0, 0), case(1, 1), case(2, 2), case(1, 2), case(3, 3))
         crashed = ("ERROR", reason + tail)
-        assert found == [("PASS", None), crashed, ("PASS", None), crashed, ("PASS", None)]
+        assert found == [
+            ("PASS", None),
+            crashed,
+            ("PASS", None),
+            crashed,
+            ("PASS", None),
+        ]
 
     @pytest.mark.one_quick_in(6)
     @pytest.mark.parametrize(
@@ -317,7 +349,11 @@ class TestBadWorkers:
             ("os._exit(7)", Breakdown.EXITED, "7"),
             ("time.sleep(600)", Breakdown.LATE, "0.5 s"),
             ("os.closerange(3, 12); time.sleep(600)", Breakdown.LATE, "0.5 s"),
-            ("os.closerange(3, 12); time.sleep(0.5); os._exit(7)", Breakdown.EXITED, "7"),
+            (
+                "os.closerange(3, 12); time.sleep(0.5); os._exit(7)",
+                Breakdown.EXITED,
+                "7",
+            ),
             ("write(b'12345678')", Breakdown.STRAY, "12345678"),
         ],
     )
@@ -345,11 +381,17 @@ class InferenceSession(InferenceSession):
         worker.timeout = 0.5 if how is Breakdown.LATE else 30
         answer = lane.answer(case(1, 1))
         worker.timeout = 30
-        assert (answer.kind, answer.how, answer.detail) == (AnswerKind.BROKEN, how, detail)
+        assert (answer.kind, answer.how, answer.detail) == (
+            AnswerKind.BROKEN,
+            how,
+            detail,
+        )
         assert lane.answer(case(0, 0)).kind is AnswerKind.RAN
         lane.close()
 
-    def test_an_answer_of_a_lane_whose_interpreter_is_not_there(self, tmp_path: Path) -> None:
+    def test_an_answer_of_a_lane_whose_interpreter_is_not_there(
+        self, tmp_path: Path
+    ) -> None:
         python = str(tmp_path / "none")
         answer = ModelLane("stub", find_provider(STUB), python).answer(case())
         reason = f"{python} does not start: No such file or directory"
@@ -360,7 +402,9 @@ class InferenceSession(InferenceSession):
             detail="No such file or directory",
         )
 
-    def test_a_refusal_and_a_failure_are_in_the_words_of_the_provider(self, tmp_path: Path) -> None:
+    def test_a_refusal_and_a_failure_are_in_the_words_of_the_provider(
+        self, tmp_path: Path
+    ) -> None:
         change = """
 class InferenceSession(InferenceSession):
     def open(self):
@@ -386,7 +430,9 @@ class InferenceSession(InferenceSession):
                 return super().compute(data, indices)
         """
         start = time.monotonic()
-        found = told(stub(tmp_path, change, timeout=2), case(0, 0), case(1, 1), case(2, 2))
+        found = told(
+            stub(tmp_path, change, timeout=2), case(0, 0), case(1, 1), case(2, 2)
+        )
         assert found == [
             ("PASS", None),
             ("ERROR", "the worker did not answer within 2 s; it printed: thinking"),
@@ -410,7 +456,8 @@ class InferenceSession(InferenceSession):
         assert state == "ERROR"
         assert reason is not None
         assert reason.startswith(
-            "the worker printed where it must answer; it printed: hello, this is a banner"
+            "the worker printed where it must answer; it printed: hello, this is a"
+            " banner"
         )
 
     def test_what_a_library_prints_does_no_harm(self, tmp_path: Path) -> None:
@@ -433,15 +480,21 @@ class InferenceSession(InferenceSession):
         """
         ((state, reason),) = told(stub(tmp_path, change))
         assert state == "NOT-RUN"  # as it cannot run a gather at all
-        assert reason == f"the worker ended with exit code 1; it printed: …{'a' * 496} end"
+        assert (
+            reason == f"the worker ended with exit code 1; it printed: …{'a' * 496} end"
+        )
 
     def test_a_worker_that_dies_before_it_answers_at_all(self, tmp_path: Path) -> None:
         python = environment(tmp_path, banner="import os; os._exit(3)")
         lane = ModelLane("stub", find_provider(STUB), python)
-        assert told(lane) == [("NOT-RUN", "the worker ended with exit code 3 and printed nothing")]
+        assert told(lane) == [
+            ("NOT-RUN", "the worker ended with exit code 3 and printed nothing")
+        ]
 
     @pytest.mark.parametrize(("failures", "state"), [(1, "PASS"), (2, "NOT-RUN")])
-    def test_a_host_is_started_twice(self, tmp_path: Path, failures: int, state: str) -> None:
+    def test_a_host_is_started_twice(
+        self, tmp_path: Path, failures: int, state: str
+    ) -> None:
         tries = tmp_path / "tries"
         banner = f"""
         import os, pathlib
@@ -485,12 +538,18 @@ class InferenceSession(InferenceSession):
                 "more nodes than the model has: GatherElements",
             ),
             ("{'nodes': ['Gather'], 'outputs': []}", "0 outputs of 1 runs"),
-            ("{'nodes': ['Gather'], 'outputs': [RIGHT, RIGHT]}, FLOATS", "2 outputs of 1 runs"),
+            (
+                "{'nodes': ['Gather'], 'outputs': [RIGHT, RIGHT]}, FLOATS",
+                "2 outputs of 1 runs",
+            ),
             (
                 "ran(['float32', [9], 0]), FLOATS",
                 "buffer is smaller than requested size",
             ),
-            ("ran(['float32', [2], 1]), FLOATS", "buffer is smaller than requested size"),
+            (
+                "ran(['float32', [2], 1]), FLOATS",
+                "buffer is smaller than requested size",
+            ),
             (
                 "ran(['float32', [2], 9]), FLOATS",
                 "offset must be non-negative and no greater than buffer length (8)",
@@ -526,17 +585,34 @@ class InferenceSession(InferenceSession):
             *(
                 (
                     f"ran([{name!r}, [1], 0]), FLOATS",
-                    f"Expected `str` matching regex '^({TYPES})\\\\Z' - at `$.outputs[0][0]`",
+                    (
+                        f"Expected `str` matching regex '^({TYPES})\\\\Z' - at"
+                        " `$.outputs[0][0]`"
+                    ),
                 )
-                for name in ("O", "object", "V8", "datetime64[s]", ">f4", "f4,f4", "float")
+                for name in (
+                    "O",
+                    "object",
+                    "V8",
+                    "datetime64[s]",
+                    ">f4",
+                    "f4,f4",
+                    "float",
+                )
             ),
             ("{'nodes': 'Gather'}", "Expected `array`, got `str` - at `$.nodes`"),
             (
                 "{'not_run': ['no such kind', '', None]}",
                 "Invalid enum value 'no such kind' - at `$.not_run[0]`",
             ),
-            ("{'nodes': [['Gather']]}", "Expected `str`, got `array` - at `$.nodes[0]`"),
-            ("ran(float('nan')), FLOATS", "JSON is malformed: invalid character (byte 34)"),
+            (
+                "{'nodes': [['Gather']]}",
+                "Expected `str`, got `array` - at `$.nodes[0]`",
+            ),
+            (
+                "ran(float('nan')), FLOATS",
+                "JSON is malformed: invalid character (byte 34)",
+            ),
             ("{'refused': 'x' * 2**20}", "1048591 bytes of JSON"),
             ("[]", "Expected `object`, got `array`"),
         ],
@@ -546,7 +622,9 @@ class InferenceSession(InferenceSession):
     ) -> None:
         lie = f"lambda *_: ({answer}, b'')[:2]" if answer.count("FLOATS") else None
         nonsense = f"the worker answered what no worker answers: {detail}"
-        expected = Answer(AnswerKind.BROKEN, nonsense, how=Breakdown.NONSENSE, detail=detail)
+        expected = Answer(
+            AnswerKind.BROKEN, nonsense, how=Breakdown.NONSENSE, detail=detail
+        )
         assert lied(tmp_path, lie or f"lambda *_: ({answer}, b'')") == expected
 
     @pytest.mark.one_quick_in(5)
@@ -567,7 +645,9 @@ class InferenceSession(InferenceSession):
         assert (answer.kind, answer.how) == (AnswerKind.BROKEN, Breakdown.NONSENSE)
         assert answer.detail.startswith(detail)
 
-    def test_a_frame_that_is_announced_and_not_sent_costs_its_case(self, tmp_path: Path) -> None:
+    def test_a_frame_that_is_announced_and_not_sent_costs_its_case(
+        self, tmp_path: Path
+    ) -> None:
         lie = "lambda *_: (2**33).to_bytes(8, 'little')"
         answer = lied(tmp_path, lie, "message", timeout=0.5)
         assert answer.how in (Breakdown.LATE, Breakdown.TOO_LONG)
@@ -592,9 +672,13 @@ class InferenceSession(InferenceSession):
     ) -> None:
         change = f"sys.modules['__main__'].environment = lambda: ({about})"
         lane = stub(tmp_path, banner=BANNER.format(change=change))
-        assert told(lane) == [("NOT-RUN", f"the worker answered what no worker answers: {detail}")]
+        assert told(lane) == [
+            ("NOT-RUN", f"the worker answered what no worker answers: {detail}")
+        ]
 
-    def test_a_worker_that_dies_between_two_cases_costs_none(self, tmp_path: Path) -> None:
+    def test_a_worker_that_dies_between_two_cases_costs_none(
+        self, tmp_path: Path
+    ) -> None:
         lane = stub(tmp_path)
         lane.start()
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
@@ -631,13 +715,17 @@ class InferenceSession(InferenceSession):
             list(check_cases(interrupted(), [lane], [info], ()))
         assert time.monotonic() - start < 20
 
-    def test_an_onnx_runtime_that_records_no_assignment_is_not_run(self, tmp_path: Path) -> None:
+    def test_an_onnx_runtime_that_records_no_assignment_is_not_run(
+        self, tmp_path: Path
+    ) -> None:
         change = "del InferenceSession.get_provider_graph_assignment_info"
         assert told(stub(tmp_path, change)) == [
             (
                 "NOT-RUN",
-                f"{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does not record; "
-                "install 1.24.4 or later",
+                (
+                    f"{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does"
+                    " not record; install 1.24.4 or later"
+                ),
             )
         ]
 

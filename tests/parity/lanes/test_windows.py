@@ -1,4 +1,5 @@
-"""The lane `cpu@windows`: how it is found, and the CPU provider of ONNX Runtime for Windows itself.
+"""The lane `cpu@windows`: how it is found, and the CPU provider of ONNX Runtime for
+Windows itself.
 
 The whole of it is `onnxgather check --corpus --lanes
 cpu@windows,cpu@windows@portable,cpu@windows@native --require cpu@windows --require
@@ -39,7 +40,9 @@ SETUP = "scripts/directml/setup.sh --lanes cpu@windows"
 NOT_SET_UP = f"ONNX Runtime for Windows is not set up; run {SETUP}"
 LANES = ("cpu@windows", "cpu@windows@portable", "cpu@windows@native")
 
-elsewhere = pytest.mark.skipif(os.name == "nt", reason="on Windows the lane is the local provider")
+elsewhere = pytest.mark.skipif(
+    os.name == "nt", reason="on Windows the lane is the local provider"
+)
 live = pytest.mark.skipif(
     os.name == "nt" or not os.path.isfile(windows_host()), reason=f"{SETUP} has not run"
 )
@@ -83,7 +86,10 @@ class TestWithoutTheHost:
         (tmp_path / "python").touch()
         with pytest.raises(og.OnnxGatherError) as caught:
             open_lanes([], {"cpu@windows": str(tmp_path / "python")})
-        rule = "lane 'cpu@windows' must have the folder that scripts/directml/setup.sh makes"
+        rule = (
+            "lane 'cpu@windows' must have the folder that scripts/directml/setup.sh"
+            " makes"
+        )
         assert str(caught.value) == f"{rule}, got the file '{tmp_path}/python'"
 
     def test_a_check_that_requires_it_ends_with_3(self) -> None:
@@ -96,13 +102,19 @@ class TestWithoutTheHost:
     def test_the_doctor_names_the_command(self, tmp_path: Path) -> None:
         folder = tmp_path / "none"
         checkup = examine({"cpu@windows": str(folder)}, python=environment(tmp_path))
-        assert f"cpu@windows: {NOT_SET_UP} {folder}" in [one.what for one in checkup.findings]
+        assert f"cpu@windows: {NOT_SET_UP} {folder}" in [
+            one.what for one in checkup.findings
+        ]
 
     @pytest.mark.slow
-    def test_the_doctor_examines_it_where_it_is_set_up(self, cache: Path, tmp_path: Path) -> None:
+    def test_the_doctor_examines_it_where_it_is_set_up(
+        self, cache: Path, tmp_path: Path
+    ) -> None:
         host(cache, tmp_path, "PROVIDERS = [PLACE := 'CPUExecutionProvider']")
         checkup = examine(python=environment(tmp_path / "here"))
-        assert [one.info.name for one in checkup.environments[1].providers] == ["cpu@windows"]
+        assert [one.info.name for one in checkup.environments[1].providers] == [
+            "cpu@windows"
+        ]
         assert checkup.environments[1].python == str(cache / "run-windows")
 
     @pytest.mark.parametrize("folder", [None, "elsewhere"])
@@ -126,7 +138,9 @@ class TestWithoutTheHost:
         assert (answer.kind, answer.nodes) == (AnswerKind.RAN, ("GATHER",))
 
 
-def test_on_windows_the_lane_is_the_local_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_windows_the_lane_is_the_local_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     lane = model_lane("cpu@windows@native")
     assert (lane.host, lane.operators, lane.python) == ([], None, sys.executable)
@@ -134,7 +148,9 @@ def test_on_windows_the_lane_is_the_local_provider(monkeypatch: pytest.MonkeyPat
 
 
 @elsewhere
-@pytest.mark.parametrize("name", ["cpu", "cpu@windowsold", "cpu@old@windows", "openvino@windows"])
+@pytest.mark.parametrize(
+    "name", ["cpu", "cpu@windowsold", "cpu@old@windows", "openvino@windows"]
+)
 def test_other_lanes_are_not_that_host_s(name: str) -> None:
     assert list(model_lane(name).host) == []
 
@@ -149,7 +165,9 @@ def native() -> Iterator[ModelLane]:
 
 @live
 class TestLive:
-    def test_a_part_of_the_corpus_and_random_cases_give_the_reference_s_bytes(self) -> None:
+    def test_a_part_of_the_corpus_and_random_cases_give_the_reference_s_bytes(
+        self,
+    ) -> None:
         cases = [*islice(built_in_cases(), 0, None, 12)]
         for policy in POLICIES:
             cases += random_cases(20, 1, policy)
@@ -176,11 +194,18 @@ class TestLive:
     ) -> None:
         here = model_lane("cpu@native")
         with closing(here):
-            told = [lane.answer(replace(CASE, out_of_range="error")) for lane in (here, native)]
+            told = [
+                lane.answer(replace(CASE, out_of_range="error"))
+                for lane in (here, native)
+            ]
         assert [answer.kind for answer in told] == [AnswerKind.FAILED] * 2
         python, windows = (answer.reason or "" for answer in told)
-        assert windows.endswith("Status Message: IndicesTensor[1] must be in [-4, 4), got 9")
-        assert python.endswith(f" : {windows}")  # Python puts ONNX Runtime's code in front
+        assert windows.endswith(
+            "Status Message: IndicesTensor[1] must be in [-4, 4), got 9"
+        )
+        assert python.endswith(
+            f" : {windows}"
+        )  # Python puts ONNX Runtime's code in front
 
     def test_without_the_library_the_body_does_not_count(self) -> None:
         lane = model_lane("cpu@windows@native")
@@ -200,13 +225,20 @@ class TestLive:
         assert told.startswith(f"{RULE}their library does not load: ")
         assert name in told
 
-    def test_several_threads_give_the_reference_s_bytes(self, native: ModelLane) -> None:
+    def test_several_threads_give_the_reference_s_bytes(
+        self, native: ModelLane
+    ) -> None:
         sizes = [64, 4096]
-        data_desc, indices_desc = og.TensorDesc("UINT16", sizes), og.TensorDesc("INT32", sizes)
+        data_desc, indices_desc = (
+            og.TensorDesc("UINT16", sizes),
+            og.TensorDesc("INT32", sizes),
+        )
         desc = og.GatherElementsDesc(data_desc, indices_desc, data_desc, 1)
         rng = np.random.default_rng(5)
         data = rng.integers(0, 2**16, sizes, np.uint16)
-        case = DescriptorCase("large", desc, data, rng.integers(-9999, 9999, sizes, np.int32))
+        case = DescriptorCase(
+            "large", desc, data, rng.integers(-9999, 9999, sizes, np.int32)
+        )
         info = native.start()
         for _ in range(5):
             assert judge(case, info, native.answer(case)).state == "PASS"

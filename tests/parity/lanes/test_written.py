@@ -1,4 +1,5 @@
-"""Descriptors written as C++, compiled by MinGW, and created and run by DirectML.dll."""
+"""Descriptors written as C++, compiled by MinGW, and created and run by
+DirectML.dll."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def written_host(folder: Path, descriptors: list[og.Descriptor]) -> list[str]:
 
 @live
 def test_directml_takes_the_corpus_as_cpp(tmp_path: Path) -> None:
-    cases = {case.descriptor: case for case in corpus() if isinstance(case, DescriptorCase)}
+    cases = {
+        case.descriptor: case for case in corpus() if isinstance(case, DescriptorCase)
+    }
     run = list(cases)[:: len(cases) // 30]
     with closing(Host(written_host(tmp_path, [*cases, *run]), timeout=300)) as host:
         for descriptor in cases:
@@ -34,9 +37,12 @@ def test_directml_takes_the_corpus_as_cpp(tmp_path: Path) -> None:
         for descriptor in run:
             case = cases[descriptor]
             verdict = host.ask(
-                request_for(descriptor), (case.data.tobytes(), case.indices.tobytes(), b"")
+                request_for(descriptor),
+                (case.data.tobytes(), case.indices.tobytes(), b""),
             )
-            expected = reference(descriptor, case.data, case.indices, "directml").tobytes()
+            expected = reference(
+                descriptor, case.data, case.indices, "directml"
+            ).tobytes()
             assert verdict.output is not None
             assert verdict.output[: len(expected)] == expected
 
