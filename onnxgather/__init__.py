@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onnxgather.certificates.certify import certify as certify
-    from onnxgather.descriptors.cpp import to_cpp as to_cpp
     from onnxgather.descriptors.datatypes import TensorDataType as TensorDataType
     from onnxgather.descriptors.explain import explain as explain
     from onnxgather.descriptors.feature_levels import (
@@ -59,7 +58,6 @@ __version__: str
 # caller needs some of the names only: each name waits for its use.
 _MODULES = {
     "certificates.certify": "certify",
-    "descriptors.cpp": "to_cpp",
     "descriptors.datatypes": "TensorDataType",
     "descriptors.explain": "explain",
     "descriptors.feature_levels": "minimum_feature_level",

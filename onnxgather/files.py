@@ -49,7 +49,7 @@ _KINDS = {
     ),
     rb"\x93NUMPY": "an .npy file, which a DxDispatch program names by sourcePath",
     _REPORT.pattern: "a report, which onnxgather repro and report merge take",
-    _CPP: "C or C++, which onnxgather writes but does not read",
+    _CPP: "C or C++, which onnxgather does not read",
     rb'[^\x00-\x08]*"(resources|dispatchables)"\s*:': (
         "a DxDispatch program, which onnxgather "
         "check, convert, explain, repro, run and show take"

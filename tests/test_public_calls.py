@@ -274,7 +274,6 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
             lambda: CALLED.program_to_onnx(GIVEN["program"], inputs=[["a"]]),
             "inputs must be names of resources, got [['a']]",
         ),
-        (lambda: CALLED.to_cpp(DESC, 5), "name must be a text in UTF-8, got 5"),
     ],
 )
 def test_the_sentences_name_the_argument_and_the_rule(call: Any, said: str) -> None:

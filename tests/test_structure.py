@@ -24,7 +24,7 @@ ORDER = {
     "documents": "",
     "descriptors": (
         "datatypes strides tensors operators arrays reference explain feature_levels "
-        "spelling cpp __init__"
+        "spelling __init__"
     ),
     "gather": "",
     "loops": "",

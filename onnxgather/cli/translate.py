@@ -32,7 +32,6 @@ from onnxgather.cli.sources import (
 )
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.descriptors.arrays import Array
-from onnxgather.descriptors.cpp import to_cpp, variable_names
 from onnxgather.descriptors.explain import explain as explain_element
 from onnxgather.descriptors.explain import explain_all, explanation_text
 from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
@@ -282,14 +281,12 @@ def run_command(
 @arguments.node
 @arguments.shape
 @arguments.as_json
-@arguments.flag("--cpp", "as_cpp", help="Print the descriptors as C++.")
 @arguments.as_html
 @arguments.allow_outside
 @arguments.as_records(outputs=Outputs, lowering=Lowering, reading=Reading)
 def show_command(
     files: Sequence[str],
     as_json: bool,
-    as_cpp: bool,
     outputs: Outputs,
     lowering: Lowering,
     reading: Reading,
@@ -303,8 +300,8 @@ def show_command(
     """
     from onnxgather.lowering.show import describe, description_text
 
-    if as_cpp + as_json + len(outputs.by_option) > 1:
-        raise click.UsageError("--cpp, --json and --html must come one at a time")
+    if as_json and outputs.by_option:
+        raise click.UsageError("--json and --html must come one at a time")
     batch = Batch()
     asked: OutOfRange | None = lowering[
         "out_of_range"
@@ -324,13 +321,6 @@ def show_command(
         outputs.check_apart(path for of, _ in found for path in of.files)
         left_out = [str(error) for _, error in batch.failures]
         outputs.write(batch, {"--html": partial(page_of, found, left_out=left_out)})
-    elif as_cpp:
-        every = [pair for of, _ in found for pair in of.descriptors.items()]
-        names = variable_names(name for name, _ in every)
-        texts = (
-            to_cpp(desc, name) for name, (_, desc) in zip(names, every, strict=True)
-        )
-        say("\n".join(texts), end="", as_is=True)
     elif as_json:
         documents = [
             {

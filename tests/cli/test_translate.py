@@ -927,6 +927,11 @@ Formula
             t.name for t in model.graph.initializer
         ]
 
+    def test_show_writes_a_document_or_a_page(self) -> None:
+        code, out, err = outcome("show", program("x.json"), "--json", "--html", "x.html")
+        assert (code, out) == (2, "")
+        assert err.endswith("Error: --json and --html must come one at a time\n")
+
     def test_show_goes_on_after_a_bad_file(self) -> None:
         for name in ("a", "d/b"):
             program(f"{name}.json")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
+from cpp_descriptors import cpp_of
 from folders import ROOT
 
 import onnxgather as og
@@ -54,7 +55,7 @@ def wine_program(
         shutil.copy(file, sources)
     text, operators = "", list[str]()
     for number, descriptor in enumerate(descriptors):
-        text += og.to_cpp(descriptor, f"gather{number}") + "\n"
+        text += cpp_of(descriptor, f"gather{number}")
         operators.append(f"&gather{number}Operator")
     text += (
         f"\nconst DML_OPERATOR_DESC* const written[] = {{{', '.join(operators)}}};\n"

@@ -197,7 +197,7 @@ OTHER_FILES = {
     "a report, which onnxgather repro and report merge take": (
         b'{"schema": 1, "onnxgather": "0.1"}'
     ),
-    "C or C++, which onnxgather writes but does not read": (
+    "C or C++, which onnxgather does not read": (
         b"// one gather\nconst UINT a[] = {4};"
     ),
 }

@@ -59,11 +59,6 @@
 #include "directml.h"
 #include "protocol.h"
 
-// What CreateOperator gets; a test that has descriptors of its own defines it otherwise.
-#ifndef OPERATOR_DESC_OF
-#define OPERATOR_DESC_OF(request) DML_OPERATOR_DESC{request.type, &request.fields}
-#endif
-
 namespace {
 
 enum Stage : UINT {
@@ -560,7 +555,7 @@ Answer answer_to(Gpu& gpu, DirectMl& directml, const Request& request) {
     Answer answer;
     try {
         Device& device = directml.device(gpu, request.level);
-        const DML_OPERATOR_DESC desc = OPERATOR_DESC_OF(request);
+        const DML_OPERATOR_DESC desc = {request.type, &request.fields};
         Ref<IDMLOperator> op;
         check(CREATE_OPERATOR,
               device.directml->CreateOperator(&desc, IDMLOperator::iid, op.put_void()));
