@@ -71,7 +71,7 @@ them."""
 
 TESTS = (
     "sizes intervals exact_bounds conditions operator_types operator_bounds ranges"
-    " contract shapes gathers hardening sequences index_operators"
+    " contract shapes gathers hardening scans sequences index_operators"
 )
 """The test files in tests/networks, the fast ones first."""
 

@@ -72,7 +72,7 @@ class Bounds:
 
     Attributes:
         data_type: ONNX's name; "" where it is not known.
-        sizes: The sizes, as far as they are known; of a sequence, how many tensors it has.
+        sizes: The sizes, as far as they are known.
         bounds: Shape (*shape, 2): the least and the greatest number of each element, where shape
             broadcasts to the sizes: a dimension of 1 holds for the whole axis. Shape (2,) where
             the rank is not known. Integers are Python's, or sizes that are open; floats have their
@@ -81,8 +81,6 @@ class Bounds:
             is as it was before for the next Cast where ONNX Runtime leaves the first one out.
         why: What the bounds come from.
         stops: The graph inputs and the operators that leave the value without bounds.
-        element: Of a sequence: what is known of each of its tensors; None where nothing is, or the
-            sequence is empty.
     """
 
     data_type: str
@@ -91,7 +89,6 @@ class Bounds:
     nan: bool
     why: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
-    element: Bounds | None = None
 
     @property
     def low(self) -> Array:
@@ -164,9 +161,7 @@ class Bounds:
             (self.low, self.high, self.nan),
             {"why": self.why, "stops": self.stops},
         )
-        return replace(
-            interval(self.data_type, sizes, *ends, **reasons), element=self.element
-        )
+        return interval(self.data_type, sizes, *ends, **reasons)
 
 
 def _has_sizes(bounds: Array) -> bool:
@@ -384,9 +379,7 @@ def joined(values: Sequence[Bounds]) -> Bounds:
     types = {value.data_type for value in values}
     sizes = common_sizes([value.sizes for value in values])
     parts = [value.bounds if value.sizes == sizes else value.whole for value in values]
-    every = [value.element for value in values if not value.is_empty]
-    elements = [element for element in every if element]
-    value = interval(
+    return interval(
         types.pop() if len(types) == 1 else "",
         sizes,
         least(*(part[..., :1] for part in parts)),
@@ -395,8 +388,6 @@ def joined(values: Sequence[Bounds]) -> Bounds:
         why=merged_reasons(value.why for value in values),
         stops=merged_reasons(value.stops for value in values),
     )
-    known = bool(elements) and len(elements) == len(every)
-    return replace(value, element=joined(elements)) if known else value
 
 
 def widened(old: Bounds, new: Bounds) -> Bounds:
@@ -414,11 +405,9 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
         low = max(stop for stop in (0, -FAR, first) if first <= stop <= low_of(low))
     if not high <= old_high:
         high = min(stop for stop in (0, FAR, last) if high_of(high) <= stop <= last)
-    value = interval(
+    return interval(
         new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops
     )
-    before, after = old.element, new.element
-    return replace(value, element=widened(before, after) if before and after else after)
 
 
 def merged_reasons(

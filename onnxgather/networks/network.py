@@ -155,8 +155,8 @@ class Scope:
     path: str = ""
     """The file of the model."""
     declared: dict[str, Dimensions] = field(default_factory=dict[str, Dimensions])
-    """The sizes that the graph declares for values, or for each tensor of a
-    sequence, which nothing checks but ONNX Runtime may believe."""
+    """The sizes that the graph declares for values, which nothing checks but ONNX
+    Runtime may believe."""
     opsets: Mapping[str, int] = field(default_factory=dict[str, int])
     """The versions of the operators, by domain."""
 
@@ -658,10 +658,7 @@ class _Reader:
         scope.stored |= own
         values = (*proto.value_info, *proto.output)
         for value in values if scope.where == MAIN else (*values, *proto.input):
-            held = value.type.sequence_type.elem_type
-            tensor = (
-                held if value.type.HasField("sequence_type") else value.type
-            ).tensor_type
+            tensor = value.type.tensor_type
             if tensor.HasField("shape"):
                 dims = tensor.shape.dim
                 sizes = (

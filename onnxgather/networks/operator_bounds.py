@@ -36,9 +36,6 @@ from onnxgather.networks.intervals import (
     known_sizes,
     least,
     ordered,
-    stacked,
-    taken_apart,
-    unknown,
 )
 from onnxgather.networks.sizes import (
     MOST,
@@ -47,7 +44,6 @@ from onnxgather.networks.sizes import (
     high_of,
     is_doubtful,
     never_negative,
-    quotient,
 )
 
 EXACT = 2**53
@@ -640,7 +636,7 @@ def _members(call: Call) -> Bounds | None:
 @computes("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", quiet=True)
 def _rearranged(call: Call) -> Bounds:
     """The same elements in the same order, in other sizes."""
-    if call.operator == "Identity":  # a sequence too
+    if call.operator == "Identity":
         return call.x
     return call.selected(_in_sizes(call.x, call.types[0].sizes))
 
@@ -791,78 +787,3 @@ def _constant_of_shape(call: Call) -> Bounds:
     number = np.asarray(np.ravel(call.attributes.get("value", np.float32(0)))[0])
     value = bounds_of_array(call.types[0].data_type, number)
     return call.value(value.low, value.high, value.nan)
-
-
-# Sequences, whose tensors are known as one: what holds for each of them.
-
-
-def _sequence(length: AnySize | None, *elements: Bounds) -> Bounds:
-    """A sequence of that many tensors, each of which is one of `elements`."""
-    element = joined(elements) if elements else None
-    return replace(unknown("SEQUENCE", (length,)), element=element)
-
-
-@computes("SequenceConstruct", "SequenceEmpty", quiet=True)
-def _sequence_construct(call: Call) -> Bounds:
-    return _sequence(len(call.given), *call.given)
-
-
-@computes("SequenceInsert", quiet=True)
-def _sequence_insert(call: Call) -> Bounds:
-    length = elements_of(call.x.sizes)
-    more = joined([call.x, _sequence(None, call.of(1))])
-    return more.resized((None if length is None else length + 1,))
-
-
-@computes("SequenceErase", quiet=True)
-def _sequence_erase(call: Call) -> Bounds:
-    return call.x.resized((None,))
-
-
-@computes("SequenceAt", quiet=True)
-def _sequence_at(call: Call) -> Bounds | None:
-    return call.x.element
-
-
-@computes("SequenceLength")
-def _sequence_length(call: Call) -> Bounds:
-    length = elements_of(call.x.sizes)
-    low, high = (0, MOST) if length is None else (length, length)
-    return interval("INT64", (), low, high)
-
-
-@computes("SplitToSequence", quiet=True)
-def _split_to_sequence(call: Call) -> Bounds | None:
-    x, split, axis = call.x, call.has(1), call.axis(0)
-    if x.sizes is None or (split is not None and split.sizes is None):
-        return None
-    size: AnySize | None = x.sizes[axis]
-    length, part = size, 1
-    if split is not None:
-        parts = [] if split.exact is None else [*set(split.exact.ravel().tolist())]
-        length, part = elements_of(split.sizes), parts[0] if len(parts) == 1 else None
-        if (
-            not split.sizes
-        ):  # a number: the last part is smaller where it does not divide the size
-            whole = quotient(size, part) if size is not None and part else None
-            length, part = (
-                (whole, part) if elements_of((whole, part)) == size else (None, None)
-            )
-    element = taken_apart(x, axis)
-    if call.attributes.get("keepdims", 1) or (split and split.sizes):
-        element = stacked(element, axis, part)
-    return _sequence(length, element)
-
-
-@computes("ConcatFromSequence", quiet=True)
-def _concat_from_sequence(call: Call) -> Bounds | None:
-    element, axis = call.x.element, int(call.attributes["axis"])
-    count = elements_of(call.x.sizes)
-    if element is None or element.sizes is None:
-        return element
-    if not call.attributes.get("new_axis", 0):
-        count = elements_of((count, element.sizes[axis]))
-        element = taken_apart(element, axis)
-    if None in (element.sizes or ()):  # as of a Concat, an element may be nothing's
-        return None
-    return stacked(element, axis, count)

@@ -313,11 +313,7 @@ class Ranges:
                 value.resized(told), data_type=value.data_type or known.data_type
             )
         declared, sizes = scope.declared.get(name), value.sizes
-        if value.data_type != "SEQUENCE":
-            sizes = self._believed(declared, sizes)
-        elif value.element:
-            held = value.element.resized(self._believed(declared, value.element.sizes))
-            value = replace(value, element=self._limited(held))
+        sizes = self._believed(declared, sizes)
         sizes = sizes and tuple(
             None if isinstance(n, Size) and n.is_large else n for n in sizes
         )
@@ -593,21 +589,16 @@ def _transferred(call: Call) -> Sequence[Bounds]:
 
 def _closed_since(value: Bounds, since: int) -> Bounds:
     """What an iteration makes, without the sizes that differ from iteration to iteration."""
-    element = value.element and _closed_since(value.element, since)
     sizes = value.sizes and tuple(
         None if is_made_since(n, since) else n for n in value.sizes
     )
     is_own = any(is_made_since(end, since) for end in value.bounds.flat)
-    return replace(value.closed if is_own else value, sizes=sizes, element=element)
+    return replace(value.closed if is_own else value, sizes=sizes)
 
 
 def _is_covered(old: Bounds, new: Bounds) -> bool:
     """Whether `old` holds all that `new` does, which holds all that `old` does."""
-    before, after = old.element, new.element
-    same = (old.data_type, old.sizes, old.nan, before is None)
-    if same != (new.data_type, new.sizes, new.nan, after is None):
-        return False
-    if before and after and not _is_covered(before, after):
+    if (old.data_type, old.sizes, old.nan) != (new.data_type, new.sizes, new.nan):
         return False
     return bool((old.low <= new.low).all() and (old.high >= new.high).all())
 

@@ -781,111 +781,6 @@ def gather_in_scan(d: Draft) -> None:
     gather(d, table(d, some_rows(d, 4)), node.output[1])
 
 
-def of_sequence(d: Draft) -> None:
-    """Values in a sequence and out of it again."""
-    x = ids(d, 1)
-    n = size_of(d, x, 0)
-    way = d.random.randrange(3)
-    if way == 0:  # several values, of which one is taken
-        one = d.op("Mod", x, np.array(d.random.randint(1, 5)))
-        other = arange(d, n)
-        nodes = [d.node("SequenceConstruct", [one, other])]
-        at = d.constant(d.random.choice([0, 1, -1]))
-    elif way == 1:  # the parts of a value
-        parts = [d.op("Mod", x, np.array(d.random.randint(1, 5)))]
-        attributes: dict[str, Any] = {"axis": 0, "keepdims": d.random.randrange(2)}
-        if chance(d, 0.5):
-            parts.append(d.constant(d.random.randint(1, 2)))
-        nodes = [d.node("SplitToSequence", parts, **attributes)]
-        at = d.constant(d.random.choice([0, 0, -1]))
-    else:
-        nodes = [d.node("SequenceConstruct", [arange(d, n), d.op("Neg", arange(d, n))])]
-        whole = d.node("ConcatFromSequence", [nodes[0].output[0]], axis=0)
-        d.append([*nodes, whole], whole.output)
-        return gather(d, x, whole.output[0])
-    taken = d.node("SequenceAt", [nodes[0].output[0], at])
-    d.append([*nodes, taken], taken.output)
-    index = taken.output[0]
-    if chance(d, 0.4):
-        return gather(d, x, index)
-    return gather(d, near_table(d, index), index)
-
-
-def of_list(d: Draft) -> None:
-    """A sequence that grows, in a Loop or without one, and what is read of it."""
-    y = ids(d, 1)
-    limit = d.random.randint(1, 5)
-    small = d.op("Mod", y, np.array(limit))
-    first, number, zero = (
-        next(d.names),
-        d.constant(d.random.choice([1, 1, 2])),
-        d.constant(0),
-    )
-    start = d.random.choice(
-        [
-            d.node("SequenceEmpty", [], dtype=INT64),
-            d.node("SequenceConstruct", [small]),
-            d.node("SplitToSequence", [small, number], keepdims=d.random.randrange(2)),
-            d.node("SplitToSequence", [small], keepdims=d.random.randrange(2)),
-        ]
-    )
-    nodes = [start]
-    other = d.random.choice([small, arange(d, size_of(d, y, 0)), d.op("Neg", small)])
-    more = [d.constant(d.random.choice([0, -1]))] if chance(d, 0.3) else []
-    if chance(d, 0.4):
-        counter, keep, state, kept, sum_, row, after, at = (
-            next(d.names) for _ in range(8)
-        )
-        sequence = helper.make_sequence_type_proto(
-            helper.make_tensor_type_proto(INT64, None)
-        )
-        infos = [
-            helper.make_tensor_value_info(counter, INT64, []),
-            helper.make_tensor_value_info(keep, BOOL, []),
-            helper.make_value_info(state, sequence),
-        ]
-        inside = [
-            helper.make_node("Identity", [keep], [kept]),
-            helper.make_node("Add", [other, counter], [sum_]),
-            helper.make_node("Mod", [sum_, d.constant(limit)], [row]),
-            helper.make_node("SequenceInsert", [state, row], [after]),
-            helper.make_node("SequenceAt", [after, counter], [at]),
-            d.node("Gather", [near_table(d, other), at], axis=0),
-        ]
-        outputs = [
-            helper.make_tensor_value_info(kept, BOOL, []),
-            helper.make_value_info(after, sequence),
-        ]
-        body = helper.make_graph(inside, "body", infos, outputs)
-        trips = d.constant(d.random.randint(0, 3))
-        nodes.append(d.node("Loop", [trips, "", start.output[0]], 1, body=body))
-    else:
-        for _ in range(d.random.randint(1, 3)):
-            nodes.append(d.node("SequenceInsert", [nodes[-1].output[0], other, *more]))
-        if chance(d, 0.7):
-            nodes.append(d.node("SequenceErase", [nodes[-1].output[0], *more]))
-    nodes.append(helper.make_node("Identity", [nodes[-1].output[0]], [first]))
-    way = d.random.randrange(4)
-    if way == 0:
-        nodes.append(d.node("SequenceAt", [first, more[0] if more else zero]))
-    elif way == 1:
-        nodes.append(
-            d.node(
-                "ConcatFromSequence", [first], axis=-1, new_axis=d.random.randrange(2)
-            )
-        )
-    else:
-        length = d.node("SequenceLength", [first])
-        nodes += [length, d.node("Sub", [length.output[0], d.constant(1)])]
-    index = nodes[-1].output[0]
-    if way == 3:
-        whole = d.node("ConcatFromSequence", [first], axis=0, new_axis=1)
-        d.append([*nodes, whole], [index, *whole.output])
-        return gather(d, whole.output[0], index)
-    d.append(nodes, [index])
-    return gather(d, near_table(d, index) if chance(d, 0.6) else y, index)
-
-
 def through_shape(d: Draft) -> None:
     """A position counted from the size of any value, along this value."""
     y = d.random.choice([n for n, a in d.values.items() if a.ndim] or [ids(d)])
@@ -1026,8 +921,6 @@ CHAINS: dict[str, Chain] = {
             gather_in_scan,
         ),
         *(
-            of_sequence,
-            of_list,
             through_shape,
             shapes_multiplied,
             joined,

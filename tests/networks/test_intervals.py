@@ -377,19 +377,6 @@ def test_a_joined_value_has_the_elements_of_any() -> None:
     assert (joined(told).why, joined(told).stops) == (("a",), ("b",))
 
 
-def test_joined_sequences_have_the_elements_of_any() -> None:
-    def sequence(element: Bounds | None) -> Bounds:
-        return Bounds(
-            "SEQUENCE", None, np.array([-INF, INF], object), True, element=element
-        )
-
-    one, other = sequence(ends((1, 2))), sequence(ends((3, 4)))
-    element = joined([one, other]).element
-    assert element is not None
-    assert shown(element) == ("INT64", (1,), [[1, 4]], False)
-    assert joined([one, sequence(None)]).element is None
-
-
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
