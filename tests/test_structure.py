@@ -51,8 +51,8 @@ ORDER = {
     "networks": (
         "sizes network contract inputs intervals tokenizer calls index_operators"
         " capture operator_types operator_bounds ranges conditions shapes gathers"
-        " cropping extraction text comparison findings audit_reports hardening verify"
-        " audit_page __init__"
+        " cropping picture_of_finding extraction text findings audit_reports hardening"
+        " verify audit_page __init__"
     ),
     "certificates": (
         "terms formula tensors solvers lemmas operators claims counterexamples certify "

@@ -63,6 +63,12 @@ OTHER_WORDS = {
 """Options that other tools or other commands have, and those of ours that mean the
 same."""
 
+OTHER_COMMANDS = {
+    ("audit", "--lanes"): "onnxgather check MODEL --inputs FILE --lanes NAMES"
+}
+"""Commands with options that they do not have, each with the command that answers the
+question."""
+
 _EPILOG = """\b
 Exit codes:
   0  good
@@ -180,6 +186,9 @@ def _say_usage(error: click.ClickException) -> None:
     ):
         known = {name for one in error.ctx.command.params for name in one.opts}
         ours = [name for name in OTHER_WORDS[error.option_name] if name in known]
+        asked = error.ctx.command.name or "", error.option_name
+        if asked in OTHER_COMMANDS:
+            ours = [OTHER_COMMANDS[asked]]
         hint = f" Did you mean '{ours[0]}'?" if ours else ""
         error = click.UsageError(error.message + hint, error.ctx)
     error.show(shown := io.StringIO())

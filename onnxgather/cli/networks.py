@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +14,18 @@ from msgspec.structs import asdict
 
 from onnxgather.checks import number_of
 from onnxgather.cli import arguments
-from onnxgather.cli.outputs import Outputs, check_no_terminal, codes, write_output
+from onnxgather.cli.outputs import Outputs, check_no_terminal, write_output
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonBeforePaths
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.errors import FINDINGS, GOOD
-from onnxgather.execution.providers import NAMES
 from onnxgather.files import check_apart
 from onnxgather.options import POLICIES, OutOfRange
 
 if TYPE_CHECKING:
     from onnxgather.descriptors.arrays import Array
-    from onnxgather.networks.comparison import Compared
-    from onnxgather.networks.findings import AuditReport, Baseline
+    from onnxgather.networks.findings import AuditReport, Baseline, FinishedAudit
     from onnxgather.networks.hardening import HardenedModel
-    from onnxgather.parity.lanes.lane import Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,6 @@ class AuditOptions:
     inputs: str | None
     given: arguments.Given
     every: bool
-    lanes: arguments.Lanes
     outputs: Outputs
     fail_on: str | None
     baseline: str | None
@@ -55,13 +51,6 @@ class AuditOptions:
 @arguments.flag(
     "--all", "every", help="List each gather, those too that compute shapes."
 )
-@arguments.lane_names(
-    help=(
-        "Providers that run each gather with what it gets on the CPU, with commas:"
-        f" {NAMES}; directml-dll is DirectML itself."
-    ),
-)
-@arguments.lanes
 @arguments.json_file("records")
 @arguments.reports
 @arguments.file("--sarif", "sarif_file", help="Write the findings as SARIF 2.1.0.")
@@ -97,7 +86,7 @@ class AuditOptions:
 @arguments.number(
     "--jobs", most=64, default=1, help="How many models are audited side by side."
 )
-@arguments.as_records(outputs=Outputs, given=arguments.Given, lanes=arguments.Lanes)
+@arguments.as_records(outputs=Outputs, given=arguments.Given)
 def audit_command(**given: Any) -> int:
     """Say of each gather what DirectML makes of it, and whether its indices are in range.
 
@@ -106,7 +95,7 @@ def audit_command(**given: Any) -> int:
     A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in quotes. A
     range is proved from the constants and the operators of the model; --shape, --range,
     --tokenizer, --assume and --inputs tell more. A gather out of range, or one that the DirectML
-    provider refuses, is a finding, and so is one that a lane computes wrongly.
+    provider refuses, is a finding.
     """
     from onnxgather.networks.findings import AuditReport, Baseline
 
@@ -148,51 +137,42 @@ def audit_command(**given: Any) -> int:
     if not outputs.write(batch, contents):
         _say(report, is_one, asked.every, baseline)
     is_bad = not written and any(one.is_new for one in report.every)
-    of_lanes = [code for one in done.values() for code in codes(one.report)]
-    return batch.finish([*of_lanes, *([FINDINGS] if is_bad else [])])
+    return batch.finish([FINDINGS] if is_bad else [])
 
 
 def _each(
     asked: AuditOptions, batch: Batch, models: Sequence[str]
-) -> dict[str, Compared]:
-    """The models that are audited, in their order."""
+) -> dict[str, FinishedAudit]:
+    """Return the audits of the models, in their order."""
     from onnxgather.networks.inputs import read_inputs
 
-    with_lanes = asked.lanes.are_named
-    if with_lanes and asked.inputs is None:
-        raise click.UsageError(
-            "--lanes must come with --inputs FILE.npz: a lane gets what a run has"
-        )
-    if with_lanes and asked.jobs > 1:
-        raise click.UsageError(
-            "--jobs must be 1 with lanes, which take one model at a time"
-        )
-    with ExitStack() as stack:
-        with arguments.as_usage(click.UsageError):
-            lanes = asked.lanes.open("portable") if with_lanes else []
-        for lane in lanes:
-            stack.callback(lane.close)
-        arrays = None if asked.inputs is None else read_inputs(asked.inputs)
-        work = partial(_audited, asked, arrays, lanes)
-        return finished(batch, asked.jobs, work, models, "model")
+    arrays = None if asked.inputs is None else read_inputs(asked.inputs)
+    work = partial(_audited, asked, arrays)
+    return finished(batch, asked.jobs, work, models, "model")
 
 
 def _audited(
-    asked: AuditOptions,
-    arrays: Mapping[str, Array] | None,
-    lanes: Sequence[Lane],
-    model: str,
-) -> Compared:
-    """Audit a model; the model and what ran are kept only where a file to write needs them."""
-    from onnxgather.networks.comparison import compare
+    asked: AuditOptions, arrays: Mapping[str, Array] | None, model: str
+) -> FinishedAudit:
+    """Audit a model; keep of it and of its run only what a file to write needs."""
+    from onnxgather.model.protos import external_files
+    from onnxgather.networks.findings import FinishedAudit
     from onnxgather.networks.gathers import audit_model
+    from onnxgather.networks.network import folder_of
 
-    compared = compare(audit_model(asked.given.read(model), arrays), lanes)
-    cases = (
-        compared.cases if asked.outputs.html_file else dict.fromkeys(compared.cases, ())
-    )
-    audited = compared.audited if asked.outputs.write_inputs_file else None
-    return replace(compared, cases=cases, audited=audited)
+    audited = audit_model(asked.given.read(model), arrays)
+    pictures = list[dict[str, Any]]()
+    if asked.outputs.html_file is not None:
+        from onnxgather.networks.picture_of_finding import pictures_of
+
+        pictures = pictures_of(audited)
+    folder = folder_of(audited.network.path)
+    names = external_files(audited.network.proto)
+    files = [os.path.join(folder, name) for name in names]
+    kept = None
+    if asked.outputs.write_inputs_file is not None:
+        kept = audited
+    return FinishedAudit(audited.audit, files, pictures, kept)
 
 
 def _contents(
@@ -239,14 +219,13 @@ def _contents(
 def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> None:
     """Print a table of several models, what is open in each, and what the baseline lacks."""
     from onnxgather.networks.audit_reports import baseline_lines, table
-    from onnxgather.networks.comparison import lane_lines
     from onnxgather.networks.text import lines, next_lines, provider_lines
 
     told = [] if is_one else [*table(report), ""]
     gathers = [gather for one in report.models.values() for gather in one.audit.gathers]
     for model, one in report.models.items():
-        if is_one or every or any(report.findings[model]) or one.report.lanes:
-            told += [*lines(model, one.audit, every), *lane_lines(one)]
+        if is_one or every or any(report.findings[model]):
+            told += lines(model, one.audit, every)
     then = next_lines({model: one.audit for model, one in report.models.items()})
     for text in [*told, *provider_lines(gathers), *then]:
         say(text)

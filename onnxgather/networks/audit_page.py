@@ -9,12 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-import msgspec
-
 from onnxgather.checks import number_of, printable
 from onnxgather.model.values import sizes_text
-from onnxgather.networks.comparison import Compared, lane_lines
 from onnxgather.networks.contract import NamedSizes, guard
+from onnxgather.networks.findings import FinishedAudit
 from onnxgather.networks.gathers import Audit, AuditedGather, Tensor, counted
 from onnxgather.networks.text import (
     SHAPES,
@@ -28,16 +26,12 @@ from onnxgather.networks.text import (
     summary,
     where,
 )
-from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.parity.results import CaseResult
-from onnxgather.parity.states import BAD
-from onnxgather.report.page import compressed, described, filled, filled_part
-from onnxgather.report.picture import picture_of
-from onnxgather.report.sentences import why
+from onnxgather.report.page import compressed, filled, filled_part
 
 _STATES = {
     "out-of-range": ("DIFF", "an index names no element of its axis"),
     "refused": ("ERROR", "DirectML has no descriptor for it"),
+    # No gather has this state; the data of the page contains its row all the same.
     "differs": ("DIFF", "a lane returned something else than the reference"),
     "not-proved": (
         "NOT-RUN",
@@ -56,32 +50,31 @@ _COLOURS = {state: colour for state, (colour, _) in _STATES.items()}
 
 _MEANINGS = {state: meaning for state, (_, meaning) in _STATES.items()}
 
-_LANE = (
-    "a lane is a provider of ONNX Runtime; PASS says that it returned what the"
-    " reference does, DirectML's formulas in numpy"
-)
+_MOODS = {"proved": "good", "proved-if": "open", "not-proved": "open"}
+"""The mood of the head by the worst state; it is bad with any other state."""
 
 
-def audit_page(done: Mapping[str, Compared]) -> bytes:
-    """Audits as one HTML page in UTF-8.
+def audit_page(done: Mapping[str, FinishedAudit]) -> bytes:
+    """Return audits as one HTML page in UTF-8.
 
     Args:
-        done: The models with their audits, and what became of their gathers on lanes, by path. Each
-            is taken once, in its order.
+        done: The audits, with the pictures of gathers, by the paths of the models.
     """
-    every, details, parts = list[AuditedGather](), list[Any](), list[str]()
-    for path, compared in done.items():
-        every += compared.audit.gathers
-        parts.append(
-            filled_part("networks/audit_model", _part(path, compared, details))
-        )
-    worst, name = _worst(every), next(iter(done))
-    name = number_of(len(parts), "model") if len(parts) > 1 else name
-    mood = "open" if worst in ("not-proved", "proved-if") else "good"
+    every = list[AuditedGather]()
+    details = list[Any]()
+    parts = list[str]()
+    for path, finished in done.items():
+        every += finished.audit.gathers
+        part = _part(path, finished, details)
+        parts.append(filled_part("networks/audit_model", part))
+    worst = _worst(every)
+    name = next(iter(done))
+    if len(parts) > 1:
+        name = number_of(len(parts), "model")
     texts = {
         "title": f"{_text(name)} · onnxgather audit",
         "verdict": f"{_text(name)}: {summary(Audit(every))}",
-        "mood": "bad" if _COLOURS[worst] in BAD else mood,
+        "mood": _MOODS.get(worst, "bad"),
         "models": "".join(parts),
         "providers": "".join(
             f"<h2>What an index out of range of {_text(op)}"
@@ -94,30 +87,28 @@ def audit_page(done: Mapping[str, Compared]) -> bytes:
     return filled("networks/audit", texts, data)
 
 
-def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
-    """What stands on the page of a model; its pictures go to the details."""
-    audit, groups = (
-        compared.audit,
-        dict[tuple[str, str], list[tuple[AuditedGather, str]]](),
-    )
+def _part(path: str, finished: FinishedAudit, details: list[Any]) -> dict[str, str]:
+    """Return what stands on the page of a model; its pictures go to the details."""
+    audit = finished.audit
+    groups = dict[tuple[str, str], list[tuple[AuditedGather, str]]]()
     sizes: NamedSizes = audit.contract["sizes"]
-    pairs = zip(compared.cases.items(), audit.gathers, strict=True)
-    for (key, cases), gather in sorted(pairs, key=lambda pair: _rank(pair[1])):
-        results = compared.results[key]
-        drawn = _drawn(cases, results)
-        entry = _entry(gather, sizes, results, len(details) if drawn else None)
-        wrong = [lane for lane, state in gather.lanes.items() if state in BAD]
-        told = {"refused": gather.refused, "differs": f"on {', '.join(wrong)}"}
-        group = _state(gather), told.get(_state(gather)) or cause_of(gather, sizes)
-        groups.setdefault(group, []).append((gather, entry))
-        details += [drawn] if drawn else []
-    lanes = [line.removeprefix("note").strip() for line in lane_lines(compared)]
-    lanes += [_LANE] if lanes else []
+    pairs = zip(audit.gathers, finished.pictures, strict=True)
+    for gather, picture in sorted(pairs, key=lambda pair: _rank(pair[0])):
+        detail = None
+        if picture:
+            detail = len(details)
+            details.append(picture)
+        state = _state(gather)
+        cause = cause_of(gather, sizes)
+        if state == "refused" and gather.refused:
+            cause = gather.refused
+        entry = _entry(gather, sizes, detail)
+        groups.setdefault((state, cause), []).append((gather, entry))
     return {
         "path": _text(path),
         "worst": _worst(audit.gathers),
         "verdict": summary(audit),
-        "notes": _listed("<li>", [*lanes, *audit.notes], "</li>"),
+        "notes": _listed("<li>", audit.notes, "</li>"),
         "commands": "".join(
             f"<p>{_text(what[:1].upper() + what[1:])}</p>"
             + _listed("<div><pre tabindex=0>", each, "</pre></div>")
@@ -130,13 +121,12 @@ def _part(path: str, compared: Compared, details: list[Any]) -> dict[str, str]:
 
 
 def _state(gather: AuditedGather) -> str:
-    """The state of the indices of a gather, or what else is wrong with it."""
-    if gather.range.state != "out-of-range":
-        if gather.refused and not gather.shape_computation:
-            return "refused"
-        if not set(BAD).isdisjoint(gather.lanes.values()):
-            return "differs"
-    return gather.range.state
+    """Return the state of the indices of a gather, or that DirectML refuses it."""
+    state = gather.range.state
+    is_refused = gather.refused and not gather.shape_computation
+    if is_refused and state != "out-of-range":
+        return "refused"
+    return state
 
 
 def _worst(gathers: Iterable[AuditedGather]) -> str:
@@ -180,13 +170,14 @@ def _group(state: str, cause: str, told: Sequence[tuple[AuditedGather, str]]) ->
     )
 
 
-def _entry(
-    gather: AuditedGather,
-    sizes: NamedSizes,
-    results: Sequence[CaseResult],
-    detail: int | None,
-) -> str:
-    """The facts about a gather, in an entry that opens; `detail` is the number of its picture."""
+def _entry(gather: AuditedGather, sizes: NamedSizes, detail: int | None) -> str:
+    """Return the facts about a gather, in an entry that opens.
+
+    Args:
+        gather: The gather.
+        sizes: The places of the open sizes.
+        detail: The number of its picture; None for a gather without a picture.
+    """
     found, state = gather.range, _state(gather)
     facts = [
         ("operator", where(gather)),
@@ -200,12 +191,7 @@ def _entry(
         ("feature level", gather.feature_level),
         ("DirectML refuses it", gather.refused),
     ]
-    every = (
-        result for case in results for result in case.results if result.state != "PASS"
-    )
-    facts += [(f"{result.state} on {result.lane}", why(result)) for result in every]
-    badges = [_badge(_COLOURS[state], state)]
-    badges += [_badge(state, f"{lane} {state}") for lane, state in gather.lanes.items()]
+    badge = _badge(_COLOURS[state], state)
     title = f'<span class="name">{_text(gather.node)}</span>'
     told = (
         said(gather, sizes)
@@ -213,7 +199,7 @@ def _entry(
         else indices_text(found)
     )
     reason = _text(f"{where(gather)}: {told}{seen_text([gather])}")
-    summary = f'<span class="badges">{"".join(badges)}</span>{title}'
+    summary = f'<span class="badges">{badge}</span>{title}'
     summary += f'<span class="reason">{reason}</span>'
     drawn = "" if detail is None else f' data-detail="{detail}"'
     head = (
@@ -229,23 +215,3 @@ def _entry(
 def _tensor(tensor: Tensor) -> str:
     sizes = "[...]" if tensor.sizes is None else sizes_text(tensor.sizes)
     return f"{tensor.type or '?'} {sizes}"
-
-
-def _drawn(cases: Sequence[Case], results: Sequence[CaseResult]) -> dict[str, Any]:
-    """What is drawn of a gather: its first execution that went wrong, else its first."""
-    pairs = [*zip(cases, results, strict=True)]
-    wrong = [
-        pair for pair in pairs if any(result.is_wrong for result in pair[1].results)
-    ]
-    for case, found in (wrong or pairs)[:1]:
-        got = found.evidence.got if found.evidence else {}
-        arrays = {lane: blob.array() for lane, blob in got.items()}
-        desc = case.descriptor if isinstance(case, DescriptorCase) else None
-        shown = picture_of(desc, case.data, case.indices, case.out_of_range, arrays)
-        drawn = {"type": case.data_type, "indexType": case.index_type}
-        drawn["picture"] = msgspec.to_builtins(shown)
-        if isinstance(case, DescriptorCase):
-            graph = described(case.descriptor, case.out_of_range, ["portable"])
-            return drawn | graph | {"graphs": []}  # which are not of the model
-        return drawn | {"node": msgspec.to_builtins(case.node)}
-    return {}

@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import quote
 
 from onnxgather.checks import number_of, printable
-from onnxgather.networks.comparison import lane_lines
 from onnxgather.networks.findings import (
     AuditReport,
     Baseline,
@@ -23,7 +22,6 @@ from onnxgather.networks.findings import (
 from onnxgather.networks.text import named, next_commands
 from onnxgather.report.junit import add_testcase, junit_document
 from onnxgather.report.markdown import markdown_document, plain, table_row
-from onnxgather.report.sentences import verdict
 
 LEVELS: Mapping[FindingState, tuple[str, str]] = {
     "out-of-range": ("error", "An index is out of range."),
@@ -86,7 +84,7 @@ def audit_junit(report: AuditReport) -> bytes:
     """The audits as JUnit XML: a model is a testsuite, a gather a testcase.
 
     A finding is a failure; one that the baseline has is skipped; a model that was not
-    audited is an error, and so is one with a bad lane.
+    audited is an error.
     """
     root = ET.Element("testsuites", {"name": "onnxgather audit"})
     for model, one in report.models.items():
@@ -99,8 +97,6 @@ def audit_junit(report: AuditReport) -> bytes:
             element = "" if not told else "skipped" if told[0].is_known else "failure"
             state = told[0].entry.state if told else ""
             add_testcase(suite, model, named(gather), element, state, said)
-        if verdict(one.report).mood == "bad":
-            add_testcase(suite, model, "lanes", "error", "lanes", [*lane_lines(one)])
     if report.unusable:
         suite = ET.SubElement(root, "testsuite", {"name": "files"})
         for message in report.unusable:
@@ -132,8 +128,7 @@ def audit_markdown(report: AuditReport, baseline: Baseline) -> bytes:
         lines.append(
             f"- **{state}** {plain(f'{model}: {named(first.gather)}{more}: {reason}')}"
         )
-    told = (text for one in report.models.values() for text in lane_lines(one))
-    lines += [f"- {plain(text)}" for text in [*told, *report.unusable]]
+    lines += [f"- {plain(text)}" for text in report.unusable]
     audits = {model: one.audit for model, one in report.models.items()}
     for what, each in next_commands(audits).items():
         lines += [

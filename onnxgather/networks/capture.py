@@ -63,8 +63,6 @@ class Captured:
     """The executions of each."""
     stop: str | None = None
     """Where the run fails, and how; None where it does not."""
-    stopped_at: str = ""
-    """The node that fails, and its place."""
     cut: set[str] = field(default_factory=set[str])
     """The bodies of loops and scans of which not all iterations are run."""
 
@@ -175,8 +173,8 @@ class _Run:
             tried = (works + fails) // 2
         if fails <= len(scope.operations) and self.found.stop is None:
             where = "" if scope.where == MAIN else f" in {scope.where}"
-            self.found.stopped_at = f"{scope.operations[fails - 1].label}{where}"
-            self.found.stop = f"{self.found.stopped_at} fails: {reason}"
+            label = scope.operations[fails - 1].label
+            self.found.stop = f"{label}{where} fails: {reason}"
         return found
 
     def _ask(

@@ -139,7 +139,7 @@ def gather_cases(
     )
     stop = captured.stop if node is not None else None
     for scope, one in found:
-        told, case = taken_out(path, scope, one, captured.gathers.get(one, []), stop)
+        told, case = _taken_out(path, scope, one, captured.gathers.get(one, []), stop)
         if names[one.label] > 1:
             told = msgspec.structs.replace(told, node=one.outputs[0])
         yield told, case
@@ -203,7 +203,7 @@ def _check_found(
         raise OnnxGatherError(rule + suggestion(name or "", names))
 
 
-def taken_out(
+def _taken_out(
     path: str,
     scope: Scope,
     operation: Operation,

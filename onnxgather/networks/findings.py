@@ -12,8 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from onnxgather.checks import printable
-from onnxgather.networks.comparison import Compared
-from onnxgather.networks.gathers import Audit, AuditedGather
+from onnxgather.networks.gathers import Audit, AuditedGather, AuditedModel
 from onnxgather.networks.text import cause_of, said
 from onnxgather.parity.decoding import decoding, whole
 
@@ -76,10 +75,24 @@ class GatherFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class FinishedAudit:
+    """The audit of a model, with what the files that the command writes need of it."""
+
+    audit: Audit
+    files: Sequence[str]
+    """The files of the model's external data."""
+    pictures: Sequence[dict[str, Any]] = ()
+    """The picture of each gather, in their order, as `pictures_of` returns them; empty
+    where no page is written."""
+    audited: AuditedModel | None = None
+    """The model and its run; None where no file needs them, as they may be large."""
+
+
+@dataclass(frozen=True, slots=True)
 class AuditReport:
     """The audits of several models."""
 
-    models: Mapping[str, Compared]
+    models: Mapping[str, FinishedAudit]
     """By their paths."""
     findings: Mapping[str, Sequence[Sequence[GatherFinding]]]
     """Of each model the findings on each of its gathers."""

@@ -74,7 +74,6 @@ from onnxgather.networks.ranges import Found, IndexRange, SizesFrom, proof_of, r
 from onnxgather.networks.shapes import shape_computations
 from onnxgather.networks.sizes import low_of, size_from, terms_in
 from onnxgather.parity.known import known_differences
-from onnxgather.parity.states import State
 
 RUN_TIMEOUT = 60.0
 """Seconds that a run of the model may take."""
@@ -126,8 +125,8 @@ class AuditedGather(msgspec.Struct, frozen=True):
     """The rule that the DirectML provider refuses the node by."""
     feature_level: str | None
     range: IndexRange
-    lanes: dict[str, State] = {}
-    """The state on each lane that was asked; of several executions, the worst."""
+    lanes: dict[str, str] = {}
+    """Always empty; schema 2 of the JSON contains the key."""
     domain: str = ""
     """Of the operator; "" is ONNX's own."""
 

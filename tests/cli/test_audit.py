@@ -634,35 +634,6 @@ def test_json_has_every_field_of_schema_2() -> None:
     }
 
 
-def test_lanes_run_each_gather_with_what_it_gets() -> None:
-    given = (
-        "--inputs",
-        npz(ids=[[0, 1]]),
-        "--lanes",
-        "cpu",
-        "--html",
-        "a.html",
-        "--json",
-        "a.json",
-    )
-    code, text, _ = outcome("audit", embedding(), *given)
-    assert code == 0
-    assert f"lane          cpu: 3 PASS\n{PROVIDERS}{CONTRACT}{HARDEN}" in text
-    found = json.loads(Path("a.json").read_text(encoding="utf-8"))["gathers"]
-    assert [gather["lanes"] for gather in found] == [{"cpu": "PASS"}] * 3
-    assert Path("a.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-
-
-def test_a_lane_that_does_not_start_is_exit_code_3() -> None:
-    Path("python").touch()
-    lane = ("--lane", f"cpu={Path('python').absolute()}", "--inputs", npz(ids=[[0, 1]]))
-    code, text, _ = outcome("audit", embedding(), *lane)
-    assert code == 3
-    assert "lane          cpu: did not start: " in text
-    wild = ("--inputs", npz(ids=[[0, 4]]), *lane[:2])
-    assert call("audit", embedding(), *wild).exit_code == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

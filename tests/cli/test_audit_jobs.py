@@ -63,14 +63,6 @@ def test_a_model_that_is_named_twice_is_audited_once() -> None:
     assert [each["model"] for each in found["models"]] == ["m/a.onnx", "link.onnx"]
 
 
-def test_lanes_take_one_model_at_a_time() -> None:
-    np.savez("x.npz", ids=np.array([[0, 1]]))
-    given = ("--inputs", "x.npz", "--lanes", "cpu", "--jobs", "2")
-    code, text, error = outcome("audit", save("m.onnx"), *given)
-    said = "Error: --jobs must be 1 with lanes, which take one model at a time\n"
-    assert (code, text, error.endswith(said)) == (2, "", True)
-
-
 @pytest.mark.parametrize("error", [MemoryError, BrokenExecutor])
 def test_a_model_that_memory_does_not_hold_is_one_line(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch
@@ -211,7 +203,7 @@ finally:
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_the_arrays_of_a_run_are_kept_for_the_page_alone(
+def test_the_pictures_of_a_run_are_kept_for_the_page_alone(
     kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     np.savez("x.npz", ids=np.array([[0, 1]]))
@@ -225,5 +217,5 @@ def test_the_arrays_of_a_run_are_kept_for_the_page_alone(
     monkeypatch.setattr(AuditReport, "__init__", spied)
     more = ["--html", "a.html"] if kept else []
     assert outcome("audit", save("m.onnx"), "--inputs", "x.npz", *more)[0] == 0
-    (compared,) = reports[0].models.values()
-    assert [bool(each) for each in compared.cases.values()] == [kept]
+    (finished,) = reports[0].models.values()
+    assert [bool(picture) for picture in finished.pictures] == [True] * kept

@@ -247,20 +247,6 @@ def test_the_message_of_sarif_has_no_placeholder_and_no_link() -> None:
     assert one["message"]["text"].startswith(start)
 
 
-def test_a_lane_that_fails_is_an_error_of_the_model() -> None:
-    Path("python").touch()
-    save("m.onnx", OPEN)
-    np.savez("x.npz", ids=np.array([[0, 1]]), x=np.zeros(1, np.float32))
-    lane = ("--inputs", "x.npz", "--lane", f"cpu={Path('python').absolute()}")
-    root = ET.fromstring(outcome("audit", "m.onnx", *lane, "--junit", "-")[1])
-    (error,) = root.iter("error")
-    assert (error.text or "").startswith("lane          cpu: did not start: ")
-    assert (
-        "- lane          cpu: did not start: "
-        in outcome("audit", "m.onnx", *lane, "--markdown", "-")[1]
-    )
-
-
 NAME = (
     HOSTILE.replace("\udc80", "").replace("\x00", "")
     + " | `x` [l](http://x) \n# $(rm) 'q' \x7f"

@@ -198,7 +198,14 @@ print("heavy:", heavy)
                 "No such option '--policy'. Did you mean '--out-of-range'?",
             ),
             (["audit", "--policy"], "No such option '--policy'."),
-            (["audit", "--ep", "x"], "No such option '--ep'. Did you mean '--lanes'?"),
+            (["audit", "--ep", "x"], "No such option '--ep'."),
+            (
+                ["audit", "m.onnx", "--lanes", "cpu"],
+                (
+                    "No such option '--lanes'. Did you mean"
+                    " 'onnxgather check MODEL --inputs FILE --lanes NAMES'?"
+                ),
+            ),
             (
                 ["run", "--lanes", "x"],
                 "No such option '--lanes'. Did you mean '--provider'?",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import time
 from pathlib import Path
@@ -13,13 +12,12 @@ import onnx
 import pytest
 from browser import CHROMIUM, probed
 from html_page import HOSTILE, LOADING, Page
-from msgspec.structs import replace
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 from onnxgather.checks import printable
 from onnxgather.networks.audit_page import audit_page
-from onnxgather.networks.comparison import compare
 from onnxgather.networks.contract import guard
+from onnxgather.networks.findings import FinishedAudit
 from onnxgather.networks.gathers import (
     AuditedModel,
     Premises,
@@ -27,7 +25,7 @@ from onnxgather.networks.gathers import (
     given_conditions,
 )
 from onnxgather.networks.network import read_network
-from onnxgather.parity.lanes import open_lanes
+from onnxgather.networks.picture_of_finding import pictures_of
 
 BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
@@ -37,6 +35,11 @@ NAME = HOSTILE.replace("\udc80", "").replace("\x00", "")
 
 def audited_model(made: onnx.ModelProto, inputs: Any = None) -> AuditedModel:
     return audit_model(Premises(read_network(made)), inputs)
+
+
+def finished(audited: AuditedModel) -> FinishedAudit:
+    """Return an audit with the pictures of its gathers."""
+    return FinishedAudit(audited.audit, [], pictures_of(audited))
 
 
 def page(
@@ -61,11 +64,7 @@ def page(
     audited = audit_model(
         Premises(network, None, given_conditions(network, ranges, [])), inputs
     )
-    lanes = open_lanes(["cpu"], target="portable") if inputs else []
-    compared = compare(audited, lanes)
-    for lane in lanes:
-        lane.close()
-    return audit_page({name: compared}), compared.audit
+    return audit_page({name: finished(audited)}), audited.audit
 
 
 def test_a_gather_has_its_proof_and_its_picture() -> None:
@@ -87,18 +86,9 @@ def test_a_gather_has_its_proof_and_its_picture() -> None:
         "tokens: 3 gathers: 1 proved under conditions, 2 proved in range"
     ]
     assert found.texts["h2"] == ["tokens", "What an index out of range of Gather does"]
-    assert found.texts["li"] == [
-        "lane          cpu: 3 PASS",
-        (
-            "a lane is a provider of ONNX Runtime; PASS says that it returned what the"
-            " reference does, DirectML's formulas in numpy"
-        ),
-        *found.texts["li"][2:],
-    ]
     facts = dict([*zip(found.texts["dt"], found.texts["dd"], strict=True)][::-1])
     assert facts["indices"] == "index unbounded; the axis has 4 elements; seen 0..3"
     assert facts["proved-if"] == "each value of ids is from -4 to 3"
-    assert found.texts["span"].count("cpu PASS") == 3
 
 
 def test_without_a_run_the_page_holds_no_element() -> None:
@@ -181,7 +171,7 @@ def several() -> bytes:
     ]
     return audit_page(
         {
-            path: compare(one, [])
+            path: finished(one)
             for path, one in zip(("good", HOSTILE, "bad"), audited, strict=True)
         }
     )
@@ -249,29 +239,8 @@ def test_a_gather_of_shapes_that_is_not_proved_stands_among_the_others() -> None
     audited = audited_model(
         model(nodes, inputs, ["y"], [constant("five", np.array(5))])
     )
-    found = Page(audit_page({"m": compare(audited, [])}))
+    found = Page(audit_page({"m": finished(audited)}))
     assert " 1 gather: the model has such an index" in found.texts["summary"]
-
-
-def test_a_gather_that_a_lane_computes_wrongly_is_no_good_one() -> None:
-    made = model(
-        [node("Gather", ["table", "few"], "y")], [], ["y"], [TABLE, constant("few", 1)]
-    )
-    compared = compare(audited_model(made), [])
-    for lane, worst, mood in (("PASS", "proved", "good"), ("DIFF", "differs", "bad")):
-        gathers = [
-            replace(one, lanes={"directml": lane}) for one in compared.audit.gathers
-        ]
-        told = dataclasses.replace(
-            compared, audit=replace(compared.audit, gathers=gathers)
-        )
-        found = Page(audit_page({"m": told}))
-        assert ("data-state", worst) in found.attributes
-        assert ("class", mood) in found.attributes
-        assert (
-            f" 1 gather: {'on directml' if mood == 'bad' else 'in range'}"
-            in (found.texts["summary"])
-        )
 
 
 def test_a_gather_that_directml_refuses_stands_under_the_rule() -> None:
@@ -279,7 +248,7 @@ def test_a_gather_that_directml_refuses_stands_under_the_rule() -> None:
     made = model(
         [node("GatherElements", ["table", "which"], "y")], [], ["y"], [TABLE, which]
     )
-    found = Page(audit_page({"m": compare(audited_model(made), [])}))
+    found = Page(audit_page({"m": finished(audited_model(made))}))
     assert (
         found.texts["summary"][0]
         == " 1 gather: IndicesTensor.Sizes[1] must be InputTensor.Sizes[1] (3), as it"
@@ -347,7 +316,7 @@ def test_the_worst_states_come_first() -> None:
     constants = [TABLE, constant("four", np.array(4)), constant("zero", np.array(0))]
     inputs = [info("ids", INT64, [2]), info("x", FLOAT, [2])]
     audited = audited_model(model(nodes, inputs, ["y0"], constants))
-    found = Page(audit_page({"m": compare(audited, [])}))
+    found = Page(audit_page({"m": finished(audited)}))
     states = [value for name, value in found.attributes if name == "data-state"]
     assert states == ["out-of-range", "not-proved", "proved-if", "proved"]
 
@@ -430,7 +399,7 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
         constant("pair", np.array([[0, 2]])),
     ]
     audited = audited_model(model(nodes, [info("x", FLOAT, [2])], ["y0"], constants))
-    text = audit_page({"m": compare(audited, [])})
+    text = audit_page({"m": finished(audited)})
     lacking, unknown = (
         "not-proved&operator=GatherND",
         "proved&operator=GatherND&text=NO+SUCH+NAME",
@@ -473,7 +442,7 @@ def test_the_guard_of_hostile_names_is_inert() -> None:
     ids = info(NAME, INT64, ["n"])
     made = model([node("Gather", ["table", NAME], "y")], [ids], ["y"], [TABLE])
     audited = audited_model(made)
-    text = audit_page({"hostile": compare(audited, [])})
+    text = audit_page({"hostile": finished(audited)})
     found, printed = Page(text), dict[str, Any]()
     assert b"<script>alert" not in text
     exec(found.texts["pre"][-1], printed)
@@ -515,10 +484,8 @@ def test_names_with_elements_in_them_add_none_to_the_page(tmp_path: Path) -> Non
     inputs = [info(IMAGE, INT64, [f"size {IMAGE}"])]
     constants = [TABLE, constant("sizes", np.array([1, -1]))]
     made = model(nodes, inputs, [f"y {IMAGE}"], constants)
-    lanes = open_lanes(["cpu"], target="portable")
-    compared = compare(audited_model(made, {IMAGE: np.array([3, 9])}), lanes)
-    lanes[0].close()
-    text = audit_page({IMAGE: compared, f"second {IMAGE}": compared})
+    one = finished(audited_model(made, {IMAGE: np.array([3, 9])}))
+    text = audit_page({IMAGE: one, f"second {IMAGE}": one})
     found = probed(tmp_path, text, INERT, 1200)
     assert found == {
         "images": 0,
