@@ -15,12 +15,11 @@ from onnxgather.certificates.solvers import installed_solver
 from onnxgather.cli import arguments, sources
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import Batch, FileGathers, Reading, gathers_in
+from onnxgather.cli.sources import Batch, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.descriptors.operators import Descriptor
 from onnxgather.errors import FINDINGS, GOOD, located
-from onnxgather.options import DEFAULT_OPSET, OutOfRange, Target
-from onnxgather.parity.cases import DescriptorCase
+from onnxgather.options import OutOfRange, Target
 
 if TYPE_CHECKING:
     from onnxgather.certificates.certify import Certified
@@ -33,13 +32,6 @@ class CertifyOptions:
     """The arguments and options of `onnxgather certify`."""
 
     paths: tuple[str, ...]
-    corpus: bool
-    count: int | None
-    """How many random descriptors."""
-    seed: int
-    shard: tuple[int, int] | None
-    """The number of the part of what is certified, from 1, and how many parts there
-    are."""
     out_of_range: Sequence[OutOfRange]
     target: Sequence[Target]
     model: str | None
@@ -88,10 +80,6 @@ class Pairing:
 
 @click.command("certify", cls=sources.JsonBeforePaths)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[FILE]...")
-@arguments.flag("--corpus", help="Certify each descriptor of the built-in corpus.")
-@arguments.number("--random", "count", help="Certify N random descriptors.")
-@arguments.of_check("seed")
-@arguments.shard
 @arguments.policy(told="clamp", default=["clamp"], multiple=True)
 @arguments.target(told="portable", default=["portable"], multiple=True)
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
@@ -114,7 +102,6 @@ class Pairing:
     "--jobs", most=64, default=1, help="Processes that work side by side."
 )
 @arguments.json_file("certificates")
-@arguments.as_html
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, outputs=Outputs)
 def certify_command(**given: Any) -> int:
@@ -130,14 +117,12 @@ def certify_command(**given: Any) -> int:
     installed_solver()
     if options.check:
         return _check(options, options.check)
-    read = list[FileGathers]()
-    asked = [*_asked(options, batch, read)]
+    asked = [*_asked(options, batch)]
     options.outputs.check_writable()
     work = partial(Pairing.certified, timeout=options.timeout)
     done = finished(batch, options.jobs, work, asked, "descriptor")
     contents = {
         "--json": partial(_json, batch, done),
-        "--html": partial(_page, options, read, done),
         "--certificate": lambda: json_bytes(*done.values()),
     }
     if done and not options.outputs.write(batch, contents):
@@ -154,34 +139,18 @@ def _count(done: Mapping[Pairing, Certified]) -> str:
     return ", ".join(f"{states.count(state):,} {state}" for state in CERTIFIED)
 
 
-def _asked(
-    options: CertifyOptions, batch: Batch, read: list[FileGathers]
-) -> Iterator[Pairing]:
-    """Yield what is to be certified, each once; what files have is put into `read`."""
-    from onnxgather.parity.corpus import built_in_cases, random_cases
-
-    found = dict[Descriptor, str]()
+def _asked(options: CertifyOptions, batch: Batch) -> Iterator[Pairing]:
+    """Yield what is to be certified, each once."""
+    found, files = dict[Descriptor, str](), list[str]()
     for source in batch.sources(options.paths):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, options.reading)
-            read.append(gathers)
+            files += gathers.files
             for name, desc in gathers.descriptors.items():
                 found.setdefault(desc, f"{source.path}: {gathers.where(name)}")
-    files = itertools.chain.from_iterable(gathers.files for gathers in read)
     options.outputs.check_apart([*files, *filter(None, [options.model])])
-    if options.outputs.html_file and not options.paths:
-        raise click.UsageError("--html must come with a FILE")
-    cases = itertools.chain(
-        built_in_cases() if options.corpus else (),
-        random_cases(options.count or 0, options.seed),
-    )
-    for case in cases:
-        if isinstance(case, DescriptorCase):
-            found.setdefault(case.descriptor, case.name)
     if not found and not batch.failures:
-        raise click.UsageError(
-            "there is nothing to certify: give a FILE, --corpus or --random N"
-        )
+        raise click.UsageError("there is nothing to certify: give a FILE")
     alone = {
         "--model": options.model,
         "--certificate": options.outputs.certificate_file,
@@ -195,9 +164,7 @@ def _asked(
             raise click.UsageError(
                 f"{rule}, got {len(found):,} and {len(options.pairs)}"
             )
-    part, parts = options.shard or (1, 1)
-    own = itertools.islice(found.items(), part - 1, None, parts)
-    for (desc, name), pair in itertools.product(own, options.pairs):
+    for (desc, name), pair in itertools.product(found.items(), options.pairs):
         yield Pairing(name, desc, *pair, options.model)
 
 
@@ -216,45 +183,11 @@ def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
     return json_bytes({"schema": 1, "certificates": each, "unusable": unusable})
 
 
-def _page(
-    options: CertifyOptions,
-    read: Sequence[FileGathers],
-    done: Mapping[Pairing, Certified],
-) -> bytes:
-    """The page of `show` for the files, with what each certificate says, and how many do."""
-    from onnxgather.cli.translate import page_of
-    from onnxgather.lowering.show import describe
-
-    said = {
-        (
-            one.descriptor,
-            one.out_of_range,
-            one.target,
-        ): (
-            f"{one.model or one.target}: {certified}. "
-            f"It is about this: {certified.statement}."
-        )
-        for one, certified in done.items()
-    }
-    found = [
-        (
-            of,
-            {
-                name: describe(desc, *pair, DEFAULT_OPSET)
-                for name, desc in of.descriptors.items()
-            },
-        )
-        for of in read
-        for pair in options.pairs
-    ]
-    return page_of(found, said, _count(done))
-
-
 def _check(options: CertifyOptions, path: str) -> int:
     """Check a certificate."""
     from onnxgather.certificates.files import check_certificate, read_certificate
 
-    if options.paths or options.corpus or options.count or options.outputs.by_option:
+    if options.paths or options.outputs.by_option:
         raise click.UsageError("--check must come with --model and --timeout alone")
     certificate = read_certificate(path)
     found = [*check_certificate(certificate, options.model, options.timeout)]

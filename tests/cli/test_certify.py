@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import DESC, POSIX, outcome, program
-from html_page import Page
 
 import onnxgather as og
 from onnxgather.model.values import ModelProto
+from onnxgather.parity.corpus import random_cases
 
 WHERE = "a.json: $.dispatchables.gather"
 
@@ -123,22 +123,6 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
     )
 
 
-def test_a_page_is_that_of_show_with_what_certificates_say() -> None:
-    program("a.json")
-    targets = ("--target", "cpu", "--target", "portable")
-    assert outcome("certify", "a.json", *targets, "--html", "a.html")[0] == 0
-    page = Page(Path("a.html").read_bytes())
-    (heading,) = page.texts["h1"]
-    assert heading.endswith(" of a.json: 2 proved, 0 refuted, 0 undecided")
-    assert page.texts["title"] == [f"{heading} · onnxgather certify"]
-    assert [(one["name"], one["certificate"]) for one in page.data["gathers"]] == [
-        (WHERE, f"{target}: proved. It is about this: {og.certify(DESC).statement}.")
-        for target in ("cpu", "portable")
-    ]
-    told = outcome("certify", "--random", "1", "--html", "b.html")
-    assert told[2].splitlines()[-1] == "Error: --html must come with a FILE"
-
-
 class TestFile:
     def test_a_certificate_is_checked_with_its_model(self) -> None:
         program("a.json")
@@ -177,31 +161,26 @@ class TestFile:
         assert (code, text) == (2, "")
         assert error.startswith("Error: a.json: $")
 
-    @pytest.mark.parametrize("more", [["a.json"], ["--corpus"], ["-o", "d.json"]])
+    @pytest.mark.parametrize("more", [["a.json"], ["-o", "d.json"]])
     def test_a_check_comes_alone(self, more: list[str]) -> None:
         error = outcome("certify", "--check", "c.json", *more)[2]
         rule = "Error: --check must come with --model and --timeout alone"
         assert error.splitlines()[-1] == rule
 
 
-def test_shards_are_parts_of_the_whole() -> None:
-    given = ("certify", "--random", "5", "--json")
-    whole, *parts = (
-        json.loads(outcome(*given, *more)[1])["certificates"]
-        for more in ([], *(["--shard", f"{k}/3"] for k in (1, 2, 3)))
-    )
-    assert [part[0] for part in parts] == whole[:3]
-    assert sorted(map(str, whole)) == sorted(str(one) for part in parts for one in part)
+def random_programs(count: int) -> str:
+    """Return a folder with programs of random descriptors."""
+    for number, case in enumerate(random_cases(count, seed=3)):
+        path = f"random/{number:02}.json"
+        program(path, case.descriptor, case.data, case.indices)
+    return "random"
 
 
 @pytest.mark.slow
 def test_two_jobs_give_what_one_gives() -> None:
     given = (
         "certify",
-        "--random",
-        "12",
-        "--seed",
-        "3",
+        random_programs(12),
         "--out-of-range",
         "zero",
         "--json",
@@ -217,9 +196,9 @@ def test_two_jobs_give_what_one_gives() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Error: there is nothing to certify: give a FILE, --corpus or --random N"),
+        ([], "Error: there is nothing to certify: give a FILE"),
         (
-            ["--random", "2", "--model", "m.onnx"],
+            ["a.json", "b.json", "--model", "m.onnx"],
             (
                 "Error: --model must come with one descriptor and one pair of rule and"
                 " target, got 2 and 1"
@@ -233,14 +212,14 @@ def test_two_jobs_give_what_one_gives() -> None:
             ),
         ),
         (
-            ["--random", "1", "--target", "cpu,native"],
+            ["a.json", "--target", "cpu,native"],
             (
                 "Error: Invalid value for '--target': 'cpu,native' is not one of"
                 " 'portable', 'cpu', 'webgpu', 'native'."
             ),
         ),
         (
-            ["--random", "1", "--timeout", "0"],
+            ["a.json", "--timeout", "0"],
             "Error: Invalid value for '--timeout': 0.0 is not in the range x>0.",
         ),
         (
@@ -251,6 +230,7 @@ def test_two_jobs_give_what_one_gives() -> None:
 )
 def test_wrong_usage_is_a_sentence(arguments: list[str], said: str) -> None:
     program("a.json")
+    program("b.json", swapped(width=5), np.zeros((4, 5), np.float32))
     code, text, error = outcome("certify", *arguments)
     assert (code, text, error.splitlines()[-1]) == (2, "", said)
 
@@ -284,7 +264,7 @@ def test_no_solver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("z3", "cvc5"):
         monkeypatch.setitem(sys.modules, name, None)
     told = "a proof needs z3 or cvc5, which are not installed: pip install z3-solver"
-    assert outcome("certify", "--corpus") == (2, "", f"Error: {told}\n")
+    assert outcome("certify", "a.json") == (2, "", f"Error: {told}\n")
     with pytest.raises(og.OnnxGatherError, match=re.escape(told)):
         og.certify(DESC)
 
@@ -357,6 +337,9 @@ class TestFromPython:
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interruption_writes_what_there_is(jobs: int) -> None:
+    for width in range(3, 2003):
+        data = np.zeros((4, width), np.float32)
+        program(f"many/{width}.json", swapped(width=width), data)
     for seconds in (8, 30, 90):  # a slow machine has certified nothing after 8 seconds
         if interrupted(jobs, seconds):
             return
@@ -366,7 +349,7 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
 def interrupted(jobs: int, seconds: float) -> bool:
     """Whether descriptors were certified before an interruption; then they are in the
     file."""
-    command = [sys.executable, "-m", "onnxgather", "certify", "--random", "5000"]
+    command = [sys.executable, "-m", "onnxgather", "certify", "many"]
     # A shell starts what runs behind it without SIGINT, and programs inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
