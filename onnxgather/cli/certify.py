@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,13 @@ from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.descriptors.operators import Descriptor
-from onnxgather.errors import FINDINGS, GOOD, located
+from onnxgather.errors import FINDINGS, located
 from onnxgather.options import OutOfRange, Target
 
 if TYPE_CHECKING:
     from onnxgather.certificates.certify import Certified
 
-CERTIFIED = "proved", "refuted", "undecided"
+CERTIFICATE_STATES = ("proved", "refuted", "undecided")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,6 @@ class CertifyOptions:
     target: Sequence[Target]
     model: str | None
     """The model in the place of those of the targets."""
-    check: str | None
-    """The certificate that is checked, instead."""
     timeout: float
     fail_on: str | None
     jobs: int
@@ -47,7 +45,8 @@ class CertifyOptions:
     @property
     def pairs(self) -> list[tuple[OutOfRange, Target]]:
         """The policies, each with every target."""
-        return [*dict.fromkeys(itertools.product(self.out_of_range, self.target))]
+        pairs = itertools.product(self.out_of_range, self.target)
+        return [*dict.fromkeys(pairs)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,8 @@ class Pairing:
         return f"{self.name}: {self.out_of_range}, {self.model or self.target}"
 
     def certified(self, timeout: float) -> Certified:
-        """What its certificate says."""
+        """Return the certificate."""
+        # The import takes long, and no certificate is made where the usage is wrong.
         from onnxgather.certificates.certify import certify
 
         with located(self.name):
@@ -79,16 +79,12 @@ class Pairing:
 
 
 @click.command("certify", cls=sources.JsonBeforePaths)
-@click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[FILE]...")
+@click.argument(
+    "paths", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
+)
 @arguments.policy(told="clamp", default=["clamp"], multiple=True)
 @arguments.target(told="portable", default=["portable"], multiple=True)
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
-@arguments.file(
-    "-o", "--certificate", "certificate_file", help="Write the only certificate."
-)
-@arguments.file(
-    "--check", help="Check a certificate instead, with --model that it is about it."
-)
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
@@ -114,84 +110,72 @@ def certify_command(**given: Any) -> int:
     """
     options = CertifyOptions(**given)
     batch = Batch(prints=False)
+    # Without a solver, no file is read.
     installed_solver()
-    if options.check:
-        return _check(options, options.check)
-    asked = [*_asked(options, batch)]
+    pairings = _pairings(options, batch)
     options.outputs.check_writable()
     work = partial(Pairing.certified, timeout=options.timeout)
-    done = finished(batch, options.jobs, work, asked, "descriptor")
-    contents = {
-        "--json": partial(_json, batch, done),
-        "--certificate": lambda: json_bytes(*done.values()),
-    }
-    if done and not options.outputs.write(batch, contents):
-        for one, certified in done.items():
-            say(f"{one}: {certified}")
-        say(_count(done))
-    states = {certified.state for certified in done.values()}
-    return batch.finish([FINDINGS] if states & {"refuted", options.fail_on} else [])
+    certificates = finished(batch, options.jobs, work, pairings, "descriptor")
+
+    # Nothing is written where nothing is certified: the errors are printed by then.
+    if certificates:
+        contents = {"--json": partial(_json, batch, certificates)}
+        is_printed = options.outputs.write(batch, contents)
+        if not is_printed:
+            for pairing, certified in certificates.items():
+                say(f"{pairing}: {certified}")
+            say(_count(certificates.values()))
+
+    states = {certified.state for certified in certificates.values()}
+    if "refuted" in states or options.fail_on in states:
+        return batch.finish([FINDINGS])
+    return batch.finish()
 
 
-def _count(done: Mapping[Pairing, Certified]) -> str:
-    """How many descriptors are in each state, such as `1 proved, 0 refuted, 0 undecided`."""
-    states = [certified.state for certified in done.values()]
-    return ", ".join(f"{states.count(state):,} {state}" for state in CERTIFIED)
+def _count(certificates: Iterable[Certified]) -> str:
+    """Return how many are in each state, as `1 proved, 0 refuted, 0 undecided`."""
+    states = [certified.state for certified in certificates]
+    return ", ".join(f"{states.count(state):,} {state}" for state in CERTIFICATE_STATES)
 
 
-def _asked(options: CertifyOptions, batch: Batch) -> Iterator[Pairing]:
-    """Yield what is to be certified, each once."""
-    found, files = dict[Descriptor, str](), list[str]()
+def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
+    """Return the descriptors of the files, each with the models that are to mean it.
+
+    Raises:
+        OnnxGatherError: An output is an input.
+        UsageError: --model comes with several descriptors, policies or targets.
+    """
+    names = dict[Descriptor, str]()
+    files = list[str]()
     for source in batch.sources(options.paths):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, options.reading)
             files += gathers.files
             for name, desc in gathers.descriptors.items():
-                found.setdefault(desc, f"{source.path}: {gathers.where(name)}")
-    options.outputs.check_apart([*files, *filter(None, [options.model])])
-    if not found and not batch.failures:
-        raise click.UsageError("there is nothing to certify: give a FILE")
-    alone = {
-        "--model": options.model,
-        "--certificate": options.outputs.certificate_file,
-    }
-    for option, given in alone.items():
-        if given and len(found) * len(options.pairs) > 1:
-            rule = (
-                f"{option} must come with one descriptor and one pair of rule and"
-                " target"
-            )
-            raise click.UsageError(
-                f"{rule}, got {len(found):,} and {len(options.pairs)}"
-            )
-    for (desc, name), pair in itertools.product(found.items(), options.pairs):
-        yield Pairing(name, desc, *pair, options.model)
+                # Of equal descriptors, only the first is certified.
+                names.setdefault(desc, f"{source.path}: {gathers.where(name)}")
+    if options.model:
+        files.append(options.model)
+    options.outputs.check_apart(files)
+
+    pairs = options.pairs
+    if options.model and len(names) * len(pairs) > 1:
+        rule = "--model must come with one descriptor and one pair of rule and target"
+        raise click.UsageError(f"{rule}, got {len(names):,} and {len(pairs)}")
+
+    pairings = list[Pairing]()
+    for desc, name in names.items():
+        for policy, target in pairs:
+            pairings.append(Pairing(name, desc, policy, target, options.model))
+    return pairings
 
 
-def _json(batch: Batch, done: dict[Pairing, Certified]) -> bytes:
-    """The certificates as JSON, of the obligations their number."""
-    each = [
-        {
-            "name": one.name,
-            "model": one.model,
-            **asdict(certified),
-            "obligations": len(certified.obligations),
-        }
-        for one, certified in done.items()
-    ]
+def _json(batch: Batch, certificates: Mapping[Pairing, Certified]) -> bytes:
+    """Return the certificates as JSON; of obligations it contains the number."""
+    rows = list[dict[str, Any]]()
+    for pairing, certified in certificates.items():
+        row = {"name": pairing.name, "model": pairing.model, **asdict(certified)}
+        row["obligations"] = len(certified.obligations)
+        rows.append(row)
     unusable = [str(error) for _, error in batch.failures]
-    return json_bytes({"schema": 1, "certificates": each, "unusable": unusable})
-
-
-def _check(options: CertifyOptions, path: str) -> int:
-    """Check a certificate."""
-    from onnxgather.certificates.files import check_certificate, read_certificate
-
-    if options.paths or options.outputs.by_option:
-        raise click.UsageError("--check must come with --model and --timeout alone")
-    certificate = read_certificate(path)
-    found = [*check_certificate(certificate, options.model, options.timeout)]
-    untied = "" if options.model else ", but of no model: add --model MODEL"
-    for text in found or [f"again {certificate}{untied}"]:
-        say(f"{path}: {text}")
-    return FINDINGS if found else GOOD
+    return json_bytes({"schema": 1, "certificates": rows, "unusable": unusable})
