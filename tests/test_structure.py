@@ -56,7 +56,7 @@ ORDER = {
     ),
     "certificates": (
         "terms formula tensors solvers lemmas operators claims counterexamples certify "
-        "files __init__"
+        "__init__"
     ),
     "cli": (
         "arguments terminal commands sources outputs processes check examine "

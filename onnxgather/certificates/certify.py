@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from onnxgather.certificates import terms
 from onnxgather.certificates.claims import AnyModel, claims
 from onnxgather.certificates.counterexamples import Counterexample, counterexample
-from onnxgather.certificates.formula import formula_of
-from onnxgather.certificates.solvers import Solved, installed_solver, solved
+from onnxgather.certificates.formula import GatherFormula, formula_of
+from onnxgather.certificates.solvers import installed_solver, solved
 from onnxgather.certificates.tensors import Run, UndecidedError, ensure
 from onnxgather.checks import check_choice, check_type, html_table, printable
 from onnxgather.descriptors.arrays import check_descriptor
@@ -24,7 +22,7 @@ from onnxgather.descriptors.spelling import to_dict
 from onnxgather.errors import OnnxGatherError
 from onnxgather.model.write import check_model, to_onnx
 from onnxgather.networks.contract import digest_of
-from onnxgather.networks.network import read_network
+from onnxgather.networks.network import Network, read_network
 from onnxgather.options import POLICIES, TARGETS, OutOfRange, Target
 
 LOW_HALVES = (
@@ -33,26 +31,31 @@ LOW_HALVES = (
 )
 """A precondition."""
 
+TOO_DEEP = "a value that depends on too many others, one behind the other"
+"""Why a model is undecided whose terms are too deep for Python's stack."""
 
-class Certified(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether a model means its descriptor; as JSON it is a certificate, which `files` reads."""
+CertificateState: TypeAlias = Literal["proved", "refuted", "undecided"]
 
-    state: Literal["proved", "refuted", "undecided"]
+
+class Certified(msgspec.Struct, frozen=True, kw_only=True):
+    """A certificate: whether a model means its descriptor."""
+
+    state: CertificateState
     digest: str
     """The SHA-256 digest of the model, such as `sha256:...`."""
     statement: str
-    """What is proved, or refuted, or neither."""
+    """The statement that is proved, refuted or undecided."""
     preconditions: tuple[str, ...] = ()
-    """What must be so for the statement to hold."""
+    """The conditions under which the statement holds."""
     why: str = ""
-    """What stopped an undecided one."""
+    """If the state is undecided: what stopped the proof."""
     obligations: tuple[str, ...] = ()
-    """The scripts whose claims do not follow from the normal form of terms alone, each
-    once."""
+    """The scripts whose claims do not follow from the normal form of terms alone; no
+    script is there twice."""
     lemmas: tuple[str, ...] = ()
-    """The names of the lemmas of `lemmas` that it rests on."""
+    """The names of the lemmas of `lemmas` that the proof uses."""
     counterexample: Counterexample | None = None
-    """Of a refuted one: inputs with which the model was seen to differ."""
+    """If the state is refuted: inputs with which the model was seen to differ."""
     schema: Literal[1] = 1
     descriptor: dict[str, Any]
     """The descriptor in DxDispatch's spelling, as `from_dict` reads it."""
@@ -60,24 +63,30 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     target: Target
 
     def __str__(self) -> str:
-        if self.state == "proved":
-            return ", if ".join(
-                filter(None, ["proved", " and ".join(self.preconditions)])
-            )
-        return printable(f"{self.state}: {self.counterexample or self.why}")
+        if self.state != "proved":
+            return printable(f"{self.state}: {self.counterexample or self.why}")
+        if not self.preconditions:
+            return "proved"
+        return f"proved, if {' and '.join(self.preconditions)}"
 
     def __repr__(self) -> str:
         return f"<Certified {self}>"
 
     def _repr_html_(self) -> str:
-        told = {
-            "statement": self.statement,
-            "digest": self.digest,
-            "lemmas": ", ".join(self.lemmas),
-        }
-        return html_table(
-            str(self), ((name, text) for name, text in told.items() if text)
-        )
+        rows = [("statement", self.statement), ("digest", self.digest)]
+        if self.lemmas:
+            rows.append(("lemmas", ", ".join(self.lemmas)))
+        return html_table(str(self), rows)
+
+
+class _Verdict(NamedTuple):
+    """The fields of a certificate that the proof gives."""
+
+    state: CertificateState
+    why: str = ""
+    obligations: tuple[str, ...] = ()
+    lemmas: tuple[str, ...] = ()
+    counterexample: Counterexample | None = None
 
 
 def certify(
@@ -88,24 +97,26 @@ def certify(
     timeout: float = 60,
     low_halves: bool = False,
 ) -> Certified:
-    """Prove that a model means a descriptor, for any data and every value of every index.
+    """Prove that a model means a descriptor, for any data and any value of every index.
 
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does; see `OutOfRange`.
         target: Which model `to_onnx` makes of the descriptor; see `TARGETS`.
-        model: The model in the place of that one: a path, or an `onnx.ModelProto`. Its inputs
-            are those named InputTensor and IndicesTensor, or PREFIXInputTensor and so on, else two
-            in this order.
+        model: The model in the place of that one: a path, or an `onnx.ModelProto`. Its
+            inputs are those named InputTensor and IndicesTensor, or PREFIXInputTensor
+            and so on, else two in this order.
         timeout: The seconds that the solver may take for the whole.
-        low_halves: Whether Min, Max and Clip of INT64 compare low halves as signed, as the CPU
-            provider of ONNX Runtime does before version 1.32.
+        low_halves: Whether Min, Max and Clip of INT64 compare low halves as signed, as
+            the CPU provider of ONNX Runtime does before version 1.32.
 
     Raises:
-        OnnxGatherError: An option is not one of those above, the model cannot be read or does not
-            fit the descriptor, or there is no solver: `pip install z3-solver`.
+        OnnxGatherError: An option is not one of those above, the model cannot be read
+            or does not fit the descriptor, or there is no solver:
+            `pip install z3-solver`.
     """
     check_type("timeout", timeout, "a number of seconds", int, float)
+    # NaN is refused too, which a comparison with <= would let pass.
     if not timeout > 0:
         raise OnnxGatherError(f"timeout must be above 0, got {timeout}")
     check_type("low_halves", low_halves, "True or False", bool)
@@ -113,70 +124,105 @@ def certify(
     check_choice("out_of_range", out_of_range, POLICIES)
     check_choice("target", target, TARGETS)
     installed_solver()
-    model = to_onnx(desc, out_of_range, target) if model is None else model
-    return certified(desc, out_of_range, target, model, timeout, low_halves, solved)
+    if model is None:
+        model = to_onnx(desc, out_of_range, target)
 
-
-def certified(
-    desc: Descriptor,
-    out_of_range: OutOfRange,
-    target: Target,
-    model: AnyModel,
-    timeout: float,
-    low_halves: bool,
-    solver: Callable[[str, float], Solved],
-) -> Certified:
-    """As `certify`, by the answers of a solver to scripts, each in so many seconds."""
-    end, network = time.monotonic() + timeout, read_network(model)
-    run, asked = Run(low_halves=low_halves), dict[str, None]()
-    formula, needed = formula_of(desc, out_of_range, target)
-    told = partial(
-        Certified,
+    end = time.monotonic() + timeout
+    network = read_network(model)
+    formula, preconditions = formula_of(desc, out_of_range, target)
+    if low_halves:
+        preconditions = (*preconditions, LOW_HALVES)
+    statement = (
+        "for any data and every value of every index, each element of OutputTensor"
+        f" is the element of InputTensor that DirectML's formula of {desc.operator}"
+        f" names, and an index out of range {POLICIES[out_of_range].rule}"
+    )
+    digest = digest_of(network)
+    verdict = _verdict(model, network, formula, end, low_halves)
+    return Certified(
+        state=verdict.state,
+        digest=digest,
+        statement=statement,
+        preconditions=preconditions,
+        why=verdict.why,
+        obligations=verdict.obligations,
+        lemmas=verdict.lemmas,
+        counterexample=verdict.counterexample,
         descriptor=to_dict(desc),
         out_of_range=out_of_range,
         target=target,
-        digest=digest_of(network),
-        statement=(
-            "for any data and every value of every index, each element of OutputTensor"
-            f" is the element of InputTensor that DirectML's formula of {desc.operator}"
-            f" names, and an index out of range {POLICIES[out_of_range].rule}"
-        ),
-        preconditions=(*needed, *([LOW_HALVES] if low_halves else [])),
     )
+
+
+def _verdict(
+    model: AnyModel,
+    network: Network,
+    formula: GatherFormula,
+    end: float,
+    low_halves: bool,
+) -> _Verdict:
+    """Return what is proved of a model until a time of `time.monotonic`."""
     try:
-        with terms.until(end):
-            for claim in claims(network, formula, run):
-                ensure(time.monotonic() < end, "the time is up")
-                text = "" if claim.conclusion is True else claim.script()[0]
-                if not text or text in asked:
-                    continue
-                answer = solver(text, end - time.monotonic())
-                if answer.verdict == "sat":
-                    left = end - time.monotonic()
-                    with terms.until(math.inf):
-                        shown = counterexample(model, formula, claim, left, low_halves)
-                    return told(
-                        state="refuted", obligations=(text,), counterexample=shown
-                    )
-                ensure(answer.verdict == "unsat", answer.why)
-                asked[text] = None
-        _checked(model)
-    except (UndecidedError, TimeoutError, RecursionError) as error:
+        return _solver_verdict(model, network, formula, end, low_halves)
+    except RecursionError:
+        why = TOO_DEEP
+    except (UndecidedError, TimeoutError) as error:
+        why = str(error)
+    # A run with indices that are 0 may still show that the model differs. With low
+    # halves it shows nothing, as the installed ONNX Runtime may compare otherwise.
+    if not low_halves:
         with suppress(UndecidedError):
-            ensure(not low_halves, "the installed ONNX Runtime may compare otherwise")
             shown = counterexample(model, formula, None, 0)
-            return told(state="refuted", counterexample=shown)
-        deep = "a value that depends on too many others, one behind the other"
-        why = deep if isinstance(error, RecursionError) else str(error)
-        return told(state="undecided", why=why)
-    return told(state="proved", obligations=(*asked,), lemmas=(*sorted(run.lemmas),))
+            return _Verdict("refuted", counterexample=shown)
+    return _Verdict("undecided", why=why)
 
 
-def _checked(model: AnyModel) -> None:
-    """Let ONNX's checker have its say: a model that it refuses does not run, so it is not proved.
+def _solver_verdict(
+    model: AnyModel,
+    network: Network,
+    formula: GatherFormula,
+    end: float,
+    low_halves: bool,
+) -> _Verdict:
+    """Return that a model is proved, or the counterexample that the solver leads to.
 
     Raises:
-        UndecidedError: It refuses the model.
+        UndecidedError: The model has what nothing is known of, the solver does not
+            decide a claim, or a claim that it refutes has no counterexample.
+        TimeoutError: The time is up.
+        RecursionError: The terms of the model are too deep.
+    """
+    run = Run(low_halves=low_halves)
+    # The keys of a dict are a set in the order of the claims.
+    obligations = dict[str, None]()
+    with terms.until(end):
+        for claim in claims(network, formula, run):
+            ensure(time.monotonic() < end, "the time is up")
+            # The normal form alone shows this claim.
+            if claim.conclusion is True:
+                continue
+            script, _ = claim.script()
+            if script in obligations:
+                continue
+            answer = solved(script, end - time.monotonic())
+            if answer.verdict == "sat":
+                seconds = end - time.monotonic()
+                # The search keeps to these seconds by itself.
+                with terms.until(math.inf):
+                    shown = counterexample(model, formula, claim, seconds, low_halves)
+                return _Verdict("refuted", obligations=(script,), counterexample=shown)
+            ensure(answer.verdict == "unsat", answer.why)
+            obligations[script] = None
+    _ensure_valid(model)
+    lemmas = sorted(run.lemmas)
+    return _Verdict("proved", obligations=tuple(obligations), lemmas=tuple(lemmas))
+
+
+def _ensure_valid(model: AnyModel) -> None:
+    """Go on only where ONNX's checker accepts a model, as another model does not run.
+
+    Raises:
+        UndecidedError: The checker refuses the model.
     """
     try:
         check_model(model)

@@ -50,7 +50,6 @@ class Outputs:
     html_file: str | None = None
     markdown_file: str | None = None
     contract_file: str | None = None
-    certificate_file: str | None = None
     sarif_file: str | None = None
     write_baseline_file: str | None = None
     write_inputs_file: str | None = None

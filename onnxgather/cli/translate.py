@@ -344,16 +344,12 @@ def show_command(
 
 def page_of(
     found: Sequence[tuple[FileGathers, Mapping[str, Description]]],
-    certificates: Mapping[tuple[Descriptor, str, str], str] | None = None,
-    certified: str = "",
     left_out: Sequence[str] = (),
 ) -> bytes:
-    """The page of `show` or of `certify`, with the data that the programs have.
+    """The page of `show`, with the data that the programs have.
 
     Args:
         found: The gathers of each file with their descriptions.
-        certificates: What certificates say, by descriptor, policy and target.
-        certified: As of `lesson_page`.
         left_out: As of `lesson_page`.
     """
     from onnxgather.report.lesson import lesson, lesson_page
@@ -379,11 +375,10 @@ def page_of(
         }
         for name, one in described.items():
             title, desc = f"{of.source.path}: {of.where(name)}", of.descriptors[name]
-            said = (certificates or {}).get((desc, one.out_of_range, one.target))
-            lessons.append(lesson(title, desc, one, arrays.get(name), said))
+            lessons.append(lesson(title, desc, one, arrays.get(name)))
     paths = [*dict.fromkeys(of.source.path for of, _ in found)]
     name = paths[0] if len(paths) == 1 else number_of(len(paths), "file")
-    return lesson_page(name, lessons, commands, certified, left_out)
+    return lesson_page(name, lessons, commands, left_out)
 
 
 @click.command("explain")

@@ -10,7 +10,6 @@ function lessonOf(gather, number) {
     { class: "body", "aria-labelledby": title },
     make("h2", { id: title }, gather.name),
     make("p", {}, gather.lesson),
-    gather.certificate ? make("p", {}, gather.certificate) : null,
     gather.picture && gather.is_example ? make("p", { class: "hint" }, example) : null,
     gather.picture ? pictureSection(gather.picture, types) : large,
     make("div", { class: "beside" }, formulaSection(gather), descriptorSection(gather)),

@@ -43,7 +43,6 @@ def lesson_page(
     name: str,
     lessons: Sequence[Mapping[str, Any]],
     commands: Mapping[str, str],
-    certified: str = "",
     left_out: Sequence[str] = (),
 ) -> bytes:
     """Gathers as an HTML page in UTF-8, which loads nothing.
@@ -52,14 +51,10 @@ def lesson_page(
         name: What they are read from.
         lessons: What `lesson` says of each.
         commands: Commands that may come next, each with what it does.
-        certified: How many gathers `certify` proved and refuted; empty for the page of `show`.
         left_out: Why gathers and files are not on the page.
     """
-    told = f": {certified}" if certified else ""
-    heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}{told}")
-    command = "certify" if certified else "show"
-    title = f"{heading} · onnxgather {command}"
-    texts = {"title": title, "heading": heading, "command": command}
+    heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}")
+    texts = {"title": f"{heading} · onnxgather show", "heading": heading}
     data: dict[str, Any] = {
         "cases": [],
         "gathers": lessons,
@@ -74,7 +69,6 @@ def lesson(
     desc: Descriptor,
     description: Description,
     arrays: tuple[Array, Array] | None,
-    certificate: str | None = None,
 ) -> dict[str, Any]:
     """What the page says of a gather; it has a picture where its tensors are small enough.
 
@@ -84,7 +78,6 @@ def lesson(
         description: Its description, with the policy and the target that it is shown for.
         arrays: Those of InputTensor and IndicesTensor. None stands for examples: elements that
             count up, and indices in range.
-        certificate: What its certificate says, if it has one.
 
     Raises:
         DescriptorError: The arrays do not fit their tensors.
@@ -96,7 +89,6 @@ def lesson(
     return {
         "name": name,
         "lesson": _LESSONS[desc.operator],
-        "certificate": certificate,
         "is_example": arrays is None,
         "picture": msgspec.to_builtins(drawn),
         "type": desc.input_tensor.data_type.name,

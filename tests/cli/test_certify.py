@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import DESC, POSIX, outcome, program
-from html_page import Page
 
 import onnxgather as og
 from onnxgather.model.values import ModelProto
+from onnxgather.options import POLICIES, TARGETS
+from onnxgather.parity.corpus import random_cases
 
 WHERE = "a.json: $.dispatchables.gather"
 
@@ -123,85 +124,29 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
     )
 
 
-def test_a_page_is_that_of_show_with_what_certificates_say() -> None:
-    program("a.json")
-    targets = ("--target", "cpu", "--target", "portable")
-    assert outcome("certify", "a.json", *targets, "--html", "a.html")[0] == 0
-    page = Page(Path("a.html").read_bytes())
-    (heading,) = page.texts["h1"]
-    assert heading.endswith(" of a.json: 2 proved, 0 refuted, 0 undecided")
-    assert page.texts["title"] == [f"{heading} · onnxgather certify"]
-    assert [(one["name"], one["certificate"]) for one in page.data["gathers"]] == [
-        (WHERE, f"{target}: proved. It is about this: {og.certify(DESC).statement}.")
-        for target in ("cpu", "portable")
-    ]
-    told = outcome("certify", "--random", "1", "--html", "b.html")
-    assert told[2].splitlines()[-1] == "Error: --html must come with a FILE"
-
-
-class TestFile:
-    def test_a_certificate_is_checked_with_its_model(self) -> None:
-        program("a.json")
-        model("zero")
-        model("clamp", "other.onnx")
-        given = ("certify", "a.json", "--out-of-range", "zero", "-o", "c.json")
-        assert outcome(*given)[0] == 0
-        check = ("certify", "--check", "c.json")
-        untied = "c.json: again proved, but of no model: add --model MODEL\n"
-        assert outcome(*check) == (0, untied, "")
-        assert outcome(*check, "--model", "m.onnx") == (0, "c.json: again proved\n", "")
-        code, text, error = outcome(*check, "--model", "other.onnx")
-        assert (code, error, text.count("\n")) == (1, "", 1)
-        assert text.startswith("c.json: $.digest must be that of the model, sha256:")
-
-    def test_a_certificate_of_a_model_that_is_refuted_proves_nothing(self) -> None:
-        given = ("certify", program("a.json"), "--model", model("zero"), "-o", "c.json")
-        assert outcome(*given)[0] == 1
-        told = "c.json: the certificate says refuted, so that it proves nothing\n"
-        code, text, error = outcome("certify", "--check", "c.json", "--model", "m.onnx")
-        assert (code, error, text.startswith(told)) == (1, "", True)
-
-    def test_a_check_says_the_preconditions(self) -> None:
-        given = ("--out-of-range", "error", "--target", "webgpu", "-o", "c.json")
-        assert outcome("certify", program("a.json"), *given)[0] == 0
-        told = (
-            "c.json: again proved, if each index is from -2,147,483,648 to"
-            " 2,147,483,583, so"
-        )
-        assert outcome("certify", "--check", "c.json")[1].startswith(told)
-
-    def test_a_bad_file_is_unusable(self) -> None:
-        told = "Error: no.json: no such file or directory\n"
-        assert outcome("certify", "--check", "no.json") == (2, "", told)
-        code, text, error = outcome("certify", "--check", program("a.json"))
-        assert (code, text) == (2, "")
-        assert error.startswith("Error: a.json: $")
-
-    @pytest.mark.parametrize("more", [["a.json"], ["--corpus"], ["-o", "d.json"]])
-    def test_a_check_comes_alone(self, more: list[str]) -> None:
-        error = outcome("certify", "--check", "c.json", *more)[2]
-        rule = "Error: --check must come with --model and --timeout alone"
-        assert error.splitlines()[-1] == rule
-
-
-def test_shards_are_parts_of_the_whole() -> None:
-    given = ("certify", "--random", "5", "--json")
-    whole, *parts = (
-        json.loads(outcome(*given, *more)[1])["certificates"]
-        for more in ([], *(["--shard", f"{k}/3"] for k in (1, 2, 3)))
+def test_a_line_says_the_preconditions() -> None:
+    given = ("--out-of-range", "error", "--target", "webgpu")
+    line = outcome("certify", program("a.json"), *given)[1]
+    told = (
+        f"{WHERE}: error, webgpu: proved, if each index is from -2,147,483,648 to"
+        " 2,147,483,583, so"
     )
-    assert [part[0] for part in parts] == whole[:3]
-    assert sorted(map(str, whole)) == sorted(str(one) for part in parts for one in part)
+    assert line.startswith(told)
+
+
+def random_programs(count: int) -> str:
+    """Return a folder with programs of random descriptors."""
+    for number, case in enumerate(random_cases(count, seed=3)):
+        path = f"random/{number:02}.json"
+        program(path, case.descriptor, case.data, case.indices)
+    return "random"
 
 
 @pytest.mark.slow
 def test_two_jobs_give_what_one_gives() -> None:
     given = (
         "certify",
-        "--random",
-        "12",
-        "--seed",
-        "3",
+        random_programs(12),
         "--out-of-range",
         "zero",
         "--json",
@@ -217,30 +162,30 @@ def test_two_jobs_give_what_one_gives() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Error: there is nothing to certify: give a FILE, --corpus or --random N"),
+        ([], "Error: Missing argument 'FILE...'."),
         (
-            ["--random", "2", "--model", "m.onnx"],
+            ["a.json", "b.json", "--model", "m.onnx"],
             (
                 "Error: --model must come with one descriptor and one pair of rule and"
                 " target, got 2 and 1"
             ),
         ),
         (
-            ["a.json", "-o", "c.json", "--target", "cpu", "--target", "portable"],
+            ["a.json", "--model", "m.onnx", "--target", "cpu", "--target", "portable"],
             (
-                "Error: --certificate must come with one descriptor and one pair of"
-                " rule and target, got 1 and 2"
+                "Error: --model must come with one descriptor and one pair of rule and"
+                " target, got 1 and 2"
             ),
         ),
         (
-            ["--random", "1", "--target", "cpu,native"],
+            ["a.json", "--target", "cpu,native"],
             (
                 "Error: Invalid value for '--target': 'cpu,native' is not one of"
                 " 'portable', 'cpu', 'webgpu', 'native'."
             ),
         ),
         (
-            ["--random", "1", "--timeout", "0"],
+            ["a.json", "--timeout", "0"],
             "Error: Invalid value for '--timeout': 0.0 is not in the range x>0.",
         ),
         (
@@ -251,6 +196,7 @@ def test_two_jobs_give_what_one_gives() -> None:
 )
 def test_wrong_usage_is_a_sentence(arguments: list[str], said: str) -> None:
     program("a.json")
+    program("b.json", swapped(width=5), np.zeros((4, 5), np.float32))
     code, text, error = outcome("certify", *arguments)
     assert (code, text, error.splitlines()[-1]) == (2, "", said)
 
@@ -284,7 +230,7 @@ def test_no_solver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("z3", "cvc5"):
         monkeypatch.setitem(sys.modules, name, None)
     told = "a proof needs z3 or cvc5, which are not installed: pip install z3-solver"
-    assert outcome("certify", "--corpus") == (2, "", f"Error: {told}\n")
+    assert outcome("certify", "a.json") == (2, "", f"Error: {told}\n")
     with pytest.raises(og.OnnxGatherError, match=re.escape(told)):
         og.certify(DESC)
 
@@ -357,6 +303,9 @@ class TestFromPython:
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interruption_writes_what_there_is(jobs: int) -> None:
+    for width in range(3, 203):
+        data = np.zeros((4, width), np.float32)
+        program(f"many/{width}.json", swapped(width=width), data)
     for seconds in (8, 30, 90):  # a slow machine has certified nothing after 8 seconds
         if interrupted(jobs, seconds):
             return
@@ -366,7 +315,9 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
 def interrupted(jobs: int, seconds: float) -> bool:
     """Whether descriptors were certified before an interruption; then they are in the
     file."""
-    command = [sys.executable, "-m", "onnxgather", "certify", "--random", "5000"]
+    command = [sys.executable, "-m", "onnxgather", "certify", "many"]
+    command += [f"--out-of-range={policy}" for policy in POLICIES]
+    command += [f"--target={target}" for target in TARGETS]
     # A shell starts what runs behind it without SIGINT, and programs inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
