@@ -222,7 +222,7 @@ class TestHelp:
                 ["x.json", "--lanes", "gpu"],
                 (
                     "provider must be one of cpu, directml, openvino, cuda, tensorrt,"
-                    " webgpu, qnn, coreml, web-wasm, web-webgpu, web-jsep, or ONNX"
+                    " webgpu, qnn, coreml, web-wasm, web-webgpu, or ONNX"
                     " Runtime's full name of one, which ends in ExecutionProvider, got"
                     " 'gpu'"
                 ),

@@ -34,7 +34,7 @@ class InferenceSession(InferenceSession):
 
 _PROVIDER = (
     "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
-    " coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name of one, which"
+    " coreml, web-wasm, web-webgpu, or ONNX Runtime's full name of one, which"
     " ends in ExecutionProvider"
 )
 

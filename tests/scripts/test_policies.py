@@ -55,5 +55,5 @@ def test_each_result_has_a_word(result: Result, word: str) -> None:
 def test_the_page_of_the_repository_has_each_lane_and_policy() -> None:
     page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
     assert page.startswith(policies.HEAD)
-    for name in ("cpu", "web-wasm", "web-webgpu", "web-jsep"):
+    for name in ("cpu", "web-wasm", "web-webgpu"):
         assert f"`{name}`" in page
