@@ -91,6 +91,10 @@ def _run(words: list[str]) -> tuple[int, str]:
         command = [sys.executable, "-m", *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
+    if words[0] == "python":
+        command = [sys.executable, *words[1:]]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
     assert words[0] == "onnxgather", f"a block with {words[0]} must say where it runs"
     result = CliRunner().invoke(main, words[1:])
     assert result.exception is None or isinstance(result.exception, SystemExit)

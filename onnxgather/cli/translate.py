@@ -1,4 +1,4 @@
-"""The commands `convert`, `run`, `show`, `explain` and `capture`, for programs.
+"""The commands `convert`, `run`, `show` and `explain`, for programs.
 
 Commands return their exit code. The commands that need onnx or onnxruntime import them,
 so that `--help` and `show` answer at once.
@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -467,20 +466,3 @@ def _coordinates(text: str) -> Sequence[int]:
         raise click.BadParameter(
             f"{rule}, got {shown(text)}", param_hint="--at"
         ) from None
-
-
-_LINES_TO_ADD = """\b
-The lines to add, where the application makes its ComPtr<IDMLDevice>:
-  #include "directml_capture.h"
-  device.Attach(onnxgather::capture(device.Get(), L"C:/gathers"));
-"""
-
-
-@click.command("capture", epilog=_LINES_TO_ADD)
-def capture_command() -> int:
-    """Print the path of a C++ header that writes an application's gathers to files.
-
-    Each gather that the application asks DirectML for becomes a program in a folder.
-    """
-    say(str(Path(__file__).parents[1] / "native" / "directml_capture.h"))
-    return GOOD

@@ -44,7 +44,6 @@ DirectML programs:
   show     Explain programs' gathers and their models.
   explain  Say where an output element comes from.
   convert  Write programs as ONNX models.
-  capture  Print the path of a C++ header that writes gathers to files.
 
 Providers:
   check    Compare providers with the reference.
@@ -71,7 +70,6 @@ Proofs and setup:
         [
             *(
                 "audit",
-                "capture",
                 "certify",
                 "check",
                 "convert",
