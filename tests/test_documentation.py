@@ -181,7 +181,8 @@ def test_commands_in_the_sentences_of_a_page_exist(page: Path) -> None:
             if isinstance(command, click.Group):
                 command = command.commands[words[0]]
             options = {flag for parameter in command.params for flag in parameter.opts}
-            assert {word for word in words if word.startswith("-")} <= options, (
+            named = {word.partition("=")[0] for word in words if word.startswith("-")}
+            assert named <= options, (
                 name,
                 words,
             )

@@ -86,7 +86,7 @@ class Pairing:
             )
 
 
-@click.command("certify", cls=sources.JsonBeforePaths)
+@click.command("certify", cls=sources.JsonCommand)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[FILE]...")
 @arguments.flag("--corpus", help="Certify each descriptor of the built-in corpus.")
 @arguments.number("--random", "count", help="Certify N random descriptors.")

@@ -25,6 +25,7 @@ from onnxgather.cli.sources import (
     STANDARD,
     Batch,
     FileGathers,
+    JsonCommand,
     Reading,
     gathers_in,
     read_source,
@@ -272,7 +273,7 @@ def run_command(
     return GOOD
 
 
-@click.command("show")
+@click.command("show", cls=JsonCommand)
 @click.argument(
     "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
@@ -280,14 +281,13 @@ def run_command(
 @arguments.model_options
 @arguments.node
 @arguments.shape
-@arguments.as_json
+@arguments.json_file("descriptors and models")
 @arguments.flag("--cpp", "as_cpp", help="Print the descriptors as C++.")
 @arguments.as_html
 @arguments.allow_outside
 @arguments.as_records(outputs=Outputs, lowering=Lowering, reading=Reading)
 def show_command(
     files: Sequence[str],
-    as_json: bool,
     as_cpp: bool,
     outputs: Outputs,
     lowering: Lowering,
@@ -302,7 +302,7 @@ def show_command(
     """
     from onnxgather.lowering.show import describe, description_text
 
-    if as_cpp + as_json + len(outputs.by_option) > 1:
+    if as_cpp + len(outputs.by_option) > 1:
         raise click.UsageError("--cpp, --json and --html must come one at a time")
     batch = Batch()
     asked: OutOfRange | None = lowering[
@@ -319,10 +319,23 @@ def show_command(
                 k: describe(one, **lowering) for k, one in gathers.descriptors.items()
             }
             found.append((gathers, described))
-    if outputs.by_option and found:
+    documents = [
+        {
+            "file": of.source.path,
+            "dispatchables" if of.program else "gathers": described,
+        }
+        for of, described in found
+    ]
+    alone = len(files) == 1 and not os.path.isdir(files[0])
+    is_empty_list = outputs.json_file is not None and not alone
+    if outputs.by_option and (found or is_empty_list):
         outputs.check_apart(path for of, _ in found for path in of.files)
         left_out = [str(error) for _, error in batch.failures]
-        outputs.write(batch, {"--html": partial(page_of, found, left_out=left_out)})
+        contents = {
+            "--html": partial(page_of, found, left_out=left_out),
+            "--json": partial(json_bytes, documents[0] if alone else documents),
+        }
+        outputs.write(batch, contents)
     elif as_cpp:
         every = [pair for of, _ in found for pair in of.descriptors.items()]
         names = variable_names(name for name, _ in every)
@@ -330,17 +343,6 @@ def show_command(
             to_cpp(desc, name) for name, (_, desc) in zip(names, every, strict=True)
         )
         say("\n".join(texts), end="", as_is=True)
-    elif as_json:
-        documents = [
-            {
-                "file": of.source.path,
-                "dispatchables" if of.program else "gathers": described,
-            }
-            for of, described in found
-        ]
-        alone = len(files) == 1 and not os.path.isdir(files[0])
-        for document in documents if alone else [documents]:
-            batch.say(json_bytes(document))
     elif texts := [
         printable(f"{of.source.path}: {of.where(name)}")
         + f"\n\n{description_text(description)}"
@@ -395,7 +397,7 @@ def page_of(
     return lesson_page(name, lessons, commands, certified, left_out)
 
 
-@click.command("explain")
+@click.command("explain", cls=JsonCommand)
 @click.argument("file", type=arguments.FILE, metavar="FILE")
 @click.option(
     "--at",
@@ -408,15 +410,15 @@ def page_of(
 @arguments.node
 @arguments.inputs
 @arguments.policy(told="directml")
-@arguments.as_json
+@arguments.json_file("elements")
 @arguments.allow_outside
-@arguments.as_records(reading=Reading)
+@arguments.as_records(reading=Reading, outputs=Outputs)
 def explain_command(
     file: str,
     at: str | None,
     number: int,
     out_of_range: OutOfRange | None,
-    as_json: bool,
+    outputs: Outputs,
     reading: Reading,
 ) -> int:
     """Say which index and which input element an element of OutputTensor comes from.
@@ -428,10 +430,11 @@ def explain_command(
         from onnxgather.networks.extraction import case_of_node
 
         case = case_of_node(file, reading.arrays(), reading.node)
+        read = [file, *filter(None, [reading.inputs])]
     else:
-        cases = [
-            *program_cases(Batch().read(file, reading.allow_outside), out_of_range)
-        ]
+        program = Batch().read(file, reading.allow_outside)
+        read = [program.path, *program.files]
+        cases = [*program_cases(program, out_of_range)]
         if number > len(cases):
             rule = (
                 f"{file}: $.commands must hold {number} dispatches for --dispatch"
@@ -443,19 +446,21 @@ def explain_command(
         raise OnnxGatherError(f"{case.name}: {case.node.rule}")
     arrays = case.descriptor, case.data, case.indices
     out_of_range = out_of_range or ("clamp" if case.in_range else "directml")
+    outputs.check_apart(read)
+    outputs.check_writable()
+    batch = Batch(prints=False)
     try:
         if at is None:
-            every = explain_all(*arrays, out_of_range)
-            say(
-                json_bytes(every) if as_json else explanation_text(*arrays, every),
-                as_is=True,
-            )
+            found = explain_all(*arrays, out_of_range)
+            text = explanation_text(*arrays, found)
         else:
             found = explain_element(*arrays, _coordinates(at), out_of_range)
-            say(json_bytes(found) if as_json else str(found))
+            text = str(found)
     except DescriptorError as error:  # it can be about the coordinates only
         raise click.BadParameter(str(error), param_hint="--at") from None
-    return GOOD
+    if not outputs.write(batch, {"--json": partial(json_bytes, found)}):
+        say(text, as_is=at is None)
+    return batch.finish()
 
 
 def _coordinates(text: str) -> Sequence[int]:

@@ -423,7 +423,7 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
             "t.json must not be written, as it is an input",
         ),
         (
-            ["--contract", "a", "--json", "a"],
+            ["--contract", "a", "--json=a"],
             "a must not be written twice, for --json and --contract",
         ),
     ],
@@ -454,7 +454,7 @@ def test_json_is_printed_or_written() -> None:
         "counted",
         "fixed",
     ]
-    code, text, _ = outcome("audit", path, "--json", "a.json")
+    code, text, _ = outcome("audit", path, "--json=a.json")
     assert code == 0
     assert text.startswith("m.onnx: 3 gathers: ")
     assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
@@ -642,8 +642,7 @@ def test_lanes_run_each_gather_with_what_it_gets() -> None:
         "cpu",
         "--html",
         "a.html",
-        "--json",
-        "a.json",
+        "--json=a.json",
     )
     code, text, _ = outcome("audit", embedding(), *given)
     assert code == 0
