@@ -243,10 +243,11 @@ def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> 
     from onnxgather.networks.text import lines, next_lines, provider_lines
 
     told = [] if is_one else [*table(report), ""]
+    alone = len(report.models) == 1
     gathers = [gather for one in report.models.values() for gather in one.audit.gathers]
     for model, one in report.models.items():
         if is_one or every or any(report.findings[model]) or one.report.lanes:
-            told += [*lines(model, one.audit, every), *lane_lines(one)]
+            told += [*lines(model, one.audit, every, alone), *lane_lines(one)]
     then = next_lines({model: one.audit for model, one in report.models.items()})
     for text in [*told, *provider_lines(gathers), *then]:
         say(text)
