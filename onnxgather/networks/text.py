@@ -57,7 +57,9 @@ def lines(
     for text in _alike(audit.proved_if, say, every):
         yield f"proved if     {text}"
     if alone or every:
-        say_proved = say if every else lambda gather: gather.range.why
+        say_proved: Callable[[AuditedGather], str] = say
+        if not every:
+            say_proved = _proof
         for text in _alike(proved, say_proved, every):
             yield f"proved        {text}"
     if shapes and alone and not every:
@@ -112,6 +114,11 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
     if found.state == "proved":
         return SHAPES if gather.shape_computation else "in range"
     return said(gather, sizes)
+
+
+def _proof(gather: AuditedGather) -> str:
+    """Return the proof of a gather, without the indices."""
+    return gather.range.why
 
 
 def _alike(
