@@ -55,8 +55,6 @@ class CheckOptions:
     """How many random cases."""
     seed: int
     lanes: arguments.Lanes
-    provider: str | None
-    """The provider of the only lane, if no lane is named."""
     required: tuple[str, ...]
     """The lanes that must run every case."""
     text: str
@@ -116,7 +114,6 @@ class CheckOptions:
 @arguments.of_check("random", "count")
 @arguments.of_check("seed")
 @arguments.lane_names(help=CHECK_OPTIONS["lanes"].help)
-@click.option("--provider", type=arguments.provider, metavar="NAME", hidden=True)
 @arguments.lanes
 @arguments.of_check("require", "required")
 @click.option(
@@ -233,7 +230,7 @@ def _teams(asked: CheckOptions) -> list[Team]:
 
     lanes = asked.lanes
     if not lanes.are_named:
-        lanes = replace(lanes, lanes=[asked.provider or "cpu"])
+        lanes = replace(lanes, lanes=["cpu"])
     with arguments.as_usage(click.UsageError):
         same = zip(*(lanes.open(asked.target) for _ in range(asked.jobs)), strict=True)
         teams = [*map(Team, same)]

@@ -346,7 +346,6 @@ class TestStates:
             f"{name} is not available (available: {available}); install an ONNX Runtime"
             f" with {name}, or name its plugin library: --plugin {name}=LIBRARY"
         )
-        assert states("x.json", "--provider", name, code=3) == [[("NOT-RUN", reason)]]
         assert states("x.json", "--lanes", name, code=3) == [[("NOT-RUN", reason)]]
 
     def test_not_run_is_no_pass_and_no_failure_unless_required(
@@ -390,7 +389,7 @@ class TestStates:
         content["dispatchables"]["gather"]["desc"]["Axis"] = 2
         Path("bad.json").write_text(json.dumps(content))
         program("x.json")
-        missing = ["--provider", "XyzExecutionProvider"]
+        missing = ["--lanes", "XyzExecutionProvider"]
         found = report("x.json", "bad.json", code=1)
         assert [(one.file, one.reason) for one in found.invalid] == [
             (

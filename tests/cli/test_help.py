@@ -206,7 +206,11 @@ print("heavy:", heavy)
                 "No such option '--lanes'. Did you mean '--lane'?",
             ),
             (
-                ["check", "x.json", "--provider", "gpu"],
+                ["check", "x.json", "--provider", "cpu"],
+                "No such option '--provider'. Did you mean '--lanes'?",
+            ),
+            (
+                ["run", "x.json", "--provider", "gpu"],
                 (
                     "Invalid value for '--provider': provider must be one of"
                     " directml-dll, cpu, directml, openvino, cuda, tensorrt, webgpu,"
