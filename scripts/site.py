@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 NAV = {
-    "Guides": ["models", "migrate-directml", "provider-ci", "examples"],
+    "Guides": ["models", "migrate-directml", "provider-ci", "cluster", "examples"],
     "Use": [
         "install",
         "cli",

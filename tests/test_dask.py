@@ -62,7 +62,7 @@ def test_the_recipe_prints_what_the_page_says(tmp_path: Path) -> None:
     pytest.importorskip(
         "distributed", reason="the extra docs brings Dask, which is not installed"
     )
-    page = (ROOT / "docs" / "provider-ci.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
     blocks = (
         r"runs it on a local"
         r" cluster.+?```python\n(.+?)```\n\n```\n(.+?)\n\.\.\.\n(.+?)```"

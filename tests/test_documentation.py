@@ -91,6 +91,10 @@ def _run(words: list[str]) -> tuple[int, str]:
         command = [sys.executable, "-m", *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
+    if words[0] == "python":
+        command = [sys.executable, *words[1:]]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
     assert words[0] == "onnxgather", f"a block with {words[0]} must say where it runs"
     result = CliRunner().invoke(main, words[1:])
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -177,7 +181,8 @@ def test_commands_in_the_sentences_of_a_page_exist(page: Path) -> None:
             if isinstance(command, click.Group):
                 command = command.commands[words[0]]
             options = {flag for parameter in command.params for flag in parameter.opts}
-            assert {word for word in words if word.startswith("-")} <= options, (
+            named = {word.partition("=")[0] for word in words if word.startswith("-")}
+            assert named <= options, (
                 name,
                 words,
             )

@@ -314,18 +314,33 @@ class Given:
         return Premises(network, self.shapes, conditions, self.allow_empty)
 
 
-as_json = flag("--json", "as_json", help="Print one JSON document.")
+class _JsonOption(click.Option):
+    """The option --json, whose FILE comes after an equals sign."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        names, text = record
+        return names.replace(" [=", "[="), text
 
 
-def json_file(what: str) -> Any:
-    """The option --json, which prints what the command found where it has no FILE."""
+def json_file(what: str, *names: str) -> Any:
+    """The option --json of a `JsonCommand`, which prints where it has no FILE.
+
+    Args:
+        what: What the command found.
+        names: Further names of the option.
+    """
     return file(
+        *names,
         "--json",
         "json_file",
+        cls=_JsonOption,
         is_flag=False,
         flag_value="-",
-        metavar="[FILE]",
-        help=f"Write the {what} as JSON; print them where there is no FILE.",
+        metavar="[=FILE]",
+        help=f"Print the {what} as JSON; --json=FILE writes FILE instead.",
     )
 
 

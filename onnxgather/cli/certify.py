@@ -78,7 +78,7 @@ class Pairing:
             )
 
 
-@click.command("certify", cls=sources.JsonBeforePaths)
+@click.command("certify", cls=sources.JsonCommand)
 @click.argument(
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )

@@ -17,7 +17,7 @@ import msgspec
 from onnxgather.checks import check_choice, listed, shown_with_suggestion
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
-from onnxgather.cli.sources import Batch, FileCases, JsonBeforePaths, Reading, cases_in
+from onnxgather.cli.sources import Batch, FileCases, JsonCommand, Reading, cases_in
 from onnxgather.cli.terminal import Interrupted, say
 from onnxgather.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
 from onnxgather.files import is_model
@@ -55,8 +55,6 @@ class CheckOptions:
     """How many random cases."""
     seed: int
     lanes: arguments.Lanes
-    provider: str | None
-    """The provider of the only lane, if no lane is named."""
     required: tuple[str, ...]
     """The lanes that must run every case."""
     text: str
@@ -110,13 +108,12 @@ class CheckOptions:
         )
 
 
-@click.command("check", cls=JsonBeforePaths, epilog=_STATES)
+@click.command("check", cls=JsonCommand, epilog=_STATES)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
 @arguments.of_check("corpus")
 @arguments.of_check("random", "count")
 @arguments.of_check("seed")
 @arguments.lane_names(help=CHECK_OPTIONS["lanes"].help)
-@click.option("--provider", type=arguments.provider, metavar="NAME", hidden=True)
 @arguments.lanes
 @arguments.of_check("require", "required")
 @click.option(
@@ -233,7 +230,7 @@ def _teams(asked: CheckOptions) -> list[Team]:
 
     lanes = asked.lanes
     if not lanes.are_named:
-        lanes = replace(lanes, lanes=[asked.provider or "cpu"])
+        lanes = replace(lanes, lanes=["cpu"])
     with arguments.as_usage(click.UsageError):
         same = zip(*(lanes.open(asked.target) for _ in range(asked.jobs)), strict=True)
         teams = [*map(Team, same)]
@@ -357,15 +354,15 @@ def report_command() -> None:
     """Work on the reports of `check --json`."""
 
 
-@report_command.command("merge", short_help="Make one report of several.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "-o", "--json", "json_file", metavar="FILE", help="Write the whole as JSON."
+@report_command.command(
+    "merge", cls=JsonCommand, short_help="Make one report of several."
 )
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@arguments.json_file("whole", "-o")
 @arguments.reports
 @arguments.as_records(outputs=Outputs)
 def merge_command(files: tuple[str, ...], outputs: Outputs) -> int:
-    """Make one report of those that `check --shard K/N --json FILE` wrote.
+    """Make one report of those that `check --shard K/N --json=FILE` wrote.
 
     The lanes of all must agree in name, provider, versions and target. Where shards are
     missing, the report of the others is written, and the exit code is 2. Otherwise it

@@ -25,10 +25,6 @@ _BROKEN_PIPE = BY_SIGNAL + 13
 
 COMMANDS = {
     "audit": ("networks", "Say what becomes of each gather of an ONNX model."),
-    "capture": (
-        "translate",
-        "Print the path of a C++ header that writes gathers to files.",
-    ),
     "certify": ("certify", "Prove that models mean their descriptors."),
     "check": ("check", "Compare providers with the reference."),
     "convert": ("translate", "Write programs as ONNX models."),
@@ -46,7 +42,7 @@ COMMANDS = {
 
 TASKS = {
     "ONNX models": ("audit", "harden", "extract"),
-    "DirectML programs": ("run", "show", "explain", "convert", "capture"),
+    "DirectML programs": ("run", "show", "explain", "convert"),
     "Providers": ("check", "repro", "report", "corpus"),
     "Proofs and setup": ("certify", "doctor"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,8 @@ import click
 from onnxgather.checks import shown
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
-from onnxgather.cli.sources import Batch, Reading
+from onnxgather.cli.outputs import Outputs
+from onnxgather.cli.sources import Batch, JsonCommand, Reading
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.files import is_model
@@ -23,11 +25,11 @@ if TYPE_CHECKING:
     from onnxgather.parity.results import Report
 
 
-@click.command("doctor")
+@click.command("doctor", cls=JsonCommand)
 @arguments.lanes
-@arguments.as_json
-@arguments.as_records(lanes=Lanes)
-def doctor_command(lanes: Lanes, as_json: bool) -> int:
+@arguments.json_file("findings")
+@arguments.as_records(lanes=Lanes, outputs=Outputs)
+def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
     """Examine this Python environment, and others given as lanes.
 
     Says which wheels own the module onnxruntime and which providers run a gather, and
@@ -36,9 +38,12 @@ def doctor_command(lanes: Lanes, as_json: bool) -> int:
     from onnxgather.doctor import examine
 
     lanes.check_paths()
+    outputs.check_writable()
     checkup = examine(lanes.pythons, lanes.plugins, timeout=lanes.timeout)
-    say(json_bytes(checkup) if as_json else str(checkup), as_is=True)
-    return checkup.exit_code
+    batch = Batch(prints=False)
+    if not outputs.write(batch, {"--json": partial(json_bytes, checkup)}):
+        say(str(checkup), as_is=True)
+    return batch.finish([checkup.exit_code])
 
 
 def _lane(text: str) -> tuple[str, str | None]:

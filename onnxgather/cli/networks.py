@@ -16,7 +16,7 @@ from onnxgather.checks import number_of
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, check_no_terminal, write_output
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import STANDARD, Batch, JsonBeforePaths
+from onnxgather.cli.sources import STANDARD, Batch, JsonCommand
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.errors import FINDINGS, GOOD
 from onnxgather.files import check_apart
@@ -42,7 +42,7 @@ class AuditOptions:
     jobs: int
 
 
-@click.command("audit", cls=JsonBeforePaths)
+@click.command("audit", cls=JsonCommand)
 @click.argument(
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL..."
 )
@@ -222,10 +222,11 @@ def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> 
     from onnxgather.networks.text import lines, next_lines, provider_lines
 
     told = [] if is_one else [*table(report), ""]
+    alone = len(report.models) == 1
     gathers = [gather for one in report.models.values() for gather in one.audit.gathers]
     for model, one in report.models.items():
         if is_one or every or any(report.findings[model]):
-            told += lines(model, one.audit, every)
+            told += lines(model, one.audit, every, alone)
     then = next_lines({model: one.audit for model, one in report.models.items()})
     for text in [*told, *provider_lines(gathers), *then]:
         say(text)
@@ -233,7 +234,7 @@ def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> 
         say(text)
 
 
-@click.command("extract")
+@click.command("extract", cls=JsonCommand)
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
 @click.option(
     "--node", metavar="NAME", help="The gather of that name, or with such an output."
@@ -241,9 +242,15 @@ def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> 
 @arguments.flag("--all", "every", help="Every gather.")
 @arguments.file("--inputs", required=True, help="The model's inputs, as .npz.")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
-@arguments.as_json
+@arguments.json_file("gathers")
+@arguments.as_records(outputs=Outputs)
 def extract_command(
-    model: str, node: str | None, every: bool, inputs: str, output: str, as_json: bool
+    model: str,
+    node: str | None,
+    every: bool,
+    inputs: str,
+    output: str,
+    outputs: Outputs,
 ) -> int:
     """Write each gather with what it gets in a run of MODEL, one folder each.
 
@@ -256,20 +263,23 @@ def extract_command(
 
     if every == (node is not None):
         raise click.UsageError("give either --node NAME or --all")
+    outputs.check_apart([model, inputs])
+    outputs.check_writable()
+    batch = Batch(prints=False)
     done = write(model, read_inputs(inputs), output, node)
-    if as_json:
-        say(json_bytes({"model": model, "output": output, "gathers": done}))
-        return GOOD
+    record = {"model": model, "output": output, "gathers": done}
+    if outputs.write(batch, {"--json": partial(json_bytes, record)}):
+        return batch.finish()
     for one in done:
         for what, why in (("left out", one.left_out), ("cropped", one.cropped)):
             if why:
                 say(f"{what}: {one.place}: {one.operator} {one.node!r}: {why}")
     written = sum(one.folder is not None for one in done)
     say(f"{model} -> {output}: {written} of {len(done)} gathers")
-    return GOOD
+    return batch.finish()
 
 
-@click.command("harden")
+@click.command("harden", cls=JsonCommand)
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
 @arguments.file(
     "-o",
@@ -284,8 +294,8 @@ def extract_command(
 @arguments.file(
     "--inputs", help="Inputs of MODEL with indices in range, as .npz, for --verify."
 )
-@arguments.as_json
-@arguments.as_records(given=arguments.Given)
+@arguments.json_file("nodes")
+@arguments.as_records(given=arguments.Given, outputs=Outputs)
 def harden_command(
     model: str,
     output: str,
@@ -293,7 +303,7 @@ def harden_command(
     given: arguments.Given,
     verify: bool,
     inputs: str | None,
-    as_json: bool,
+    outputs: Outputs,
 ) -> int:
     """Write an ONNX model in which no index that may be out of range is an error.
 
@@ -308,7 +318,8 @@ def harden_command(
     from onnxgather.networks.verify import verify as verified
 
     prints = output == STANDARD
-    if prints and as_json:
+    prints_json = outputs.json_file == STANDARD
+    if prints and prints_json:
         raise click.UsageError(
             "--json must come with a file as --output, as - prints the model"
         )
@@ -316,11 +327,13 @@ def harden_command(
     if inputs is not None and not verify:
         raise click.UsageError("--inputs must come with --verify, which runs the model")
     check_apart([(output, "--output")], [*given.files, *filter(None, [inputs])])
+    outputs.check_apart([model, output, *given.files, *filter(None, [inputs])])
+    outputs.check_writable()
     premises = given.read(model)
     arrays = None if inputs is None else checked(premises.network, read_inputs(inputs))
     done = harden_file(premises, output, out_of_range, write_output)
     found = list[Verified]()
-    if not as_json:
+    if not prints_json:
         _say_hardened(done, model, output, hardening_rule(out_of_range))
     with closing(Progress()) as progress:
         tried = partial(progress.count, "Runs tried:")
@@ -331,19 +344,22 @@ def harden_command(
         )
         for one in checks:
             found.append(one)
-            if not as_json:
+            if not prints_json:
                 holds = "holds" if one.holds else "does not hold"
                 progress.clear()
                 say(f"{one.check}: {holds}: {one.said}", err=prints)
-    if as_json:
-        record = {
-            "model": model,
-            "output": output,
-            "rewritten": done.rewritten,
-            "left": done.left,
-        }
-        say(json_bytes(record | ({"verified": found} if verify else {})))
-    return GOOD if all(one.holds for one in found) else FINDINGS
+    record: dict[str, Any] = {
+        "model": model,
+        "output": output,
+        "rewritten": done.rewritten,
+        "left": done.left,
+    }
+    if verify:
+        record["verified"] = found
+    batch = Batch(prints=False)
+    outputs.write(batch, {"--json": partial(json_bytes, record)})
+    holds = all(one.holds for one in found)
+    return batch.finish([GOOD if holds else FINDINGS])
 
 
 def _say_hardened(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from glob import glob
-from itertools import pairwise
 
 import click
 
@@ -32,7 +30,7 @@ from onnxgather.errors import (
     FileFormatError,
     OnnxGatherError,
 )
-from onnxgather.files import is_model, is_report, reason
+from onnxgather.files import is_model, reason
 from onnxgather.options import OutOfRange
 from onnxgather.parity.cases import Case, DescriptorCase, program_cases, program_names
 from onnxgather.programs.program import (
@@ -45,9 +43,6 @@ from onnxgather.programs.program import (
 STANDARD = "-"
 """The name of the standard input as a source, and of the standard output as a file to
 write."""
-
-_AUDIT = re.compile(rb'\{\s*("schema":\s*2,\s*"models"|"gathers"):')
-"""How the JSON of an audit starts."""
 
 _BEST_TO_WORST = (GOOD, NOT_RUN, FINDINGS, UNUSABLE)
 
@@ -342,29 +337,34 @@ def find_sources(path: str, ending: str) -> list[Source]:
     return [Source(file, os.path.relpath(file, path)) for file in found]
 
 
-class JsonBeforePaths(click.Command):
-    """A command whose --json may stand, without a FILE, before a path that the command reads."""
+class JsonCommand(click.Command):
+    """A command whose --json has a FILE only after an equals sign."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments."""
-        options = args[: args.index("--")] if "--" in args else args
-        for k, (option, value) in enumerate(pairwise(options)):
-            if option == "--json" and _is_input(value):
-                args[k] = f"--json={STANDARD}"
+        """Read the arguments: a word after --json is the next argument.
+
+        Raises:
+            UsageError: The word after --json looks like a file to write.
+        """
+        end = args.index("--") if "--" in args else len(args)
+        for k in range(end):
+            if args[k] != "--json":
+                continue
+            after = args[k + 1] if k + 1 < end else ""
+            # A shell that completes reads words that are not whole yet.
+            if _is_new_json(after) and not ctx.resilient_parsing:
+                rule = f"{after}: no such file or directory"
+                raise click.UsageError(f"{rule}. Write --json=FILE.", ctx)
+            args[k] = f"--json={STANDARD}"
         return super().parse_args(ctx, args)
 
 
-def _is_input(path: str) -> bool:
-    """Whether a path is none to write JSON to: a folder, a pattern, or a file of another kind."""
-    if os.path.isfile(path):
-        with open(path, "rb") as file:
-            start = file.read(100)
-        return bool(start) and not (is_report(start) or _AUDIT.match(start))
-    return (
-        os.path.isdir(path)
-        or is_model(path)
-        or (not os.path.exists(path) and bool(glob(path)))
-    )
+def _is_new_json(word: str) -> bool:
+    """Whether a word looks like a JSON file that does not exist."""
+    if not word.lower().endswith(".json") or os.path.lexists(word):
+        return False
+    # A pattern stands for files that exist.
+    return not glob(word, recursive=True)
 
 
 def _stop(error: OSError) -> None:

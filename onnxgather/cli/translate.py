@@ -1,4 +1,4 @@
-"""The commands `convert`, `run`, `show`, `explain` and `capture`, for programs.
+"""The commands `convert`, `run`, `show` and `explain`, for programs.
 
 Commands return their exit code. The commands that need onnx or onnxruntime import them,
 so that `--help` and `show` answer at once.
@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from onnxgather.cli.sources import (
     STANDARD,
     Batch,
     FileGathers,
+    JsonCommand,
     Reading,
     gathers_in,
     read_source,
@@ -272,7 +272,7 @@ def run_command(
     return GOOD
 
 
-@click.command("show")
+@click.command("show", cls=JsonCommand)
 @click.argument(
     "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
@@ -280,13 +280,12 @@ def run_command(
 @arguments.model_options
 @arguments.node
 @arguments.shape
-@arguments.as_json
+@arguments.json_file("descriptors and models")
 @arguments.as_html
 @arguments.allow_outside
 @arguments.as_records(outputs=Outputs, lowering=Lowering, reading=Reading)
 def show_command(
     files: Sequence[str],
-    as_json: bool,
     outputs: Outputs,
     lowering: Lowering,
     reading: Reading,
@@ -300,7 +299,7 @@ def show_command(
     """
     from onnxgather.lowering.show import describe, description_text
 
-    if as_json and outputs.by_option:
+    if len(outputs.by_option) > 1:
         raise click.UsageError("--json and --html must come one at a time")
     batch = Batch()
     asked: OutOfRange | None = lowering[
@@ -317,21 +316,23 @@ def show_command(
                 k: describe(one, **lowering) for k, one in gathers.descriptors.items()
             }
             found.append((gathers, described))
-    if outputs.by_option and found:
+    documents = [
+        {
+            "file": of.source.path,
+            "dispatchables" if of.program else "gathers": described,
+        }
+        for of, described in found
+    ]
+    alone = len(files) == 1 and not os.path.isdir(files[0])
+    is_empty_list = outputs.json_file is not None and not alone
+    if outputs.by_option and (found or is_empty_list):
         outputs.check_apart(path for of, _ in found for path in of.files)
         left_out = [str(error) for _, error in batch.failures]
-        outputs.write(batch, {"--html": partial(page_of, found, left_out=left_out)})
-    elif as_json:
-        documents = [
-            {
-                "file": of.source.path,
-                "dispatchables" if of.program else "gathers": described,
-            }
-            for of, described in found
-        ]
-        alone = len(files) == 1 and not os.path.isdir(files[0])
-        for document in documents if alone else [documents]:
-            batch.say(json_bytes(document))
+        contents = {
+            "--html": partial(page_of, found, left_out=left_out),
+            "--json": partial(json_bytes, documents[0] if alone else documents),
+        }
+        outputs.write(batch, contents)
     elif texts := [
         printable(f"{of.source.path}: {of.where(name)}")
         + f"\n\n{description_text(description)}"
@@ -381,7 +382,7 @@ def page_of(
     return lesson_page(name, lessons, commands, left_out)
 
 
-@click.command("explain")
+@click.command("explain", cls=JsonCommand)
 @click.argument("file", type=arguments.FILE, metavar="FILE")
 @click.option(
     "--at",
@@ -394,15 +395,15 @@ def page_of(
 @arguments.node
 @arguments.inputs
 @arguments.policy(told="directml")
-@arguments.as_json
+@arguments.json_file("elements")
 @arguments.allow_outside
-@arguments.as_records(reading=Reading)
+@arguments.as_records(reading=Reading, outputs=Outputs)
 def explain_command(
     file: str,
     at: str | None,
     number: int,
     out_of_range: OutOfRange | None,
-    as_json: bool,
+    outputs: Outputs,
     reading: Reading,
 ) -> int:
     """Say which index and which input element an element of OutputTensor comes from.
@@ -414,10 +415,11 @@ def explain_command(
         from onnxgather.networks.extraction import case_of_node
 
         case = case_of_node(file, reading.arrays(), reading.node)
+        read = [file, *filter(None, [reading.inputs])]
     else:
-        cases = [
-            *program_cases(Batch().read(file, reading.allow_outside), out_of_range)
-        ]
+        program = Batch().read(file, reading.allow_outside)
+        read = [program.path, *program.files]
+        cases = [*program_cases(program, out_of_range)]
         if number > len(cases):
             rule = (
                 f"{file}: $.commands must hold {number} dispatches for --dispatch"
@@ -429,19 +431,21 @@ def explain_command(
         raise OnnxGatherError(f"{case.name}: {case.node.rule}")
     arrays = case.descriptor, case.data, case.indices
     out_of_range = out_of_range or ("clamp" if case.in_range else "directml")
+    outputs.check_apart(read)
+    outputs.check_writable()
+    batch = Batch(prints=False)
     try:
         if at is None:
-            every = explain_all(*arrays, out_of_range)
-            say(
-                json_bytes(every) if as_json else explanation_text(*arrays, every),
-                as_is=True,
-            )
+            found = explain_all(*arrays, out_of_range)
+            text = explanation_text(*arrays, found)
         else:
             found = explain_element(*arrays, _coordinates(at), out_of_range)
-            say(json_bytes(found) if as_json else str(found))
+            text = str(found)
     except DescriptorError as error:  # it can be about the coordinates only
         raise click.BadParameter(str(error), param_hint="--at") from None
-    return GOOD
+    if not outputs.write(batch, {"--json": partial(json_bytes, found)}):
+        say(text, as_is=at is None)
+    return batch.finish()
 
 
 def _coordinates(text: str) -> Sequence[int]:
@@ -452,20 +456,3 @@ def _coordinates(text: str) -> Sequence[int]:
         raise click.BadParameter(
             f"{rule}, got {shown(text)}", param_hint="--at"
         ) from None
-
-
-_LINES_TO_ADD = """\b
-The lines to add, where the application makes its ComPtr<IDMLDevice>:
-  #include "directml_capture.h"
-  device.Attach(onnxgather::capture(device.Get(), L"C:/gathers"));
-"""
-
-
-@click.command("capture", epilog=_LINES_TO_ADD)
-def capture_command() -> int:
-    """Print the path of a C++ header that writes an application's gathers to files.
-
-    Each gather that the application asks DirectML for becomes a program in a folder.
-    """
-    say(str(Path(__file__).parents[1] / "native" / "directml_capture.h"))
-    return GOOD

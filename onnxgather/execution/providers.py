@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import partial
 
 from onnxgather.checks import shown, suggestion
 from onnxgather.descriptors.datatypes import TensorDataType
@@ -134,14 +133,17 @@ PROVIDERS = {
 
 # Many devices lack the extension for FLOAT16.
 _IN_SHADERS = tuple(map(TensorDataType, ("FLOAT32", "INT32", "UINT32")))
-_SHADED = partial(Provider, target="webgpu", data_types=_IN_SHADERS)
 
 WEB_PROVIDERS = {
     "web-wasm": Provider(
         "CPUExecutionProvider", library="ort.wasm.min.mjs", target="cpu"
     ),
-    "web-webgpu": _SHADED("WebGpuExecutionProvider", library="ort.webgpu.min.mjs"),
-    "web-jsep": _SHADED("JsExecutionProvider", library="ort.min.mjs"),
+    "web-webgpu": Provider(
+        "WebGpuExecutionProvider",
+        library="ort.webgpu.min.mjs",
+        target="webgpu",
+        data_types=_IN_SHADERS,
+    ),
 }
 """The providers of onnxruntime-web, in a browser. Their full names are those of its
 logs."""

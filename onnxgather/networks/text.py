@@ -18,20 +18,20 @@ from onnxgather.networks.gathers import Audit, AuditedGather, counted, out_of_ra
 from onnxgather.networks.ranges import IndexRange
 from onnxgather.networks.sizes import terms_in
 
-MOST_NEXT = 3
-"""The most models, of several, whose next commands are told."""
-
 SHAPES = "shapes are computed on the CPU"
 """What is said of a proved gather that computes shapes."""
 
 
-def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
+def lines(
+    name: str, audit: Audit, every: bool = False, alone: bool = True
+) -> Iterator[str]:
     """Yield the lines.
 
     Args:
         name: What was audited.
         audit: The audit.
         every: Whether each gather has its line: one that computes shapes, or is proved, too.
+        alone: Whether no other model is audited; else only what is not proved is listed.
     """
     shapes = [gather for gather in audit.gathers if gather.shape_computation]
     told = (
@@ -56,11 +56,13 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         yield from (f"    {text}" for text in _alike(gathers, say, every))
     for text in _alike(audit.proved_if, say, every):
         yield f"proved if     {text}"
-    for text in _alike(
-        proved, say if every else lambda gather: gather.range.why, every
-    ):
-        yield f"proved        {text}"
-    if shapes and not every:
+    if alone or every:
+        say_proved: Callable[[AuditedGather], str] = say
+        if not every:
+            say_proved = _proof
+        for text in _alike(proved, say_proved, every):
+            yield f"proved        {text}"
+    if shapes and alone and not every:
         yield f"shapes        on the CPU, {summary(Audit(shapes))}"
     if ran := [gather for gather in audit.gathers if gather.range.seen]:
         found = sum(gather.range.found is not None for gather in audit.out_of_range)
@@ -112,6 +114,11 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
     if found.state == "proved":
         return SHAPES if gather.shape_computation else "in range"
     return said(gather, sizes)
+
+
+def _proof(gather: AuditedGather) -> str:
+    """Return the proof of a gather, without the indices."""
+    return gather.range.why
 
 
 def _alike(
@@ -209,17 +216,17 @@ def next_commands(audits: Mapping[str, Audit]) -> dict[str, list[str]]:
     """What may be done next, with the commands that do it.
 
     Args:
-        audits: The audits by the paths of the models. Of several models, the commands are for the
-            first ones that are not proved.
+        audits: The audits by the paths of the models. Of several models, the commands
+            are for the first one that is not proved.
     """
     chosen = [name for name, audit in audits.items() if len(audits) == 1 or audit.open]
-    told = dict[str, list[str]]()
-    for name in chosen[:MOST_NEXT]:
-        for what, each in _commands(name, audits[name]):
-            told.setdefault(what, []).extend(each)
-    if more := chosen[MOST_NEXT:]:
-        what = f"to know the same of the first of {number_of(len(more), 'more model')}:"
-        told[what] = [f"onnxgather audit {quote(more[0])}"]
+    if not chosen:
+        return {}
+    first, *others = chosen
+    told = dict(_commands(first, audits[first]))
+    if others:
+        what = f"{number_of(len(others), 'more model')}; for the first:"
+        told[what] = [f"onnxgather audit {quote(others[0])}"]
     return told
 
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Fills one folder with onnxruntime-web, for the lanes web-wasm, web-webgpu and web-jsep, which run in
-# a browser without a window: Chromium of the Linux distribution, or the one that CHROMIUM names.
+# Fills one folder with onnxruntime-web, for the lanes web-wasm and web-webgpu, which run in a browser
+# without a window: Chromium of the Linux distribution, or the one that CHROMIUM names.
 #
 #   setup.sh [FOLDER]            make it, or finish what was begun; a second run is quick
 #   setup.sh --remove [FOLDER]   remove what it made

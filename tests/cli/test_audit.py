@@ -423,7 +423,7 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
             "t.json must not be written, as it is an input",
         ),
         (
-            ["--contract", "a", "--json", "a"],
+            ["--contract", "a", "--json=a"],
             "a must not be written twice, for --json and --contract",
         ),
     ],
@@ -454,7 +454,7 @@ def test_json_is_printed_or_written() -> None:
         "counted",
         "fixed",
     ]
-    code, text, _ = outcome("audit", path, "--json", "a.json")
+    code, text, _ = outcome("audit", path, "--json=a.json")
     assert code == 0
     assert text.startswith("m.onnx: 3 gathers: ")
     assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
@@ -477,7 +477,13 @@ n.onnx            0             0        0           0          0       0
 2 models          3             0        0           0          1       2
 
 """
-    assert text == table + outcome("audit", one)[1]
+    proved = """\
+proved        fixed (Gather, main graph): constant
+shapes        on the CPU, 1 gather: 1 proved in range
+"""
+    alone = outcome("audit", one)[1]
+    assert proved in alone
+    assert text == table + alone.replace(proved, "")
     Path("two.onnx").write_bytes(Path(one).read_bytes())
     text = outcome("audit", one, "two.onnx")[1]
     assert (text.count("proved if     "), text.count(PROVIDERS)) == (2, 1)
@@ -486,16 +492,13 @@ n.onnx            0             0        0           0          0       0
 next          to know the sizes that are open, and whether DirectML takes the gathers:
     onnxgather audit m.onnx --shape ids=2,2
     onnxgather audit m.onnx --inputs FILE.npz
-    onnxgather audit two.onnx --shape ids=2,2
-    onnxgather audit two.onnx --inputs FILE.npz
 next          to write the conditions to a file, and to take them as given:
     onnxgather audit m.onnx --contract m.contract.json
     onnxgather audit m.onnx --assume m.contract.json --fail-on not-proved
-    onnxgather audit two.onnx --contract two.contract.json
-    onnxgather audit two.onnx --assume two.contract.json --fail-on not-proved
 next          to make a model in which each index stays in range, and to try it:
     onnxgather harden m.onnx -o m.hardened.onnx --verify
-    onnxgather harden two.onnx -o two.hardened.onnx --verify
+next          1 more model; for the first:
+    onnxgather audit two.onnx
 """)
     code = outcome("audit", one, other, "--html", "a.html", "--jobs", "2")[0]
     page = Path("a.html").read_text(encoding="utf-8")

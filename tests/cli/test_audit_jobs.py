@@ -136,7 +136,7 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = subprocess.Popen(
-            [*command, "--json", "out.json"],
+            [*command, "--json=out.json"],
             stdout=subprocess.PIPE,
             stderr=theirs,
             text=True,
@@ -177,7 +177,7 @@ def test_a_folder_of_models_takes_linear_time_and_the_memory_of_one() -> None:
 import resource, sys, time
 from onnxgather.cli import main
 try:
-    main(["audit", sys.argv[1], "--json", "out.json"])
+    main(["audit", sys.argv[1], "--json=out.json"])
 finally:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(peak, time.process_time(), file=sys.stderr)

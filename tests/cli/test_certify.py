@@ -113,7 +113,7 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
         ],
         "unusable": ["bad.json: no such file or directory"],
     }
-    assert outcome("certify", "a.json", "--json", "out.json") == (
+    assert outcome("certify", "a.json", "--json=out.json") == (
         0,
         f"{WHERE}: clamp, portable: proved\n1 proved, 0 refuted, 0 undecided\n",
         "written: out.json\n",
@@ -322,7 +322,7 @@ def interrupted(jobs: int, seconds: float) -> bool:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = subprocess.Popen(
-            [*command, "--jobs", str(jobs), "--json", "out.json"],
+            [*command, "--jobs", str(jobs), "--json=out.json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

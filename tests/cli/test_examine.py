@@ -34,7 +34,7 @@ class InferenceSession(InferenceSession):
 
 _PROVIDER = (
     "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
-    " coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name of one, which"
+    " coreml, web-wasm, web-webgpu, or ONNX Runtime's full name of one, which"
     " ends in ExecutionProvider"
 )
 
@@ -96,7 +96,7 @@ class TestRepro:
     def test_repro_takes_a_report(self) -> None:
         program("x.json")
         lanes = ("--lanes", "cpu", "--lane", self.lane())
-        assert outcome("check", "x.json", *lanes, "--json", "r.json")[0] == 1
+        assert outcome("check", "x.json", *lanes, "--json=r.json")[0] == 1
         code, out, err = outcome("repro", "r.json", "--lane", self.lane(), "-o", "out")
         assert (code, err) == (0, "")
         assert out.endswith("; repro.py shows it\n")
@@ -124,7 +124,7 @@ class TestRepro:
         """Write a report in which lane cpu of this environment went wrong, and say
         otherwise."""
         program("x.json")
-        assert outcome("check", "x.json", "--json", "r.json")[0] == 0
+        assert outcome("check", "x.json", "--json=r.json")[0] == 0
         report = json.loads(Path("r.json").read_text())
         report["lanes"][0] |= lane
         (case,) = report["cases"]
@@ -198,7 +198,7 @@ class TestRepro:
         self, case: str | None
     ) -> None:
         program("x.json")
-        assert outcome("check", "x.json", "--json", "r.json")[0] == 0
+        assert outcome("check", "x.json", "--json=r.json")[0] == 0
         arguments = () if case is None else ("--case", case)
         what = "any case" if case is None else f"case {case!r}"
         sentence = f"r.json: no lane went wrong in {what}: nothing to reproduce\n"
@@ -397,7 +397,7 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
     def test_an_edited_report_is_checked(self) -> None:
         program("x.json")
         lanes = ("--lanes", "cpu", "--lane", self.lane())
-        assert outcome("check", "x.json", *lanes, "--json", "r.json")[0] == 1
+        assert outcome("check", "x.json", *lanes, "--json=r.json")[0] == 1
         report = json.loads(Path("r.json").read_text())
         case = "r.json: case 'x.json: $.commands[0] (gather)'"
 
@@ -447,9 +447,7 @@ class InferenceSession(InferenceSession):
             source = ("x.json", "--lane", lane, *target)
         else:
             assert (
-                outcome("check", "x.json", "--lane", lane, *target, "--json", "r.json")[
-                    0
-                ]
+                outcome("check", "x.json", "--lane", lane, *target, "--json=r.json")[0]
                 == 1
             )
             source = ("r.json", "--lane", lane)

@@ -44,7 +44,6 @@ DirectML programs:
   show     Explain programs' gathers and their models.
   explain  Say where an output element comes from.
   convert  Write programs as ONNX models.
-  capture  Print the path of a C++ header that writes gathers to files.
 
 Providers:
   check    Compare providers with the reference.
@@ -71,7 +70,6 @@ Proofs and setup:
         [
             *(
                 "audit",
-                "capture",
                 "certify",
                 "check",
                 "convert",
@@ -215,11 +213,15 @@ print("heavy:", heavy)
                 "No such option '--lanes'. Did you mean '--lane'?",
             ),
             (
-                ["check", "x.json", "--provider", "gpu"],
+                ["check", "x.json", "--provider", "cpu"],
+                "No such option '--provider'. Did you mean '--lanes'?",
+            ),
+            (
+                ["run", "x.json", "--provider", "gpu"],
                 (
                     "Invalid value for '--provider': provider must be one of"
                     " directml-dll, cpu, directml, openvino, cuda, tensorrt, webgpu,"
-                    " qnn, coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's"
+                    " qnn, coreml, web-wasm, web-webgpu, or ONNX Runtime's"
                     " full name of one, which ends in ExecutionProvider, got 'gpu'"
                 ),
             ),

@@ -76,8 +76,8 @@ def opened(monkeypatch: pytest.MonkeyPatch, *stubs: Slow) -> None:
     monkeypatch.setattr(lanes, "open_lanes", open_lanes)
 
 
-REPORTS = ("--json", "r.json", "--junit", "r.xml", "--html", "r.html")
-TOLD = [f"written: {name}\n" for name in REPORTS[1::2]]
+REPORTS = ("--json=r.json", "--junit=r.xml", "--html=r.html")
+TOLD = [f"written: {option.partition('=')[2]}\n" for option in REPORTS]
 COUNT = 60
 
 
@@ -151,7 +151,7 @@ def test_a_signal_while_programs_are_read_is_in_the_report(
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(Batch, "read", read)
-    assert outcome("check", ".", "--json", "r.json")[0] == 143
+    assert outcome("check", ".", "--json=r.json")[0] == 143
     found = json.loads(Path("r.json").read_bytes())
     assert (found["interrupted"], found["lanes"], found["cases"]) == ("SIGTERM", [], [])
 
@@ -184,9 +184,7 @@ def test_the_second_signal_ends_the_writing(
 @pytest.mark.slow
 def test_a_real_worker_ends_with_its_check() -> None:
     command = [sys.executable, "-m", "onnxgather", "check", "--random", "1000000"]
-    with subprocess.Popen(
-        [*command, "--json", "r.json"], stdout=subprocess.PIPE
-    ) as child:
+    with subprocess.Popen([*command, "--json=r.json"], stdout=subprocess.PIPE) as child:
         workers = _after(lambda: _children(child.pid))
         time.sleep(0.5)
         child.send_signal(signal.SIGTERM)

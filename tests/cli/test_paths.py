@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from command_line import POSIX, files, outcome, posix, program
-from onnx_graphs import FLOAT, constant, info, model, node
+from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 NEG = model(
     [node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"]
@@ -103,11 +103,69 @@ def test_json_without_a_file_stands_before_any_path() -> None:
     assert files() == [*before, "p/x.json"]
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("audit a.onnx --json r.json", "audit [OPTIONS] MODEL..."),
+        ("audit --json r.json a.onnx", "audit [OPTIONS] MODEL..."),
+        ("check a.json --json r.json", "check [OPTIONS] [PATH]..."),
+        ("certify a.json --json r.json", "certify [OPTIONS] [FILE]..."),
+        ("doctor --json r.json", "doctor [OPTIONS]"),
+        ("explain a.json --json r.json", "explain [OPTIONS] FILE"),
+        ("extract a.onnx --json r.json", "extract [OPTIONS] MODEL"),
+        ("harden a.onnx --json r.json", "harden [OPTIONS] MODEL"),
+        ("report merge a.json --json r.json", "report merge [OPTIONS] FILE..."),
+        ("show a.json --json r.json", "show [OPTIONS] FILE..."),
+    ],
+)
+def test_a_new_file_after_json_gets_a_hint(command: str, usage: str) -> None:
+    name = usage.partition(" [")[0]
+    text = f"""\
+Usage: onnxgather {usage}
+Try 'onnxgather {name} --help' for help.
+
+Error: r.json: no such file or directory. Write --json=FILE.
+"""
+    assert outcome(*command.split()) == (2, "", text)
+    assert files() == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "audit a.onnx",
+        "check a.json",
+        "explain a.json",
+        "extract a.onnx --all --inputs a.npz -o out",
+        "harden a.onnx -o b.onnx",
+        "show a.json",
+    ],
+)
+def test_json_with_a_file_writes_what_json_prints(command: str) -> None:
+    inputs = [info("x", FLOAT, [2]), info("i", INT64, [1])]
+    gather = model([node("Gather", ["x", "i"], "y")], inputs, ["y"])
+    Path("a.onnx").write_bytes(gather.SerializeToString())
+    program("a.json")
+    np.savez("a.npz", x=np.zeros(2, np.float32), i=np.zeros(1, np.int64))
+    code, printed, _ = outcome(*command.split(), "--json")
+    assert code == 0
+    code, _, errors = outcome(*command.split(), "--json=r.json")
+    assert (code, errors.count("written: r.json\n")) == (0, 1)
+    written = Path("r.json").read_text(encoding="utf-8")
+    if command.startswith("check"):
+        assert json.loads(written).keys() == json.loads(printed).keys()
+    else:
+        assert json.loads(written) == json.loads(printed)
+    read = command.split()[1]
+    sentence = f"Error: {read} must not be written, as it is an input\n"
+    assert outcome(*command.split(), f"--json={read}") == (2, "", sentence)
+
+
 def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
     save("a.onnx", "b.onnx")
     for paths in (["a.onnx"], ["a.onnx", "b.onnx"]):
         for _ in range(2):
-            assert outcome("audit", *paths, "--json", "out.json")[0] == 0
+            assert outcome("audit", *paths, "--json=out.json")[0] == 0
         assert json.loads(Path("out.json").read_bytes())["schema"] == 2
     Path("notes").write_text("mine", encoding="utf-8")
     code, _, error = outcome("audit", "a.onnx", "--json", "notes")

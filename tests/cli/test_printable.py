@@ -115,7 +115,7 @@ def test_a_text_in_a_program(command: str, fields: dict[str, object]) -> None:
         ["check", "x.json", "--lane", f"cpu@{HOSTILE}={HOSTILE}"],
         ["check", "x.json", "--lane", f"cpu@{HOSTILE}={HOSTILE}", "--json"],
         ["check", "x.json", "--plugin", f"{HOSTILE}ExecutionProvider={HOSTILE}"],
-        ["check", "x.json", "--json", f"{HOSTILE}/"],
+        ["check", "x.json", f"--json={HOSTILE}/"],
         ["doctor", "--lane", f"cpu@{HOSTILE}={HOSTILE}"],
         ["doctor", "--lane", f"cpu@{HOSTILE}={HOSTILE}", "--json"],
         ["repro", "x.json", "-o", HOSTILE, "--case", HOSTILE],

@@ -66,7 +66,7 @@ class TestMerge:
         assert Path("r.md").read_text().startswith("## Everything agrees\n")
 
     def test_a_missing_shard_is_told_and_the_rest_is_written(self) -> None:
-        code, out, err = outcome("report", "merge", shard(2), "--json", "all.json")
+        code, out, err = outcome("report", "merge", shard(2), "--json=all.json")
         assert (code, err) == (
             2,
             "written: all.json\nError: every shard must be given, got none of 1/2\n",
@@ -148,7 +148,7 @@ class TestOptionsOfCheck:
     def test_own_known_differences_come_beside_ours(self) -> None:
         program("x.json")
         Path("known.json").write_text(json.dumps([self.KNOWN]))
-        found = outcome("check", "x.json", "--known", "known.json", "--json", "r.json")
+        found = outcome("check", "x.json", "--known", "known.json", "--json=r.json")
         assert (found[0], found[2]) == (1, "written: r.json\n")
         (case,) = open_report("r.json").cases
         assert (case.results[0].state, case.results[0].known) == (
@@ -161,8 +161,8 @@ class TestOptionsOfCheck:
     def test_without_known_differences_all_is_new(self) -> None:
         part = [] if LONG else ["--shard", "1/4"]
         arguments = ["check", "--corpus", "--out-of-range", "error", *part]
-        assert call(*arguments, "--json", "known.json").exit_code == 0
-        assert call(*arguments, "--no-known", "--json", "all.json").exit_code == 1
+        assert call(*arguments, "--json=known.json").exit_code == 0
+        assert call(*arguments, "--no-known", "--json=all.json").exit_code == 1
         known, new = (
             {
                 case.name
@@ -238,7 +238,7 @@ def commands(page: str, sort: str = "repro") -> list[str]:
 @pytest.mark.slow
 def test_the_commands_that_a_page_offers_work() -> None:
     wrong = ["check", "--corpus", "-k", "forbidden/gather-nd/batch-sizes", "--no-known"]
-    assert call(*wrong, "--json", "REPORT.json", "--html", "r.html").exit_code == 1
+    assert call(*wrong, "--json=REPORT.json", "--html", "r.html").exit_code == 1
     offered = commands("r.html")
     failed = [
         case
@@ -251,7 +251,7 @@ def test_the_commands_that_a_page_offers_work() -> None:
     assert call(*shlex.split(offered[0])[1:]).exit_code == 0
     assert Path("repro/repro.py").exists()
     for command in commands("r.html", "again")[:: by_ring(4, 1, 1)]:
-        again = call(*shlex.split(command)[1:], "--json", "again.json")
+        again = call(*shlex.split(command)[1:], "--json=again.json")
         assert (again.exit_code, command in again.stdout) == (1, True)
         (case,) = open_report("again.json").cases
         assert (

@@ -216,8 +216,8 @@ class TestWhatIsMissing:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         model = program(str(tmp_path / "program.json"))
         why = f"onnxruntime-web is not set up; {SETUP_LINE}"
-        code, out, _ = outcome("check", model, "--lanes", "web-jsep")
-        assert (code, f"web-jsep  did not start: {why}\n" in out) == (3, True)
+        code, out, _ = outcome("check", model, "--lanes", "web-webgpu")
+        assert (code, f"web-webgpu  did not start: {why}\n" in out) == (3, True)
         place = f"Error: {model}: $.commands[0]: "
         found = outcome("run", model, "--provider", "web-wasm")
         assert found == (3, "", f"{place}CPUExecutionProvider failed: {why}\n")
@@ -320,7 +320,10 @@ class TestTheServer:
             200,
             True,
         )
-        assert asked(server, "GET", f"{own}dist/ort.min.mjs") == (200, b"export {};\n")
+        assert asked(server, "GET", f"{own}dist/ort.wasm.min.mjs") == (
+            200,
+            b"export {};\n",
+        )
         assert b"onnxruntime-web" in asked(server, "GET", f"{own}page.mjs")[1]
 
     def test_an_answer_that_is_not_asked_for_ends_it(

@@ -74,7 +74,7 @@ def test_unknown_provider_is_refused_by_name() -> None:
     assert (
         str(caught.value)
         == "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu,"
-        " qnn, coreml, web-wasm, web-webgpu, web-jsep, or ONNX Runtime's full name"
+        " qnn, coreml, web-wasm, web-webgpu, or ONNX Runtime's full name"
         " of one, which ends in ExecutionProvider, got 'gpu'"
     )
     assert find_provider("XyzExecutionProvider").name == "XyzExecutionProvider"
@@ -372,7 +372,7 @@ in_child(work)
         ("migraphx", '; did you mean "MIGraphXExecutionProvider"?'),
         ("myep", ""),
         ("CpuExecutionProvder", '; did you mean "CPUExecutionProvider"?'),
-        ("ExecutionProvider", '; did you mean "JsExecutionProvider"?'),
+        ("ExecutionProvider", '; did you mean "QNNExecutionProvider"?'),
         ("CPUExecutionProvider\n", '; did you mean "CPUExecutionProvider"?'),
         ("'x'); import os #ExecutionProvider", ""),
         ("größeExecutionProvider", '; did you mean "CoreMLExecutionProvider"?'),
@@ -387,7 +387,7 @@ def test_a_provider_that_is_no_name_is_refused(name: Any, meant: str) -> None:
         "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
         " coreml, "
     )
-    rule += "web-wasm, web-webgpu, web-jsep, "
+    rule += "web-wasm, web-webgpu, "
     got = repr(name) if len(repr(name)) <= 200 else f"{repr(name)[:200]}…"
     rule += "or ONNX Runtime's full name of one, which ends in ExecutionProvider"
     assert str(caught.value) == f"{rule}, got {got}{meant}"

@@ -10,11 +10,7 @@ for (const level of ["log", "info", "warn", "error", "debug"]) {
   console[level] = (...words) => said.push(words.join(" "));
 }
 
-const WAYS = {
-  CPUExecutionProvider: "wasm",
-  WebGpuExecutionProvider: "webgpu",
-  JsExecutionProvider: "webgpu",
-};
+const WAYS = { CPUExecutionProvider: "wasm", WebGpuExecutionProvider: "webgpu" };
 const ARRAYS = {
   float64: Float64Array,
   float32: Float32Array,
@@ -74,8 +70,7 @@ async function environment() {
     const { vendor, architecture, device, description } = adapter.info;
     const names = [vendor, architecture, device, description].filter(Boolean).join(" ");
     const halves = adapter.features.has("shader-f16") ? "with" : "without";
-    const told = [`${names}, ${halves} shader-f16`];
-    known.devices = { WebGpuExecutionProvider: told, JsExecutionProvider: told };
+    known.devices = { WebGpuExecutionProvider: [`${names}, ${halves} shader-f16`] };
   }
   try {
     known.versions.onnxruntime = (await load()).env.versions.web;
