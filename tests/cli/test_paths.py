@@ -109,7 +109,7 @@ def test_json_without_a_file_stands_before_any_path() -> None:
         ("audit a.onnx --json r.json", "audit [OPTIONS] MODEL..."),
         ("audit --json r.json a.onnx", "audit [OPTIONS] MODEL..."),
         ("check a.json --json r.json", "check [OPTIONS] [PATH]..."),
-        ("certify a.json --json r.json", "certify [OPTIONS] [FILE]..."),
+        ("certify a.json --json r.json", "certify [OPTIONS] FILE..."),
         ("doctor --json r.json", "doctor [OPTIONS]"),
         ("explain a.json --json r.json", "explain [OPTIONS] FILE"),
         ("extract a.onnx --json r.json", "extract [OPTIONS] MODEL"),
