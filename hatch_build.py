@@ -29,7 +29,7 @@ SHARED = ("loops.c", "offsets.c", "rows.c", "check.c", "machine.c")
 """The sources of both libraries."""
 WHY_NOT = "no_kernels.txt"
 """The file of the package that says why it has no kernels;
-onnxgather/execution/kernels.py reads it."""
+onnxgather/core/execution/kernels.py reads it."""
 
 COMPILERS = {"win32": ["cl", "gcc", "clang"]}
 """The compilers that are looked for, by `sys.platform`; elsewhere `cc`, `gcc` and

@@ -11,80 +11,82 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnxgather.certificates.certify import certify as certify
-    from onnxgather.descriptors.datatypes import TensorDataType as TensorDataType
-    from onnxgather.descriptors.explain import explain as explain
-    from onnxgather.descriptors.feature_levels import (
+    from onnxgather.auditing.audit import audit as audit
+    from onnxgather.auditing.hardening.harden import harden as harden
+    from onnxgather.auditing.proof.contract import check_inputs as check_inputs
+    from onnxgather.checking.run import check as check
+    from onnxgather.core.descriptors.datatypes import TensorDataType as TensorDataType
+    from onnxgather.core.descriptors.explain import explain as explain
+    from onnxgather.core.descriptors.feature_levels import (
         minimum_feature_level as minimum_feature_level,
     )
-    from onnxgather.descriptors.operators import OPERATORS as OPERATORS
-    from onnxgather.descriptors.operators import Descriptor as Descriptor
-    from onnxgather.descriptors.operators import GatherDesc as GatherDesc
-    from onnxgather.descriptors.operators import (
+    from onnxgather.core.descriptors.operators import OPERATORS as OPERATORS
+    from onnxgather.core.descriptors.operators import Descriptor as Descriptor
+    from onnxgather.core.descriptors.operators import GatherDesc as GatherDesc
+    from onnxgather.core.descriptors.operators import (
         GatherElementsDesc as GatherElementsDesc,
     )
-    from onnxgather.descriptors.operators import GatherND1Desc as GatherND1Desc
-    from onnxgather.descriptors.operators import GatherNDDesc as GatherNDDesc
-    from onnxgather.descriptors.reference import reference as reference
-    from onnxgather.descriptors.spelling import from_dict as from_dict
-    from onnxgather.descriptors.spelling import to_dict as to_dict
-    from onnxgather.descriptors.tensors import TensorDesc as TensorDesc
-    from onnxgather.descriptors.tensors import TensorFlags as TensorFlags
-    from onnxgather.errors import DescriptorError as DescriptorError
-    from onnxgather.errors import FileFormatError as FileFormatError
-    from onnxgather.errors import IndexOutOfRangeError as IndexOutOfRangeError
-    from onnxgather.errors import OnnxGatherError as OnnxGatherError
-    from onnxgather.errors import ProviderError as ProviderError
-    from onnxgather.execution.kernels import custom_ops_library as custom_ops_library
-    from onnxgather.execution.prepared import Gather as Gather
-    from onnxgather.execution.session import Session as Session
-    from onnxgather.execution.session import run as run
-    from onnxgather.gather import from_onnx as from_onnx
-    from onnxgather.lowering.show import show as show
-    from onnxgather.model.parts import add_to as add_to
-    from onnxgather.model.parts import functions as functions
-    from onnxgather.model.write import to_onnx as to_onnx
-    from onnxgather.networks.contract import check_inputs as check_inputs
-    from onnxgather.networks.extraction import extract as extract
-    from onnxgather.networks.gathers import audit as audit
-    from onnxgather.networks.hardening import harden as harden
-    from onnxgather.options import OutOfRange as OutOfRange
-    from onnxgather.parity.checking import check as check
-    from onnxgather.programs.whole import program_to_onnx as program_to_onnx
+    from onnxgather.core.descriptors.operators import GatherND1Desc as GatherND1Desc
+    from onnxgather.core.descriptors.operators import GatherNDDesc as GatherNDDesc
+    from onnxgather.core.descriptors.reference import reference as reference
+    from onnxgather.core.descriptors.spelling import from_dict as from_dict
+    from onnxgather.core.descriptors.spelling import to_dict as to_dict
+    from onnxgather.core.descriptors.tensors import TensorDesc as TensorDesc
+    from onnxgather.core.descriptors.tensors import TensorFlags as TensorFlags
+    from onnxgather.core.errors import DescriptorError as DescriptorError
+    from onnxgather.core.errors import FileFormatError as FileFormatError
+    from onnxgather.core.errors import IndexOutOfRangeError as IndexOutOfRangeError
+    from onnxgather.core.errors import OnnxGatherError as OnnxGatherError
+    from onnxgather.core.errors import ProviderError as ProviderError
+    from onnxgather.core.execution.kernels import (
+        custom_ops_library as custom_ops_library,
+    )
+    from onnxgather.core.execution.prepared import Gather as Gather
+    from onnxgather.core.execution.session import Session as Session
+    from onnxgather.core.execution.session import run as run
+    from onnxgather.core.gather import from_onnx as from_onnx
+    from onnxgather.core.lowering.show import show as show
+    from onnxgather.core.model.parts import add_to as add_to
+    from onnxgather.core.model.parts import functions as functions
+    from onnxgather.core.model.write import to_onnx as to_onnx
+    from onnxgather.core.options import OutOfRange as OutOfRange
+    from onnxgather.core.programs.whole import program_to_onnx as program_to_onnx
+    from onnxgather.extracting.extract import extract as extract
+    from onnxgather.proving.certify import certify as certify
 
 __version__: str
 
 # numpy, onnx and onnxruntime take longer to import than all else together, and each
 # caller needs some of the names only: each name waits for its use.
 _MODULES = {
-    "certificates.certify": "certify",
-    "descriptors.datatypes": "TensorDataType",
-    "descriptors.explain": "explain",
-    "descriptors.feature_levels": "minimum_feature_level",
-    "descriptors.operators": (
+    "proving.certify": "certify",
+    "core.descriptors.datatypes": "TensorDataType",
+    "core.descriptors.explain": "explain",
+    "core.descriptors.feature_levels": "minimum_feature_level",
+    "core.descriptors.operators": (
         "Descriptor GatherDesc GatherElementsDesc GatherND1Desc GatherNDDesc OPERATORS"
     ),
-    "descriptors.reference": "reference",
-    "descriptors.spelling": "from_dict to_dict",
-    "descriptors.tensors": "TensorDesc TensorFlags",
-    "errors": (
+    "core.descriptors.reference": "reference",
+    "core.descriptors.spelling": "from_dict to_dict",
+    "core.descriptors.tensors": "TensorDesc TensorFlags",
+    "core.errors": (
         "DescriptorError FileFormatError IndexOutOfRangeError OnnxGatherError"
         " ProviderError"
     ),
-    "execution.kernels": "custom_ops_library",
-    "execution.prepared": "Gather",
-    "execution.session": "Session run",
-    "gather": "from_onnx",
-    "lowering.show": "show",
-    "model.parts": "add_to functions",
-    "model.write": "to_onnx",
-    "networks.contract": "check_inputs",
-    "networks.extraction": "extract",
-    "networks.gathers": "audit",
-    "networks.hardening": "harden",
-    "options": "OutOfRange",
-    "parity.checking": "check",
-    "programs.whole": "program_to_onnx",
+    "core.execution.kernels": "custom_ops_library",
+    "core.execution.prepared": "Gather",
+    "core.execution.session": "Session run",
+    "core.gather": "from_onnx",
+    "core.lowering.show": "show",
+    "core.model.parts": "add_to functions",
+    "core.model.write": "to_onnx",
+    "auditing.proof.contract": "check_inputs",
+    "extracting.extract": "extract",
+    "auditing.audit": "audit",
+    "auditing.hardening.harden": "harden",
+    "core.options": "OutOfRange",
+    "checking.run": "check",
+    "core.programs.whole": "program_to_onnx",
 }
 """The modules that define the public names, and these names."""
 

@@ -17,8 +17,8 @@ from bench_workloads import Array, Workload
 from onnx import numpy_helper, parser
 
 import onnxgather as og
-from onnxgather.execution import kernels
-from onnxgather.lowering.cpu import forms
+from onnxgather.core.execution import kernels
+from onnxgather.core.lowering.cpu import forms
 
 Candidates = dict[str, Candidate]
 

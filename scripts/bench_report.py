@@ -12,8 +12,8 @@ from typing import Any
 
 from bench_workloads import KINDS, RIVALS_OWN, Workload
 
-from onnxgather.lowering.cpu.forms import FORMS
-from onnxgather.options import Target
+from onnxgather.core.lowering.cpu.forms import FORMS
+from onnxgather.core.options import Target
 
 HAND_WRITTEN = "hand-written"
 """The candidate that the others are compared with."""

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 import onnxgather as og
-from onnxgather.descriptors.strides import packed_strides
-from onnxgather.gather import Geometry
+from onnxgather.core.descriptors.strides import packed_strides
+from onnxgather.core.gather import Geometry
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 
 import onnxgather as og
-from onnxgather.files import write_whole
-from onnxgather.programs.program import read_program
-from onnxgather.programs.running import execute
+from onnxgather.core.files import write_whole
+from onnxgather.core.programs.program import read_program
+from onnxgather.core.programs.running import execute
 
 MODELS = Path(__file__).resolve().parent.parent / "models"
 

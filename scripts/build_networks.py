@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from onnx import numpy_helper, parser
 
-from onnxgather.files import write_whole
+from onnxgather.core.files import write_whole
 
 NETWORKS = Path(__file__).resolve().parent.parent / "models" / "networks"
 

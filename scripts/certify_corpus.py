@@ -18,11 +18,11 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-from onnxgather.certificates.certify import Certified, certify
-from onnxgather.descriptors.operators import Descriptor
-from onnxgather.options import POLICIES, TARGETS, OutOfRange, Target
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases, random_cases
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus import built_in_cases, random_cases
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.options import POLICIES, TARGETS, OutOfRange, Target
+from onnxgather.proving.certify import Certified, certify
 
 STATES = ("proved", "refuted", "undecided")
 

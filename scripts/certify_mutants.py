@@ -37,10 +37,13 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 import onnxgather as og
-from onnxgather.certificates.certify import certify
-from onnxgather.descriptors.arrays import Array, axis_sizes
-from onnxgather.errors import IndexOutOfRangeError
-from onnxgather.execution.runtime import (
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus.built_in import built_in_cases
+from onnxgather.checking.corpus.sampling import random_cases
+from onnxgather.core.descriptors.arrays import Array, axis_sizes
+from onnxgather.core.descriptors.sample_values import data_values
+from onnxgather.core.errors import IndexOutOfRangeError
+from onnxgather.core.execution.runtime import (
     CPU,
     FailedError,
     NotRunError,
@@ -48,11 +51,8 @@ from onnxgather.execution.runtime import (
     RefusedError,
     Setup,
 )
-from onnxgather.options import OutOfRange, Target
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus.built_in import built_in_cases
-from onnxgather.parity.corpus.drawn import data_values
-from onnxgather.parity.corpus.sampling import random_cases
+from onnxgather.core.options import OutOfRange, Target
+from onnxgather.proving.certify import certify
 
 POLICIES: tuple[OutOfRange, ...] = ("clamp", "zero", "error", "directml")
 TARGETS: tuple[Target, ...] = ("portable", "cpu", "webgpu")

@@ -27,10 +27,10 @@ import numpy as np
 from sanitize import NATIVE, ROOT, SHARED
 
 import onnxgather as og
-from onnxgather.options import POLICIES
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import built_in_cases
-from onnxgather.parity.corpus.sampling import random_cases
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus import built_in_cases
+from onnxgather.checking.corpus.sampling import random_cases
+from onnxgather.core.options import POLICIES
 
 sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 from case_counts import counted

@@ -39,10 +39,10 @@ import numpy as np
 from strength import ZIP, exported
 
 import onnxgather as og
-from onnxgather.checks import number_of
-from onnxgather.networks.gathers import Premises
-from onnxgather.networks.hardening import hardened
-from onnxgather.networks.network import read_network
+from onnxgather.auditing.audit import Premises
+from onnxgather.auditing.hardening.harden import hardened
+from onnxgather.core.checks import number_of
+from onnxgather.core.model.network import read_network
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 

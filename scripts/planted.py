@@ -48,7 +48,7 @@ import onnx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-NETWORKS = ROOT / "onnxgather/networks"
+NETWORKS = ROOT / "onnxgather/auditing"
 
 FILES = (
     "sizes intervals calls index_operators operator_types operator_bounds ranges"
@@ -75,7 +75,9 @@ TESTS = (
 )
 """The test files in tests/networks, the fast ones first."""
 
-LOADED = "numpy onnx.shape_inference onnxruntime hypothesis onnxgather.model.values"
+LOADED = (
+    "numpy onnx.shape_inference onnxruntime hypothesis onnxgather.core.model.values"
+)
 """Modules that are loaded before the processes are forked."""
 
 MEMORY = 4 * 2**30
@@ -269,10 +271,10 @@ def tried(
         signal.alarm(int(20 * seconds))
     status = 2
     try:
-        networks = importlib.import_module("onnxgather.networks")
+        networks = importlib.import_module("onnxgather.auditing")
         networks.__path__.insert(0, str(folder))
         for name in FILES.split():
-            importlib.import_module(f"onnxgather.networks.{name}")
+            importlib.import_module(f"onnxgather.auditing.{name}")
         options = [
             "-x",
             "-q",
@@ -334,7 +336,7 @@ def main() -> int:
     os.chdir(ROOT)
     for name in LOADED.split():
         importlib.import_module(name)
-    tests = args.tests or [f"tests/networks/test_{name}.py" for name in TESTS.split()]
+    tests = args.tests or [f"tests/auditing/test_{name}.py" for name in TESTS.split()]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         _, status, used = os.wait4(tried(folder, None, tests, 0), 0)

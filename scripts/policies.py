@@ -12,9 +12,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from onnxgather.options import POLICIES
-from onnxgather.parity.reading import open_report
-from onnxgather.parity.results import CaseResult, Report, Result, ResultKind, Returned
+from onnxgather.checking.report_files import open_report
+from onnxgather.checking.results import CaseResult, Report, Result, ResultKind, Returned
+from onnxgather.core.options import POLICIES
 
 HEAD = """\
 # What each lane does, by policy, rank and data type

@@ -153,7 +153,7 @@ def entries(folder: Path) -> None:
         "PYTHONSAFEPATH": "1",  # else this folder would come first
         "PYTHONMALLOC": "malloc",  # so that arrays lie apart
     }
-    tests = ["tests/native/test_operator.py", "tests/execution/test_prepared.py"]
+    tests = ["tests/native/test_operator.py", "tests/core/execution/test_prepared.py"]
     command = [
         sys.executable,
         "-m",

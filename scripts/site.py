@@ -44,7 +44,11 @@ NAV = {
 """The pages of docs/ by name, others by path; those that are not listed stand under
 More."""
 
-LINKED = ["BENCHMARKS.svg", "LICENSE", "onnxgather/parity/known_differences.json"]
+LINKED = [
+    "BENCHMARKS.svg",
+    "LICENSE",
+    "onnxgather/core/execution/known_differences.json",
+]
 """Files that are no pages and that pages link to."""
 
 CSS = """

@@ -109,7 +109,7 @@ class Tally:
 
     def summary(self) -> Iterator[str]:
         """Yield the lines that say what was drawn and what was claimed."""
-        from onnxgather.networks.operator_bounds import TRANSFERS
+        from onnxgather.auditing.operators.output_bounds import TRANSFERS
 
         by_chain, by_state = dict[str, Counter[str]](), Counter[str]()
         for key, count in self.states.items():

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 import onnxgather as og
-from onnxgather.descriptors.datatypes import INDEX_TYPES
-from onnxgather.gather import Geometry
-from onnxgather.model.write import check_model
-from onnxgather.options import OutOfRange
+from onnxgather.core.descriptors.datatypes import INDEX_TYPES
+from onnxgather.core.gather import Geometry
+from onnxgather.core.model.write import check_model
+from onnxgather.core.options import OutOfRange
 
 COUNT = 10_000
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 import onnxgather as og
-from onnxgather.doctor import try_kernels
+from onnxgather.checking.doctor import try_kernels
 
 
 def main() -> int:

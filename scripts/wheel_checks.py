@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from onnxgather.model.write import VERSION
+from onnxgather.core.model.write import VERSION
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from folders import ROOT
 from report_samples import small
 
 import onnxgather as og
-from onnxgather.parity.corpus import built_in_cases
+from onnxgather.checking.corpus import built_in_cases
 
 NETWORK = ROOT / "models" / "networks" / "keywords.onnx"
 

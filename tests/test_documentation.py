@@ -27,7 +27,7 @@ from runtime_faults import CPU_COMPARES_HALVES
 import onnxgather as og
 from onnxgather.cli import main
 from onnxgather.cli.commands import TASKS, find_command
-from onnxgather.options import OPSETS
+from onnxgather.core.options import OPSETS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ BLOCKS = [
     for found in FENCE.finditer(path.read_text(encoding="utf-8"))
     if found["kind"] in ("sh", "python")
 ]
-ELSEWHERE = {"parts.md": "tests/model/test_libraries.py"}
+ELSEWHERE = {"parts.md": "tests/core/model/test_libraries.py"}
 """Pages whose blocks another file of tests runs."""
 NOT_RUN = [
     block

@@ -16,9 +16,9 @@ from model_metadata import metadata_of
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
-from onnxgather.descriptors import operators
-from onnxgather.descriptors.arrays import Array, elements
-from onnxgather.options import OutOfRange
+from onnxgather.core.descriptors import operators
+from onnxgather.core.descriptors.arrays import Array, elements
+from onnxgather.core.options import OutOfRange
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -16,12 +16,12 @@ from runtime_faults import needs_compared_halves
 from strategies import random_data, random_indices
 
 import onnxgather as og
-from onnxgather.descriptors.strides import Span
-from onnxgather.errors import ProviderError
-from onnxgather.execution.session import Session
-from onnxgather.gather import Geometry, gather_of
-from onnxgather.lowering import graph, offsets, portable, positions
-from onnxgather.options import OutOfRange
+from onnxgather.core.descriptors.strides import Span
+from onnxgather.core.errors import ProviderError
+from onnxgather.core.execution.session import Session
+from onnxgather.core.gather import Geometry, gather_of
+from onnxgather.core.lowering import graph, offsets, portable, positions
+from onnxgather.core.options import OutOfRange
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

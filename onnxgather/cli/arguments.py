@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from onnxgather.checks import shown
-from onnxgather.errors import OnnxGatherError
-from onnxgather.execution.providers import (
+from onnxgather.checking.check_options import CHECK_OPTIONS, either, pairs
+from onnxgather.core.checks import shown
+from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.execution.providers import (
     DIRECTML_DLL,
     NAMES,
     PROVIDERS,
     WEB_PROVIDERS,
     find_provider,
 )
-from onnxgather.options import DEFAULT_OPSET, HARDENED, OPSETS, OutOfRange, Target
-from onnxgather.parity.asked import CHECK_OPTIONS, either, pairs
+from onnxgather.core.options import DEFAULT_OPSET, HARDENED, OPSETS, OutOfRange, Target
 
 if TYPE_CHECKING:
-    from onnxgather.networks.gathers import Premises
-    from onnxgather.parity.lanes.lane import Lane
+    from onnxgather.auditing.audit import Premises
+    from onnxgather.checking.lanes.lane import Lane
 
 
 class _Path(click.Path):
@@ -122,7 +122,7 @@ def provider(name: str) -> str:
 
 
 def _shard(text: str) -> tuple[int, int]:
-    from onnxgather.parity.merge import parse_shard
+    from onnxgather.checking.merge import parse_shard
 
     with as_usage():
         return parse_shard("the shard", text)
@@ -304,9 +304,9 @@ class Given:
 
     def read(self, model: str) -> Premises:
         """The model of a file, and what holds of its inputs."""
-        from onnxgather.networks.gathers import Premises, given_conditions
-        from onnxgather.networks.network import read_network
-        from onnxgather.networks.tokenizer import token_condition
+        from onnxgather.auditing.audit import Premises, given_conditions
+        from onnxgather.auditing.proof.tokenizer import token_condition
+        from onnxgather.core.model.network import read_network
 
         network = read_network(model)
         tokens = [token_condition(text, network) for text in self.tokenizers]
@@ -434,7 +434,7 @@ class Lanes:
             BadParameter: As `check_paths`.
             OnnxGatherError: As `open_lanes`.
         """
-        from onnxgather.parity.lanes import open_lanes
+        from onnxgather.checking.lanes import open_lanes
 
         self.check_paths()
         return open_lanes(

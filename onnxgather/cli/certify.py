@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from onnxgather.certificates.solvers import installed_solver
 from onnxgather.cli import arguments, sources
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
-from onnxgather.descriptors.operators import Descriptor
-from onnxgather.errors import FINDINGS, located
-from onnxgather.options import OutOfRange, Target
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.errors import FINDINGS, located
+from onnxgather.core.options import OutOfRange, Target
+from onnxgather.proving.solvers import installed_solver
 
 if TYPE_CHECKING:
-    from onnxgather.certificates.certify import Certified
+    from onnxgather.proving.certify import Certified
 
 CERTIFICATE_STATES = ("proved", "refuted", "undecided")
 
@@ -66,7 +66,7 @@ class Pairing:
     def certified(self, timeout: float) -> Certified:
         """Return the certificate."""
         # The import takes long, and no certificate is made where the usage is wrong.
-        from onnxgather.certificates.certify import certify
+        from onnxgather.proving.certify import certify
 
         with located(self.name):
             return certify(

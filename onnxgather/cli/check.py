@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from onnxgather.checks import check_choice, listed, shown_with_suggestion
+from onnxgather.checking.cases import Case
+from onnxgather.checking.check_options import CHECK_OPTIONS
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch, FileCases, JsonCommand, Reading, cases_in
 from onnxgather.cli.terminal import Interrupted, say
-from onnxgather.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
-from onnxgather.files import is_model
-from onnxgather.options import FORMATS, FormatName, OutOfRange, Target
-from onnxgather.parity.asked import CHECK_OPTIONS
-from onnxgather.parity.cases import Case
+from onnxgather.core.checks import check_choice, listed, shown_with_suggestion
+from onnxgather.core.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
+from onnxgather.core.files import is_model
+from onnxgather.core.options import FORMATS, FormatName, OutOfRange, Target
 
 if TYPE_CHECKING:
-    from onnxgather.parity.checking import Team
-    from onnxgather.parity.known import Known
-    from onnxgather.parity.results import Invalid, Report
+    from onnxgather.checking.known_differences import Known
+    from onnxgather.checking.results import Invalid, Report
+    from onnxgather.checking.run import Team
 
 MOST_COMPARED = 10_000
 """The most names of cases that a wrong name is compared with."""
@@ -169,8 +169,8 @@ def check_command(**given: Any) -> int:
     program; or an ONNX model, with --inputs; or a folder: all *.json files in it and
     below it; or a pattern in quotes, such as 'tests/*.json'.
     """
-    from onnxgather.parity.checking import check_all
-    from onnxgather.parity.reading import known_from, open_known
+    from onnxgather.checking.report_files import known_from, open_known
+    from onnxgather.checking.run import check_all
 
     asked, batch = CheckOptions(**given).with_source(), Batch(prints=False)
     written = asked.outputs.write_known_file or ""
@@ -226,7 +226,7 @@ def _teams(asked: CheckOptions) -> list[Team]:
     Raises:
         UsageError: A lane cannot be opened, or a required lane is not one of them.
     """
-    from onnxgather.parity.checking import Team
+    from onnxgather.checking.run import Team
 
     lanes = asked.lanes
     if not lanes.are_named:
@@ -243,8 +243,8 @@ def _write(
     asked: CheckOptions, batch: Batch, report: Report, before: Sequence[Known]
 ) -> None:
     """Write the report, with what went wrong before the check."""
-    from onnxgather.execution.hosts import is_library
-    from onnxgather.report import without_paths
+    from onnxgather.checking.report import without_paths
+    from onnxgather.core.execution.elsewhere.hosts import is_library
 
     unusable = [str(error) for _, error in batch.failures]
     shard = asked.shard and "/".join(map(str, asked.shard))
@@ -260,7 +260,7 @@ def _found(
     asked: CheckOptions, batch: Batch, paths: Sequence[str], invalid: list[Invalid]
 ) -> list[FileCases]:
     """The cases of the paths, programs first; what DirectML refuses is put into `invalid`."""
-    from onnxgather.parity.results import Invalid
+    from onnxgather.checking.results import Invalid
 
     found: list[FileCases] = []
     for path in sorted(paths, key=is_model):
@@ -280,7 +280,7 @@ def _planned(
     invalid: Sequence[Invalid],
 ) -> tuple[Iterator[str], Iterator[Case], int]:
     """The names of the cases or the cases, of which one may be read, and how many they are."""
-    from onnxgather.parity.corpus import built_in_cases, random_cases, random_names
+    from onnxgather.checking.corpus import built_in_cases, random_cases, random_names
 
     built_in = [*built_in_cases(asked.out_of_range)] if asked.corpus else []
     random = asked.count or 0
@@ -339,8 +339,8 @@ def export_command(name: FormatName, folder: str) -> int:
 
     DIR gets a README that says how to run the cases without onnxgather.
     """
-    from onnxgather.parity.corpus import built_in_cases
-    from onnxgather.parity.corpus import export as write
+    from onnxgather.checking.corpus import built_in_cases
+    from onnxgather.checking.corpus import export as write
 
     exported = write(built_in_cases(), name, folder)
     say(f"{folder}: {exported.written:,} cases")
@@ -368,8 +368,8 @@ def merge_command(files: tuple[str, ...], outputs: Outputs) -> int:
     missing, the report of the others is written, and the exit code is 2. Otherwise it
     is the exit code that the whole check would have had.
     """
-    from onnxgather.parity.merge import merge
-    from onnxgather.parity.reading import open_report
+    from onnxgather.checking.merge import merge
+    from onnxgather.checking.report_files import open_report
 
     outputs.check_apart(files)
     outputs.check_writable()

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from onnxgather.checks import printable
 from onnxgather.cli.terminal import (
     BY_SIGNAL,
     Interrupted,
@@ -19,7 +18,8 @@ from onnxgather.cli.terminal import (
     say,
     signals_handled,
 )
-from onnxgather.errors import GOOD, UNUSABLE, OnnxGatherError
+from onnxgather.core.checks import printable
+from onnxgather.core.errors import GOOD, UNUSABLE, OnnxGatherError
 
 _BROKEN_PIPE = BY_SIGNAL + 13
 
@@ -112,7 +112,7 @@ class Commands(click.Group):
             abandon(sys.stdout, sys.stderr)
             code = _BROKEN_PIPE if end.code else GOOD
         except OSError as error:
-            from onnxgather.files import reason
+            from onnxgather.core.files import reason
 
             abandon(sys.stdout)
             where = os.fsdecode(error.filename) if error.filename else "standard output"

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnxgather.checks import shown
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.sources import Batch, JsonCommand, Reading
 from onnxgather.cli.terminal import Progress, json_bytes, say
-from onnxgather.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
-from onnxgather.files import is_model
-from onnxgather.options import OutOfRange, Target
+from onnxgather.core.checks import shown
+from onnxgather.core.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
+from onnxgather.core.files import is_model
+from onnxgather.core.options import OutOfRange, Target
 
 if TYPE_CHECKING:
-    from onnxgather.parity.cases import Case
-    from onnxgather.parity.lanes.lane import LaneInfo
-    from onnxgather.parity.results import Report
+    from onnxgather.checking.cases import Case
+    from onnxgather.checking.lanes.lane import LaneInfo
+    from onnxgather.checking.results import Report
 
 
 @click.command("doctor", cls=JsonCommand)
@@ -35,7 +35,7 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
     Says which wheels own the module onnxruntime and which providers run a gather, and
     gives the commands that mend what is wrong.
     """
-    from onnxgather.doctor import examine
+    from onnxgather.checking.doctor import examine
 
     lanes.check_paths()
     outputs.check_writable()
@@ -48,7 +48,7 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
 
 def _lane(text: str) -> tuple[str, str | None]:
     """The name and the path of a lane that can be opened."""
-    from onnxgather.parity.lanes import open_lanes, parse_lane
+    from onnxgather.checking.lanes import open_lanes, parse_lane
 
     with arguments.as_usage():
         name, python = parse_lane(text)
@@ -126,8 +126,8 @@ def repro_command(
     --inputs. DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime,
     numpy and the runtime.py that comes with it, and the text of an issue.
     """
-    from onnxgather.parity.reading import find_report
-    from onnxgather.repro.flow import make_repro
+    from onnxgather.checking.report_files import find_report
+    from onnxgather.checking.repro.flow import make_repro
 
     if reading.inputs is not None and reading.node is None:
         raise click.UsageError("--inputs must come with --node")
@@ -174,7 +174,7 @@ def _of_node(
     source: str, reading: Reading, asked: ReproOptions, timeout: float
 ) -> Suspect:
     """The gather of an ONNX model, as it is there."""
-    from onnxgather.networks.extraction import case_of_node
+    from onnxgather.extracting.extract import case_of_node
 
     if asked.name or asked.out_of_range or asked.target:
         rule = "--case, --out-of-range and --target must come without --node"
@@ -185,7 +185,7 @@ def _of_node(
 
 def _of_report(source: str, report: Report, asked: ReproOptions) -> Suspect | None:
     """The case of a report; None if no lane is named and none went wrong in the case."""
-    from onnxgather.repro import plan
+    from onnxgather.checking.repro import plan
 
     if asked.out_of_range:
         raise click.UsageError(
@@ -205,7 +205,7 @@ def _of_report(source: str, report: Report, asked: ReproOptions) -> Suspect | No
 
 def _of_program(source: str, reading: Reading, asked: ReproOptions) -> Suspect:
     """The case of a dispatch of a program."""
-    from onnxgather.repro import plan
+    from onnxgather.checking.repro import plan
 
     program = Batch().read(source, reading.allow_outside)
     case = plan.case_of_program(program, asked.out_of_range, asked.name)

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from onnxgather.checks import number_of
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, check_no_terminal, write_output
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonCommand
 from onnxgather.cli.terminal import Progress, json_bytes, say
-from onnxgather.errors import FINDINGS, GOOD
-from onnxgather.files import check_apart
-from onnxgather.options import POLICIES, OutOfRange
+from onnxgather.core.checks import number_of
+from onnxgather.core.errors import FINDINGS, GOOD
+from onnxgather.core.files import check_apart
+from onnxgather.core.options import POLICIES, OutOfRange
 
 if TYPE_CHECKING:
-    from onnxgather.descriptors.arrays import Array
-    from onnxgather.networks.findings import AuditReport, Baseline, FinishedAudit
-    from onnxgather.networks.hardening import HardenedModel
+    from onnxgather.auditing.hardening.harden import HardenedModel
+    from onnxgather.auditing.output.findings import AuditReport, Baseline, FinishedAudit
+    from onnxgather.core.descriptors.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def audit_command(**given: Any) -> int:
     --tokenizer, --assume and --inputs tell more. A gather out of range, or one that the DirectML
     provider refuses, is a finding.
     """
-    from onnxgather.networks.findings import AuditReport, Baseline
+    from onnxgather.auditing.output.findings import AuditReport, Baseline
 
     asked, batch = AuditOptions(**given), Batch(prints=False)
     outputs, strict = asked.outputs, asked.fail_on is not None
@@ -144,7 +144,7 @@ def _each(
     asked: AuditOptions, batch: Batch, models: Sequence[str]
 ) -> dict[str, FinishedAudit]:
     """Return the audits of the models, in their order."""
-    from onnxgather.networks.inputs import read_inputs
+    from onnxgather.core.model.given_inputs import read_inputs
 
     arrays = None if asked.inputs is None else read_inputs(asked.inputs)
     work = partial(_audited, asked, arrays)
@@ -155,15 +155,15 @@ def _audited(
     asked: AuditOptions, arrays: Mapping[str, Array] | None, model: str
 ) -> FinishedAudit:
     """Audit a model; keep of it and of its run only what a file to write needs."""
-    from onnxgather.model.protos import external_files
-    from onnxgather.networks.findings import FinishedAudit
-    from onnxgather.networks.gathers import audit_model
-    from onnxgather.networks.network import folder_of
+    from onnxgather.auditing.audit import audit_model
+    from onnxgather.auditing.output.findings import FinishedAudit
+    from onnxgather.core.model.network import folder_of
+    from onnxgather.core.model.protos import external_files
 
     audited = audit_model(asked.given.read(model), arrays)
     pictures = list[dict[str, Any]]()
     if asked.outputs.html_file is not None:
-        from onnxgather.networks.picture_of_finding import pictures_of
+        from onnxgather.auditing.output.picture_of_finding import pictures_of
 
         pictures = pictures_of(audited)
     folder = folder_of(audited.network.path)
@@ -179,8 +179,8 @@ def _contents(
     report: AuditReport, is_one: bool, baseline: Baseline
 ) -> dict[str, Callable[[], bytes]]:
     """What makes the content of each file, by the options."""
-    from onnxgather.networks.audit_page import audit_page
-    from onnxgather.networks.audit_reports import (
+    from onnxgather.auditing.output.page import audit_page
+    from onnxgather.auditing.output.reports import (
         audit_junit,
         audit_markdown,
         audit_sarif,
@@ -210,7 +210,7 @@ def _contents(
         "--contract": partial(json_bytes, first.audit.contract),
     }
     if first.audited:
-        from onnxgather.networks.verify import made_inputs
+        from onnxgather.auditing.hardening.verify import made_inputs
 
         contents["--write-inputs"] = partial(made_inputs, first.audited)
     return contents
@@ -218,8 +218,8 @@ def _contents(
 
 def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> None:
     """Print a table of several models, what is open in each, and what the baseline lacks."""
-    from onnxgather.networks.audit_reports import baseline_lines, table
-    from onnxgather.networks.text import lines, next_lines, provider_lines
+    from onnxgather.auditing.output.reports import baseline_lines, table
+    from onnxgather.auditing.output.text import lines, next_lines, provider_lines
 
     told = [] if is_one else [*table(report), ""]
     alone = len(report.models) == 1
@@ -258,8 +258,8 @@ def extract_command(
     inputs, the expected output, and a repro.py that runs it with onnxruntime and numpy
     alone.
     """
-    from onnxgather.networks.extraction import extract as write
-    from onnxgather.networks.inputs import read_inputs
+    from onnxgather.core.model.given_inputs import read_inputs
+    from onnxgather.extracting.extract import extract as write
 
     if every == (node is not None):
         raise click.UsageError("give either --node NAME or --all")
@@ -312,10 +312,10 @@ def harden_command(
     of range. A node that cannot be kept in range is left, and named. External data
     stays in its files, so OUT must then be in the folder of MODEL.
     """
-    from onnxgather.networks.hardening import harden_file, hardening_rule
-    from onnxgather.networks.inputs import checked, read_inputs
-    from onnxgather.networks.verify import Verified
-    from onnxgather.networks.verify import verify as verified
+    from onnxgather.auditing.hardening.harden import harden_file, hardening_rule
+    from onnxgather.auditing.hardening.verify import Verified
+    from onnxgather.auditing.hardening.verify import verify as verified
+    from onnxgather.core.model.given_inputs import checked, read_inputs
 
     prints = output == STANDARD
     prints_json = outputs.json_file == STANDARD

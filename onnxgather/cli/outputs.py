@@ -14,15 +14,15 @@ import click
 
 from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Source
 from onnxgather.cli.terminal import has_colours, is_terminal, json_bytes, say, width
-from onnxgather.descriptors.operators import Descriptor
-from onnxgather.errors import FINDINGS, NOT_RUN, OnnxGatherError
-from onnxgather.files import check_apart, check_writable, write_whole
-from onnxgather.parity.states import BAD
-from onnxgather.programs.program import Program
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.errors import FINDINGS, NOT_RUN, OnnxGatherError
+from onnxgather.core.files import check_apart, check_writable, write_whole
+from onnxgather.core.output.result_states import BAD
+from onnxgather.core.programs.program import Program
 
 if TYPE_CHECKING:
-    from onnxgather.parity.known import Known
-    from onnxgather.parity.results import Report
+    from onnxgather.checking.known_differences import Known
+    from onnxgather.checking.results import Report
 
 _UNSAFE = frozenset('%/\\:*?"<>|')
 """Characters that some file systems do not take in a name, and the % that escapes
@@ -121,8 +121,8 @@ class Outputs:
             shown: The report of the files.
             before: The known differences that the file to write them to had.
         """
-        from onnxgather.parity.known import with_findings
-        from onnxgather.report import as_lines, html, junit, markdown
+        from onnxgather.checking.known_differences import with_findings
+        from onnxgather.checking.report import as_lines, html, junit, markdown
 
         writers = {
             "--json": json_bytes,
@@ -138,7 +138,7 @@ class Outputs:
 
 def codes(report: Report) -> Iterator[int]:
     """Yield the exit codes that a report calls for."""
-    from onnxgather.report.sentences import unmet
+    from onnxgather.checking.report.sentences import unmet
 
     results = [result for case in report.cases for result in case.results]
     if report.invalid or any(result.state in BAD for result in results):

@@ -10,10 +10,10 @@ from functools import partial
 from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
-from onnxgather.checks import number_of
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import Interrupted
-from onnxgather.errors import OnnxGatherError
+from onnxgather.core.checks import number_of
+from onnxgather.core.errors import OnnxGatherError
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")

@@ -11,7 +11,7 @@ from glob import glob
 
 import click
 
-from onnxgather.checks import listed, shown
+from onnxgather.checking.cases import Case, DescriptorCase, program_cases, program_names
 from onnxgather.cli.terminal import (
     Interrupted,
     Progress,
@@ -19,10 +19,11 @@ from onnxgather.cli.terminal import (
     say,
     signals_handled,
 )
-from onnxgather.descriptors.arrays import Array
-from onnxgather.descriptors.operators import Descriptor
-from onnxgather.documents import Field
-from onnxgather.errors import (
+from onnxgather.core.checks import listed, shown
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.documents import Field
+from onnxgather.core.errors import (
     FINDINGS,
     GOOD,
     NOT_RUN,
@@ -30,10 +31,9 @@ from onnxgather.errors import (
     FileFormatError,
     OnnxGatherError,
 )
-from onnxgather.files import is_model, reason
-from onnxgather.options import OutOfRange
-from onnxgather.parity.cases import Case, DescriptorCase, program_cases, program_names
-from onnxgather.programs.program import (
+from onnxgather.core.files import is_model, reason
+from onnxgather.core.options import OutOfRange
+from onnxgather.core.programs.program import (
     MAX_PROGRAM_BYTES,
     Program,
     parse_program,
@@ -89,7 +89,7 @@ class Reading:
         Raises:
             OnnxGatherError: The file cannot be read, or is no .npz file of arrays.
         """
-        from onnxgather.networks.inputs import read_inputs
+        from onnxgather.core.model.given_inputs import read_inputs
 
         return {} if self.inputs is None else read_inputs(self.inputs)
 
@@ -234,7 +234,7 @@ def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
             raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
         found = {name: one.descriptor for name, one in program.dispatchables.items()}
         return FileGathers(source, [program.path, *program.files], found, program)
-    from onnxgather.networks.extraction import file_stem, gather_descriptors
+    from onnxgather.extracting.extract import file_stem, gather_descriptors
 
     stems = dict[str, str]()
     for name, one in gather_descriptors(path, reading.shapes, reading.node):
@@ -269,7 +269,7 @@ def cases_in(
             return FileCases(path, program.files, [], iter(()), shared)
         every = program_cases(program, out_of_range)
         return FileCases(path, program.files, [*program_names(program)], every)
-    from onnxgather.networks.extraction import gather_cases
+    from onnxgather.extracting.extract import gather_cases
 
     cases, refused = list[Case](), list[str]()
     for told, case in gather_cases(path, reading.arrays(), reading.node):

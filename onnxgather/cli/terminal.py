@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from datetime import timedelta
 from typing import TextIO
 
-from onnxgather.checks import printable
+from onnxgather.core.checks import printable
 
 BY_SIGNAL = 128
 """The exit code of a program that a signal ended is this and the signal, as shells

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from onnxgather.checks import number_of, printable, shown
+from onnxgather.checking.cases import DescriptorCase, program_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
 from onnxgather.cli.outputs import Job, Outputs, plan, write_output
@@ -31,28 +31,31 @@ from onnxgather.cli.sources import (
     read_source,
 )
 from onnxgather.cli.terminal import Progress, json_bytes, say
-from onnxgather.descriptors.arrays import Array
-from onnxgather.descriptors.explain import explain as explain_element
-from onnxgather.descriptors.explain import explain_all, explanation_text
-from onnxgather.descriptors.feature_levels import FEATURE_LEVELS, check_feature_level
-from onnxgather.descriptors.operators import Descriptor
-from onnxgather.errors import (
+from onnxgather.core.checks import number_of, printable, shown
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.explain import explain as explain_element
+from onnxgather.core.descriptors.explain import explain_all, explanation_text
+from onnxgather.core.descriptors.feature_levels import (
+    FEATURE_LEVELS,
+    check_feature_level,
+)
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.errors import (
     GOOD,
     DescriptorError,
     FileFormatError,
     OnnxGatherError,
     located,
 )
-from onnxgather.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
-from onnxgather.files import is_model
-from onnxgather.options import OutOfRange, Target
-from onnxgather.parity.cases import DescriptorCase, program_cases
-from onnxgather.programs.program import MAX_COMPARED_BYTES, Program
-from onnxgather.programs.running import execute
-from onnxgather.programs.writer import write_program_of_zeros
+from onnxgather.core.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
+from onnxgather.core.files import is_model
+from onnxgather.core.options import OutOfRange, Target
+from onnxgather.core.programs.program import MAX_COMPARED_BYTES, Program
+from onnxgather.core.programs.running import execute
+from onnxgather.core.programs.writer import write_program_of_zeros
 
 if TYPE_CHECKING:
-    from onnxgather.lowering.show import Description
+    from onnxgather.core.lowering.show import Description
 
 
 @click.command("convert")
@@ -171,8 +174,8 @@ def _content(
     job: Job, feature_level: str | None, resources: Sequence[str], lowering: Lowering
 ) -> bytes:
     """The content of a file that `convert` writes."""
-    from onnxgather.model.write import check_model, to_onnx
-    from onnxgather.programs.whole import program_to_onnx
+    from onnxgather.core.model.write import check_model, to_onnx
+    from onnxgather.core.programs.whole import program_to_onnx
 
     made, level = job.content, feature_level or FEATURE_LEVELS[-1]
     if isinstance(made, Program):
@@ -219,7 +222,8 @@ def run_command(
     With --provider directml-dll a dispatch runs on DirectML.dll itself, its tensors
     bound to the resources at their offsets.
     """
-    from onnxgather.execution import child, hosts, session
+    from onnxgather.core.execution import session
+    from onnxgather.core.execution.elsewhere import child, hosts
 
     progress = Progress(first_line=2)
 
@@ -252,8 +256,8 @@ def run_command(
         say(f"{file}: {text}", err=True)
     with ExitStack() as stack:
         if on_dll:
-            from onnxgather.execution.worker import REQUEST_TIMEOUT
-            from onnxgather.parity.lanes.directml import open_host
+            from onnxgather.checking.lanes.directml import open_host
+            from onnxgather.core.execution.elsewhere.worker import REQUEST_TIMEOUT
 
             with closing(progress), child.starts_told(tell_start):
                 host = open_host(timeout=REQUEST_TIMEOUT)
@@ -297,7 +301,7 @@ def show_command(
     --json, several files, or a folder, are a list. With --html, the page has a picture of each
     gather, in which pointing at an element shows where it came from.
     """
-    from onnxgather.lowering.show import describe, description_text
+    from onnxgather.core.lowering.show import describe, description_text
 
     if len(outputs.by_option) > 1:
         raise click.UsageError("--json and --html must come one at a time")
@@ -353,7 +357,7 @@ def page_of(
         found: The gathers of each file with their descriptions.
         left_out: As of `lesson_page`.
     """
-    from onnxgather.report.lesson import lesson, lesson_page
+    from onnxgather.core.output.lesson import lesson, lesson_page
 
     programs = [quote(of.source.path) for of, _ in found if of.program]
     networks = [quote(of.source.path) for of, _ in found if not of.program]
@@ -412,7 +416,7 @@ def explain_command(
     """
     reading.check_models(file)
     if is_model(file):
-        from onnxgather.networks.extraction import case_of_node
+        from onnxgather.extracting.extract import case_of_node
 
         case = case_of_node(file, reading.arrays(), reading.node)
         read = [file, *filter(None, [reading.inputs])]

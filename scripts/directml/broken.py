@@ -1,6 +1,6 @@
 """Random descriptors that break a single rule, and random changes of descriptors.
 
-Each is made from a descriptor of `onnxgather.parity.corpus.random_cases`. Descriptor N
+Each is made from a descriptor of `onnxgather.checking.corpus.random_cases`. Descriptor N
 of a seed is the same on every machine, however many are asked for.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 from rules import Raw, broken_rule
 
 import onnxgather as og
-from onnxgather.descriptors.strides import packed_strides
-from onnxgather.parity.corpus import random_cases
-from onnxgather.parity.corpus.splitmix import Stream, seed_of
+from onnxgather.checking.corpus import random_cases
+from onnxgather.core.descriptors.random_numbers import Stream, seed_of
+from onnxgather.core.descriptors.strides import packed_strides
 
 Change = Callable[[Raw, Stream], object]
 """Changes the fields of a descriptor. Raises UnsuitableError if it does not apply."""

@@ -41,10 +41,10 @@ from provider_descriptors import (
 )
 from record import Record, write_lines
 
-from onnxgather.errors import NOT_RUN
-from onnxgather.execution.child import Breakdown, NoAnswerError
-from onnxgather.execution.hosts import find_runtime
-from onnxgather.execution.providers import PROVIDERS, SETUP
+from onnxgather.core.errors import NOT_RUN
+from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
+from onnxgather.core.execution.elsewhere.hosts import find_runtime
+from onnxgather.core.execution.providers import PROVIDERS, SETUP
 
 PAUSE = 10
 """Seconds between lines that say how far it is."""

@@ -10,14 +10,14 @@ from typing import Any, NoReturn
 
 from rules import Raw
 
-from onnxgather.checks import shown, uint
-from onnxgather.descriptors.datatypes import TYPE_PREFIX, TensorDataType
-from onnxgather.descriptors.operators import FACTS, TENSORS, header_names
-from onnxgather.descriptors.strides import packed_strides
-from onnxgather.descriptors.tensors import TensorFlags
-from onnxgather.errors import NOT_RUN, DescriptorError
-from onnxgather.execution.child import NoAnswerError
-from onnxgather.parity.lanes.directml import REFUSALS, Host, find_host, setup_command
+from onnxgather.checking.lanes.directml import REFUSALS, Host, find_host, setup_command
+from onnxgather.core.checks import shown, uint
+from onnxgather.core.descriptors.datatypes import TYPE_PREFIX, TensorDataType
+from onnxgather.core.descriptors.operators import FACTS, TENSORS, header_names
+from onnxgather.core.descriptors.strides import packed_strides
+from onnxgather.core.descriptors.tensors import TensorFlags
+from onnxgather.core.errors import NOT_RUN, DescriptorError
+from onnxgather.core.execution.elsewhere.child import NoAnswerError
 
 VERDICTS = ("refused", "accepted", "crashed", "not asked")
 

@@ -30,13 +30,13 @@ from hosts import run, verdict
 from record import write_lines
 
 import onnxgather as og
-from onnxgather.checks import MAX_DIMENSIONS
-from onnxgather.descriptors.datatypes import INDEX_TYPES, TensorDataType
-from onnxgather.descriptors.feature_levels import FEATURE_LEVELS
-from onnxgather.descriptors.operators import OPERATORS
-from onnxgather.gather import Geometry
-from onnxgather.parity.lanes.directml import Host
-from onnxgather.parity.layouts import descriptor_with_layouts
+from onnxgather.checking.descriptor_layouts import descriptor_with_layouts
+from onnxgather.checking.lanes.directml import Host
+from onnxgather.core.checks import MAX_DIMENSIONS
+from onnxgather.core.descriptors.datatypes import INDEX_TYPES, TensorDataType
+from onnxgather.core.descriptors.feature_levels import FEATURE_LEVELS
+from onnxgather.core.descriptors.operators import OPERATORS
+from onnxgather.core.gather import Geometry
 
 _DLL = re.compile(r"(.*/)?DirectML(\.?[0-9a-f]{40})?\.dll")
 

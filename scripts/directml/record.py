@@ -27,12 +27,12 @@ from hosts import run, verdict
 from rules import RECORDINGS
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import Array, elements
-from onnxgather.execution.child import NoAnswerError
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus import random_cases
-from onnxgather.parity.corpus.splitmix import seed_of, splitmix64
-from onnxgather.parity.lanes.directml import Host, request_for
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus import random_cases
+from onnxgather.checking.lanes.directml import Host, request_for
+from onnxgather.core.descriptors.arrays import Array, elements
+from onnxgather.core.descriptors.random_numbers import seed_of, splitmix64
+from onnxgather.core.execution.elsewhere.child import NoAnswerError
 
 Record = dict[str, Any]
 

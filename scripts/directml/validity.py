@@ -24,7 +24,7 @@ from broken import broken_descriptors, changed_descriptors
 from hosts import VERDICTS, run, verdict
 from rules import RULES, Raw, broken_rule
 
-from onnxgather.parity.lanes.directml import Host
+from onnxgather.checking.lanes.directml import Host
 
 VALID = "(none)"
 """Stands for a rule where onnxgather accepts the descriptor."""

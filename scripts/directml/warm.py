@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 MAGIC = b"\x93gather\n"
-"""What a host writes first, as `onnxgather/execution/runtime.py` says."""
+"""What a host writes first, as `onnxgather/core/execution/runtime.py` says."""
 
 MOST_REQUESTS = 300
 """After how many requests a host is lent no more, as DirectML keeps memory of each
@@ -71,7 +71,7 @@ class Loan(NamedTuple):
 def main() -> NoReturn:
     """Serve the standard input from a borrowed host, or become the host."""
     command, seconds = sys.argv[1:], os.environ.get("ONNXGATHER_WARM_SECONDS") or "60"
-    # `find_runtime` in `onnxgather/execution/hosts.py` has the same rule, for whoever
+    # `find_runtime` in `onnxgather/core/execution/elsewhere/hosts.py` has the same rule, for whoever
     # starts it so.
     if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 5):
         rule = (

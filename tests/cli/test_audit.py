@@ -16,7 +16,7 @@ from google.protobuf.message import EncodeError
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather as og
-from onnxgather.networks import gathers
+from onnxgather.auditing import audit as gathers
 
 TABLE = constant("table", np.zeros((4, 3), np.float32))
 NODES = [
@@ -697,5 +697,5 @@ def test_an_error_of_the_machine_is_one_sentence(
     def fails(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("onnxgather.networks.gathers.audit_model", fails)
+    monkeypatch.setattr("onnxgather.auditing.audit.audit_model", fails)
     assert outcome("audit", embedding()) == (2, "", f"Error: {said}\n")

@@ -19,8 +19,8 @@ import pytest
 from command_line import POSIX, outcome
 from onnx_graphs import INT64, constant, info, model, node
 
+from onnxgather.auditing.output.findings import AuditReport
 from onnxgather.cli import networks, processes, sources, terminal
-from onnxgather.networks.findings import AuditReport
 
 
 def save(path: str, rows: int = 4, gathers: int = 1) -> str:

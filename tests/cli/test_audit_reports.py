@@ -17,7 +17,7 @@ from onnx import TensorProto
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather
-from onnxgather.checks import printable
+from onnxgather.core.checks import printable
 
 TABLE, FAR = (
     constant("table", np.zeros((4, 3), np.float32)),

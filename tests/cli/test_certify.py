@@ -16,9 +16,9 @@ import pytest
 from command_line import DESC, POSIX, outcome, program
 
 import onnxgather as og
-from onnxgather.model.values import ModelProto
-from onnxgather.options import POLICIES, TARGETS
-from onnxgather.parity.corpus import random_cases
+from onnxgather.checking.corpus import random_cases
+from onnxgather.core.model.values import ModelProto
+from onnxgather.core.options import POLICIES, TARGETS
 
 WHERE = "a.json: $.dispatchables.gather"
 

@@ -21,12 +21,12 @@ from small_programs import gather, shown, small_program
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import Array
-from onnxgather.execution.worker import NodeElsewhere
-from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.parity.lanes.python import ModelLane
-from onnxgather.parity.results import Report, read_report
+from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.checking.lanes.python import ModelLane
+from onnxgather.checking.results import Report, read_report
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 
 WILD = np.array([[2, 2**32 - 1]], np.uint32)
 REFUSAL = f"IndicesTensor[0,1] must be in [0, 3), got {2**32 - 1}"

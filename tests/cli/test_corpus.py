@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import files, outcome, program
 
-from onnxgather.parity.corpus import built_in_cases
+from onnxgather.checking.corpus import built_in_cases
 
 
 class TestCorpus:
@@ -21,7 +21,7 @@ class TestCorpus:
         self, form: str, left: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(
-            "onnxgather.parity.corpus.built_in_cases",
+            "onnxgather.checking.corpus.built_in_cases",
             lambda: list(built_in_cases())[::7],
         )
         code, out, err = outcome("corpus", "export", "--format", form, "out")

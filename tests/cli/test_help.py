@@ -114,11 +114,11 @@ except SystemExit:
         ours, heavy = done.stdout.decode().splitlines()[-2:]
         assert heavy == ""
         assert ours.split() == [
-            "onnxgather.checks",
+            "onnxgather.core.checks",
             "onnxgather.cli",
             "onnxgather.cli.commands",
             "onnxgather.cli.terminal",
-            "onnxgather.errors",
+            "onnxgather.core.errors",
         ]
 
     def test_the_options_of_all_commands_load_nothing_that_runs(self) -> None:
@@ -127,7 +127,7 @@ import sys
 from onnxgather.cli.commands import COMMANDS, find_command
 for name in COMMANDS:
     find_command(name)
-late = ("onnx", "onnxgather.execution.runtime", "onnxgather.lowering", "onnxgather.parity.corpus")
+late = ("onnx", "onnxgather.core.execution.runtime", "onnxgather.core.lowering", "onnxgather.checking.corpus")
 print("early:", [name for name in late if name in sys.modules])
 """
         done = subprocess.run(

@@ -18,13 +18,12 @@ from xml.etree import ElementTree
 import pytest
 from command_line import POSIX, files, outcome, program
 
-from onnxgather import report
+from onnxgather.checking import lanes, report
+from onnxgather.checking.cases import Case
+from onnxgather.checking.corpus import random_names
+from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.checking.results import read_report
 from onnxgather.cli.sources import Batch
-from onnxgather.parity import lanes
-from onnxgather.parity.cases import Case
-from onnxgather.parity.corpus import random_names
-from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.parity.results import read_report
 
 pytestmark = POSIX
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command_line import DESC, POSIX, call, changed, program, renamed
 
-from onnxgather.model.write import to_onnx
+from onnxgather.core.model.write import to_onnx
 
 HOSTILE = "x\x1b[2J\x9b31m\u202e\u2066\u2028\udcff\nforged"
 """An escape sequence, a C1 control, changed directions, a line separator, a byte, a new

@@ -19,7 +19,7 @@ from command_line import DESC, POSIX, files, program, spawn
 from onnx import helper
 
 from onnxgather.cli import main
-from onnxgather.model.write import to_onnx
+from onnxgather.core.model.write import to_onnx
 
 PRINTING = [
     ["--help"],
@@ -257,7 +257,7 @@ main(["convert", "x.json"])
 LIMITED = """
 import resource, sys
 from onnxgather.cli import main
-from onnxgather.networks import extraction, hardening
+from onnxgather.auditing import extraction, hardening
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 limit = size + int(sys.argv[1]) * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -30,9 +30,9 @@ from report_samples import (
 )
 from rings import LONG, by_ring
 
-from onnxgather.parity.reading import open_report
-from onnxgather.parity.results import Invalid, Report
-from onnxgather.report import html
+from onnxgather.checking.report import html
+from onnxgather.checking.report_files import open_report
+from onnxgather.checking.results import Invalid, Report
 
 
 def written(path: str, report: Report) -> str:

@@ -35,12 +35,12 @@ from folders import DATA, MODELS, ROOT
 from hatchling.builders.wheel import WheelBuilder
 
 import onnxgather as og
-from onnxgather import files as files_module
-from onnxgather.descriptors.arrays import Array
-from onnxgather.execution import session as session_module
-from onnxgather.execution.kernels import operators_library
-from onnxgather.model import write
-from onnxgather.options import TARGETS
+from onnxgather.core import files as files_module
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.execution import session as session_module
+from onnxgather.core.execution.kernels import operators_library
+from onnxgather.core.model import write
+from onnxgather.core.options import TARGETS
 
 
 class TestConvert:
@@ -223,7 +223,7 @@ class TestConvert:
         renamed(program("x.json"), "a", "A")
         assert outcome("convert", "x.json", "-o", "o")[0] == 0
         assert files() == ["o/x.A.onnx", "o/x.a.onnx", "x.json"]
-        monkeypatch.setattr("onnxgather.files._CASELESS", True)
+        monkeypatch.setattr("onnxgather.core.files._CASELESS", True)
         assert outcome("convert", "x.json", "-o", "p") == (
             2,
             "",

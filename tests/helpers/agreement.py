@@ -8,11 +8,11 @@ from hypothesis import settings
 from strategies import Case
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import Array
-from onnxgather.errors import ProviderError
-from onnxgather.execution.session import Session
-from onnxgather.model.write import check_model
-from onnxgather.options import OutOfRange, Target
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.errors import ProviderError
+from onnxgather.core.execution.session import Session
+from onnxgather.core.model.write import check_model
+from onnxgather.core.options import OutOfRange, Target
 
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
 OPSETS = [13, 14, 16, 17, 18, 19, 21, 23, 24, 25]

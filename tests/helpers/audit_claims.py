@@ -18,8 +18,8 @@ from network_draft import MOST_ELEMENTS, Feeds, results, session
 from random_networks import OTHERS, Graph
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import Array
-from onnxgather.networks.gathers import Audit
+from onnxgather.auditing.audit import Audit
+from onnxgather.core.descriptors.arrays import Array
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
 FROM_END = (*GATHERS, "GatherBlockQuantized", "Scatter", "ScatterElements", "ScatterND")

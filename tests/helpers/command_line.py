@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 import onnxgather as og
 from onnxgather.cli import main
-from onnxgather.descriptors.arrays import Array
-from onnxgather.programs.writer import write_program
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.programs.writer import write_program
 
 DESC = og.GatherDesc(
     og.TensorDesc("FLOAT32", [4, 3]),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from onnxgather.parity.cases import Case
-from onnxgather.parity.corpus import built_in_cases
+from onnxgather.checking.cases import Case
+from onnxgather.checking.corpus import built_in_cases
 
 
 @cache

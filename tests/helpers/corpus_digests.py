@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import Array
-from onnxgather.parity.cases import Case, DescriptorCase
-from onnxgather.parity.corpus import built_in_cases, random_cases
+from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.corpus import built_in_cases, random_cases
+from onnxgather.core.descriptors.arrays import Array
 
 RANDOM = 500
 """Random cases in the digest."""

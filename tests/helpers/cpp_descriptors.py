@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnxgather.descriptors.datatypes import TYPE_PREFIX
-from onnxgather.descriptors.operators import TENSORS, Descriptor, header_names
-from onnxgather.descriptors.tensors import FLAG_PREFIX, TensorDesc
+from onnxgather.core.descriptors.datatypes import TYPE_PREFIX
+from onnxgather.core.descriptors.operators import TENSORS, Descriptor, header_names
+from onnxgather.core.descriptors.tensors import FLAG_PREFIX, TensorDesc
 
 
 def cpp_of(desc: Descriptor, name: str) -> str:

@@ -18,16 +18,20 @@ from typing import get_args
 import numpy as np
 from index_arithmetic import index_values
 
-from onnxgather.descriptors.arrays import Array, is_outside
-from onnxgather.descriptors.datatypes import INDEX_TYPES
-from onnxgather.gather import Geometry, Sizes
-from onnxgather.options import OutOfRange
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.checking import check_all
-from onnxgather.parity.corpus.drawn import data_values
-from onnxgather.parity.lanes import open_lanes
-from onnxgather.parity.layouts import PACKED, Layout, descriptor_with_layouts
-from onnxgather.parity.results import Report
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.descriptor_layouts import (
+    PACKED,
+    Layout,
+    descriptor_with_layouts,
+)
+from onnxgather.checking.lanes import open_lanes
+from onnxgather.checking.results import Report
+from onnxgather.checking.run import check_all
+from onnxgather.core.descriptors.arrays import Array, is_outside
+from onnxgather.core.descriptors.datatypes import INDEX_TYPES
+from onnxgather.core.descriptors.sample_values import data_values
+from onnxgather.core.gather import Geometry, Sizes
+from onnxgather.core.options import OutOfRange
 
 FEW: tuple[Sizes, ...] = ((5,), (5, 7))
 """Axes; where there are two, they are those of a tuple."""

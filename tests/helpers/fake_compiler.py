@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stub_runtime import environment
 
-from onnxgather.execution import runtime
+from onnxgather.core.execution import runtime
 
 
 def library_of(folder: Path, monkeypatch: pytest.MonkeyPatch, change: str = "") -> str:

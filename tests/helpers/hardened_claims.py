@@ -10,9 +10,9 @@ from network_draft import MOST_ELEMENTS, Feeds, results, session
 from random_networks import Graph
 
 import onnxgather as og
-from onnxgather.networks.gathers import Premises
-from onnxgather.networks.hardening import HardenedModel, hardened
-from onnxgather.networks.network import read_network
+from onnxgather.auditing.audit import Premises
+from onnxgather.auditing.hardening.harden import HardenedModel, hardened
+from onnxgather.core.model.network import read_network
 
 POLICIES = ("clamp", "clamp", "zero", "index=0")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.descriptors.arrays import Array
-from onnxgather.lowering import indices
-from onnxgather.lowering.graph import Graph, Value
-from onnxgather.model.write import write_model
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.lowering import indices
+from onnxgather.core.lowering.graph import Graph, Value
+from onnxgather.core.model.write import write_model
 
 TYPES = ("int64", "uint64", "int32", "uint32")
 

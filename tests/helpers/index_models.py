@@ -13,11 +13,11 @@ import onnx
 from network_draft import Feeds, data_type
 from onnx import helper, numpy_helper
 
-from onnxgather.descriptors.arrays import Array
-from onnxgather.execution.child import Breakdown, NoAnswerError
-from onnxgather.execution.runtime import NotRunError, RefusedError
-from onnxgather.execution.worker import Worker
-from onnxgather.networks.index_operators import INDEX_OPERATORS, IndexOperator
+from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS, IndexOperator
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
+from onnxgather.core.execution.elsewhere.worker import Worker
+from onnxgather.core.execution.runtime import NotRunError, RefusedError
 
 MICROSOFT = "com.microsoft"
 

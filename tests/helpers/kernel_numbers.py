@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import onnxgather as og
-from onnxgather.loops import POLICY_NUMBERS, loops_of
+from onnxgather.core.loops import POLICY_NUMBERS, loops_of
 
 INDEX_TYPES = ["uint32", "uint64", "int32", "int64"]
 Numbers = ctypes.c_uint64 * 8

@@ -24,9 +24,9 @@ from report_samples import small
 
 import onnxgather as og
 from onnxgather.cli.terminal import json_bytes
-from onnxgather.documents import parse_json
-from onnxgather.execution import runtime
-from onnxgather.programs.writer import write_program
+from onnxgather.core.documents import parse_json
+from onnxgather.core.execution import runtime
+from onnxgather.core.programs.writer import write_program
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAMS = [
@@ -37,7 +37,7 @@ _PROGRAMS = [
 PROGRAMS = [path.read_bytes() for path in _PROGRAMS if path.stat().st_size < 10_000]
 """Programs."""
 
-KNOWN = (_ROOT / "onnxgather/parity/known_differences.json").read_bytes()
+KNOWN = (_ROOT / "onnxgather/core/execution/known_differences.json").read_bytes()
 """A file of known differences."""
 
 RULES = ("clamp", "error", "zero", "directml")

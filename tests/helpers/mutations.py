@@ -51,17 +51,18 @@ from click.testing import CliRunner
 from mutants import mutated_bytes, mutated_json, mutated_model
 
 import onnxgather as og
-from onnxgather.checks import shown
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.lanes import open_lanes
+from onnxgather.checking.report import as_lines, html, junit
+from onnxgather.checking.results import Report
+from onnxgather.checking.run import check_cases
 from onnxgather.cli import main as onnxgather_main
 from onnxgather.cli.commands import find_command
-from onnxgather.execution import child, runtime
-from onnxgather.execution import worker as worker_module
-from onnxgather.options import MOST_THREADS
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.checking import check_cases
-from onnxgather.parity.lanes import open_lanes
-from onnxgather.parity.results import Report
-from onnxgather.report import as_lines, html, junit
+from onnxgather.core.checks import shown
+from onnxgather.core.execution import runtime
+from onnxgather.core.execution.elsewhere import child
+from onnxgather.core.execution.elsewhere import worker as worker_module
+from onnxgather.core.options import MOST_THREADS
 
 SECONDS = 10
 """The longest that an input may take."""

@@ -12,9 +12,9 @@ import onnx
 from onnx import helper
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import Array
-from onnxgather.loops import loops_of
-from onnxgather.parity.cases import DescriptorCase
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.loops import loops_of
 
 ort: Any = import_module("onnxruntime")
 _STATE: Any = import_module("onnxruntime.capi.onnxruntime_pybind11_state")

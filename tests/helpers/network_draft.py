@@ -13,7 +13,7 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
-from onnxgather.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import Array
 
 TYPES = (
     *(

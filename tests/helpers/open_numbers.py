@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from onnxgather.networks.sizes import AnySize, Size, Symbol, terms_of
+from onnxgather.auditing.algebra.sizes import AnySize, Size, Symbol, terms_of
 
 
 class OpenNumbers:

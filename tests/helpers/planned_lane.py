@@ -7,17 +7,12 @@ from typing import Any
 import numpy as np
 
 import onnxgather as og
-from onnxgather.execution.worker import NodeElsewhere
-from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.parity.checking import check_cases
-from onnxgather.parity.known import (
-    Known,
-)
-from onnxgather.parity.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.parity.results import (
-    CaseResult,
-    Result,
-)
+from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.known_differences import Known
+from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.checking.results import CaseResult, Result
+from onnxgather.checking.run import check_cases
+from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 
 DESC = og.GatherDesc(
     og.TensorDesc("FLOAT32", [3, 2]),

@@ -29,14 +29,19 @@ from serialized_graph import (
 )
 
 import onnxgather as og
-from onnxgather.descriptors.operators import FACTS, OPERATORS, TENSORS, header_names
-from onnxgather.descriptors.spelling import OPERATOR_PREFIX, tensors
-from onnxgather.execution.child import Breakdown, Child, NoAnswerError
-from onnxgather.execution.providers import PROVIDERS, SETUP
-from onnxgather.execution.runtime import NotRunError, RefusedError
-from onnxgather.execution.worker import HOST_RUNS, REQUEST_TIMEOUT
-from onnxgather.gather import ATTRIBUTES
-from onnxgather.parity.corpus import random_cases
+from onnxgather.checking.corpus import random_cases
+from onnxgather.core.descriptors.operators import (
+    FACTS,
+    OPERATORS,
+    TENSORS,
+    header_names,
+)
+from onnxgather.core.descriptors.spelling import OPERATOR_PREFIX, tensors
+from onnxgather.core.execution.elsewhere.child import Breakdown, Child, NoAnswerError
+from onnxgather.core.execution.elsewhere.worker import HOST_RUNS, REQUEST_TIMEOUT
+from onnxgather.core.execution.providers import PROVIDERS, SETUP
+from onnxgather.core.execution.runtime import NotRunError, RefusedError
+from onnxgather.core.gather import ATTRIBUTES
 
 TOGETHER = 20
 """How many gathers stand in one model: a session of one takes nearly as long as of

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 import onnxgather as og
-from onnxgather.descriptors.datatypes import INDEX_TYPES
-from onnxgather.descriptors.spelling import tensors
-from onnxgather.descriptors.tensors import TensorFlags
-from onnxgather.parity.corpus import random_cases
+from onnxgather.checking.corpus import random_cases
+from onnxgather.core.descriptors.datatypes import INDEX_TYPES
+from onnxgather.core.descriptors.spelling import tensors
+from onnxgather.core.descriptors.tensors import TensorFlags
 
 
 def random_program(seed: int) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 from folders import OBSERVED as FOLDER
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import Array
-from onnxgather.options import OutOfRange, Target
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.options import OutOfRange, Target
 
 POLICIES: tuple[OutOfRange, ...] = get_args(OutOfRange)
 TARGETS: tuple[Target, ...] = get_args(Target)

@@ -8,16 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 import onnxgather as og
-from onnxgather.options import OutOfRange
-from onnxgather.parity.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
-from onnxgather.parity.lanes.lane import LaneInfo
-from onnxgather.parity.results import (
-    CaseResult,
-    Element,
-    Report,
-    Result,
-    ResultKind,
-)
+from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.lanes.lane import LaneInfo
+from onnxgather.checking.results import CaseResult, Element, Report, Result, ResultKind
+from onnxgather.core.options import OutOfRange
 
 Array = npt.NDArray[Any]
 

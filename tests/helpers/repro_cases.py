@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 import onnxgather as og
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.lanes.lane import LaneInfo
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.lanes.lane import LaneInfo
 
 STUB = "StubExecutionProvider"
 

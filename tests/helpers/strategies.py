@@ -1,6 +1,6 @@
 """Random valid descriptors with arrays that fit them.
 
-The sizes of outputs are worked out here, without `onnxgather.gather`: tests that must
+The sizes of outputs are worked out here, without `onnxgather.core.gather`: tests that must
 see a mistake planted there draw their cases from this module.
 """
 
@@ -16,8 +16,8 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import axis_sizes
-from onnxgather.descriptors.datatypes import INDEX_TYPES
+from onnxgather.core.descriptors.arrays import axis_sizes
+from onnxgather.core.descriptors.datatypes import INDEX_TYPES
 
 Array = npt.NDArray[Any]
 

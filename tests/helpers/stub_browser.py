@@ -11,7 +11,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from onnxgather.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import Array
 
 SCRIPT = r"""#!{python} -SE
 import json, os, re, signal, sys, time, urllib.request

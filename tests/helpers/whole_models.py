@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import onnx
 
-from onnxgather.descriptors.arrays import Array
-from onnxgather.execution import kernels
-from onnxgather.execution.runtime import CPU, Opened, Setup
-from onnxgather.model.write import check_model
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.execution import kernels
+from onnxgather.core.execution.runtime import CPU, Opened, Setup
+from onnxgather.core.model.write import check_model
 
 LIBRARIES = [None, *filter(None, [kernels.operators_library()])]
 

@@ -14,7 +14,7 @@ from cpp_descriptors import cpp_of
 from folders import ROOT
 
 import onnxgather as og
-from onnxgather.parity.lanes.directml import find_host, setup_command
+from onnxgather.checking.lanes.directml import find_host, setup_command
 
 live = pytest.mark.skipif(
     find_host() is None or sys.platform != "linux",

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import Array
-from onnxgather.execution import kernels, prepared
-from onnxgather.options import POLICIES, OutOfRange
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus.sampling import random_cases
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus.sampling import random_cases
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.execution import kernels, prepared
+from onnxgather.core.options import POLICIES, OutOfRange
 
 EDGES = [0, 1, 2, 7, 8, 9, 2**31, 2**32, 2**33, 2**62, 2**63, 2**64 - 1]
 

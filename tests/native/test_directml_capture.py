@@ -14,9 +14,9 @@ from folders import ROOT
 from wine_programs import live, wine_program
 
 import onnxgather as og
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.programs.program import Program, read_program
-from onnxgather.programs.running import execute
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.core.programs.program import Program, read_program
+from onnxgather.core.programs.running import execute
 
 HERE, HEADER = (
     Path(__file__).parent,

@@ -22,11 +22,11 @@ from rings import LONG, by_ring
 from sanitize import NATIVE, SHARED
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import Array
-from onnxgather.loops import loops_of
-from onnxgather.options import POLICIES
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus.sampling import random_cases
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus.sampling import random_cases
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.loops import loops_of
+from onnxgather.core.options import POLICIES
 
 Change = tuple[str, str, str]
 """A source, what stands there once, and what stands there instead."""

@@ -27,12 +27,12 @@ from rings import by_ring
 from sanitize import NATIVE, SHARED
 
 import onnxgather as og
-from onnxgather.descriptors.arrays import Array
-from onnxgather.descriptors.tensors import TensorDesc
-from onnxgather.execution import kernels
-from onnxgather.options import POLICIES
-from onnxgather.parity.cases import DescriptorCase
-from onnxgather.parity.corpus.sampling import random_cases
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus.sampling import random_cases
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.tensors import TensorDesc
+from onnxgather.core.execution import kernels
+from onnxgather.core.options import POLICIES
 
 pytestmark = pytest.mark.skipif(
     kernels.operators_library() is None, reason="the kernels are not built"

@@ -18,7 +18,7 @@ import pytest
 from rings import LONG, by_ring
 from sanitize import NATIVE, SHARED
 
-from onnxgather.execution import kernels
+from onnxgather.core.execution import kernels
 
 FOLDER = Path(__file__).parent
 MODULE: Any = kernels.python_kernels()

@@ -19,8 +19,8 @@ from bench_workloads import APART, RIVALS_OWN, WORKLOADS, Workload
 from folders import HELPERS, ROOT
 
 import onnxgather as og
-from onnxgather.lowering import cpu
-from onnxgather.lowering.cpu.facts import Facts
+from onnxgather.core.lowering import cpu
+from onnxgather.core.lowering.cpu.facts import Facts
 
 SMALL = [
     Workload("a", "GATHER", "GATHER", "FLOAT16", (3, 9, 4), (5, 2), 1),

@@ -12,7 +12,7 @@ import pytest
 from certify_mutants import changes, differs, mutants
 from folders import ROOT
 
-from onnxgather.certificates.certify import certify
+from onnxgather.proving.certify import certify
 
 pytest.importorskip("z3")
 

@@ -39,10 +39,10 @@ from serialized_graph import (
 )
 
 import onnxgather as og
-from onnxgather.execution.child import Breakdown, NoAnswerError
-from onnxgather.execution.hosts import find_runtime
-from onnxgather.execution.providers import PROVIDERS
-from onnxgather.execution.runtime import RefusedError
+from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
+from onnxgather.core.execution.elsewhere.hosts import find_runtime
+from onnxgather.core.execution.providers import PROVIDERS
+from onnxgather.core.execution.runtime import RefusedError
 
 SCRIPT = ROOT / "scripts" / "directml" / "descriptors.py"
 

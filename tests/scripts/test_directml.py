@@ -26,7 +26,7 @@ from folders import OBSERVED, ROOT
 from rings import LONG
 
 import onnxgather
-from onnxgather.parity.lanes.directml import find_host, request_for, setup_command
+from onnxgather.checking.lanes.directml import find_host, request_for, setup_command
 
 SCRIPTS = ROOT / "scripts" / "directml"
 

@@ -14,7 +14,7 @@ from onnx_graphs import INT64, constant, info, model, node
 from rings import by_ring
 
 import onnxgather as og
-from onnxgather.networks.hardening import HardenedModel
+from onnxgather.auditing.hardening.harden import HardenedModel
 
 TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
 

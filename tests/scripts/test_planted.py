@@ -60,7 +60,7 @@ def planted(
 
 
 TEST = """
-from onnxgather.networks.sizes import Size, Symbol
+from onnxgather.auditing.algebra.sizes import Size, Symbol
 
 def test_one():
     assert not Size({(Symbol("n", 1),): 1}) < 0

@@ -11,8 +11,8 @@ import pytest
 from command_line import outcome
 from folders import ROOT
 
-from onnxgather.parity.reading import open_report
-from onnxgather.parity.results import Result, ResultKind, Returned
+from onnxgather.checking.report_files import open_report
+from onnxgather.checking.results import Result, ResultKind, Returned
 
 
 @pytest.mark.slow

@@ -24,13 +24,13 @@ from command_line import DESC, spawn
 from folders import MODELS, ROOT
 from stub_runtime import environment
 
-from onnxgather.execution import runtime
-from onnxgather.execution.child import Child, NoAnswerError
-from onnxgather.execution.hosts import find_runtime, made_folder
-from onnxgather.execution.providers import PROVIDERS
-from onnxgather.execution.runtime import MAGIC
-from onnxgather.execution.worker import Worker
-from onnxgather.model.write import to_onnx
+from onnxgather.core.execution import runtime
+from onnxgather.core.execution.elsewhere.child import Child, NoAnswerError
+from onnxgather.core.execution.elsewhere.hosts import find_runtime, made_folder
+from onnxgather.core.execution.elsewhere.worker import Worker
+from onnxgather.core.execution.providers import PROVIDERS
+from onnxgather.core.execution.runtime import MAGIC
+from onnxgather.core.model.write import to_onnx
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not shutil.which("setpriv"),

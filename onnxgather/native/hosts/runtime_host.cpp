@@ -1,5 +1,5 @@
 // Runs ONNX models on one execution provider of an ONNX Runtime library, over its C API: what
-// onnxgather/execution/runtime.py does in a Python environment, for a library without Python.
+// onnxgather/core/execution/runtime.py does in a Python environment, for a library without Python.
 //
 //   runtime_host LIBRARY          such as libonnxruntime.so.1 or onnxruntime.dll
 //

@@ -1,4 +1,4 @@
-// The page behind a web lane: it asks onnxgather/execution/browser.py for requests, runs them with
+// The page behind a web lane: it asks onnxgather/core/execution/elsewhere/browser.py for requests, runs them with
 // onnxruntime-web, and sends the answers of `runtime.answer`. A request and an answer are a line of
 // JSON and the bytes of arrays.
 

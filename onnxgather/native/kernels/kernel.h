@@ -10,7 +10,7 @@
 enum gather_policy { GATHER_CLAMP, GATHER_ERROR, GATHER_ZERO, GATHER_DIRECTML };
 enum gather_index_type { GATHER_UINT32, GATHER_UINT64, GATHER_INT32, GATHER_INT64 };
 
-/* A gather: onnxgather/loops.py makes these numbers and says what they mean. They may come from a
+/* A gather: onnxgather/core/loops.py makes these numbers and says what they mean. They may come from a
    hostile file, so gather_check must have accepted a gather before it is run. Loops are numbered
    from the outermost; strides and counts are in elements. */
 struct gather {

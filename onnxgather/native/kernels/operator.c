@@ -1,7 +1,7 @@
 /* The gathers as custom operators of ONNX Runtime: a library that any session can register.
 
    All names run the same kernel; docs/native.md says why there are several. The attributes of a
-   node are the numbers of onnxgather/loops.py. They may come from a hostile model, so they are
+   node are the numbers of onnxgather/core/loops.py. They may come from a hostile model, so they are
    checked when the kernel is made, and the tensors before each run. */
 #include "kernel.h"
 #include "machine.h"

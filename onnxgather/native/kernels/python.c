@@ -1,5 +1,5 @@
 /* The Python module of the kernels: a gather on three numpy arrays.
-   onnxgather/execution/prepared.py calls it. */
+   onnxgather/core/execution/prepared.py calls it. */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000 /* of 3.11 */
 #include <Python.h>

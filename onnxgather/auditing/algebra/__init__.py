@@ -1,0 +1,1 @@
+"""Open sizes and bounds of elements, with their arithmetic."""

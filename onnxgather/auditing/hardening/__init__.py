@@ -1,0 +1,1 @@
+"""Models whose indices stay in range, written and verified."""

@@ -1,0 +1,1 @@
+"""The tables of operators: what they return, in which bounds, and at which indices."""

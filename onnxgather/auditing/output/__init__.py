@@ -1,0 +1,1 @@
+"""An audit as text, as reports and as a page."""

@@ -1,0 +1,1 @@
+"""What is proved of the indices of a model, and under which conditions."""

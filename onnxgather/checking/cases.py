@@ -1,0 +1,252 @@
+"""Cases: one question each to the lanes, a gather with its arrays and its policy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias, cast
+
+import numpy as np
+
+from onnxgather.core.descriptors.arrays import Array, all_in_range, check_arrays
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.descriptors.reference import reference
+from onnxgather.core.descriptors.tensors import TensorDesc
+from onnxgather.core.errors import IndexOutOfRangeError
+from onnxgather.core.gather import gather_of_node
+from onnxgather.core.options import OutOfRange
+from onnxgather.core.programs.program import Program
+from onnxgather.core.programs.running import dispatches, told_outside
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The dispatch of a program that a case comes from."""
+
+    file: str
+    command: str
+    """The path to the command in the file, such as `$.commands[0]`."""
+    dispatchable: str
+
+    @property
+    def name(self) -> str:
+        """The name of the case."""
+        return f"{self.file}: {self.command} ({self.dispatchable})"
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenNode:
+    """An ONNX node that ONNX's specification forbids, so that it has no descriptor."""
+
+    operator: str
+    """Gather, GatherElements or GatherND."""
+    attributes: Mapping[str, int]
+    """The `axis` or `batch_dims` of the node, by its name."""
+    output_shape: tuple[int, ...]
+    """The shape that the model declares."""
+    rule: str
+    """The rule that the node breaks; a provider must refuse it."""
+
+
+class _Arrays:
+    """What descriptor cases and node cases derive from their arrays."""
+
+    __slots__ = ()
+
+    data: Array
+    indices: Array
+
+    @property
+    def data_type(self) -> str:
+        """The name of the data's type, such as FLOAT32."""
+        return sys.intern(self.data.dtype.name.upper())
+
+    @property
+    def index_type(self) -> str:
+        """The name of the indices' type, such as INT64."""
+        return sys.intern(self.indices.dtype.name.upper())
+
+    def wrapped_in(self) -> Self:
+        """The case with its gather between two multiplications by one.
+
+        Some providers leave a lone node to the CPU but run it between other operators
+        (measured: OpenVINO 2025.4 with GatherElements). The one is a graph input, so
+        that it cannot be folded. Multiplying by one keeps every normal number, zero and
+        infinity. It does not keep the bits of a NaN, and some devices flush subnormal
+        numbers: the case has ones in their place.
+        """
+        data = self.data
+        if data.dtype.kind == "f":
+            smallest = np.finfo(data.dtype).smallest_normal
+            odd = np.isnan(data) | ((np.abs(data) < smallest) & (data != 0))
+            data = np.where(odd, data.dtype.type(1), data)
+        return replace(cast("Any", self), data=data, wrapped=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptorCase(_Arrays):
+    """A descriptor with its inputs, and what an index out of range does."""
+
+    name: str
+    """Unique in a check, such as `gather/float32/int64/negative`."""
+    descriptor: Descriptor
+    data: Array
+    indices: Array
+    out_of_range: OutOfRange = "clamp"
+    wrapped: bool = False
+    """Whether the gather stands between two multiplications by one; see
+    `wrapped_in`."""
+    origin: Origin | None = None
+
+    def __post_init__(self) -> None:
+        """Check the arrays, and keep them without what subclasses of numpy's array add.
+
+        Raises:
+            OnnxGatherError: As `reference`.
+        """
+        plain = check_arrays(
+            self.descriptor, self.data, self.indices, self.out_of_range
+        )
+        object.__setattr__(self, "data", plain[0])
+        object.__setattr__(self, "indices", plain[1])
+
+    @property
+    def operator(self) -> str:
+        """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1."""
+        return self.descriptor.operator
+
+    @property
+    def dimension_count(self) -> int:
+        """DimensionCount of all three tensors."""
+        return self.descriptor.input_tensor.dimension_count
+
+    @property
+    def in_range(self) -> bool:
+        """Whether every index is in range."""
+        return all_in_range(self.descriptor, self.indices)
+
+    @property
+    def must_refuse(self) -> bool:
+        """Whether the only right answer is a refusal."""
+        return self.out_of_range == "error" and not self.in_range
+
+    @property
+    def note(self) -> str | None:
+        """Of a program's case: what is out of range, unless that does as in DirectML."""
+        if self.origin is None or self.in_range or self.out_of_range == "directml":
+            return None
+        return self.told(self.expected())
+
+    def told(self, output: Array | str) -> str:
+        """What is out of range, and how much of an output differs from DirectML's, if anything."""
+        given = (self.descriptor, self.data, self.indices, self.out_of_range)
+        return told_outside(*given, output)
+
+    def expected(self) -> Array | str:
+        """The output that the reference computes, or why a provider must refuse the case."""
+        try:
+            return reference(
+                self.descriptor, self.data, self.indices, self.out_of_range
+            )
+        except IndexOutOfRangeError as error:
+            return str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCase(_Arrays):
+    """A node that ONNX forbids with its inputs; a provider must refuse it."""
+
+    name: str
+    """Unique in a check, such as `forbidden/gather/axis/rank`."""
+    node: ForbiddenNode
+    data: Array
+    indices: Array
+    wrapped: bool = False
+    """Whether the node stands between two multiplications by one; see `wrapped_in`."""
+
+    out_of_range: ClassVar[OutOfRange] = "error"
+    in_range: ClassVar[bool] = True
+    """The case counts as in range whatever its indices."""
+    must_refuse: ClassVar[bool] = True
+    origin: ClassVar[None] = None
+
+    @property
+    def operator(self) -> str:
+        """ONNX's name: Gather, GatherElements or GatherND."""
+        return self.node.operator
+
+    @property
+    def dimension_count(self) -> int:
+        """The rank of the data."""
+        return self.data.ndim
+
+    def expected(self) -> str:
+        """The rule that the node breaks."""
+        return self.node.rule
+
+
+Case: TypeAlias = DescriptorCase | NodeCase
+"""One question to every lane."""
+
+
+def program_cases(
+    program: Program, out_of_range: OutOfRange | None
+) -> Iterator[DescriptorCase]:
+    """Yield a case for each dispatch of a program.
+
+    A dispatch may read the output of an earlier one: that is what the reference
+    computed, or zeros where the reference refused an index.
+
+    Args:
+        program: The program.
+        out_of_range: The policy; None means that of `run`: "clamp" where every index is in range,
+            else "directml".
+
+    Raises:
+        OnnxGatherError: The program cannot run, not even with the reference.
+    """
+
+    def expected(desc: Descriptor, data: Array, indices: Array) -> Array:
+        try:
+            return reference(desc, data, indices, out_of_range or "directml")
+        except IndexOutOfRangeError:
+            return np.zeros(
+                desc.output_tensor.array_shape, desc.output_tensor.data_type.numpy
+            )
+
+    for found in dispatches(program, expected):
+        origin = Origin(program.path, found.path, found.dispatchable)
+        desc, data, indices = found.descriptor, found.data, found.indices
+        policy = out_of_range or (
+            "clamp" if all_in_range(desc, indices) else "directml"
+        )
+        yield DescriptorCase(origin.name, desc, data, indices, policy, origin=origin)
+
+
+def program_names(program: Program) -> Iterator[str]:
+    """Yield the names of the cases of a program, without running it."""
+    for command in program.dispatch_commands:
+        yield Origin(program.path, command.path, command.dispatchable).name
+
+
+def smallest_case(operator: str, data_type: str) -> DescriptorCase:
+    """A case whose model is one node of an ONNX operator, with three elements and three indices."""
+    sizes = (3, 1) if operator == "GatherND" else (3,)
+    gather = gather_of_node(operator, sizes, sizes, 0)
+    types = (data_type, "INT64", data_type)
+    desc = gather.descriptor([*map(TensorDesc, types, gather.tensor_sizes())])
+    data = np.arange(3).astype(desc.input_tensor.data_type.numpy).reshape(sizes)
+    return DescriptorCase(
+        operator, desc, data, np.array([2, 0, 1]).reshape(sizes), "error"
+    )
+
+
+def allowed_beside(case: NodeCase) -> DescriptorCase:
+    """The smallest case that ONNX allows, with the operator and data type of a forbidden node.
+
+    A provider that runs it proves that it refuses the forbidden node for its broken
+    rule.
+    """
+    allowed = smallest_case(case.operator, case.data_type)
+    return allowed.wrapped_in() if case.wrapped else allowed

@@ -1,0 +1,219 @@
+"""The export of cases as files that others can run without this package."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
+from onnxgather.core.checks import check_choice, shown
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.spelling import to_dict
+from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.files import FolderKind, filled_in
+from onnxgather.core.options import FORMATS, POLICIES, FormatName
+from onnxgather.core.programs.writer import write_program
+
+MADE_BY = "onnxgather corpus export"
+
+_NAME = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*")
+
+
+@dataclass(slots=True)
+class Exported:
+    """What an export wrote."""
+
+    written: int = 0
+    """How many cases were written."""
+    left_out: Counter[str] = field(default_factory=Counter[str])
+    """How many cases the format cannot hold, by the reason."""
+
+
+def export(
+    cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[str]
+) -> Exported:
+    """Write cases to a folder, with an `index.json` of them and a `README.md` of their use.
+
+    Args:
+        cases: The cases; their names, lower case with `/` between parts, become file names.
+        format: "onnx", "dxdispatch" or "json".
+        folder: A folder that does not exist, is empty or holds an earlier export. The new export
+            replaces an earlier one when it is whole.
+
+    Raises:
+        OnnxGatherError: The folder holds other files or cannot be written, the format is
+            unknown, or a case's name cannot be a file's.
+    """
+    check_choice("format", format, FORMATS)
+    exported = Exported()
+    _EXPORT.write(os.fspath(folder), _files(cases, format, exported))
+    return exported
+
+
+def index_of(made_by: str, **content: object) -> bytes:
+    """The `index.json` that a command writes."""
+    index = {"made_by": f"{made_by} {version('onnxgather')}", **content}
+    return msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n"
+
+
+def is_export(folder: str, made_by: str = MADE_BY) -> bool:
+    """Whether the `index.json` in a folder was written by a command."""
+    try:
+        index: Any = msgspec.json.decode(Path(folder, "index.json").read_bytes())
+        return index["made_by"].startswith(made_by)
+    except (OSError, msgspec.DecodeError, LookupError, TypeError, AttributeError):
+        return False
+
+
+_EXPORT = FolderKind(
+    "export",
+    "the folder must be empty or an earlier export, got {} in it",
+    ("cases", "cases.jsonl", "README.md"),
+    ("index.json",),
+    is_export,
+)
+
+
+def _files(
+    cases: Iterable[Case], name: FormatName, exported: Exported
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an export, and count its cases in `exported`."""
+    entries: list[dict[str, Any]] = []
+    left_out: list[dict[str, str]] = []
+    seen: set[str] = set()
+    for case in cases:
+        _check_name(case.name, seen)
+        expected = case.expected()
+        entry = _ENTRIES[name](case, expected)
+        if isinstance(entry, str):
+            left_out.append({"name": case.name, "why": entry})
+            continue
+        yield from entry.content.items()
+        entries.append(
+            {
+                "name": case.name,
+                "file": entry.file,
+                "policy": case.out_of_range,
+                "operator": case.operator,
+                "data_type": case.data_type,
+                "index_type": case.index_type,
+                "expected": "refused" if isinstance(expected, str) else "output",
+            }
+        )
+    exported.written = len(entries)
+    exported.left_out.update(case["why"] for case in left_out)
+    yield "README.md", _readme(name, exported).encode()
+    yield "index.json", index_of(MADE_BY, format=name, cases=entries, left_out=left_out)
+
+
+def _check_name(name: str, seen: set[str]) -> None:
+    if not _NAME.fullmatch(name):
+        rule = (
+            "a case's name must be of a-z, 0-9 and -, with / between its parts, to be"
+            " exported"
+        )
+        raise OnnxGatherError(f"{rule}, got {shown(name)}")
+    file = name.replace("/", "-")
+    if file in seen:
+        raise OnnxGatherError(
+            f"the files of a case must be its own, got {shown(name)} again"
+        )
+    seen.add(file)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A case in an export."""
+
+    file: str
+    """The file or folder of the case, below the export's folder."""
+    content: dict[str, bytes]
+    """The content of its files, by path; of a file that cases share, the part of this
+    case."""
+
+
+def _onnx_test(case: Case, expected: Array | str) -> Entry | str:
+    from onnxgather.checking.node_models import tensor_bytes
+    from onnxgather.core.model.write import to_onnx
+
+    if isinstance(case, NodeCase) or isinstance(expected, str):
+        return "must be refused, which an ONNX backend test cannot say"
+    folder = "cases/test_" + case.name.replace("/", "_").replace("-", "_")
+    model = to_onnx(case.descriptor, case.out_of_range)
+    content = {f"{folder}/model.onnx": model.SerializeToString(deterministic=True)}
+    for file, name, array in (
+        ("input_0", "InputTensor", case.data),
+        ("input_1", "IndicesTensor", case.indices),
+        ("output_0", "OutputTensor", expected),
+    ):
+        content[f"{folder}/test_data_set_0/{file}.pb"] = tensor_bytes(name, array)
+    return Entry(folder, content)
+
+
+def _program(case: Case, _: Array | str) -> Entry | str:
+    if isinstance(case, NodeCase):
+        return "is an ONNX node that no descriptor says"
+    file = f"cases/{case.name}.json"
+    comment = f"{case.name}, out_of_range={case.out_of_range}"
+    program = write_program(case.descriptor, case.data, case.indices, comment=comment)
+    return Entry(file, {file: program.encode()})
+
+
+def _line(case: Case, expected: Array | str) -> Entry:
+    line: dict[str, Any] = {"name": case.name, "out_of_range": case.out_of_range}
+    if isinstance(case, DescriptorCase):
+        line["descriptor"] = to_dict(case.descriptor)
+    else:
+        line["node"] = {
+            "operator": case.node.operator,
+            "attributes": dict(case.node.attributes),
+            "output_shape": case.node.output_shape,
+        }
+    line |= {"data": _array(case.data), "indices": _array(case.indices)}
+    refused = isinstance(expected, str)
+    line["expected"] = (
+        {"refused": expected} if refused else {"output": _array(expected)}
+    )
+    return Entry("cases.jsonl", {"cases.jsonl": msgspec.json.encode(line) + b"\n"})
+
+
+def _array(array: Array) -> dict[str, Any]:
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return {
+        "type": array.dtype.name,
+        "shape": array.shape,
+        "hex": little.tobytes().hex(),
+    }
+
+
+_ENTRIES: dict[FormatName, Callable[[Case, Array | str], Entry | str]] = {
+    "onnx": _onnx_test,
+    "dxdispatch": _program,
+    "json": _line,
+}
+"""Functions that make an entry of a case and its expected output, or of the rule that
+it breaks. They return a reason if the format cannot hold the case. `readme/` has a page
+for each format."""
+
+
+def _readme(name: str, exported: Exported) -> str:
+    policies = (f'- "{name}": it {policy.rule}.' for name, policy in POLICIES.items())
+    left_out = (
+        f"\nLeft out: {n}, as each {why}." for why, n in exported.left_out.items()
+    )
+    return filled_in(
+        f"checking/corpus/readme/{name}.md",
+        written=exported.written,
+        left_out="".join(left_out),
+        common=filled_in(
+            "checking/corpus/readme/common.md", policies="\n".join(policies)
+        ).rstrip(),
+    )

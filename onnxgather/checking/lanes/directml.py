@@ -1,0 +1,329 @@
+"""The lane on DirectML.dll itself, which runs descriptors in a program, the host.
+
+onnxgather/native/hosts/directml_host.cpp is the host. On Windows it runs as it is;
+elsewhere it runs under Wine, in the folder that scripts/directml/setup.sh makes.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo
+from onnxgather.core.checks import LONGEST_SHOWN
+from onnxgather.core.descriptors.arrays import Array, elements
+from onnxgather.core.descriptors.operators import FACTS, TENSORS, Descriptor
+from onnxgather.core.descriptors.reference import reference
+from onnxgather.core.descriptors.tensors import TensorDesc
+from onnxgather.core.errors import ProviderError
+from onnxgather.core.execution.elsewhere.child import (
+    Breakdown,
+    Child,
+    NoAnswerError,
+    StartedProgram,
+)
+from onnxgather.core.execution.elsewhere.hosts import made_folder
+from onnxgather.core.execution.providers import SETUP
+
+LIBRARY = "DirectML.dll"
+
+Stage = Literal[
+    "done",
+    "DMLCreateDevice1",
+    "CreateOperator",
+    "CompileOperator",
+    "buffers",
+    "initialize",
+    "dispatch",
+]
+"""The call that failed; "done" if no call failed."""
+
+REFUSALS = ("CreateOperator", "CompileOperator")
+"""The calls that judge a descriptor; the failure of another call is no verdict on
+it."""
+
+LEAST_FEATURE_LEVEL = 0x1000
+"""The minimum feature level that the device is created with, 1_0. It is no ceiling: a
+device of DirectML 1.15.4 takes the same whatever the minimum."""
+
+E_INVALIDARG = 0x80070057
+"""The HRESULT of a refusal; a failure with another one is no verdict."""
+
+_Text = Annotated[str, msgspec.Meta(max_length=LONGEST_SHOWN)]
+
+
+class HostInfo(msgspec.Struct, frozen=True):
+    """What a host says of itself."""
+
+    version: _Text
+    """The version of DirectML.dll, such as "1.15.4.0"."""
+    adapter: _Text
+    """The name of the graphics adapter."""
+    feature_level: _Text
+    """The highest feature level that DirectML reports, such as "6_4"."""
+    doubles: bool
+    """Whether the Direct3D device reports double-precision arithmetic."""
+    wine: _Text | None
+    """Wine's version; None on Windows."""
+
+
+class HostAnswer(msgspec.Struct, frozen=True):
+    """DirectML's verdict on a descriptor, and the output."""
+
+    stage: Stage
+    hresult: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)] = 0
+    """The HRESULT of the call that failed."""
+    output: bytes | None = None
+    """The buffer of OutputTensor after the dispatch; None if nothing ran."""
+    guards_touched: bool = False
+    """Whether the dispatch wrote guard bytes beside OutputTensor."""
+    device_lost: bool = False
+    """Whether the host can run no more."""
+
+    def __str__(self) -> str:
+        beside = "bytes beside OutputTensor were written"
+        return (
+            beside if self.guards_touched else f"{self.stage} gave 0x{self.hresult:08X}"
+        )
+
+
+class Host(Child):
+    """DirectML.dll in a program of its own, which is started at once.
+
+    Args:
+        command: The command that starts the host, as `find_host` gives it.
+        timeout: Seconds that an answer may take.
+
+    Raises:
+        NoAnswerError: The host does not start.
+    """
+
+    name = "host"
+
+    def __init__(self, command: Sequence[str], timeout: float = CASE_TIMEOUT) -> None:
+        super().__init__(command, timeout)
+        self.info = self.exchange(
+            lambda told, _: msgspec.json.decode(told, type=HostInfo), {}
+        )
+
+    def ask(
+        self,
+        asked: Mapping[str, Any],
+        buffers: Sequence[bytes | memoryview] | None = None,
+        bindings: Sequence[tuple[int, int]] | None = None,
+    ) -> HostAnswer:
+        """DirectML.dll's verdict on a descriptor.
+
+        Args:
+            asked: The descriptor, as `request_for` gives it.
+            buffers: The bytes of InputTensor, IndicesTensor and OutputTensor before the dispatch;
+                zeros fill up a buffer that is too short. With None the operator is created and
+                not run.
+            bindings: For each tensor the number of its buffer and the offset in bytes there; the
+                output is then the whole buffer of OutputTensor. None: `buffers` has one buffer for
+                each tensor.
+
+        Raises:
+            NoAnswerError: There is no verdict, for example because the descriptor crashes DirectML.
+        """
+        sizes = None if buffers is None else [*map(len, buffers)]
+        request = {**asked, "buffers": sizes, "bindings": bindings}
+
+        def read(header: bytes, output: bytes) -> HostAnswer:
+            answer = msgspec.json.decode(header, type=HostAnswer)
+            if buffers is None or answer.stage != "done":
+                return answer
+            size = (
+                len(buffers[bindings[-1][0]]) if bindings else asked["tensors"][-1][4]
+            )
+            if len(output) != size:
+                raise ValueError(f"{len(output)} bytes of OutputTensor, not {size}")
+            return msgspec.structs.replace(answer, output=output)
+
+        answer = self.exchange(read, request, b"".join(buffers or ()))
+        if answer.device_lost:
+            self.restart()
+        if answer.stage in REFUSALS and answer.hresult != E_INVALIDARG:
+            raise NoAnswerError(Breakdown.NO_VERDICT, f"{answer}, which is no verdict")
+        return answer
+
+    def dispatch(self, desc: Descriptor, bound: Sequence[tuple[Array, int]]) -> Array:
+        """The bytes of the buffer of OutputTensor after a dispatch.
+
+        Args:
+            desc: The descriptor.
+            bound: For each tensor the bytes of its buffer, and the offset in bytes there. Several
+                tensors may have the same array.
+
+        Raises:
+            ProviderError: DirectML refuses the descriptor or a binding, or gives no answer.
+        """
+        contents = {id(array): array.data for array, _ in bound}
+        bindings = [([*contents].index(id(array)), offset) for array, offset in bound]
+        found = self.ask(request_for(desc), [*contents.values()], bindings)
+        if found.output is None or found.guards_touched:
+            raise ProviderError(
+                f"{LIBRARY} {self.info.version} must run the dispatch, but {found}"
+            )
+        return np.frombuffer(found.output, np.uint8)
+
+    def _start(self) -> StartedProgram:
+        try:
+            return super()._start()
+        except NoAnswerError as error:
+            reason = f"{LIBRARY} cannot run: {error}"
+            raise NoAnswerError(Breakdown.NOT_STARTED, reason) from error
+
+    def _printed(self, content: bytes) -> str:
+        lines = content.decode(errors="replace").strip().splitlines()
+        return (
+            f", {lines[-1].strip()[:LONGEST_SHOWN]}" if lines else ""
+        )  # Wine prints much before
+
+
+def request_for(desc: Descriptor) -> dict[str, Any]:
+    """The request for a descriptor, as directml_host.cpp describes it, but without its buffers."""
+    values = [getattr(desc, name) for name in desc.__struct_fields__]
+    return {
+        "operator": FACTS[desc.operator].number,
+        "feature_level": LEAST_FEATURE_LEVEL,
+        "tensors": [_tensor(tensor) for tensor in values[: len(TENSORS)]],
+        "fields": values[len(TENSORS) :],
+    }
+
+
+def _tensor(tensor: TensorDesc) -> list[Any]:
+    """A tensor in a request."""
+    return [
+        tensor.data_type.directml,
+        int(tensor.flags),
+        tensor.sizes,
+        tensor.strides,
+        tensor.total_tensor_size_in_bytes,
+        tensor.guaranteed_base_offset_alignment,
+    ]
+
+
+class DirectMLLane:
+    """DirectML.dll, asked through its host.
+
+    The lane runs descriptors, and DirectML has one rule for indices out of range. So
+    three cases are NOT-RUN: a forbidden node, a wrapped gather, and an index out of
+    range under another policy than "directml".
+
+    Args:
+        name: The name that the user gave the lane.
+        folder: The folder of the host; None means the one that scripts/directml/setup.sh makes.
+        timeout: Seconds that one case may take.
+    """
+
+    def __init__(
+        self, name: str, folder: str | None = None, timeout: float = CASE_TIMEOUT
+    ) -> None:
+        self.name, self._folder, self._timeout = name, folder, timeout
+        self._host: Host | None = None
+
+    def start(self) -> LaneInfo:
+        """Start the host."""
+        try:
+            self._host = open_host(self._folder, self._timeout)
+        except ProviderError as error:
+            return LaneInfo(self.name, LIBRARY, not_run=str(error))
+        info = self._host.info
+        versions = {"DirectML": info.version, "feature level": info.feature_level}
+        if info.wine:
+            versions["wine"] = info.wine
+        return LaneInfo(self.name, LIBRARY, versions, (info.adapter,))
+
+    def answer(self, case: Case) -> Answer:
+        """Run a case's descriptor."""
+        says = f"{LIBRARY} runs descriptors, and no descriptor says"
+        if isinstance(case, NodeCase):
+            return Answer(AnswerKind.NOT_RUN, f"{says} this node")
+        if case.wrapped:
+            return Answer(AnswerKind.NOT_RUN, f"{says} a gather between operators")
+        if case.out_of_range != "directml" and not case.in_range:
+            rule = f"{LIBRARY} has a rule of its own for indices out of range"
+            why = f'{rule}, which out_of_range="{case.out_of_range}" is not'
+            return Answer(AnswerKind.NOT_RUN, why)
+        assert self._host is not None
+        tensor = case.descriptor.output_tensor
+        buffers = (case.data.tobytes(), case.indices.tobytes(), _wrong_everywhere(case))
+        try:
+            found = self._host.ask(request_for(case.descriptor), buffers)
+            if found.stage in REFUSALS:
+                return Answer(AnswerKind.REFUSED, str(found))
+            nodes = (f"DML_OPERATOR_{case.operator}",)
+            if found.output is None or found.guards_touched:
+                return Answer(AnswerKind.FAILED, str(found), nodes)
+        except NoAnswerError as error:
+            return Answer.none(error)
+        count = math.prod(tensor.array_shape)  # without the padding
+        output = np.frombuffer(found.output, tensor.data_type.numpy, count)
+        return Answer(AnswerKind.RAN, None, nodes, output.reshape(tensor.array_shape))
+
+    def close(self) -> None:
+        """End the host."""
+        if self._host is not None:
+            self._host.close()
+
+
+def open_host(folder: str | None = None, timeout: float = CASE_TIMEOUT) -> Host:
+    """The host in a folder, started; see `find_host`.
+
+    Raises:
+        ProviderError: The host is not there, or it does not start.
+    """
+    command = find_host(folder)
+    if command is None:
+        raise ProviderError(f"{LIBRARY} is not set up; run {setup_command(folder)}")
+    return Host(command, timeout)
+
+
+def find_host(folder: str | None = None) -> list[str] | None:
+    """The command that starts the host in a folder; None if the host is not there.
+
+    Args:
+        folder: The folder; None means the one that scripts/directml/setup.sh makes.
+    """
+    path = _folder(folder) / (
+        "directml_host.exe" if sys.platform == "win32" else "run-host"
+    )
+    return [str(path)] if path.is_file() else None
+
+
+def setup_command(folder: str | None = None) -> str:
+    """The command that sets the host up so that `find_host` finds it; on Windows a sentence."""
+    if sys.platform == "win32":
+        built = (
+            "onnxgather/native/hosts/directml_host.cpp, built as its first lines say"
+        )
+        return f"{built}, with {LIBRARY} beside it in {_folder(folder)}"
+    return shlex.join([SETUP, *([] if folder is None else [folder])])
+
+
+def _folder(folder: str | None) -> Path:
+    return made_folder() if folder is None else Path(folder)
+
+
+def _wrong_everywhere(case: DescriptorCase) -> bytes:
+    """A buffer for OutputTensor before the dispatch.
+
+    Each element is the right one with every bit inverted; zeros stand between the
+    elements. So an element that DirectML does not write differs.
+    """
+    wanted = reference(case.descriptor, case.data, case.indices, case.out_of_range)
+    bits = wanted.view(f"u{wanted.itemsize}")
+    offsets = np.arange(bits.size).reshape(bits.shape)
+    own = elements(case.descriptor.output_tensor, offsets)
+    before = np.zeros_like(bits)
+    before.put(own, ~bits.take(own))
+    return before.tobytes()

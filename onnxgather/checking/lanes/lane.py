@@ -1,0 +1,112 @@
+"""What a lane is: it runs cases and answers with outputs, refusals and the nodes that ran."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Protocol
+
+import msgspec
+
+from onnxgather.checking.cases import Case
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
+from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
+from onnxgather.core.execution.providers import FULL_NAME
+from onnxgather.core.execution.runtime import NotRunKind
+from onnxgather.core.options import Target
+
+CASE_TIMEOUT = 60.0
+"""Seconds that one case may take."""
+
+START_CASES = 3
+"""How many times as long as a case the start of a lane may take, its first gather
+included. With a software GPU under Wine that takes 4 s on an idle machine, and was 25 s
+on a busy one.
+"""
+
+
+class AnswerKind(StrEnum):
+    """What became of a case on a lane, before the reference judges it."""
+
+    RAN = "ran"
+    """Every node ran on the provider, which returned an output."""
+    FAILED = "failed"
+    """Every node was on the provider, which failed while it ran them."""
+    REFUSED = "refused"
+    """The provider did not take the model, or DirectML the descriptor."""
+    NOT_RUN = "not-run"
+    """The provider is missing, a node went elsewhere, or the lane runs no such case."""
+    BROKEN = "broken"
+    """The program behind the lane gave no answer."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The answer of a lane to a case."""
+
+    kind: AnswerKind
+    reason: str | None = None
+    """Of FAILED and REFUSED the provider's own message, on one line; of NOT_RUN and
+    BROKEN a sentence; of RAN None."""
+    nodes: tuple[str, ...] = ()
+    """The operators that ran, by the runtime's own node assignment."""
+    output: Array | None = None
+    """Of RAN: the output."""
+    answers_in_range: Array | None = None
+    """Of RAN and FAILED where the case must be refused: the output for indices of zero,
+    as proof that the lane does not refuse everything."""
+    how: NotRunKind | Breakdown | None = None
+    """Of NOT_RUN: why; None where the lane runs no such case. Of BROKEN: in which
+    way."""
+    detail: str = ""
+    """What `how` leaves open, as `NotRunKind` and `Breakdown` say."""
+    elsewhere: NodeElsewhere | None = None
+    """Of NOT_RUN: the node that went to another provider, where ONNX Runtime tells
+    it."""
+
+    given_as: str = ""
+    """The data types that the provider was given in place of those that it lacks."""
+
+    @classmethod
+    def none(cls, error: NoAnswerError) -> Answer:
+        """The answer of a lane whose program gave none."""
+        return cls(AnswerKind.BROKEN, str(error), how=error.how, detail=error.detail)
+
+
+class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A lane, as it describes itself when it starts."""
+
+    name: str
+    """As the user named it, such as `cpu` or `openvino@old`."""
+    provider: Annotated[str, msgspec.Meta(pattern=rf"^({FULL_NAME}|DirectML\.dll)\Z")]
+    """The full name of the provider, such as CPUExecutionProvider."""
+    versions: dict[str, str] = {}
+    """The versions of onnxruntime, numpy, python and others, such as DirectML."""
+    devices: tuple[str, ...] = ()
+    """The devices that the provider offers."""
+    python: str | None = None
+    """The interpreter of the lane's environment."""
+    not_run: str | None = None
+    """Why the lane could not start; None if it started."""
+    target: Target | None = None
+    """The target that the lane's models are made for; None where the lane runs no ONNX
+    model."""
+    required: bool = False
+    """Whether a case that did not run on the lane means exit code 3."""
+
+
+class Lane(Protocol):
+    """A provider, in this environment or another, or DirectML itself."""
+
+    name: str
+    """As the user named it, such as `cpu` or `openvino@old`."""
+
+    def start(self) -> LaneInfo:
+        """Start the lane and describe it; `not_run` says why it cannot start."""
+        ...
+
+    def answer(self, case: Case) -> Answer:
+        """Run a case; a fault of the lane is an answer, never an exception."""
+        ...
+
+    def close(self) -> None:
+        """End the lane."""

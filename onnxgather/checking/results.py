@@ -1,0 +1,370 @@
+"""The results of a check as data; the table, the JSON, the JUnit XML and the page are made of it.
+
+docs/report.md describes the classes of this module to readers of the JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.lanes.lane import LaneInfo
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.spelling import to_dict
+from onnxgather.core.execution.elsewhere.child import Breakdown
+from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
+from onnxgather.core.execution.runtime import NotRunKind
+from onnxgather.core.options import OutOfRange
+from onnxgather.core.output.result_states import State
+
+LARGEST_EXAMPLE = 2**9
+"""The most bytes of inputs that a report holds of a case that passed."""
+
+SCHEMA = 1
+"""The version of the report's JSON; it grows when a field goes away or changes its
+meaning."""
+
+LARGEST_EVIDENCE = 2**20
+"""The most bytes of arrays that a report holds of one case."""
+
+
+class ResultKind(StrEnum):
+    """What became of a case on a lane, exactly."""
+
+    SAME = "same"
+    """The output has the data type, the shape and the bytes of the reference's."""
+    REFUSED = "refused"
+    """The provider refuses the case, as it must, and runs the same with valid indices
+    or an allowed node."""
+    ELEMENTS = "elements"
+    """Elements of the output differ."""
+    DATA_TYPE = "data-type"
+    """The output has another data type."""
+    SHAPE = "shape"
+    """The output has another shape."""
+    NOT_REFUSED = "not-refused"
+    """The provider returned an output for a case that it must refuse."""
+    FAILED = "failed"
+    """The provider failed while it ran the model."""
+    NOT_TAKEN = "not-taken"
+    """The provider did not take the model."""
+    BROKEN = "broken"
+    """The program behind the lane gave no answer."""
+    NOT_RUN = "not-run"
+    """The provider did not run the model."""
+    NOT_STARTED = "not-started"
+    """The lane did not start."""
+    UNPROVED = "unproved"
+    """The provider refuses the forbidden node, but does not run an allowed one of the
+    operator."""
+
+
+class Returned(StrEnum):
+    """What an output holds where the indices are out of range."""
+
+    ZEROS = "zeros"
+    CLAMPED = "clamped"
+    """The elements at the clamped indices."""
+    DIRECTML = "directml"
+    """The elements that DirectML returns."""
+    OTHER = "other"
+    """Other elements of InputTensor."""
+    FOREIGN = "foreign"
+    """Values that InputTensor does not have."""
+    UNKNOWN = "unknown"
+    """It cannot be told what the output holds; `got` says what array it is."""
+
+
+class Element(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The first element that differs."""
+
+    index: tuple[int, ...]
+    """Its coordinates in the array that stands for OutputTensor."""
+    expected: str
+    expected_bytes: str
+    """In hexadecimal, in the order of memory."""
+    got: str
+    got_bytes: str
+    source: str | None = None
+    """Which index led there, such as `output[1, 0] = input[1, indices[0]] = input[1, 2]
+    = 6`."""
+
+    def __str__(self) -> str:
+        return (
+            f"first OutputTensor[{','.join(map(str, self.index))}]: expected"
+            f" {self.expected} ({self.expected_bytes}), got {self.got}"
+            f" ({self.got_bytes})"
+        )
+
+
+class ArrayType(msgspec.Struct, frozen=True):
+    """The data type and the shape of an array."""
+
+    data_type: str
+    """numpy's name, such as float32."""
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Array) -> ArrayType:
+        """The type of an array."""
+        return cls(array.dtype.name, array.shape)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The shape as a list, as sentences write it."""
+        return list(self.shape)
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
+    """What became of one case on one lane. Of kind unproved it is about the allowed node."""
+
+    lane: str
+    state: State
+    kind: ResultKind
+    reason: str | None = None
+    """A sentence for people: why the state is not PASS, or what both refused. Its
+    wording may change at any time; programs read the other fields."""
+    nodes: tuple[str, ...] = ()
+    """The operators that the provider ran, by ONNX Runtime's own node assignment."""
+    differing: int = 0
+    """Of kind elements: how many differ."""
+    compared: int = 0
+    """Of kind elements: how many there are."""
+    first: Element | None = None
+    """Of kind elements."""
+    expected: ArrayType | None = None
+    """Of kind data-type and shape."""
+    got: ArrayType | None = None
+    """Of kind data-type and shape, and where `returned` is unknown."""
+    returned: Returned | None = None
+    """Of kind not-refused."""
+    rule: str | None = None
+    """Of kind not-refused, and of kind refused where an index is out of range: the rule
+    that the case breaks. A sentence for people."""
+    message: str | None = None
+    """Of kind refused, failed and not-taken: the provider's own message, on one
+    line."""
+    not_run: NotRunKind | None = None
+    """Of kind not-run: why; absent where the lane runs no such case."""
+    breakdown: Breakdown | None = None
+    """Of kind broken: how."""
+    detail: str = ""
+    """Of kind not-run and broken: what `not_run` or `breakdown` leaves open."""
+    elsewhere: NodeElsewhere | None = None
+    """Of kind not-run: the node that went to another provider, where ONNX Runtime tells
+    it."""
+    with_zeros: bool = False
+    """Whether the result is about the same case with indices of zero. Such a case is
+    run beside one that must be refused: a refusal counts only if the provider runs the
+    case with valid indices."""
+    unsteady: bool = False
+    """Whether a second run returned something else."""
+    found: State | None = None
+    """Of KNOWN: the state without the file of known differences."""
+    known: str | None = None
+    """Of KNOWN and FIXED: what the file of known differences says. A sentence for
+    people."""
+    given_as: str = ""
+    """The data types that the provider was given in place of those that it lacks, such
+    as `data as UINT32, indices as INT32`. The inputs and the outputs of the report are
+    those of the case."""
+
+    @property
+    def bare_rule(self) -> str:
+        """The rule without its numbers, which differ from case to case."""
+        return re.sub(r"\[[^]]*\]|-?[0-9]+", "", self.rule or "")
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the lane went wrong, whether that is known or not."""
+        return (self.found or self.state) in ("DIFF", "ERROR")
+
+
+class Blob(ArrayType, frozen=True):
+    """An array in a report."""
+
+    data: bytes
+    """Little-endian, in the order of memory; base64 in JSON."""
+
+    @classmethod
+    def of(cls, array: Array) -> Blob:
+        """An array as a blob."""
+        little = array.astype(array.dtype.newbyteorder("<"))
+        return cls(array.dtype.name, array.shape, little.tobytes())
+
+    def array(self) -> Array:
+        """The blob as an array, in this machine's byte order."""
+        named = self.data_type.isalnum()  # numpy reads other texts as lists of types
+        dtype = np.dtype(self.data_type if named else object)
+        if dtype.kind not in "biufc":
+            raise ValueError(f"data_type must be that of numbers, got {self.data_type}")
+        array = np.frombuffer(self.data, dtype.newbyteorder("<")).reshape(self.shape)
+        return array.astype(dtype)
+
+
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything needed to run a case again; exactly one of `descriptor` and `node` is there."""
+
+    data: Blob
+    indices: Blob
+    descriptor: dict[str, Any] | None = None
+    """In DxDispatch's spelling."""
+    node: ForbiddenNode | None = None
+    expected: Blob | None = None
+    """The output of the reference; absent where the case must be refused."""
+    got: dict[str, Blob] = {}
+    """The outputs of the lanes that did not pass, by the names of the lanes."""
+
+    @property
+    def blobs(self) -> list[Blob]:
+        """All arrays."""
+        blobs = [self.data, self.indices, self.expected, *self.got.values()]
+        return [blob for blob in blobs if blob is not None]
+
+    @property
+    def size(self) -> int:
+        """How many bytes the arrays have."""
+        return sum(len(blob.data) for blob in self.blobs)
+
+    @classmethod
+    def of(cls, case: Case, got: Mapping[str, Array]) -> Evidence | None:
+        """The evidence of a case; None where its arrays exceed `LARGEST_EVIDENCE`."""
+        arrays = [case.data, case.indices, *got.values()]
+        if sum(array.nbytes for array in arrays) > LARGEST_EVIDENCE:
+            return None
+        expected = case.expected()
+        return cls(
+            Blob.of(case.data),
+            Blob.of(case.indices),
+            to_dict(case.descriptor) if isinstance(case, DescriptorCase) else None,
+            case.node if isinstance(case, NodeCase) else None,
+            None if isinstance(expected, str) else Blob.of(expected),
+            {lane: Blob.of(array) for lane, array in got.items()},
+        )
+
+
+class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One case on all lanes."""
+
+    name: str
+    operator: str
+    """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; of a forbidden node ONNX's
+    name."""
+    data_type: str
+    """Such as FLOAT32."""
+    index_type: str
+    dimension_count: int
+    """DimensionCount; of a forbidden node the rank of its data."""
+    out_of_range: OutOfRange
+    """What an index out of range does."""
+    in_range: bool
+    """Whether every index is in range."""
+    results: tuple[Result, ...]
+    """One per lane, in the order of the report's lanes."""
+    wrapped: bool = False
+    """Whether the gather stands between two multiplications by one."""
+    file: str | None = None
+    """The program that the case comes from; absent where it comes from none."""
+    command: str | None = None
+    """The path to its command in that file, such as `$.commands[0]`."""
+    dispatchable: str | None = None
+    note: str | None = None
+    """Of a program's case with an index out of range: how many there are, and how many
+    output elements differ from DirectML's. A sentence for people."""
+    evidence: Evidence | None = None
+    """Absent where all lanes passed, where the arrays exceed 1 MiB, and where those of
+    all cases would exceed 32 MiB."""
+
+    example: Evidence | None = None
+    """What a picture is drawn of where all lanes passed: of the first 500 cases whose
+    inputs have at most 512 bytes."""
+
+    @classmethod
+    def of(
+        cls, case: Case, results: tuple[Result, ...], got: Mapping[str, Array]
+    ) -> CaseResult:
+        """The results of a case, with evidence, or an example where all lanes passed.
+
+        Args:
+            case: The case.
+            results: One per lane.
+            got: The outputs of the lanes that did not pass, by the names of the lanes.
+        """
+        names = [name for name in cls.__struct_fields__ if hasattr(case, name)]
+        facts = {name: getattr(case, name) for name in names}
+        if case.origin is not None:
+            facts |= asdict(case.origin)
+        evidence = example = None
+        if any(result.state != "PASS" for result in results):
+            evidence = Evidence.of(case, got)
+        elif case.data.nbytes + case.indices.nbytes <= LARGEST_EXAMPLE:
+            example = Evidence.of(case, got)
+        return cls(**facts, results=results, evidence=evidence, example=example)
+
+
+class Invalid(msgspec.Struct, frozen=True):
+    """A file with a descriptor or a binding that breaks a rule, so that no dispatch of it ran."""
+
+    file: str
+    reason: str
+    """A sentence for people."""
+
+
+class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
+    """A whole check."""
+
+    onnxgather: str
+    """The version of onnxgather."""
+    made: str
+    """When the check ended: UTC, such as 2026-11-21T12:00:00Z."""
+    machine: str
+    """Such as `Linux 6.1 x86_64, 2 cores`."""
+    lanes: tuple[LaneInfo, ...]
+    cases: list[CaseResult]
+    invalid: list[Invalid] = []
+    unusable: list[str] = []
+    """Why files could not be checked; sentences for people."""
+    planned: int = 0
+    """How many cases were to run; without those of other shards."""
+    shard: str | None = None
+    """Which part of all cases was to run: `2/8` is the second of eight parts."""
+    interrupted: str | None = None
+    """The name of the signal that ended the check early, such as SIGTERM."""
+    maxfail: int | None = None
+    """After how many findings the check ended early, as it was told to."""
+    without_evidence: int = 0
+    """How many cases have no evidence because the arrays of all cases would exceed 32
+    MiB. Half of these are kept for findings."""
+    no_known: bool = False
+    """Whether the known differences of onnxgather were left out."""
+
+    def counts(self, lane: int) -> Counter[State]:
+        """How many cases of a lane have each state."""
+        return Counter(case.results[lane].state for case in self.cases)
+
+
+class _Head(msgspec.Struct, frozen=True):
+    schema: object = None
+
+
+def read_report(text: bytes) -> Report:
+    """A report from its JSON.
+
+    Raises:
+        msgspec.DecodeError: It is not a report of this version's schema.
+    """
+    schema = msgspec.json.decode(text, type=_Head).schema
+    if schema != SCHEMA:
+        got = (
+            "none, as in earlier reports and other files" if schema is None else schema
+        )
+        raise msgspec.ValidationError(f"schema must be {SCHEMA}, got {got}")
+    return msgspec.json.decode(text, type=Report)

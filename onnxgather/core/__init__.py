@@ -1,0 +1,1 @@
+"""What every part needs: descriptors, their lowering, models, runs, programs."""

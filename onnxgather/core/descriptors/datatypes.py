@@ -1,0 +1,109 @@
+"""The table of tensor data types: DirectML's name, numpy's dtype, ONNX's number."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from onnxgather.core.checks import shown, suggestion
+from onnxgather.core.errors import DescriptorError
+
+TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
+
+
+_NUMBERS = {
+    "FLOAT64": (11, 9),
+    "FLOAT32": (1, 1),
+    "FLOAT16": (10, 2),
+    "INT64": (7, 11),
+    "INT32": (6, 6),
+    "INT16": (5, 7),
+    "INT8": (3, 8),
+    "UINT64": (13, 10),
+    "UINT32": (12, 3),
+    "UINT16": (4, 4),
+    "UINT8": (2, 5),
+}
+"""The numbers of each type in ONNX's TensorProto.DataType and in
+DML_TENSOR_DATA_TYPE."""
+
+_SPELLINGS = (
+    {np.dtype(name.lower()).str: name for name in _NUMBERS}
+    | {"float": "FLOAT32", "double": "FLOAT64", "half": "FLOAT16", "int": "INT32"}
+    | dict.fromkeys(("bfloat16", "bool", "int4", "uint4"), "")
+)
+"""How others spell the types, in lower case; "" is for types that no gather takes."""
+
+
+class TensorDataType(enum.StrEnum):
+    """`DML_TENSOR_DATA_TYPE`: the eleven types that gathers take.
+
+    UINT4 and INT4 exist in the header, but no gather accepts them at any feature level.
+    """
+
+    FLOAT64 = "FLOAT64"
+    FLOAT32 = "FLOAT32"
+    FLOAT16 = "FLOAT16"
+    INT64 = "INT64"
+    INT32 = "INT32"
+    INT16 = "INT16"
+    INT8 = "INT8"
+    UINT64 = "UINT64"
+    UINT32 = "UINT32"
+    UINT16 = "UINT16"
+    UINT8 = "UINT8"
+
+    numpy: np.dtype[Any]
+    size: int
+    """Bytes of an element."""
+    onnx: int
+    """The number of the type in ONNX's TensorProto.DataType."""
+    directml: int
+    """The number of the type in DML_TENSOR_DATA_TYPE."""
+
+    def __init__(self, name: str) -> None:
+        """Attach the table's facts to the member."""
+        self.numpy = np.dtype(name.lower())
+        self.size = self.numpy.itemsize
+        self.onnx, self.directml = _NUMBERS[name]
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the type holds negative integers."""
+        return self.numpy.kind == "i"
+
+    @classmethod
+    def parse(cls, value: object) -> TensorDataType:
+        """The type with a name, short (FLOAT32) or long (DML_TENSOR_DATA_TYPE_FLOAT32).
+
+        Raises:
+            DescriptorError: The name is not one of the eleven types.
+        """
+        if isinstance(value, TensorDataType):
+            return value
+        if (
+            isinstance(value, str)
+            and (short := value.removeprefix(TYPE_PREFIX)) in _NUMBERS
+        ):
+            return cls[short]
+        name: Any = value
+        if isinstance(name, np.dtype | type):
+            name = name.name if isinstance(name, np.dtype) else name.__name__
+        found = shown(value) + (suggested_type(name) if isinstance(name, str) else "")
+        raise DescriptorError(
+            f"DataType must be one of {', '.join(_NUMBERS)}, got {found}"
+        )
+
+    _missing_ = parse
+
+
+def suggested_type(found: str) -> str:
+    """The suggestion of `checks.suggestion` for the name of a data type."""
+    name = found.rpartition(".")[2]  # as in np.float32
+    return suggestion(_SPELLINGS.get(name.lower(), name), _NUMBERS, TYPE_PREFIX)
+
+
+INDEX_TYPES = tuple(t for t in TensorDataType if t.numpy.kind in "iu" and t.size >= 4)
+"""The data types that IndicesTensor may have."""

@@ -1,0 +1,361 @@
+"""DirectML's gather descriptors, valid by construction.
+
+One class per C struct, its fields in the struct's order and in snake_case;
+`header_names` gives directml.h's spelling back. The rules come from Microsoft's
+operator pages, corrected where their own examples contradict them
+(docs/disagreements.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import msgspec
+
+from onnxgather.core.checks import MAX_DIMENSIONS, html_table, require, shown, uint
+from onnxgather.core.descriptors.datatypes import INDEX_TYPES
+from onnxgather.core.descriptors.strides import overlaps
+from onnxgather.core.descriptors.tensors import TensorDesc, TensorFlags
+from onnxgather.core.errors import DescriptorError
+
+_INDEX_RULE = f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}"
+
+
+class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
+    """What the four gather descriptors share: three tensors of one `DimensionCount`."""
+
+    operator: ClassVar[str]
+    """The operator's name without DML_OPERATOR_."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+
+    def __post_init__(self) -> None:
+        """Check the rules in the order of the fields."""
+        names = header_names(type(self))
+        for field, name in names.items():
+            value: object = getattr(self, field)
+            if field not in TENSORS:
+                msgspec.structs.force_setattr(self, field, uint(name, value))
+            elif not isinstance(value, TensorDesc):
+                raise DescriptorError(
+                    f"{name} must be a TensorDesc, got {shown(value)}"
+                )
+        self._check_tensors()
+        self._check()
+
+    def __repr__(self) -> str:
+        """The call that makes it."""
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        told = (
+            f"{value!r}" if name in TENSORS else f"{name}={value}"
+            for name, value in fields
+        )
+        return f"{type(self).__name__}({', '.join(told)})"
+
+    def _repr_html_(self) -> str:
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return html_table(type(self).__name__, fields)
+
+    def _check_tensors(self) -> None:
+        data, indices, output = (
+            self.input_tensor,
+            self.indices_tensor,
+            self.output_tensor,
+        )
+        require(indices.data_type in INDEX_TYPES, _INDEX_RULE, indices.data_type)
+        rule = f"OutputTensor.DataType must be that of InputTensor ({data.data_type})"
+        require(output.data_type == data.data_type, rule, output.data_type)
+        for name, tensor in (("IndicesTensor", indices), ("OutputTensor", output)):
+            rule = (
+                f"{name}.DimensionCount must be that of InputTensor"
+                f" ({data.dimension_count})"
+            )
+            count = tensor.dimension_count
+            require(count == data.dimension_count, rule, count)
+        rule = "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML"
+        require(output.flags == TensorFlags.NONE, rule, output.flags.name)
+        if output.strides is not None:
+            for i, (size, stride) in enumerate(
+                zip(output.sizes, output.strides, strict=True)
+            ):
+                rule = (
+                    f"OutputTensor.Strides[{i}] must be at least 1 where Sizes[{i}] is"
+                    f" {size}"
+                )
+                require(size == 1 or stride > 0, rule, stride)
+            rule = "OutputTensor.Strides must give each element of OutputTensor.Sizes "
+            rule += f"{list(output.sizes)} a place of its own"
+            require(
+                not overlaps(output.sizes, output.strides), rule, list(output.strides)
+            )
+
+    def _check(self) -> None:
+        raise NotImplementedError
+
+    def _check_output(self, sizes: tuple[int, ...], formula: str) -> None:
+        """Check that OutputTensor.Sizes are `sizes` behind leading ones up to DimensionCount."""
+        output, count = self.output_tensor.sizes, self.output_tensor.dimension_count
+        rule = f"OutputTensor.DimensionCount ({count}) must hold {formula}"
+        require(len(sizes) <= count, rule, list(sizes))
+        fitted = (1,) * (count - len(sizes)) + sizes
+        rule = f"OutputTensor.Sizes must be {formula}, {list(fitted)}"
+        require(output == fitted, rule, list(output))
+
+
+class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"):
+    """`DML_GATHER_OPERATOR_DESC`: `out[a…, i…, b…] = in[a…, idx[i…], b…]`.
+
+    Args:
+        input_tensor: The data.
+        indices_tensor: The indices: INT64, INT32, UINT64 or UINT32.
+        output_tensor: The result.
+        axis: The dimension of InputTensor that is indexed; leading ones are dimensions too.
+        index_dimensions: How many of the last sizes of IndicesTensor count: 0 (a scalar) to
+            DimensionCount.
+
+    Raises:
+        DescriptorError: A rule is broken, or the descriptor's meaning is undefined.
+    """
+
+    operator: ClassVar[str] = "GATHER"
+    axis: int
+    index_dimensions: int
+
+    def _check(self) -> None:
+        data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        _check_axis(self.axis, len(data))
+        rule = (
+            "IndexDimensions must be 0 to IndicesTensor.DimensionCount"
+            f" ({len(indices)})"
+        )
+        require(self.index_dimensions <= len(indices), rule, self.index_dimensions)
+        _check_leading_ones(
+            "IndicesTensor", indices, "IndexDimensions", self.index_dimensions
+        )
+        kept = indices[len(indices) - self.index_dimensions :]
+        sizes, cropped = (
+            data[: self.axis] + kept + data[self.axis + 1 :],
+            max(0, len(kept) - 1),
+        )
+        formula = (
+            "InputTensor.Sizes with the one at Axis replaced by the last"
+            " IndexDimensions "
+        )
+        formula += "sizes of IndicesTensor"
+        require(
+            set(sizes[:cropped]) <= {1}
+            and (cropped <= self.axis or len(sizes) <= MAX_DIMENSIONS),
+            f"The first IndexDimensions - 1 ({cropped}) of {formula} must be 1, and"
+            f" stand before Axis where these are more than {MAX_DIMENSIONS}, as the"
+            " output crops them and what cropping others means is undefined",
+            f"Axis {self.axis} and {list(sizes)}",
+        )
+        self._check_output(sizes[cropped:], formula)
+
+
+class GatherElementsDesc(
+    GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
+):
+    """`DML_GATHER_ELEMENTS_OPERATOR_DESC`: `out[p] = in[p with p[Axis] := idx[p]]`.
+
+    Args:
+        input_tensor: The data.
+        indices_tensor: The indices: InputTensor's sizes everywhere but at `axis`.
+        output_tensor: The result, with the sizes of IndicesTensor.
+        axis: The dimension that is indexed.
+
+    Raises:
+        DescriptorError: A rule is broken.
+    """
+
+    operator: ClassVar[str] = "GATHER_ELEMENTS"
+    axis: int
+
+    def _check(self) -> None:
+        data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        _check_axis(self.axis, len(data))
+        for k, (found, size) in enumerate(zip(indices, data, strict=True)):
+            rule = f"IndicesTensor.Sizes[{k}] must be InputTensor.Sizes[{k}] ({size})"
+            require(
+                k == self.axis or found == size, rule + ", as it is not at Axis", found
+            )
+        self._check_output(indices, "IndicesTensor.Sizes")
+
+
+class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"):
+    """What GATHER_ND and GATHER_ND1 share; a GATHER_ND has no batches."""
+
+    input_dimension_count: int
+    indices_dimension_count: int
+
+    @property
+    def batches(self) -> int:
+        """BatchDimensionCount, 0 where the descriptor has none."""
+        return 0
+
+    @property
+    def tuple_size(self) -> int:
+        """How many coordinates an index tuple has: the last size of IndicesTensor."""
+        return self.indices_tensor.sizes[-1]
+
+    def _check(self) -> None:
+        data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        count = len(data)
+        rank, index_rank = self.input_dimension_count, self.indices_dimension_count
+        for name, value in (("Input", rank), ("Indices", index_rank)):
+            rule = (
+                f"{name}DimensionCount must be 1 to {name}Tensor.DimensionCount"
+                f" ({count})"
+            )
+            require(1 <= value <= count, rule, value)
+        rule = f"BatchDimensionCount must be less than DimensionCount ({count})"
+        require(self.batches < count, rule, self.batches)
+        rule = (
+            f"BatchDimensionCount must be less than InputDimensionCount ({rank}) and "
+        )
+        rule += f"IndicesDimensionCount ({index_rank})"
+        require(self.batches < min(rank, index_rank), rule, self.batches)
+        _check_leading_ones("InputTensor", data, "InputDimensionCount", rank)
+        _check_leading_ones(
+            "IndicesTensor", indices, "IndicesDimensionCount", index_rank
+        )
+        data, indices = data[count - rank :], indices[count - index_rank :]
+        limit = "InputDimensionCount" + (
+            " - BatchDimensionCount" if self.batches else ""
+        )
+        rule = (
+            f"IndicesTensor.Sizes[{count - 1}], the size of an index tuple, must be at"
+            " most "
+        )
+        rule += f"{limit} ({rank - self.batches})"
+        require(self.tuple_size <= rank - self.batches, rule, self.tuple_size)
+        wanted, found = list(data[: self.batches]), list(indices[: self.batches])
+        rule = (
+            f"The first BatchDimensionCount ({self.batches}) sizes of IndicesTensor"
+            " must be "
+        )
+        rule += (
+            f"those of InputTensor, {wanted}; what other batch sizes mean is undefined"
+        )
+        require(wanted == found, rule, found)
+        self._check_output(
+            indices[:-1] + data[self.batches + self.tuple_size :],
+            "the sizes of IndicesTensor before the tuples and those of InputTensor"
+            " after the indexed ones",
+        )
+
+
+class GatherNDDesc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
+    """`DML_GATHER_ND_OPERATOR_DESC`: `out[i…, s…] = in[idx[i…, 0], …, idx[i…, t-1], s…]`.
+
+    Args:
+        input_tensor: The data.
+        indices_tensor: Tuples of t coordinates along the last dimension.
+        output_tensor: The result.
+        input_dimension_count: How many of the last sizes of InputTensor count.
+        indices_dimension_count: How many of the last sizes of IndicesTensor count.
+
+    Raises:
+        DescriptorError: A rule is broken.
+    """
+
+    operator: ClassVar[str] = "GATHER_ND"
+
+
+class GatherND1Desc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
+    """`DML_GATHER_ND1_OPERATOR_DESC`: GATHER_ND in each of the batches.
+
+    `out[n…, i…, s…] = in[n…, idx[n…, i…, 0], …, idx[n…, i…, t-1], s…]`
+
+    Args:
+        input_tensor: The data.
+        indices_tensor: Tuples of t coordinates along the last dimension.
+        output_tensor: The result.
+        input_dimension_count: How many of the last sizes of InputTensor count.
+        indices_dimension_count: How many of the last sizes of IndicesTensor count.
+        batch_dimension_count: How many of the sizes that count, the first ones, are batches.
+
+    Raises:
+        DescriptorError: A rule is broken, or the descriptor's meaning is undefined.
+    """
+
+    operator: ClassVar[str] = "GATHER_ND1"
+    batch_dimension_count: int
+
+    @property
+    def batches(self) -> int:
+        """BatchDimensionCount."""
+        return self.batch_dimension_count
+
+
+Descriptor = GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc
+
+TENSORS = ("input_tensor", "indices_tensor", "output_tensor")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One of DirectML's operators."""
+
+    descriptor: type[Descriptor]
+    """The class of its descriptor."""
+    number: int
+    """Its DML_OPERATOR_TYPE in DirectML.h."""
+    feature_level: str
+    """The lowest DirectML feature level that has the operator."""
+    onnx: str
+    """The ONNX operator that computes the same."""
+    attribute: str
+    """The attribute of the ONNX operator: axis or batch_dims."""
+    onnx_index_types: tuple[str, ...]
+    """The types of indices that the ONNX operator takes, since opset 13."""
+
+
+_BOTH = ("INT32", "INT64")
+
+FACTS = {
+    "GATHER": Operator(GatherDesc, 67, "1_0", "Gather", "axis", _BOTH),
+    "GATHER_ELEMENTS": Operator(
+        GatherElementsDesc, 107, "2_1", "GatherElements", "axis", _BOTH
+    ),
+    "GATHER_ND": Operator(
+        GatherNDDesc, 108, "2_1", "GatherND", "batch_dims", ("INT64",)
+    ),
+    "GATHER_ND1": Operator(
+        GatherND1Desc, 140, "3_0", "GatherND", "batch_dims", ("INT64",)
+    ),
+}
+"""The facts of each operator, by its name without DML_OPERATOR_."""
+
+OPERATORS: dict[str, type[Descriptor]] = {
+    name: row.descriptor for name, row in FACTS.items()
+}
+"""The descriptor class of each operator."""
+
+
+@cache
+def header_names(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Field names of a descriptor class and their spelling in directml.h, in the header's order."""
+    return {field.name: field.encode_name for field in msgspec.structs.fields(struct)}
+
+
+def _check_axis(axis: int, count: int) -> None:
+    require(
+        axis < count,
+        f"Axis must be less than InputTensor.DimensionCount ({count})",
+        axis,
+    )
+
+
+def _check_leading_ones(
+    tensor: str, sizes: tuple[int, ...], count_name: str, count: int
+) -> None:
+    rule = (
+        f"{tensor}.Sizes before the last {count_name} ({count}) must be 1, as what"
+        " others mean "
+    )
+    require(set(sizes[: len(sizes) - count]) <= {1}, rule + "is undefined", list(sizes))

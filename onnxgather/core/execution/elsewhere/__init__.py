@@ -1,0 +1,1 @@
+"""Runs where this environment lacks the provider: workers, hosts, browsers."""

@@ -1,0 +1,439 @@
+"""Programs that onnxgather starts, such as workers, and asks over pipes, with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, BinaryIO, ClassVar, Self, TypeVar, cast
+
+from onnxgather.core.checks import LONGEST_SHOWN, shown
+from onnxgather.core.errors import OnnxGatherError, ProviderError
+from onnxgather.core.execution import runtime
+
+LONGEST_UNREAD = 2**16
+"""The most bytes that are read of the output of a program after it is killed."""
+
+LONGEST_TIMEOUT = 86_400
+"""The most seconds that an answer may take: a day."""
+
+LONGEST_BANNER = 2**16
+"""The most bytes that an environment may print at its start, before its program
+greets."""
+
+LONGEST_HEADER = 2**20
+"""The most bytes of the JSON in an answer."""
+
+LONGEST_PRINTED = 500
+"""The most characters of a program's prints that a message shows."""
+
+LARGEST_PRINTED = 2**24
+"""The most bytes of standard error that a program may fill between two looks at it."""
+
+_PAUSE = 0.1
+"""Seconds between looks at a program that has not answered."""
+
+
+class Breakdown(StrEnum):
+    """How a lane broke down: why its program gave no answer."""
+
+    NOT_STARTED = "not-started"
+    """The program does not start; the detail is the system's reason."""
+    DIED = "died"
+    """The program died of a signal; the detail is its name, such as SIGSEGV."""
+    EXITED = "exited"
+    """The program ended by itself; the detail is its exit code."""
+    LATE = "late"
+    """The program did not answer in time; the detail is the time it had, such as "60
+    s"."""
+    STRAY = "stray"
+    """The program wrote something else where it must answer; the detail is how that
+    begins."""
+    TOO_LONG = "too-long"
+    """The program announced an answer longer than there can be."""
+    NONSENSE = "nonsense"
+    """The program sent an answer that cannot be decoded; the detail says what is wrong
+    with it."""
+    CLOSED = "closed"
+    """The lane was closed before it answered."""
+    NO_VERDICT = "no-verdict"
+    """DirectML failed for a reason that is no verdict on the descriptor."""
+    NO_MODEL = "no-model"
+    """onnxgather could not make the model."""
+
+
+_SENTENCES = {
+    Breakdown.NOT_STARTED: "{command} does not start: {detail}",
+    Breakdown.LATE: "the {name} did not answer within {detail}{printed}",
+    Breakdown.STRAY: "the {name} printed where it must answer{printed}",
+    Breakdown.TOO_LONG: "the {name} announced more bytes than there can be",
+    Breakdown.DIED: "the {name} died of {detail}{printed}",
+    Breakdown.EXITED: "the {name} ended with exit code {detail}{printed}",
+    Breakdown.NONSENSE: "the {name} answered what no {name} answers: {detail}",
+    Breakdown.CLOSED: "the {name} was ended",
+}
+
+_T = TypeVar("_T")
+
+
+class NoAnswerError(ProviderError):
+    """A program gave no answer. The message says why, with what the program printed."""
+
+    def __init__(self, how: Breakdown, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.how, self.detail = how, detail
+
+    def at(self, where: str) -> Self:
+        """The same error, its message starting with `where`."""
+        return type(self)(self.how, f"{where}: {self}", self.detail)
+
+
+def _tell_nothing(_: float) -> None: ...
+
+
+class Child:
+    """A program that speaks the protocol of `runtime`, and gets one request at a time.
+
+    If the program ends, hangs or writes something other than an answer, the request at
+    hand has no answer. The program is then killed with all that it started; the next
+    request starts another.
+
+    Args:
+        command: The program and its arguments.
+        timeout: Seconds that an answer may take.
+
+    Raises:
+        OnnxGatherError: The timeout is no number above 0 and up to `LONGEST_TIMEOUT`.
+    """
+
+    name: ClassVar[str]
+    """The word for the program in messages."""
+    tell_start: Callable[[float], object] = staticmethod(_tell_nothing)
+    """Is called now and then while a program starts, up to its first answer, with the
+    seconds."""
+
+    def __init__(self, command: Sequence[str], timeout: float) -> None:
+        seconds = cast("object", timeout)
+        if not (isinstance(seconds, int | float) and 0 < seconds <= LONGEST_TIMEOUT):
+            rule = (
+                f"timeout must be a number of seconds above 0, up to {LONGEST_TIMEOUT}"
+            )
+            raise OnnxGatherError(f"{rule}, got {shown(seconds)}")
+        self.command, self.timeout = list(command), timeout
+        self._program: StartedProgram | None = None
+        self._closed = False
+        self._turns: dict[int, threading.Lock] = {}
+
+    def exchange(
+        self,
+        read: Callable[[bytes, bytes], _T],
+        request: Mapping[str, Any],
+        blobs: bytes | bytearray = b"",
+    ) -> _T:
+        """Send a request, and return the answer as `read` decodes it.
+
+        Args:
+            read: Decodes the JSON and the bytes of an answer.
+            request: The request, which becomes JSON.
+            blobs: The bytes of the request.
+
+        Raises:
+            NoAnswerError: There is no answer, or `read` cannot decode it.
+        """
+        with self._turn():
+            if self._closed:
+                raise self._no_answer(Breakdown.CLOSED)
+            program = self._program
+            if program is None or not program.is_running():
+                program = self._start()
+            answer = self._answer(program, runtime.message(request, blobs))
+            header, _, content = answer.partition(b"\n")
+            try:
+                if len(header) > LONGEST_HEADER:
+                    raise ValueError(f"{len(header)} bytes of JSON")
+                return read(header, content)
+            except Exception as error:  # whatever the reason that it cannot be decoded
+                self._end()
+                raise self._no_answer(
+                    Breakdown.NONSENSE, str(error)[:LONGEST_SHOWN]
+                ) from error
+
+    def restart(self) -> None:
+        """End the program; the next request starts another."""
+        with self._turn():
+            self._end()
+
+    def close(self) -> None:
+        """End the program for good; a request that waits for an answer raises NoAnswerError."""
+        self._closed = True
+        program = self._program
+        if program is not None:
+            program.kill()
+        self.restart()
+
+    def _turn(self) -> threading.Lock:
+        """The lock of this process; in the child of a fork, a thread may hold the parent's."""
+        return self._turns.setdefault(os.getpid(), threading.Lock())
+
+    def _start(self) -> StartedProgram:
+        self._end()
+        try:
+            program = self._program = StartedProgram(self.command, self.tell_start)
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # a ValueError if no system has such a path
+            why = getattr(error, "strerror", None) or str(error)
+            raise self._no_answer(Breakdown.NOT_STARTED, why) from error
+        try:
+            self._answer(program, b"")
+        except NoAnswerError as error:
+            # What a host itself says at its start; else the whole message.
+            told = re.match(
+                r"[^;,]* code \d+(?:; it printed:|,) host: (.*)", str(error)
+            )
+            raise NoAnswerError(
+                error.how, told[1] if told else str(error), error.detail
+            ) from error
+        return program
+
+    def _answer(self, program: StartedProgram, request: bytes) -> bytes:
+        """The answer of a program, which is ended if it does not answer in time."""
+        how, detail, stray = Breakdown.EXITED, "", b""
+        try:
+            answer = program.answer(request, time.monotonic() + self.timeout)
+            program.printed()  # dropped, as messages about later requests must not have it
+            return answer
+        except TimeoutError:
+            how, detail = Breakdown.LATE, f"{self.timeout:g} s"
+        except (OSError, EOFError):
+            pass
+        except MemoryError:
+            how = Breakdown.TOO_LONG
+        except ValueError as error:
+            how, stray = Breakdown.STRAY, error.args[0]
+            detail = stray[:LONGEST_SHOWN].decode(errors="replace")
+        except (
+            BaseException
+        ):  # such as an interruption: a late answer must not be the next one
+            self._end()
+            raise
+        code, printed = self._end()
+        if how is Breakdown.EXITED:
+            detail = str(code)
+            if -code in set(signal.Signals):
+                how, detail = Breakdown.DIED, signal.Signals(-code).name
+        raise self._no_answer(how, detail, stray + printed)
+
+    def _end(self) -> tuple[int, bytes]:
+        """End the program, and return its exit code and what it wrote that was not read."""
+        program, self._program = self._program, None
+        return (0, b"") if program is None else program.end()
+
+    def _no_answer(
+        self, how: Breakdown, detail: str = "", printed: bytes = b""
+    ) -> NoAnswerError:
+        told = {"detail": detail, "printed": self._printed(printed)}
+        reason = _SENTENCES[how].format(name=self.name, command=self.command[0], **told)
+        return NoAnswerError(how, reason, detail)
+
+    def _printed(self, content: bytes) -> str:
+        """What the program wrote, its standard error included, as the end of a message."""
+        text = " ".join(content.decode(errors="replace").split())
+        if len(text) > LONGEST_PRINTED:
+            text = "…" + text[-LONGEST_PRINTED:]
+        return f"; it printed: {text}" if text else " and printed nothing"
+
+
+class StartedProgram:
+    """A program that runs, with pipes to it and from it.
+
+    It has a process group of its own. So an interruption by the terminal does not reach
+    it, and `kill` reaches what it started, such as the interpreter behind a script.
+    What leaves the group may hold the pipes open, so that a thread of the program's own
+    writes and reads. The thread also starts the program, as Linux can end a program
+    with the thread that started it.
+
+    In the child of a fork the program stays the parent's: it counts as ended, and is
+    not killed.
+
+    Raises:
+        OSError: The program, or the thread, does not start.
+        ValueError: No system has such a command.
+    """
+
+    def __init__(
+        self, command: Sequence[str], tell_start: Callable[[float], object]
+    ) -> None:
+        self._begun, self._tell_start = time.monotonic(), tell_start
+        # A file, as a pipe would fill up: the standard error is not read while the
+        # program runs.
+        self._started_in = os.getpid()
+        self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        self._answers: SimpleQueue[bytes | BaseException] = SimpleQueue()
+        self._unread = b""
+        self._thread = threading.Thread(target=self._work, args=[command], daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._errors.close()
+            raise OSError(str(error)) from error
+        started = self._answers.get()
+        if isinstance(started, BaseException):
+            self._errors.close()
+            raise started
+
+    def answer(self, request: bytes, deadline: float) -> bytes:
+        """Send a frame, and return what the next frame of the program holds.
+
+        Args:
+            request: The frame; b"" waits for the greeting, and must come first.
+            deadline: When the answer must be there, in seconds of `time.monotonic`.
+
+        Raises:
+            TimeoutError: The answer was not there.
+            EOFError: The program ended before.
+            ValueError: Something else stands there; the error holds its bytes.
+            MemoryError: The answer is too long.
+        """
+        if request:
+            self._requests.put(request)
+        ended = False
+        while True:
+            left = deadline - time.monotonic()
+            with contextlib.suppress(Empty):
+                answer = self._answers.get(timeout=max(0, min(_PAUSE, left)))
+                if isinstance(answer, BaseException):
+                    raise answer
+                if request:
+                    self._tell_start = _tell_nothing
+                return answer
+            self._tell_start(time.monotonic() - self._begun)
+            if ended:  # and what it started keeps its output open
+                raise EOFError
+            if left <= 0:
+                raise TimeoutError
+            ended = self.popen.poll() is not None
+            if os.fstat(self._errors.fileno()).st_size > LARGEST_PRINTED:
+                self.printed()  # dropped, as it must not fill the disk
+
+    def is_running(self) -> bool:
+        """Whether the program runs, and for this process."""
+        return self._started_in == os.getpid() and self.popen.poll() is None
+
+    def kill(self) -> None:
+        """Kill the program and, except on Windows, its process group."""
+        if self._started_in != os.getpid():
+            return
+        self.popen.kill()
+        if sys.platform != "win32":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.popen.pid, signal.SIGKILL)
+
+    def printed(self) -> bytes:
+        """Drop the standard error so far; return its end.
+
+        The file's position is shared with the program, which goes on writing at the
+        start.
+        """
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - LONGEST_UNREAD))
+        printed = self._errors.read()
+        self._errors.seek(0)
+        self._errors.truncate()
+        return printed
+
+    def end(self) -> tuple[int, bytes]:
+        """Kill the program, and return its exit code and what it wrote that was not read."""
+        if self._started_in != os.getpid():
+            self._leave()
+            return 0, b""
+        self.kill()
+        code = self.popen.wait()
+        self._requests.put(None)
+        self._thread.join(
+            5 * _PAUSE
+        )  # what the program started may keep its output open
+        with self._errors:
+            return code, self._unread + b" " + self.printed()
+
+    def _leave(self) -> None:
+        """In the child of a fork, let the pipes lead nowhere, as the parent's thread may use them.
+
+        The program ends when the last process that holds its input has closed it.
+        """
+        with open(os.devnull, "r+b", 0) as nothing:
+            for pipe in self.pipes:
+                with contextlib.suppress(ValueError):  # closed
+                    os.dup2(nothing.fileno(), pipe.fileno(), inheritable=False)
+        self.popen.returncode = 0  # there is no end to wait for
+
+    def _work(self, command: Sequence[str]) -> None:
+        pipe = subprocess.PIPE
+        try:
+            start = partial(subprocess.Popen[bytes], command, stdin=pipe, stdout=pipe)
+            self.popen = start(stderr=self._errors, start_new_session=True)
+            self.pipes = cast(
+                "tuple[BinaryIO, BinaryIO]", (self.popen.stdin, self.popen.stdout)
+            )
+            """The standard input and output."""
+        except (
+            BaseException
+        ) as error:  # whatever it is, it belongs to the caller, who waits for it
+            self._answers.put(error)
+            return
+        self._answers.put(b"")
+        stdin, stdout = self.pipes
+        try:
+            read_greeting(stdout)
+            self._answers.put(b"")
+            for request in iter(self._requests.get, None):
+                stdin.write(request)
+                stdin.flush()
+                self._answers.put(runtime.read_frame(stdout))
+        except (OSError, EOFError) as error:
+            self.popen.wait()  # a program that closed its output but does not end is late
+            self._answers.put(error)
+        except BaseException as error:
+            self._answers.put(error)
+        with contextlib.suppress(
+            OSError
+        ):  # the program did not read all of the request
+            stdin.close()
+        with stdout:
+            self._unread = stdout.read(LONGEST_UNREAD)
+
+
+@contextlib.contextmanager
+def starts_told(tell: Callable[[float], object]) -> Generator[None]:
+    """Have a function called now and then while a program starts, with the seconds so far."""
+    Child.tell_start = staticmethod(tell)
+    try:
+        yield
+    finally:
+        Child.tell_start = staticmethod(_tell_nothing)
+
+
+def read_greeting(stream: BinaryIO) -> None:
+    """Read all that a program writes up to its greeting, `runtime.MAGIC`.
+
+    Raises:
+        EOFError: The stream ends.
+        ValueError: Something else stands there; the error holds its bytes.
+    """
+    start = b""
+    while len(start) < LONGEST_BANNER and (byte := stream.read(1)):
+        start += byte
+        if start.endswith(runtime.MAGIC):
+            return
+    raise ValueError(start) if start else EOFError

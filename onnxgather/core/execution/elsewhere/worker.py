@@ -1,0 +1,273 @@
+"""Workers: `runtime` in any Python environment, or a host that speaks its protocol."""
+
+from __future__ import annotations
+
+import atexit
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.datatypes import TensorDataType
+from onnxgather.core.descriptors.operators import OPERATORS
+from onnxgather.core.execution import runtime
+from onnxgather.core.execution.elsewhere.child import Child, StartedProgram
+from onnxgather.core.execution.elsewhere.hosts import (
+    BROWSER,
+    find_runtime,
+    startable,
+    web_host,
+)
+from onnxgather.core.execution.providers import Provider
+
+HOST_RUNS = 300
+"""After how many models a host starts anew, as DirectML and browsers keep memory of
+each."""
+
+REQUEST_TIMEOUT = 600.0
+"""Seconds that a host may take for one request of a session."""
+
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+_TYPES = "|".join(["bool", *(row.numpy.name for row in TensorDataType)])
+_DataType = Annotated[str, msgspec.Meta(pattern=rf"^({_TYPES})\Z")]
+
+
+class NodeElsewhere(msgspec.Struct, frozen=True):
+    """A node that went to another provider than the one asked for."""
+
+    name: str
+    operator: str
+    """ONNX's name, such as Reshape."""
+    provider: str
+    """The full name of the provider that it went to."""
+
+
+class About(msgspec.Struct, frozen=True):
+    """What `runtime.environment` says of an environment."""
+
+    versions: dict[str, str]
+    providers: tuple[str, ...] = ()
+    devices: dict[str, tuple[str, ...]] = {}
+    records_nodes: bool = True
+    fault: str | None = None
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    """What `runtime.answer` says of a model."""
+
+    not_run: tuple[runtime.NotRunKind, str, NodeElsewhere | None] | None = None
+    refused: str | None = None
+    nodes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    placed: _Natural = 0
+    """How many nodes the provider runs, all of them, where the runtime tells no
+    more."""
+    outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A model that ran on a provider."""
+
+    assignment: tuple[tuple[str, str], ...]
+    """The name and the operator of each node."""
+    outputs: tuple[Array | str, ...]
+    """The output of each run, or the provider's own message if that failed, on one
+    line."""
+
+
+class Worker(Child):
+    """`runtime` as a program in any Python environment, or a host that speaks its protocol.
+
+    It starts with the first request.
+
+    Args:
+        python: The interpreter that runs it; it needs onnxruntime and numpy.
+        timeout: Seconds that an answer may take.
+        host: The command of the host, which needs no interpreter; or the path of a shared library,
+            whose host is compiled first.
+    """
+
+    name = "worker"
+
+    def __init__(self, python: str, timeout: float, host: Sequence[str] = ()) -> None:
+        # Not -I: a user may make an environment by PYTHONPATH.
+        super().__init__(host or [python, "-u", runtime.__file__], timeout)
+        self._is_host, self._models, self._kept = bool(host), 0, None
+
+    def about(self) -> About:
+        """What the environment offers; a plugin's devices are there after its first model.
+
+        Raises:
+            NoAnswerError: The worker gives no answer.
+        """
+        return self.exchange(
+            lambda header, _: msgspec.json.decode(header, type=About), {}
+        )
+
+    def run(
+        self,
+        model: bytes,
+        session: Mapping[str, object],
+        feeds: Sequence[Mapping[str, Array]] = (),
+        sent: Counter[str] | None = None,
+        keep: bool = False,
+    ) -> Ran:
+        """Run a serialized model, which has one output, on each of several sets of inputs.
+
+        Args:
+            model: The model.
+            session: The fields of `runtime.Setup`.
+            feeds: The sets of inputs.
+            sent: How often each operator stands in the model; None where any may have run.
+            keep: Whether the worker keeps the opened model for the next request.
+
+        Raises:
+            NotRunError: The provider is missing, or did not get every node.
+            RefusedError: ONNX Runtime made no session.
+            NoAnswerError: The worker gives no answer.
+        """
+        blobs = bytearray(model)
+        packed = [
+            {name: runtime.append_array(feed[name], blobs) for name in feed}
+            for feed in feeds
+        ]
+        request = {
+            "model": len(model),
+            "session": session,
+            "feeds": packed,
+            "keep": int(keep),
+        }
+        asked = (model, session) if keep else None
+        if asked is None or asked != self._kept:
+            self._models, self._kept = self._models + 1, asked
+            grows = session["provider"] == runtime.DIRECTML or BROWSER in self.command
+            if self._is_host and grows and self._models % HOST_RUNS == 0:
+                self.restart()
+        found = self.exchange(partial(_read, model, sent, len(feeds)), request, blobs)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _start(self) -> StartedProgram:
+        self.command = startable(self.command)
+        return super()._start()
+
+
+def _read(
+    model: bytes, sent: Counter[str] | None, runs: int, header: bytes, blobs: bytes
+) -> Ran | runtime.NotRunError | runtime.RefusedError:
+    answered = msgspec.json.decode(header, type=_Answered)
+    if answered.not_run is not None:
+        return runtime.NotRunError(*answered.not_run)
+    if answered.refused is not None:
+        return runtime.RefusedError(answered.refused)
+    nodes, names = answered.nodes, answered.names
+    if (
+        answered.placed and not nodes
+    ):  # they are the model's own; a body runs for our operators
+        from onnxgather.core.model.protos import operators
+        from onnxgather.core.model.values import loaded
+
+        own = operators(loaded(model)[1]) if sent is None else sent
+        nodes = tuple(name for name in own.elements() if name not in OPERATORS)
+    if not nodes:
+        raise ValueError("outputs of no node")
+    if sent is not None and not answered.placed:
+        _check_nodes(Counter(nodes), sent)
+    if len(answered.outputs) != runs:
+        raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
+    outputs = [
+        x if isinstance(x, str) else runtime.array_at(x, blobs)
+        for x in answered.outputs
+    ]
+    assignment = zip(names or nodes, nodes, strict=True)
+    return Ran(tuple(assignment), tuple(outputs))
+
+
+def _check_nodes(ran: Counter[str], sent: Counter[str]) -> None:
+    """Check that nodes are those of a model.
+
+    ONNX Runtime may drop nodes and change their names, but it drops no gather and,
+    before it assigns the nodes to providers, adds no operator. A node of a function
+    runs as it is or as the nodes of its body.
+    """
+    if more := [*(ran - sent)]:
+        raise ValueError(f"more nodes than the model has: {', '.join(more)}")
+    called = OPERATORS.keys() & ran.keys()
+    if fewer := [
+        name for name in sent - ran if name.startswith("Gather") and not called
+    ]:
+        raise ValueError(f"fewer gathers than the model has: {', '.join(fewer)}")
+
+
+class OpenedThere:
+    """A model on a provider, in a worker: `Opened` of another program.
+
+    Args:
+        worker: The worker.
+        model: The serialized model.
+        setup: The provider and the number of threads; a host takes nothing else.
+
+    Raises:
+        NotRunError: The provider is missing, or did not get every node.
+        RefusedError: ONNX Runtime made no session, for whatever other reason.
+        NoAnswerError: The worker gives no answer.
+    """
+
+    def __init__(self, worker: Worker, model: bytes, setup: runtime.Setup) -> None:
+        session = {"provider": setup.provider, "threads": setup.threads}
+        self._ran = partial(worker.run, model, session, keep=True)
+        self.assignment = self._ran().assignment
+
+    def run_all(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The model's only output.
+
+        Raises:
+            FailedError: The provider failed.
+            NotRunError, RefusedError, NoAnswerError: As when the model was opened; the worker opens
+                it again where it ran another one since.
+        """
+        (output,) = self._ran([inputs]).outputs
+        if isinstance(output, str):
+            raise runtime.FailedError(output)
+        return [output.copy()]  # a frame's bytes are read-only
+
+
+def open_model(
+    model: bytes | str, provider: Provider, setup: runtime.Setup
+) -> runtime.Opened | OpenedThere:
+    """A model on a provider of this environment, or else of the host that runs the provider.
+
+    Args:
+        model: The serialized model, or the path of its file.
+        provider: The only provider that may run its nodes.
+        setup: How the model is opened.
+
+    Raises:
+        NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
+        OnnxGatherError: As `find_runtime`.
+    """
+    host = web_host(provider) if provider.library else find_runtime(provider, warm=True)
+    is_here = not provider.library and provider.name in runtime.available_providers()
+    if not host or is_here:
+        return runtime.Opened(model, setup)
+    if setup.settings:
+        raise runtime.RefusedError(
+            "the program that runs it here takes no options of the provider"
+        )
+    model = Path(model).read_bytes() if isinstance(model, str) else model
+    return OpenedThere(_shared(*host), model, setup)
+
+
+@lru_cache
+def _shared(*command: str) -> Worker:
+    """The one worker of a host for all sessions of this program."""
+    worker = Worker("", REQUEST_TIMEOUT, command)
+    atexit.register(worker.close)
+    return worker

@@ -1,0 +1,231 @@
+"""The one table of execution providers: short name, ONNX Runtime's name, the wheel to install."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from onnxgather.core.checks import shown, suggestion
+from onnxgather.core.descriptors.datatypes import TensorDataType
+from onnxgather.core.errors import ProviderError
+from onnxgather.core.options import Target
+
+OLDEST_RUNTIME = "1.24.4"
+"""The oldest ONNX Runtime that onnxgather supports; it records which provider ran a
+node."""
+
+DIRECTML_DLL = "directml-dll"
+"""The name of DirectML.dll itself, which runs no models; the provider `directml` is
+ONNX Runtime's."""
+
+SETUP = "scripts/directml/setup.sh"
+"""The script that makes programs for DirectML and its provider on Linux."""
+
+WEB_SETUP = "scripts/web/setup.sh"
+"""The script that makes the folder of onnxruntime-web, and says how a browser is
+had."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """An execution provider of ONNX Runtime."""
+
+    name: str
+    """ONNX Runtime's full name."""
+    wheel: str = ""
+    """The wheel of ONNX Runtime that has the provider, as pip takes it; empty if none
+    is known."""
+    plugin: str = ""
+    """The wheel whose plugin library adds the provider to any ONNX Runtime, as pip
+    takes it."""
+    extra: str = ""
+    """The extra of onnxgather that has the same wheel."""
+    system: str = ""
+    """The only operating system that the provider exists on: Windows or macOS."""
+    host: str = ""
+    """The program, of those that `SETUP` makes, that runs the provider on Linux; empty
+    if none."""
+    host_is_python: bool = False
+    """Whether that program is a Python interpreter."""
+    library: str = ""
+    """The module of onnxruntime-web whose provider it is, in a browser; empty for all
+    others."""
+    target: Target = "portable"
+    """The target that suits the provider."""
+    data_types: tuple[TensorDataType, ...] = ()
+    """The data types that the provider has, of data and of indices; empty where it has
+    them all."""
+
+    @property
+    def distribution(self) -> str:
+        """The name of the distribution in `wheel`, or else in `plugin`."""
+        return re.split(r"[\[<>=]", self.wheel or self.plugin)[0]
+
+    @property
+    def source(self) -> str:
+        """What to install for the provider, in words."""
+        if self.library:
+            return f"onnxruntime-web: run {WEB_SETUP}"
+        source = f"onnxgather[{self.extra}]" if self.extra else self.distribution
+        source = source or f"an ONNX Runtime with {self.name}"
+        source = f"{source} on {self.system}" if self.system else source
+        return f"{source}, or run {SETUP} on Linux" if self.host else source
+
+    def why_not_run(self, kind: str, detail: str = "") -> str:
+        """One sentence for what `runtime.NotRunError` holds."""
+        return _NOT_RUN[kind].format(name=self.name, source=self.source, detail=detail)
+
+
+_NOT_RUN = {
+    "no-runtime": "{name} needs ONNX Runtime, which is not installed; install {source}",
+    "empty-runtime": (
+        "the module onnxruntime is empty, as uninstalling one of its wheels leaves "
+        "it; reinstall {source}"
+    ),
+    "absent": "{name} is not available (available: {detail}); install {source}",
+    "too-old": (
+        "{name} must say which nodes it ran, which ONNX Runtime {detail} does not"
+        f" record; install {OLDEST_RUNTIME} or later"
+    ),
+    "library": "the plugin library of {name} does not load: {detail}",
+    "no-device": "the plugin library of {name} loads, but offers no device for it",
+    "elsewhere": "{name} must run every node, but {detail}",
+    "folded": "{name} must run a node, but {detail}",
+    "operators": "{name} must run onnxgather's own operators, but {detail}",
+}
+"""The sentence for each kind of `runtime.NotRunError`."""
+
+_PLAIN = f"onnxruntime>={OLDEST_RUNTIME}"
+_CUDA = f"onnxruntime-gpu[cuda,cudnn]>={OLDEST_RUNTIME}"
+
+PROVIDERS = {
+    "cpu": Provider("CPUExecutionProvider", _PLAIN, extra="cpu", target="cpu"),
+    "directml": Provider(
+        "DmlExecutionProvider",
+        f"onnxruntime-directml>={OLDEST_RUNTIME}",
+        extra="directml",
+        system="Windows",
+        host="run-runtime",
+    ),
+    "openvino": Provider(
+        "OpenVINOExecutionProvider", "onnxruntime-openvino>=1.24.1", extra="openvino"
+    ),
+    "cuda": Provider("CUDAExecutionProvider", _CUDA),
+    "tensorrt": Provider("TensorrtExecutionProvider", _CUDA),
+    "webgpu": Provider(
+        "WebGpuExecutionProvider",
+        "onnxruntime-webgpu>=1.27",
+        plugin="onnxruntime-ep-webgpu>=0.4",
+        host="run-webgpu",
+        host_is_python=True,
+        target="webgpu",
+        # It gathers with INT64 indices too, but its Cast of them reads the low 32 bits
+        # alone.
+        data_types=tuple(
+            map(TensorDataType, ("FLOAT32", "FLOAT16", "INT32", "UINT32"))
+        ),
+    ),
+    "qnn": Provider(
+        "QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"
+    ),
+    "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),
+}
+
+# Many devices lack the extension for FLOAT16.
+_IN_SHADERS = tuple(map(TensorDataType, ("FLOAT32", "INT32", "UINT32")))
+
+WEB_PROVIDERS = {
+    "web-wasm": Provider(
+        "CPUExecutionProvider", library="ort.wasm.min.mjs", target="cpu"
+    ),
+    "web-webgpu": Provider(
+        "WebGpuExecutionProvider",
+        library="ort.webgpu.min.mjs",
+        target="webgpu",
+        data_types=_IN_SHADERS,
+    ),
+}
+"""The providers of onnxruntime-web, in a browser. Their full names are those of its
+logs."""
+
+_FULL_NAMES = {
+    each.name: each for each in (*WEB_PROVIDERS.values(), *PROVIDERS.values())
+}
+_BY_NAME = {**PROVIDERS, **WEB_PROVIDERS, **_FULL_NAMES}
+"""The providers by their short names and by their full names, which are never a
+browser's where there are others."""
+
+FULL_NAME = r"[A-Za-z0-9]{1,64}ExecutionProvider"
+"""How ONNX Runtime spells the full name of a provider; such names go into generated
+code."""
+
+NAMES = (
+    f"{', '.join((*PROVIDERS, *WEB_PROVIDERS))}, or ONNX Runtime's full name of one, "
+    "which ends in ExecutionProvider"
+)
+"""How a user may name a provider."""
+
+_OTHER_TOOLS = {
+    "dml": "directml",
+    "trt": "tensorrt",
+    "ov": "openvino",
+    "wgpu": "webgpu",
+} | {
+    name.lower(): f"{name}ExecutionProvider"
+    for name in (
+        "NvTensorRTRTX",
+        "MIGraphX",
+        "VitisAI",
+        "Dnnl",
+        "Nnapi",
+        "Xnnpack",
+        "WebNN",
+    )
+}
+"""Names that other tools have for providers, such as `onnxruntime_perf_test -e`."""
+
+
+def target_of(
+    provider: str, asked: Target | None = None, wrapped: bool = False
+) -> Target:
+    """The target of the models for a provider: the one asked for, else the one that suits it.
+
+    Args:
+        provider: The provider's full name.
+        asked: The target that a user asks for, if any.
+        wrapped: Whether the gather is wrapped; then the target is never "cpu".
+    """
+    target = asked or _BY_NAME.get(provider, Provider(provider)).target
+    return "portable" if wrapped and target == "cpu" else target
+
+
+def find_provider(name: object, *others: str) -> Provider:
+    """The provider of a short or full name.
+
+    A full name that the table does not have is taken as it is.
+
+    Args:
+        name: The name.
+        others: Names that the caller takes too, for the message.
+
+    Raises:
+        ProviderError: The name is neither a short name of the table nor a full name.
+    """
+    text = name if isinstance(name, str) else ""
+    if text in _BY_NAME or re.fullmatch(FULL_NAME, text):
+        return _BY_NAME.get(text, Provider(text))
+    known = [*others, *_BY_NAME, *_OTHER_TOOLS.values()]
+    meant = suggestion(_OTHER_TOOLS.get(text.lower(), text), known)
+    if text == DIRECTML_DLL:
+        meant = ", which runs programs: onnxgather run FILE --provider directml-dll"
+    names = ", ".join([*others, NAMES])
+    raise ProviderError(f"provider must be one of {names}, got {shown(name)}{meant}")
+
+
+def known_rows() -> list[dict[str, Any]]:
+    """The rows of known differences, as plain data; `checking` gives them their types."""
+    path = files("onnxgather.core.execution").joinpath("known_differences.json")
+    return json.loads(path.read_bytes())

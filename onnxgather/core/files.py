@@ -1,0 +1,316 @@
+"""Files and folders written whole or not at all, and the package's templates for them.
+
+A file or folder is written under a random name, in the folder where it belongs, and
+renamed when it is whole. Nothing may have that random name: no existing file is opened,
+and no link is followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from onnxgather.core.checks import shown
+from onnxgather.core.errors import OnnxGatherError
+
+_REPORT = re.compile(
+    rb'(\xef\xbb\xbf)?\s*\{\s*("schema"\s*:\s*\d+\s*,\s*)?"onnxgather"\s*:'
+)
+"""How a report starts, however it is formatted; reports of earlier versions have no
+schema."""
+
+_CPP = rb"(\s|//[^\n]*+|/\*.*?\*/)*+(#\s*(include|pragma|define|if)|(const|using|namespace)\s)"
+"""How C and C++ start, behind comments."""
+
+_KINDS = {
+    rb"\Z": "an empty file",
+    rb"\x08[\x01-\x1f][\x12-\x7a]": (
+        "an ONNX model, which onnxgather audit, check, convert, "
+        "explain, extract, harden, repro and show take"
+    ),
+    rb"\xff\xfe|\xfe\xff|\0.|.\0": "UTF-16, which must be UTF-8",
+    rb"\x1f\x8b": "a gzip file, which must be unpacked",
+    rb"PK\x03\x04|PK\x05\x06": (
+        "an .npz or zip file, which onnxgather audit, check, explain, "
+        "extract and repro take with --inputs"
+    ),
+    rb"version https://git-lfs": (
+        "a pointer of Git LFS, which git lfs pull replaces by the file"
+    ),
+    rb"\x93NUMPY": "an .npy file, which a DxDispatch program names by sourcePath",
+    _REPORT.pattern: "a report, which onnxgather repro and report merge take",
+    _CPP: "C or C++, which onnxgather does not read",
+    rb'[^\x00-\x08]*"(resources|dispatchables)"\s*:': (
+        "a DxDispatch program, which onnxgather "
+        "check, convert, explain, repro, run and show take"
+    ),
+}
+"""How files start, what they are, and which commands take them."""
+
+_CASELESS = sys.platform in ("darwin", "win32")
+"""Whether names of files that differ only in case are usually one file."""
+
+_UNFINISHED = re.compile(r"\.onnxgather\..*\.partial")
+"""The random names of unfinished files, which an interruption may leave."""
+
+
+def check_apart(written: Iterable[tuple[str, str]], inputs: Iterable[str]) -> None:
+    """Check that no file to write is an input, and that each is written once.
+
+    Args:
+        written: The files to write, each with what it is for, as the error names it.
+        inputs: The files that are read.
+
+    Raises:
+        OnnxGatherError: A file to write is an input, or another file to write.
+    """
+    read = {_identity(path): path for path in inputs}
+    purposes: dict[str, str] = {}
+    for path, purpose in written:
+        identity, rule = _identity(path), f"{path} must not be written"
+        if identity in read:
+            other = "" if read[identity] == path else f": {read[identity]}"
+            raise OnnxGatherError(f"{rule}, as it is an input{other}")
+        if identity in purposes:
+            raise OnnxGatherError(
+                f"{rule} twice, for {purposes[identity]} and {purpose}"
+            )
+        purposes[identity] = purpose
+
+
+def write_whole(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
+    """Write a file as `replace_file` does.
+
+    Raises:
+        OnnxGatherError: The file cannot be written; an earlier file is as it was.
+    """
+    try:
+        replace_file(path, *content, follow=follow)
+    except OSError as error:
+        raise _sentence(path, error, "its folder") from None
+
+
+def check_writable(path: str) -> None:
+    """Check that a file can be written, and make its folder if the folder is missing.
+
+    Raises:
+        OnnxGatherError: The file cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise OnnxGatherError(f"{path or os.curdir}: is a directory")
+    try:
+        if (
+            target.is_file() or not target.exists()
+        ):  # a device or a pipe is written to as it is
+            target.parent.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=target.parent).close()
+    except OSError as error:
+        raise _sentence(path, error, "its folder") from None
+
+
+def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
+    """Write a file whole or not at all, and make its folder if the folder is missing.
+
+    An earlier file's permissions are kept; a new file gets those that `open` gives.
+
+    Args:
+        path: The file.
+        content: The parts of the content, in order.
+        follow: Whether a link leads to the file that is written, and a device or a pipe is written
+            to; if not, all of them are replaced.
+
+    Raises:
+        OSError: The file cannot be written; an earlier file is as it was.
+    """
+    if follow and os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as stream:
+            stream.writelines(content)
+        return
+    target = Path(os.path.realpath(path) if follow else os.path.abspath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = _partial(target.parent)
+    with ExitStack() as undo:
+        with open(partial, "xb") as stream:
+            undo.callback(partial.unlink, missing_ok=True)
+            if target.is_file() and not target.is_symlink():
+                partial.chmod(target.stat().st_mode & 0o777)
+            stream.writelines(content)
+        os.replace(partial, target)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderKind:
+    """A kind of folder that is written whole, and how an earlier such folder is recognised."""
+
+    name: str
+    """Such as `export`."""
+    rule: str
+    """The error if the folder holds other files; `{}` stands for one of them."""
+    sometimes: Sequence[str]
+    """The names of files and folders that a folder of the kind may hold."""
+    always: Sequence[str]
+    """The names of files that a folder of the kind must hold; the last is written
+    last."""
+    is_earlier: Callable[[str], bool] = lambda _: True
+    """Whether a folder that holds all of `always` is really of the kind."""
+
+    def check(self, folder: str) -> None:
+        """Check that a folder may be written: it is new or empty, or an earlier folder of the kind.
+
+        Raises:
+            OnnxGatherError: The folder holds other files, or cannot be read.
+        """
+        try:
+            # of the path, as pathlib takes an empty one for the current folder
+            names = os.listdir(Path(folder))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            raise _sentence(folder, error, "the folder") from None
+        found = {name for name in names if not _UNFINISHED.fullmatch(name)}
+        other = found - {*self.sometimes, *self.always}
+        if other or (
+            found and not (found.issuperset(self.always) and self.is_earlier(folder))
+        ):
+            where = folder or os.curdir
+            raise OnnxGatherError(
+                f"{where}: {self.rule.format(shown(min(other or found)))}"
+            )
+
+    def write(self, folder: str, files: Iterable[tuple[str, bytes]]) -> None:
+        """Write a folder whole or not at all; it replaces an earlier folder of the kind.
+
+        Args:
+            folder: The folder.
+            files: Paths below the folder, and their content. If a path comes again, the content
+                is appended to the file.
+
+        Raises:
+            OnnxGatherError: The folder holds other files, or cannot be written. An earlier
+                folder is as it was, or the error says where it is.
+        """
+        self.check(folder)
+        target = Path(folder)
+        try:
+            with ExitStack() as undo:
+                if not target.exists():
+                    target.mkdir(parents=True)
+                    undo.callback(_remove_empty, target)
+                partial = _partial(target)
+                partial.mkdir()
+                undo.callback(shutil.rmtree, partial, ignore_errors=True)
+                for path, content in files:
+                    file = partial / path
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    with open(file, "ab") as stream:
+                        stream.write(content)
+                self._exchange(target, partial)
+        except OSError as error:
+            raise _sentence(folder, error, "the folder") from None
+
+    def _exchange(self, folder: Path, partial: Path) -> None:
+        """Move the earlier files of a folder aside, and the files of `partial` into the folder."""
+        names = [*self.sometimes, *self.always]
+        aside = _partial(folder)
+        aside.mkdir()
+        moves = [(folder / name, aside / name) for name in reversed(names)]
+        moves += [(partial / name, folder / name) for name in names]
+        try:
+            with ExitStack() as undo:
+                for source, target in moves:
+                    if source.exists():
+                        os.replace(source, target)
+                        undo.callback(os.replace, target, source)
+                undo.pop_all()
+            shutil.rmtree(aside, ignore_errors=True)
+        except OSError as error:
+            if any(aside.iterdir()):
+                raise OnnxGatherError(
+                    f"{folder}: the earlier {self.name} is in {aside}, as it cannot be"
+                    f" moved back: {reason(error)}"
+                ) from None
+            raise
+        finally:
+            _remove_empty(aside)
+
+
+def filled_in(template: str, **values: object) -> str:
+    """A template of the package, such as `checking/repro/issue.md.template`, with its $names filled in."""
+    text = resources.files("onnxgather").joinpath(template).read_text("utf-8")
+    return Template(text).substitute(values)
+
+
+def is_report(start: bytes) -> bool:
+    """Whether a file that starts with these bytes, at least 40, is a report of `check --json`."""
+    return _REPORT.match(start) is not None
+
+
+def got(content: bytes, wanted: str) -> str:
+    """The end of a message about a file of the wrong kind: `, got an ONNX model, which ... take`.
+
+    Args:
+        content: The file, or how it starts.
+        wanted: How the name of the right kind starts, such as "an ONNX model".
+
+    Returns:
+        An empty text where the file is of the right kind, or of no known kind.
+    """
+    kinds = (
+        kind for start, kind in _KINDS.items() if re.match(start, content, re.DOTALL)
+    )
+    kind = next(kinds, wanted)
+    return "" if kind.startswith(wanted) else f", got {kind}"
+
+
+def is_model(path: str) -> bool:
+    """Whether a file is an ONNX model, by its name or by how it starts."""
+    named = path.lower().endswith(".onnx")
+    if os.path.isfile(path):
+        with suppress(OSError), open(path, "rb") as stream:
+            start = stream.read(100)
+            named = named and start[:1] not in (b"{", b"/")  # as a program starts
+            return named or "an ONNX model" in got(start, "a program")
+    return named
+
+
+def reason(error: OSError | ValueError) -> str:
+    """The message of an error of opening a file, without its number and its path.
+
+    The error is a ValueError if the path holds a NUL.
+    """
+    strerror: str | None = getattr(error, "strerror", None)
+    return (strerror or str(error) or type(error).__name__).lower()
+
+
+def _partial(folder: Path) -> Path:
+    """A path in a folder with a random name, for an unfinished file or folder."""
+    return folder / f".onnxgather.{secrets.token_hex(16)}.partial"
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _identity(path: str) -> str:
+    """What all paths of one file have in common."""
+    path = os.path.normcase(os.path.realpath(path))
+    return path.casefold() if _CASELESS else path
+
+
+def _sentence(path: str, error: OSError | ValueError, folder: str) -> OnnxGatherError:
+    what = reason(error)
+    if isinstance(error, (FileExistsError, NotADirectoryError)):
+        what = f"a file stands where {folder} should be"
+    return OnnxGatherError(f"{path}: {what}")

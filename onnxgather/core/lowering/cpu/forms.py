@@ -1,0 +1,474 @@
+"""The lowering for ONNX Runtime's CPU provider: a list of forms, the first that fits is taken.
+
+A form is a class: its name, the reason to take it, its gain, why it is passed over, and
+its nodes. A new form is a new class and a new item of FORMS. `Facts` says what rows and
+tables are.
+
+The gain is the time of the next form of the list that fits, or of the portable
+lowering, over the time of the form itself: the geometric mean over the workloads that
+take the form, with one thread and ONNX Runtime 1.31.1. `python scripts/bench.py
+--forms` measures it. A form stays while its gain is at least 1.25 with one thread or
+with two.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.lowering.cpu.facts import (
+    Facts,
+    Form,
+    many_threads,
+    not_limited,
+    not_plain,
+    other_policy,
+    small,
+    wide,
+)
+from onnxgather.core.lowering.cpu.long_rows import (
+    gather_elements,
+    gather_in_one_row,
+    lay_out,
+    not_laid_out,
+    with_zero,
+)
+from onnxgather.core.lowering.cpu.row_numbers import axis_indices, narrowed, row_indices
+from onnxgather.core.lowering.graph import Graph, Value, size_of
+from onnxgather.core.lowering.indices import non_negative, read_indices
+from onnxgather.core.lowering.offsets import find_offsets
+from onnxgather.core.lowering.portable import INPUT, OUTPUT, lower_portable
+from onnxgather.core.lowering.positions import scatter
+from onnxgather.core.options import DEFAULT_THREADS, OutOfRange
+
+EXTRACTED = ("float32", "float64", "int32", "int64")
+"""The types that ArrayFeatureExtractor takes; it keeps every bit of them (measured)."""
+
+
+class RepeatedRows:
+    """GATHER_ELEMENTS whose indices are the same along whole rows."""
+
+    name = "repeated rows"
+    reason = (
+        "the indices are the same along whole rows, so that rows are gathered, not"
+        " elements"
+    )
+    gain = 4.8
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        gather, tensor = facts.gather, facts.desc.indices_tensor
+        if gather.onnx != "GatherElements":
+            return (
+                f"{facts.desc.operator} has one index for a row, this form joins those"
+                " of elements"
+            )
+        if facts.known is not None:
+            return "the indices are known, this form reads them from a tensor"
+        if facts.row == 1:
+            return "rows have 1 element, this form gathers longer ones"
+        behind = slice(gather.number + 1, None)
+        dims = zip(gather.indices[behind], tensor.element_strides[behind], strict=True)
+        if any(size > 1 and stride > 0 for size, stride in dims):
+            return (
+                f"the indices differ behind Axis {gather.number}, this form has stride"
+                " 0 there"
+            )
+        if not facts.desc.input_tensor.is_plain:
+            return "InputTensor has strides or padding, this form takes packed data"
+        return other_policy(facts, "clamp", "error") or wide(facts) or small(facts)
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        sizes, axis = facts.sizes, facts.gather.number
+        strides = facts.desc.indices_tensor.element_strides
+        moving = tuple(
+            size if stride else 1 for size, stride in zip(sizes, strides, strict=True)
+        )
+        index = narrowed(graph, axis_indices(graph, facts, moving[: axis + 1]))
+        index = graph.reshape(
+            index, index.shape[: axis + 1], "row_indices", "one per row"
+        )
+        index = graph.expand(
+            index, sizes[: axis + 1], "row_indices_each", "repeats them"
+        )
+        index = graph.reshape(
+            index, (*sizes[: axis + 1], 1), "row_tuples", "tuples of one coordinate"
+        )
+        index = graph.cast(
+            index, np.int64, "row_int64", "the index type that GatherND takes"
+        )
+        data = graph.reshape(data, facts.gather.data, "data", "its sizes")
+        why = f"rows of {facts.row} elements, all with one index"
+        return graph.add(
+            "GatherND", "gathered", data, index, why=why, shape=sizes, batch_dims=axis
+        )
+
+
+class Elements:
+    """Single elements of one table, in one long row of GatherElements."""
+
+    name = "elements"
+    reason = (
+        "GatherElements takes 1 to 2 ns for a single element, Gather and GatherND 10"
+        " to 14"
+    )
+    gain = 4.9
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        if facts.row > 1:
+            return f"rows have {facts.row} elements, this form gathers single ones"
+        if facts.tables > 1 and not facts.gather.has_tuples:
+            return (
+                f"the data has {facts.tables} rows to choose from, this form reads one"
+            )
+        return (
+            not_plain(facts)
+            or not_limited(facts)
+            or many_threads(facts)
+            or not_laid_out(facts)
+            or small(facts)
+        )
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        flat = graph.reshape(
+            data, (size_of(data.shape),), "flat", "the elements in one row"
+        )
+        index = row_indices(graph, facts, (*(1,) * (len(facts.sizes) - 1), facts.count))
+        return gather_in_one_row(
+            graph, with_zero(graph, facts, flat), index, facts.sizes
+        )
+
+
+class Columns:
+    """The same columns of many rows."""
+
+    name = "columns"
+    reason = (
+        "ArrayFeatureExtractor or GatherElements takes 1 to 2 ns for a single element,"
+        " Gather 10"
+    )
+    gain = 5.2
+
+    FEWEST = 8
+    """The fewest columns for a gain by GatherElements, which works row by row."""
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        operator = facts.desc.operator
+        if operator != "GATHER":
+            return (
+                f"{operator} has indices of its own for each row, this form shares them"
+            )
+        if facts.row > 1:
+            return f"rows have {facts.row} elements, this form gathers single ones"
+        if facts.tables == 1:
+            return "the data has one row, this form gathers from many"
+        return not_plain(facts) or not_limited(facts) or self._too_little(facts)
+
+    def _too_little(self, facts: Facts) -> str | None:
+        """Why there is nothing to gain; with ArrayFeatureExtractor there always is."""
+        columns = size_of(facts.gather.indices)
+        if facts.sizes[-1] == columns:
+            if can_extract(facts):
+                return None
+        elif reason := not_laid_out(facts):
+            return reason
+        if columns < self.FEWEST:
+            return f"there are {columns} columns, a gain begins at {self.FEWEST}"
+        return small(facts)
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        gather = facts.gather
+        count = size_of(gather.indices)
+        lead = facts.sizes[:-1] if facts.sizes[-1] == count else (facts.tables,)
+        table = graph.reshape(
+            data, (*lead, gather.axes[0]), "table", "the rows to choose from"
+        )
+        table = with_zero(graph, facts, table)
+        index = axis_indices(graph, facts, (*(1,) * len(lead), count))
+        if can_extract(facts):
+            return lay_out(graph, extracted(graph, facts, table, index), facts.sizes)
+        why = "the same columns of each row"
+        index = graph.expand(
+            narrowed(graph, index), (*lead, count), "columns_each", why
+        )
+        return lay_out(graph, gather_elements(graph, table, index), facts.sizes)
+
+
+def can_extract(facts: Facts) -> bool:
+    """Whether ArrayFeatureExtractor takes the data and the limited indices; see `extracted`."""
+    typed = facts.desc.input_tensor.data_type.numpy.name in EXTRACTED
+    unsigned = (
+        facts.gather.has_tuples or not facts.signed or facts.out_of_range == "zero"
+    )
+    return typed and unsigned and facts.out_of_range != "error"
+
+
+def extracted(graph: Graph, facts: Facts, table: Value, index: Value) -> Value:
+    """Gather along the last dimension by ArrayFeatureExtractor, which takes no negative index."""
+    if facts.out_of_range == "zero" and facts.signed and index.constant is None:
+        # The zero behind the table is the last element, so -1 is its index.
+        index = non_negative(graph, index, np.array(table.shape[-1]))
+    count = size_of(index.shape)
+    index = graph.reshape(index, (count,), "columns", "one row of indices")
+    why = "the index type that ArrayFeatureExtractor takes"
+    index = graph.cast(index, np.int64, "columns_int64", why)
+    shape = (*table.shape[:-1], count)
+    why = "the same elements of each row"
+    return graph.add(
+        "ArrayFeatureExtractor", "extracted", table, index, why=why, shape=shape
+    )
+
+
+class NarrowRows:
+    """Rows of a few elements: gathered column by column from the transposed table."""
+
+    name = "narrow rows"
+    reason = (
+        "rows of 2 to 4 elements come faster column by column, from the transposed"
+        " table"
+    )
+    gain = 1.8
+
+    NARROW = 4
+    """The most elements of a row that is gathered column by column."""
+
+    DENSE = 1024
+    """The fewest output rows that are worth a transposed table; half the table's rows
+    at least."""
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        gather, least = facts.gather, max(self.DENSE, facts.table_rows // 2)
+        if gather.onnx == "GatherElements":
+            return (
+                "GATHER_ELEMENTS has an index for each element, this form one for"
+                " each row"
+            )
+        if not 1 < facts.row <= self.NARROW:
+            return (
+                f"rows have {facts.row} elements, this form gathers 2 to {self.NARROW}"
+            )
+        if facts.threads > 1:
+            return (
+                f"{facts.threads} threads share a Gather of rows better than of single"
+                " elements"
+            )
+        if facts.tables > 1 and not gather.has_tuples:
+            return f"the indices choose from {facts.tables} tables, this form reads one"
+        if facts.count < least:
+            return (
+                f"the output has {facts.count} rows, a transposed table needs {least}"
+            )
+        return (
+            not_plain(facts)
+            or not_limited(facts)
+            or many_threads(facts)
+            or small(facts)
+        )
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        sizes, after, count = facts.sizes, facts.gather.after, facts.count
+        table = graph.reshape(data, (facts.table_rows, facts.row), "table", "its rows")
+        columns = graph.transpose(table, (1, 0), "columns", "one long row per column")
+        columns = with_zero(graph, facts, columns)
+        index = row_indices(graph, facts, (1, count))
+        if can_extract(facts):
+            gathered = extracted(graph, facts, columns, index)
+        else:
+            index = graph.expand(
+                index, (facts.row, count), "rows_each", "the same for each column"
+            )
+            gathered = gather_elements(graph, columns, index)
+        outer, inner = sizes[: len(sizes) - after], sizes[len(sizes) - after :]
+        gathered = graph.reshape(
+            gathered, (*inner, *outer), "columns_shaped", "the output's sizes"
+        )
+        perm = (*range(after, len(sizes)), *range(after))
+        return graph.transpose(
+            gathered, perm, "gathered", "puts the columns back into rows"
+        )
+
+
+class Slices:
+    """GATHER_ELEMENTS along the last dimension, from slices that fit the cache one by one."""
+
+    name = "slices"
+    reason = (
+        "scattered reads are faster from a slice that is copied into the cache first"
+    )
+    gain = 2.7
+
+    SMALLEST_SLICE, LARGEST_SLICE = 2**19, 2**22
+    """The fewest and the most bytes of a slice that is worth a copy into the cache."""
+
+    DENSE = 8
+    """The most elements of the last dimension of the data for each that is read."""
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        gather, tensor = facts.gather, facts.desc.input_tensor
+        if gather.onnx != "GatherElements":
+            return (
+                f"{facts.desc.operator} shares its indices, this form has one for each"
+                " element"
+            )
+        if not 0 < gather.number == len(gather.data) - 1:
+            return f"Axis {gather.number} is not the last of several dimensions"
+        if not tensor.is_plain:
+            return "InputTensor has strides or padding, this form takes packed data"
+        if facts.known is not None or facts.signed:
+            return "the indices are known or signed, this form takes unsigned ones"
+        if gather.data[-1] > self.DENSE * facts.sizes[-1]:
+            return (
+                f"{facts.sizes[-1]} of {gather.data[-1]} elements are read, too few for"
+                " a copy"
+            )
+        size = size_of(gather.data[1:]) * tensor.data_type.size
+        if gather.data[0] == 1 or not self.SMALLEST_SLICE <= size <= self.LARGEST_SLICE:
+            range_ = f"{self.SMALLEST_SLICE} to {self.LARGEST_SLICE}"
+            return (
+                f"{gather.data[0]} slices have {size} bytes, this form takes several of"
+                f" {range_}"
+            )
+        return other_policy(facts, "clamp") or wide(facts) or small(facts)
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements.
+
+        The copy of a slice is a Concat with a column that is never read.
+        """
+        gather = facts.gather
+        index = narrowed(graph, axis_indices(graph, facts, gather.indices))
+        data = graph.reshape(data, gather.data, "data", "its sizes")
+        why = "repeats the indices of stride 0"
+        index = graph.expand(
+            index, (gather.data[0], *index.shape[1:]), "indices_of_slices", why
+        )
+
+        body = (
+            graph.body()
+        )  # ONNX Runtime hands the slices in and out of it without a copy
+        each = [
+            body.input(f"{v.name}_part", v.dtype, v.shape[1:]) for v in (data, index)
+        ]
+        column, copied = "what is never read", "copies the slice into the cache"
+        axis = gather.number - 1  # the last one of a slice
+        copy = body.with_zeros(each[0], axis, ("column", column), ("copied", copied))
+        own = body.expand(each[1], facts.sizes[1:], "slice_indices_each", why)
+        body.finish(gather_elements(body, copy, own), "gathered_part")
+        why, shape = "one part after another, each in the cache", facts.sizes
+        bodies = {"body": body}
+        return graph.add(
+            "Scan",
+            "gathered",
+            data,
+            index,
+            why=why,
+            shape=shape,
+            bodies=bodies,
+            num_scan_inputs=2,
+        )
+
+
+class Offsets:
+    """Data with strides, and DirectML's own rule: single elements by their offsets."""
+
+    name = "offsets"
+    reason = (
+        "GatherElements takes 1 to 2 ns for an element at an INT32 offset, Gather 10"
+        " to 14"
+    )
+    gain = 8.4
+
+    def passed_over(self, facts: Facts) -> str | None:
+        """Why the form does not fit; None where it fits."""
+        if facts.desc.input_tensor.is_plain and facts.out_of_range != "directml":
+            return (
+                f'the data is packed and the policy "{facts.out_of_range}" needs no'
+                " offsets"
+            )
+        return (
+            other_policy(facts, "clamp", "error", "directml")
+            or many_threads(facts)
+            or not_laid_out(facts)
+            or wide(facts)
+            or small(facts)
+        )
+
+    def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
+        """Add the nodes of the form to a graph; return OutputTensor's elements."""
+        desc, sizes = facts.desc, facts.gather.indices
+        index = read_indices(graph, desc.indices_tensor, sizes, sizes, facts.known)
+        policy = facts.out_of_range
+        buffer, offset, _ = find_offsets(
+            graph, desc, facts.gather, data, index, policy, np.int32
+        )
+        offset = graph.cast(
+            offset, np.int32, "offsets_int32", "half the bytes of INT64"
+        )
+        offset = graph.expand(
+            offset, facts.sizes, "offsets_each", "one offset per element"
+        )
+        return gather_in_one_row(graph, buffer, offset, facts.sizes)
+
+
+FORMS: tuple[Form, ...] = (
+    RepeatedRows(),
+    Elements(),
+    Columns(),
+    NarrowRows(),
+    Slices(),
+    Offsets(),
+)
+"""The forms, in the order tried. If none of them fits, the portable lowering is
+used."""
+
+
+def lower_cpu(
+    desc: Descriptor,
+    out_of_range: OutOfRange,
+    indices: Array | None = None,
+    threads: int | None = None,
+) -> Graph:
+    """The graph of a descriptor for the target "cpu".
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does.
+        indices: IndicesTensor where it is known; see `lower`.
+        threads: How many threads the graph will run on; None stands for 2.
+    """
+    facts = Facts(desc, out_of_range, indices, threads or DEFAULT_THREADS)
+    passed_over: list[tuple[str, str]] = []
+    for form in FORMS:
+        why = form.passed_over(facts)
+        if why is None:
+            graph = lower_by(form, facts)
+            break
+        passed_over.append((form.name, why))
+    else:
+        graph = lower_portable(desc, out_of_range, indices)
+        graph.choice = "portable: no other form fits"
+    graph.passed_over = tuple(passed_over)
+    return graph
+
+
+def lower_by(form: Form, facts: Facts) -> Graph:
+    """The graph that a form makes; the form must fit."""
+    gain = f"the next form that fits takes {form.gain} times as long"
+    choice = f"{form.name}: {form.reason}; {gain}"
+    graph = Graph(fold_all=facts.known is not None, choice=choice)
+    tensor = facts.desc.input_tensor
+    data = graph.input(INPUT, tensor.data_type.numpy, tensor.array_shape)
+    result = form.build(graph, facts, data)
+    if facts.desc.output_tensor.strides is not None:
+        result = scatter(graph, facts.desc.output_tensor, result)
+    graph.finish(result, OUTPUT)
+    return graph

@@ -1,0 +1,364 @@
+"""A small ONNX graph under construction: its nodes and its constants.
+
+The graph knows the shape and the data type of every value. It adds no node that would
+change nothing, and it folds: what depends on constants alone is computed with numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.datatypes import TensorDataType
+from onnxgather.core.descriptors.operators import OPERATORS
+
+Shape = tuple[int, ...]
+
+Attribute = int | str | tuple[int, ...]
+
+
+class Value(NamedTuple):
+    """A value of the graph; `constant` holds its elements where they are known.
+
+    Like `Node` it is a named tuple, as a graph makes dozens and a frozen dataclass
+    takes twice as long.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: Shape
+    constant: Array | None = None
+
+
+class Node(NamedTuple):
+    """An ONNX node with one output; `why` says what it is for."""
+
+    op: str
+    inputs: tuple[str, ...]
+    output: str
+    attributes: Mapping[str, Attribute]
+    why: str
+    bodies: Mapping[str, Graph]
+    """The subgraph of a Scan, which reads the outer graph's values and constants; or as
+    `FUNCTION` the body of a function, which reads the inputs of the node."""
+
+
+@dataclass(slots=True)
+class Graph:
+    """Nodes in topological order, with the inputs, the output and the constants of the graph."""
+
+    fold_all: bool = False
+    """Whether constants of any size are folded; if not, those of up to LONGEST_INLINE
+    elements."""
+    narrow: bool = False
+    """Whether arithmetic is done without INT64, Min, Max and Or, as the target webgpu
+    needs."""
+    inputs: list[Value] = field(default_factory=list[Value])
+    nodes: list[Node] = field(default_factory=list[Node])
+    constants: dict[str, Array] = field(default_factory=dict[str, Array])
+    output: Value | None = None
+    choice: str = ""
+    """The form that was chosen, and why; empty where there was no choice."""
+    passed_over: tuple[tuple[str, str], ...] = ()
+    """The forms that were tried before the chosen one, and why each does not fit."""
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    """Every value that a node makes, by name."""
+    names: set[str] = field(default_factory=set[str])
+    """The names that are taken."""
+    _made: dict[tuple[object, ...], Value] = field(
+        default_factory=dict[tuple[object, ...], Value]
+    )
+
+    @property
+    def integer(self) -> type[np.int32 | np.int64]:
+        """The data type of counts, rows and offsets."""
+        return np.int32 if self.narrow else np.int64
+
+    def body(self) -> Graph:
+        """An empty subgraph. It shares the constants and the names in use with this graph."""
+        return replace(self, inputs=[], nodes=[], _made=dict(self._made))
+
+    def input(self, name: str, dtype: np.dtype[Any], shape: Shape) -> Value:
+        """The graph input with a name; it is added if the graph does not have it yet."""
+        if name in self.values:
+            return self.values[name]
+        value = self.values[name] = Value(new_name(name, self.names), dtype, shape)
+        self.inputs.append(value)
+        return value
+
+    def add(
+        self,
+        op: str,
+        name: str,
+        *inputs: Value,
+        why: str,
+        shape: Shape | None = None,
+        dtype: Any = None,
+        bodies: Mapping[str, Graph] | None = None,
+        **attributes: Attribute,
+    ) -> Value:
+        """Add a node unless the graph has the same node or can fold it; return its output.
+
+        Args:
+            op: The ONNX operator.
+            name: The name of the output; a number is added if it is taken.
+            inputs: The inputs, in order; `LEFT_OUT` for an optional one.
+            why: What the node is for.
+            shape: The shape of the output; None means the broadcast shape of the inputs.
+            dtype: The data type of the output; None means bool of a comparison, of a Where that of
+                what it chooses from, of other operators that of the first input.
+            bodies: The subgraphs, by the names of their attributes.
+            attributes: The other attributes.
+        """
+        if shape is None:
+            shapes = {value.shape for value in inputs if value.shape}
+            shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
+        if dtype is None and op in ("Equal", "Less"):
+            dtype = np.bool_
+        dtype = np.dtype(inputs[int(op == "Where")].dtype if dtype is None else dtype)
+        if op in _FOLD and (self.fold_all or math.prod(shape) <= LONGEST_INLINE):
+            known = [value.constant for value in inputs if value.constant is not None]
+            if len(known) == len(inputs):
+                with np.errstate(over="ignore"):
+                    folded = _FOLD[op](*known, **attributes)
+                return constant(name, np.asarray(folded, dtype).reshape(shape))
+        names = tuple([self._reference(value) for value in inputs])
+        key = (op, names, tuple(attributes.items()))
+        if key not in self._made or bodies:
+            made = Value(new_name(name, self.names), dtype, shape)
+            self._made[key] = self.values[made.name] = made
+            self.nodes.append(Node(op, names, made.name, attributes, why, bodies or {}))
+        return self._made[key]
+
+    def cast(self, value: Value, dtype: Any, name: str, why: str) -> Value:
+        """`value` in another data type; integers that do not fit lose their high bits."""
+        dtype = np.dtype(dtype)
+        if value.dtype == dtype:
+            return value
+        if value.constant is not None:
+            return constant(name, value.constant.astype(dtype))
+        to = ONNX_TYPES[dtype]
+        return self.add("Cast", name, value, why=why, dtype=dtype, to=to)
+
+    def reshape(self, value: Value, shape: Shape, name: str, why: str) -> Value:
+        """`value` with another shape of as many elements."""
+        if value.shape == shape:
+            return value
+        if value.constant is not None:
+            return constant(name, value.constant.reshape(shape))
+        if self.narrow and value.dtype == np.bool_:
+            number = self.cast(
+                value, np.int32, f"{name}_int32", "a type that Reshape takes"
+            )
+            return self.cast(
+                self.reshape(number, shape, name, why), np.bool_, name, "a mask again"
+            )
+        target = constant(f"{name}_shape", np.array(shape, np.int64))
+        return self.add("Reshape", name, value, target, why=why, shape=shape)
+
+    def expand(self, value: Value, shape: Shape, name: str, why: str) -> Value:
+        """`value` repeated along its dimensions of size 1 to fill `shape`."""
+        if value.shape == shape:
+            return value
+        small = self.fold_all or math.prod(shape) <= LONGEST_INLINE
+        if value.constant is not None and small:
+            return constant(name, np.broadcast_to(value.constant, shape))
+        target = constant(f"{name}_shape", np.array(shape, np.int64))
+        return self.add("Expand", name, value, target, why=why, shape=shape)
+
+    def with_zeros(
+        self, value: Value, axis: int, zeros: tuple[str, str], both: tuple[str, str]
+    ) -> Value:
+        """`value` with zeros behind its last elements along a dimension.
+
+        Args:
+            value: The value.
+            axis: The dimension, which becomes one longer.
+            zeros: The name of the zeros, and why they are there.
+            both: The name of the value with them, and why it is there.
+        """
+        front, behind = value.shape[:axis], value.shape[axis + 1 :]
+        zero = constant("zero", np.zeros((1,) * len(value.shape), value.dtype))
+        zero = self.expand(zero, (*front, 1, *behind), *zeros)
+        (name, why), shape = both, (*front, value.shape[axis] + 1, *behind)
+        return self.add("Concat", name, value, zero, why=why, shape=shape, axis=axis)
+
+    def transpose(
+        self, value: Value, perm: tuple[int, ...], name: str, why: str
+    ) -> Value:
+        """`value` with its dimensions in another order."""
+        if perm == tuple(range(len(perm))):
+            return value
+        shape = tuple(value.shape[k] for k in perm)
+        return self.add("Transpose", name, value, why=why, shape=shape, perm=perm)
+
+    def slice(self, value: Value, first: int, end: int, name: str, why: str) -> Value:
+        """The elements from `first` to before `end` of the last dimension of `value`."""
+        limits = {"start": first, "end": end, "axis": len(value.shape) - 1}
+        parts = [
+            constant(f"{name}_{part}", np.array([n], np.int64))
+            for part, n in limits.items()
+        ]
+        shape = (*value.shape[:-1], end - first)
+        return self.add("Slice", name, value, *parts, why=why, shape=shape)
+
+    def arange(self, count: int, step: int, dtype: Any, name: str) -> Value:
+        """The 1-D value 0, step, …: a constant, or a Range node if it is too long to write."""
+        if self.fold_all or count <= LONGEST_INLINE:
+            steps = np.arange(count, dtype=np.uint64) * np.uint64(step)
+            return constant(name, steps.astype(dtype))
+        limits = (0, count * step, step)
+        scalars = [
+            constant(f"{name}_{part}", np.array(limit, np.int64))
+            for part, limit in zip(("start", "limit", "delta"), limits, strict=True)
+        ]
+        why = "counts the offsets; folded when the model is loaded"
+        value = self.add("Range", name, *scalars, why=why, shape=(count,))
+        return self.cast(
+            value, dtype, f"{name}_{np.dtype(dtype).name}", "the offsets' type"
+        )
+
+    def finish(self, value: Value, name: str) -> None:
+        """Rename `value`, the last node's output, and make it the graph's output."""
+        last = self.nodes[-1]
+        assert last.output == value.name
+        self.nodes[-1] = last._replace(output=name)
+        self.output = self.values[name] = Value(name, value.dtype, value.shape)
+
+    def inline(self, other: Graph, given: Mapping[str, Value], name: str) -> Value:
+        """Add the nodes of another graph, named after its output; return the output.
+
+        Args:
+            other: The graph.
+            given: What the inputs of the other graph are here, by their names there.
+            name: The name of the output; a number is added if it is taken.
+        """
+        assert other.output is not None
+        output = other.output._replace(name=new_name(name, self.names))
+        names = {old: value.name for old, value in given.items()} | {
+            other.output.name: output.name
+        }
+        for old, array in other.constants.items():
+            names[old] = self._reference(constant(f"{output.name}.{old}", array))
+        for value in other.values.values():
+            if value.name not in names:
+                names[value.name] = new_name(f"{output.name}.{value.name}", self.names)
+        self.nodes += renamed(other, lambda old: names.get(old, old)).nodes
+        return output
+
+    def _reference(self, value: Value) -> str:
+        """The name by which a node reads a value; a constant is stored in the graph first."""
+        if value.constant is None:  # an input left out has no name
+            return value.name
+        array = np.asarray(value.constant, order="C")
+        for name, stored in self.constants.items():
+            alike = stored.dtype == array.dtype and stored.shape == array.shape
+            if alike and array.size <= 64 and stored.tobytes() == array.tobytes():
+                return name
+        name = new_name(value.name, self.names)
+        self.constants[name] = array
+        return name
+
+
+LEFT_OUT = Value("", np.dtype(np.bool_), ())
+"""An optional input of a node that is left out."""
+
+LONGEST_INLINE = 1024
+"""The most elements of a constant that is written into the model where nodes can
+compute it."""
+
+FUNCTION = "function"
+"""The name of the body of a node that stands for a function of the model."""
+
+NATIVE_DOMAIN = "org.onnxgather"
+"""The domain of onnxgather's own operators, which are named after DirectML's."""
+
+DOMAINS = {
+    "ArrayFeatureExtractor": ("ai.onnx.ml", 1),
+    **dict.fromkeys(OPERATORS, (NATIVE_DOMAIN, 1)),
+}
+"""The operators outside ONNX's own domain: their domain, and its opset."""
+
+ONNX_TYPES = {data_type.numpy: data_type.onnx for data_type in TensorDataType}
+ONNX_TYPES[np.dtype(np.bool_)] = 9
+"""`TensorProto.DataType` by numpy's type: the eleven types of tensors, and bool for
+masks."""
+
+
+def new_name(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it if it is taken; it is taken now."""
+    unused, number = name, 2
+    while unused in taken:
+        unused, number = f"{name}_{number}", number + 1
+    taken.add(unused)
+    return unused
+
+
+def renamed(graph: Graph, name: Callable[[str], str]) -> Graph:
+    """A graph whose nodes and values have other names; those in functions keep their own.
+
+    Args:
+        graph: The graph.
+        name: The other name of a node or a value.
+    """
+
+    def named(value: Value) -> Value:
+        return value._replace(name=name(value.name))
+
+    nodes = [
+        node._replace(
+            inputs=tuple(map(name, node.inputs)),
+            output=name(node.output),
+            bodies={
+                k: b if k == FUNCTION else renamed(b, name)
+                for k, b in node.bodies.items()
+            },
+        )
+        for node in graph.nodes
+    ]
+    return replace(
+        graph,
+        inputs=[*map(named, graph.inputs)],
+        nodes=nodes,
+        constants={name(key): array for key, array in graph.constants.items()},
+        output=graph.output and named(graph.output),
+    )
+
+
+def constant(name: str, array: Array) -> Value:
+    """A value whose elements are known; it is stored when a node reads it."""
+    return Value(name, array.dtype, array.shape, array)
+
+
+def size_of(shape: Shape) -> int:
+    """The number of elements of a shape."""
+    return math.prod(shape)
+
+
+def _clip(x: Array, low: Array, high: Array) -> Array:
+    return np.minimum(np.maximum(x, low), high)
+
+
+def _reduce_sum(x: Array, axes: Array, keepdims: int) -> Array:
+    return x.sum(axis=tuple(int(a) for a in axes), keepdims=bool(keepdims))
+
+
+_FOLD: dict[str, Callable[..., Array]] = {
+    "Add": np.add,
+    "Clip": _clip,
+    "Equal": np.equal,
+    "Less": np.less,
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "Mul": np.multiply,
+    "Not": np.logical_not,
+    "Or": np.logical_or,
+    "ReduceSum": _reduce_sum,
+    "Sub": np.subtract,
+    "Where": np.where,
+}

@@ -1,0 +1,324 @@
+"""Graphs of the lowering written as ONNX models."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import onnx
+from onnx import helper
+
+from onnxgather.core.checks import check_choice, check_name, mapping, shown, uint
+from onnxgather.core.descriptors.arrays import (
+    Array,
+    axis_sizes,
+    check_array,
+    check_descriptor,
+    check_indices,
+    check_policy,
+)
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.descriptors.spelling import to_dict
+from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.lowering import lower
+from onnxgather.core.lowering.graph import (
+    DOMAINS,
+    FUNCTION,
+    ONNX_TYPES,
+    Graph,
+    Node,
+    Value,
+    new_name,
+    renamed,
+)
+from onnxgather.core.lowering.indices import INDICES
+from onnxgather.core.lowering.portable import INPUT, OUTPUT
+from onnxgather.core.model.functions import add_function, function_of
+from onnxgather.core.options import (
+    DEFAULT_OPSET,
+    DEFAULT_THREADS,
+    MOST_THREADS,
+    OPSETS,
+    TARGETS,
+    OutOfRange,
+    Target,
+)
+
+VERSION = version("onnxgather")
+
+TENSOR_NAMES = (INPUT, INDICES, OUTPUT)
+"""The names of the values of a model that stand for the tensors of its descriptor."""
+
+LARGEST_MODEL = 2**31 - 1
+"""The most bytes of a serialized protobuf message."""
+
+
+def to_onnx(
+    desc: Descriptor,
+    out_of_range: OutOfRange = "clamp",
+    target: Target = "portable",
+    opset: int = DEFAULT_OPSET,
+    indices: Array | None = None,
+    threads: int | None = None,
+    prefix: str = "",
+    names: Mapping[str, str] | None = None,
+) -> onnx.ModelProto:
+    """An ONNX model that computes what a descriptor computes.
+
+    The inputs InputTensor and IndicesTensor and the output OutputTensor have the
+    descriptor's data types. Their shapes are the tensors' `sizes`; of a tensor with
+    strides it is the shape of its 1-D buffer.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does; see `OutOfRange`.
+        target: "portable" is standard ONNX for every provider, "cpu" what ONNX Runtime's CPU
+            provider runs fastest, "webgpu" what its WebGPU provider computes, "native" one node of
+            onnxgather's own operators beside a function of standard ONNX.
+        opset: The version of the ONNX operator set, 13 to the newest that both the installed
+            onnx and the oldest supported ONNX Runtime know.
+        indices: The array of IndicesTensor if it is known. It becomes an initializer instead of
+            a graph input, and all arithmetic on indices is done beforehand.
+        threads: How many threads the model will run on, 1 or more, for `target="cpu"` to choose
+            its graph by; None stands for 2.
+        prefix: What stands before each name of the model: of its values and nodes.
+        names: The names of InputTensor, IndicesTensor and OutputTensor that are others, without
+            the prefix.
+
+    Raises:
+        OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
+        DescriptorError: `indices` does not fit IndicesTensor.
+        IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range` is "error".
+    """
+    check_descriptor(desc)
+    opset, threads = check_lowering(out_of_range, target, opset, threads)
+    if indices is not None:
+        indices = check_array("IndicesTensor", desc.indices_tensor, indices)
+        # Before there is an array as large: an initializer has an INT32 per tuple, or
+        # more.
+        _check_size(
+            4 * math.prod(desc.indices_tensor.sizes) // len(axis_sizes(desc)),
+            "at least ",
+        )
+        if out_of_range == "error":
+            check_indices(desc, indices)
+    graph = lower(desc, out_of_range, indices, target, threads)
+    check_name("prefix", prefix)
+    names = mapping("names", names)
+    for tensor, name in names.items():
+        check_name(f"the name of {tensor}", name)
+    if prefix or names:
+        graph = renamed(graph, _naming(prefix, names))
+    metadata = {
+        "descriptor": to_dict(desc),
+        "out_of_range": out_of_range,
+        "target": target,
+    }
+    if target == "cpu":
+        metadata |= {"threads": threads, "form": graph.choice}
+    return write_model(graph, f"DML_OPERATOR_{desc.operator}", opset, metadata)
+
+
+def check_lowering(
+    out_of_range: object, target: object, opset: int, threads: int | None
+) -> tuple[int, int]:
+    """Check the options of a model; return the opset and the number of threads."""
+    check_policy(out_of_range)
+    check_choice("target", target, TARGETS)
+    newest = min(OPSETS[-1], onnx.defs.onnx_opset_version())
+    threads = DEFAULT_THREADS if threads is None else threads
+    return (
+        uint("opset", opset, newest, OPSETS[0], OnnxGatherError),
+        uint("threads", threads, MOST_THREADS, 1, OnnxGatherError),
+    )
+
+
+def write_model(
+    graph: Graph,
+    name: str,
+    opset: int,
+    metadata: Mapping[str, object],
+    outputs: Sequence[Value] = (),
+) -> onnx.ModelProto:
+    """A graph as a model.
+
+    Args:
+        graph: The graph; its constants are the initializers.
+        name: The name of the model's graph.
+        opset: The version of the ONNX operator set.
+        metadata: What the model says of itself, `out_of_range` and `target` among it. It is one
+            property of the model, as JSON. Its key ends in a digest, as ONNX merges no models that
+            have a key in common.
+        outputs: The values that are outputs of the model; none stands for that of the graph.
+
+    Raises:
+        OnnxGatherError: The model would exceed 2 GiB.
+    """
+    _check_size(sum(array.nbytes for array in graph.constants.values()))
+    own_opset = onnx.OperatorSetIdProto(version=opset)
+    domains = {DOMAINS[node.op] for node in _all_nodes(graph) if node.op in DOMAINS}
+    policy, target = metadata["out_of_range"], metadata["target"]
+    model = onnx.ModelProto(
+        ir_version=max(8, helper.find_min_ir_version_for([own_opset])),
+        producer_name="onnxgather",
+        producer_version=VERSION,
+        doc_string=f"{name}; out_of_range={policy}, target={target}",
+    )
+    model.opset_import.append(own_opset)
+    for domain, number in sorted(domains):
+        model.opset_import.add(domain=domain, version=number)
+    _write_graph(model.graph, graph, name, outputs)
+    _add_constants(model.graph.initializer, graph)
+    for number, node in enumerate(graph.nodes):
+        if FUNCTION in node.bodies:
+            proto = model.graph.node[number]
+            function = function_of(proto, _function(node.bodies[FUNCTION], own_opset))
+            add_function(proto, function, model.functions)
+    told = msgspec.json.encode(metadata)
+    key = f"onnxgather.{hashlib.sha256(told).hexdigest()[:16]}"
+    model.metadata_props.add(key=key, value=told.decode())
+    return model
+
+
+def _naming(prefix: str, names: Mapping[str, str]) -> Callable[[str], str]:
+    """The function that gives a name in a model to each name of a graph."""
+    for key in names:
+        check_choice("names", key, TENSOR_NAMES)
+    known = {tensor: names.get(tensor, prefix + tensor) for tensor in TENSOR_NAMES}
+    if "" in known.values() or len({*known.values()}) < len(known):
+        listed = ", ".join(map(shown, known.values()))
+        raise OnnxGatherError(f"names must differ and not be empty, got {listed}")
+    taken, known[""] = {*known.values()}, ""  # an input that is left out has no name
+
+    def name(of: str) -> str:
+        if of not in known:
+            known[of] = new_name(prefix + of, taken)
+        return known[of]
+
+    return name
+
+
+def _function(graph: Graph, opset: onnx.OperatorSetIdProto) -> onnx.FunctionProto:
+    """A graph as a function without a name; its constants are nodes."""
+    held = onnx.GraphProto()
+    _add_constants(held.initializer, graph)
+    made = onnx.FunctionProto(
+        input=[value.name for value in graph.inputs],
+        output=[cast("Value", graph.output).name],
+        node=[
+            helper.make_node("Constant", [], [one.name], value=one)
+            for one in held.initializer
+        ],
+        opset_import=[opset],
+    )
+    add_nodes(made.node, graph.nodes)
+    return made
+
+
+def _check_size(size: int, bound: str = "") -> None:
+    if size > LARGEST_MODEL - 2**16:
+        raise OnnxGatherError(
+            f"a model must be smaller than 2 GiB, got {bound}{size} bytes of normalised"
+            " indices"
+        )
+
+
+# Messages are filled where they stand: a message that is made apart is copied into its
+# place.
+
+
+def _write_graph(
+    proto: onnx.GraphProto, graph: Graph, name: str, outputs: Sequence[Value] = ()
+) -> None:
+    """Write a graph or the body of a node without its constants, which the outermost one holds."""
+    proto.name = name
+    add_nodes(proto.node, graph.nodes)
+    for value in graph.inputs:
+        add_value(proto.input, value.name, value.dtype, value.shape)
+    for value in outputs or [cast("Value", graph.output)]:
+        add_value(proto.output, value.name, value.dtype, value.shape)
+
+
+def add_nodes(protos: Any, nodes: Iterable[Node]) -> None:
+    """Add nodes of a graph, each named after its output; its reason is its documentation.
+
+    Args:
+        protos: The field `node` of a graph or a function.
+        nodes: The nodes.
+    """
+    for node in nodes:
+        made = protos.add(
+            op_type=node.op,
+            domain=DOMAINS[node.op][0] if node.op in DOMAINS else None,
+            name=node.output,
+            input=node.inputs,
+            output=[node.output],
+            doc_string=node.why or None,
+        )
+        for key, value in node.attributes.items():
+            if isinstance(value, int):
+                made.attribute.add(name=key, i=value, type=onnx.AttributeProto.INT)
+            elif isinstance(value, str):
+                made.attribute.add(
+                    name=key, s=value.encode(), type=onnx.AttributeProto.STRING
+                )
+            else:
+                made.attribute.add(name=key, ints=value, type=onnx.AttributeProto.INTS)
+        for key, body in node.bodies.items():
+            if key != FUNCTION:
+                attribute = made.attribute.add(name=key, type=onnx.AttributeProto.GRAPH)
+                _write_graph(attribute.g, body, key)
+
+
+def add_value(
+    protos: Any, name: str, dtype: np.dtype[Any], shape: Sequence[int]
+) -> None:
+    """Add an input or an output of a graph.
+
+    Args:
+        protos: The field `input` or `output` of the graph.
+        name: The name of the value.
+        dtype: Its data type.
+        shape: Its shape.
+    """
+    tensor = protos.add(name=name).type.tensor_type
+    tensor.elem_type = ONNX_TYPES[dtype]
+    tensor.shape.SetInParent()  # a scalar has a shape without sizes
+    for size in shape:
+        tensor.shape.dim.add(dim_value=size)
+
+
+def _add_constants(protos: Any, graph: Graph) -> None:
+    """Add the constants of a graph to the field `initializer` of a graph."""
+    for name, array in graph.constants.items():
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        data_type, data = ONNX_TYPES[array.dtype], little.tobytes()
+        protos.add(name=name, dims=array.shape, data_type=data_type, raw_data=data)
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        for body in node.bodies.values():
+            yield from _all_nodes(body)
+
+
+def check_model(model: onnx.ModelProto | str | os.PathLike[str]) -> None:
+    """Check a model, or that in a file, with ONNX's own checker, inferred shapes included.
+
+    Raises:
+        OnnxGatherError: The checker refuses the model.
+    """
+    checker: Any = onnx.checker  # its signature is only partly typed
+    try:
+        checker.check_model(model, full_check=True)
+    except (checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise OnnxGatherError(
+            f"ONNX refuses the model: {' '.join(str(error).split())}"
+        ) from error

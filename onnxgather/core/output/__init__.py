@@ -1,0 +1,1 @@
+"""What pages, pictures and other documents share."""

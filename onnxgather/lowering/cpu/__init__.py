@@ -1,5 +1,0 @@
-"""The lowering for ONNX Runtime's CPU provider."""
-
-from onnxgather.lowering.cpu.forms import FORMS, lower_by, lower_cpu
-
-__all__ = ["FORMS", "lower_by", "lower_cpu"]

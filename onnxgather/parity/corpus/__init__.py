@@ -1,7 +1,0 @@
-"""The corpus: the built-in cases, which cover the gather family; random cases; their export."""
-
-from onnxgather.parity.corpus.built_in import built_in_cases
-from onnxgather.parity.corpus.export import Exported, export
-from onnxgather.parity.corpus.sampling import random_cases, random_names
-
-__all__ = ["Exported", "built_in_cases", "export", "random_cases", "random_names"]

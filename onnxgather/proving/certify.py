@@ -1,0 +1,229 @@
+"""Whether a model means its descriptor."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from onnxgather.core.checks import check_choice, check_type, html_table, printable
+from onnxgather.core.descriptors.arrays import check_descriptor
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.descriptors.spelling import to_dict
+from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.model.network import Network, digest_of, read_network
+from onnxgather.core.model.write import check_model, to_onnx
+from onnxgather.core.options import POLICIES, TARGETS, OutOfRange, Target
+from onnxgather.proving import terms
+from onnxgather.proving.claims import AnyModel, claims
+from onnxgather.proving.counterexamples import Counterexample, counterexample
+from onnxgather.proving.formula import GatherFormula, formula_of
+from onnxgather.proving.solvers import installed_solver, solved
+from onnxgather.proving.tensors import Run, UndecidedError, ensure
+
+LOW_HALVES = (
+    "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of"
+    " ONNX Runtime before 1.32 does"
+)
+"""A precondition."""
+
+TOO_DEEP = "a value that depends on too many others, one behind the other"
+"""Why a model is undecided whose terms are too deep for Python's stack."""
+
+CertificateState: TypeAlias = Literal["proved", "refuted", "undecided"]
+
+
+class Certified(msgspec.Struct, frozen=True, kw_only=True):
+    """A certificate: whether a model means its descriptor."""
+
+    state: CertificateState
+    digest: str
+    """The SHA-256 digest of the model, such as `sha256:...`."""
+    statement: str
+    """The statement that is proved, refuted or undecided."""
+    preconditions: tuple[str, ...] = ()
+    """The conditions under which the statement holds."""
+    why: str = ""
+    """If the state is undecided: what stopped the proof."""
+    obligations: tuple[str, ...] = ()
+    """The scripts whose claims do not follow from the normal form of terms alone; no
+    script is there twice."""
+    lemmas: tuple[str, ...] = ()
+    """The names of the lemmas of `lemmas` that the proof uses."""
+    counterexample: Counterexample | None = None
+    """If the state is refuted: inputs with which the model was seen to differ."""
+    schema: Literal[1] = 1
+    descriptor: dict[str, Any]
+    """The descriptor in DxDispatch's spelling, as `from_dict` reads it."""
+    out_of_range: OutOfRange
+    target: Target
+
+    def __str__(self) -> str:
+        if self.state != "proved":
+            return printable(f"{self.state}: {self.counterexample or self.why}")
+        if not self.preconditions:
+            return "proved"
+        return f"proved, if {' and '.join(self.preconditions)}"
+
+    def __repr__(self) -> str:
+        return f"<Certified {self}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("statement", self.statement), ("digest", self.digest)]
+        if self.lemmas:
+            rows.append(("lemmas", ", ".join(self.lemmas)))
+        return html_table(str(self), rows)
+
+
+class _Verdict(NamedTuple):
+    """The fields of a certificate that the proof gives."""
+
+    state: CertificateState
+    why: str = ""
+    obligations: tuple[str, ...] = ()
+    lemmas: tuple[str, ...] = ()
+    counterexample: Counterexample | None = None
+
+
+def certify(
+    desc: Descriptor,
+    out_of_range: OutOfRange = "clamp",
+    target: Target = "portable",
+    model: AnyModel | None = None,
+    timeout: float = 60,
+    low_halves: bool = False,
+) -> Certified:
+    """Prove that a model means a descriptor, for any data and any value of every index.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does; see `OutOfRange`.
+        target: Which model `to_onnx` makes of the descriptor; see `TARGETS`.
+        model: The model in the place of that one: a path, or an `onnx.ModelProto`. Its
+            inputs are those named InputTensor and IndicesTensor, or PREFIXInputTensor
+            and so on, else two in this order.
+        timeout: The seconds that the solver may take for the whole.
+        low_halves: Whether Min, Max and Clip of INT64 compare low halves as signed, as
+            the CPU provider of ONNX Runtime does before version 1.32.
+
+    Raises:
+        OnnxGatherError: An option is not one of those above, the model cannot be read
+            or does not fit the descriptor, or there is no solver:
+            `pip install z3-solver`.
+    """
+    check_type("timeout", timeout, "a number of seconds", int, float)
+    # NaN is refused too, which a comparison with <= would let pass.
+    if not timeout > 0:
+        raise OnnxGatherError(f"timeout must be above 0, got {timeout}")
+    check_type("low_halves", low_halves, "True or False", bool)
+    check_descriptor(desc)
+    check_choice("out_of_range", out_of_range, POLICIES)
+    check_choice("target", target, TARGETS)
+    installed_solver()
+    if model is None:
+        model = to_onnx(desc, out_of_range, target)
+
+    end = time.monotonic() + timeout
+    network = read_network(model)
+    formula, preconditions = formula_of(desc, out_of_range, target)
+    if low_halves:
+        preconditions = (*preconditions, LOW_HALVES)
+    statement = (
+        "for any data and every value of every index, each element of OutputTensor"
+        f" is the element of InputTensor that DirectML's formula of {desc.operator}"
+        f" names, and an index out of range {POLICIES[out_of_range].rule}"
+    )
+    digest = digest_of(network)
+    verdict = _verdict(model, network, formula, end, low_halves)
+    return Certified(
+        state=verdict.state,
+        digest=digest,
+        statement=statement,
+        preconditions=preconditions,
+        why=verdict.why,
+        obligations=verdict.obligations,
+        lemmas=verdict.lemmas,
+        counterexample=verdict.counterexample,
+        descriptor=to_dict(desc),
+        out_of_range=out_of_range,
+        target=target,
+    )
+
+
+def _verdict(
+    model: AnyModel,
+    network: Network,
+    formula: GatherFormula,
+    end: float,
+    low_halves: bool,
+) -> _Verdict:
+    """Return what is proved of a model until a time of `time.monotonic`."""
+    try:
+        return _solver_verdict(model, network, formula, end, low_halves)
+    except RecursionError:
+        why = TOO_DEEP
+    except (UndecidedError, TimeoutError) as error:
+        why = str(error)
+    # A run with indices that are 0 may still show that the model differs. With low
+    # halves it shows nothing, as the installed ONNX Runtime may compare otherwise.
+    if not low_halves:
+        with suppress(UndecidedError):
+            shown = counterexample(model, formula, None, 0)
+            return _Verdict("refuted", counterexample=shown)
+    return _Verdict("undecided", why=why)
+
+
+def _solver_verdict(
+    model: AnyModel,
+    network: Network,
+    formula: GatherFormula,
+    end: float,
+    low_halves: bool,
+) -> _Verdict:
+    """Return that a model is proved, or the counterexample that the solver leads to.
+
+    Raises:
+        UndecidedError: The model has what nothing is known of, the solver does not
+            decide a claim, or a claim that it refutes has no counterexample.
+        TimeoutError: The time is up.
+        RecursionError: The terms of the model are too deep.
+    """
+    run = Run(low_halves=low_halves)
+    # The keys of a dict are a set in the order of the claims.
+    obligations = dict[str, None]()
+    with terms.until(end):
+        for claim in claims(network, formula, run):
+            ensure(time.monotonic() < end, "the time is up")
+            # The normal form alone shows this claim.
+            if claim.conclusion is True:
+                continue
+            script, _ = claim.script()
+            if script in obligations:
+                continue
+            answer = solved(script, end - time.monotonic())
+            if answer.verdict == "sat":
+                seconds = end - time.monotonic()
+                # The search keeps to these seconds by itself.
+                with terms.until(math.inf):
+                    shown = counterexample(model, formula, claim, seconds, low_halves)
+                return _Verdict("refuted", obligations=(script,), counterexample=shown)
+            ensure(answer.verdict == "unsat", answer.why)
+            obligations[script] = None
+    _ensure_valid(model)
+    lemmas = sorted(run.lemmas)
+    return _Verdict("proved", obligations=tuple(obligations), lemmas=tuple(lemmas))
+
+
+def _ensure_valid(model: AnyModel) -> None:
+    """Go on only where ONNX's checker accepts a model, as another model does not run.
+
+    Raises:
+        UndecidedError: The checker refuses the model.
+    """
+    try:
+        check_model(model)
+    except OnnxGatherError as error:
+        raise UndecidedError(str(error)) from None

@@ -1,0 +1,360 @@
+"""The audit of every operator that carries indices: proved, proved under conditions,
+out of range.
+
+What providers do with an index out of range is in `test_index_outcomes.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from index_models import IndexModel, index_models, without_positions
+from network_draft import results, session
+from onnx_graphs import FLOAT, INT64, constant, info, model, node
+
+import onnxgather as og
+from onnxgather.auditing.audit import Audit, AuditedGather
+from onnxgather.auditing.operators import index_operators
+from onnxgather.auditing.output.text import lines, provider_lines, said, summary
+
+MODELS = {made.name: made for made in index_models()}
+JUDGED = {name: made for name, made in MODELS.items() if made.op != "OneHot"}
+HIGHEST = {
+    **dict.fromkeys(
+        ["GatherND", "ScatterND"], 2
+    ),  # of (4, 3) and of (3, 3), for both coordinates
+    "TensorScatter circular": None,
+}
+"""The end of the indices of a model, where it is not its own last index."""
+
+
+def only(audit: Audit) -> AuditedGather:
+    (found,) = audit.gathers
+    return found
+
+
+def shapes(made: IndexModel) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in made.inputs.items()}
+
+
+def ends(made: IndexModel) -> tuple[int | None, int | None]:
+    """The ends of the indices under which an operator is proved."""
+    contract = og.audit(made.model, shapes=shapes(made)).contract
+    told = [
+        c
+        for c in contract["conditions"]
+        if (c["of"], c["input"]) == ("values", made.which)
+    ]
+    return (told[0]["low"], told[0]["high"]) if len(told) == 1 else (None, None)
+
+
+def wanted(made: IndexModel) -> tuple[int | None, int | None]:
+    high = HIGHEST.get(made.name, made.size - 1)
+    is_from_end = made.row.inputs[0].from_end
+    return (
+        -made.size if high is None or high == made.size - 1 else -3
+    ) * is_from_end, high
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_an_operator_is_proved_for_the_indices_in_range_and_no_others(
+    name: str,
+) -> None:
+    made = JUDGED[name]
+    assert only(og.audit(made.model)).range.state == "proved-if"
+    assert ends(made) == wanted(made)
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_a_mistake_in_the_size_of_an_axis_is_caught(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, right = JUDGED[name], index_operators.room_of
+
+    def wrong(*given: Any) -> Any:
+        size = right(*given)
+        return None if size is None else size - 1
+
+    monkeypatch.setattr(index_operators, "room_of", wrong)
+    assert ends(made) != wanted(made)
+
+
+@pytest.mark.parametrize("name", [name for name in JUDGED if "circular" not in name])
+def test_under_its_contract_an_operator_is_proved_and_runs(name: str) -> None:
+    made = JUDGED[name]
+    contract = og.audit(made.model, shapes=shapes(made)).contract
+    under = only(og.audit(made.model, shapes=shapes(made), assume=contract)).range
+    assert (under.state, under.found, under.input) == ("proved", None, None)
+    if made.op == "TensorScatter" and onnxruntime.__version__.startswith("1.24."):
+        with pytest.raises(
+            Exception, match="Could not find an implementation for TensorScatter"
+        ):
+            session(made.model)
+        return
+    whole = session(made.model)
+    for k in range(2):
+        fed = dict(made.inputs)
+        for one in contract["conditions"]:
+            if one["of"] == "values":
+                fed[one["input"]] = fed[one["input"]].copy()
+                fed[one["input"]][..., one["columns"] or slice(None)] = one[
+                    ("low", "high")[k]
+                ]
+        og.check_inputs(contract, fed)
+        assert results(whole, fed)
+
+
+@pytest.mark.one_quick_in(40)
+@pytest.mark.parametrize("name", JUDGED)  # each run has a process of its own
+def test_an_index_out_of_range_in_a_run_is_found(name: str) -> None:
+    made = JUDGED[name]
+    inside = only(og.audit(made.model, inputs=made.inputs)).range
+    assert (inside.state, inside.found) == ("proved-if", None)
+    for index in (made.outside[0], made.outside[-1]):
+        found = only(og.audit(made.model, inputs=made.with_index(index))).range.found
+        assert found is not None
+        assert (found.source, found.value, found.count) == ("inputs", index, 1)
+        assert found.providers == (made.row.providers or found.providers)
+        assert found.at == made.place
+
+
+@pytest.mark.parametrize("op", ["EmbedLayerNormalization", "QEmbedLayerNormalization"])
+def test_positions_that_count_themselves_are_as_many_as_the_ids(op: str) -> None:
+    made = without_positions(op)
+    kept = {"input_ids": (0, 5), "segment_ids": (0, 2)}
+    found = only(og.audit(made.model, ranges=kept))
+    assert (
+        said(found, og.audit(made.model).contract["sizes"])
+        == "size 1 of input_ids (input_ids.1) is at most 5"
+    )
+    assert only(og.audit(made.model, shapes=of(5), ranges=kept)).range.state == "proved"
+    assert (
+        only(og.audit(made.model, shapes=of(6), ranges=kept)).range.state
+        == "not-proved"
+    )
+    ids = np.ones((1, 6), np.int32)
+    beyond = only(
+        og.audit(made.model, {"input_ids": ids, "segment_ids": ids})
+    ).range.found
+    assert beyond is not None
+    assert (beyond.name, beyond.at, beyond.value) == ("position_ids", (5,), 5)
+
+
+def of(count: int) -> dict[str, tuple[int, int]]:
+    return {"input_ids": (1, count), "segment_ids": (1, count)}
+
+
+TABLE = constant("table", np.zeros((4, 3), np.float32))
+KINDS = constant("kinds", np.zeros((2, 3), np.float32))
+ROW = constant("row", np.zeros(3, np.float32))
+FIXED = constant("fixed", np.array([[1, 5]], np.int32))
+
+
+def embedding(ids: str = "ids", kinds: str = "") -> onnx.ModelProto:
+    names = [ids, kinds, "table", "table", "kinds", "row", "row"]
+    made = node("EmbedLayerNormalization", names, "y", "embed", domain="com.microsoft")
+    inputs = [
+        info(name, onnx.TensorProto.INT32, [None, 2])
+        for name in {ids, kinds} - {"", "fixed"}
+    ]
+    return model([made], inputs, ["y"], [TABLE, KINDS, ROW, FIXED])
+
+
+def told(*given: Any, **more: Any) -> list[str]:
+    found = og.audit(*given, **more)
+    return [*lines("m", found), *provider_lines(found.gathers)]
+
+
+def test_every_input_that_holds_indices_has_its_coordinate() -> None:
+    found = only(og.audit(embedding(kinds="types"), ranges={"ids": (0, 3)}))
+    record = found.range
+    assert (record.low, record.high, record.size) == (
+        (0, None, 0),
+        (3, None, 1),
+        (4, 2, 4),
+    )
+    assert (found.data.sizes, found.indices.sizes) == ((4, 3), (None, 2))
+    assert (found.op, found.domain, found.descriptor, found.refused) == (
+        *("EmbedLayerNormalization", "com.microsoft"),
+        *(None, None),
+    )
+    assert told(embedding(kinds="types"), ranges={"ids": (0, 3)}) == [
+        "m: 1 operator with indices: 1 proved under conditions",
+        (
+            "proved if     embed (EmbedLayerNormalization, main graph): each value of"
+            " types is from 0 to 1"
+        ),
+        "assumes       open sizes of inputs are at least 1",
+        "providers     what an index out of range of EmbedLayerNormalization does:",
+        (
+            "    cpu       The node fails. 1.24.4 reads outside of its memory for a"
+            " position below 0."
+        ),
+        "    directml  Not known; the provider refuses the node on some devices.",
+    ]
+
+
+def test_a_constant_out_of_range_is_told_with_the_input_that_holds_it() -> None:
+    assert told(embedding("fixed")) == [
+        "m: 1 operator with indices: 1 out of range",
+        (
+            "OUT OF RANGE  embed (EmbedLayerNormalization, main graph): input_ids[0,1]"
+            " is 5, a constant, not from 0 to 3"
+        ),
+        "providers     what an index out of range of EmbedLayerNormalization does:",
+        (
+            "    cpu       The node fails. 1.24.4 reads outside of its memory for a"
+            " position below 0."
+        ),
+        "    directml  Not known; the provider refuses the node on some devices.",
+    ]
+    assert (
+        told(embedding("fixed", "types"), {"types": np.full((1, 2), 2, np.int32)})[1]
+        == "OUT OF RANGE  embed (EmbedLayerNormalization, main graph): input_ids[0,1]"
+        " is 5, a constant, not from 0 to 3"
+    )
+
+
+def mixed() -> onnx.ModelProto:
+    """A Gather, a ScatterND and two others, of whose indices nothing is known."""
+    nodes = [
+        node("Gather", ["table", "ids"], "rows", "gather"),
+        node("ScatterND", ["table", "places", "update"], "written", "scatter"),
+        node("ReverseSequence", ["rows", "lengths"], "turned", "turn"),
+        node("OneHot", ["ids", "depth", "values"], "hot", "hot"),
+    ]
+    inputs = [
+        info("ids", INT64, [3]),
+        info("places", INT64, [1, 1]),
+        info("lengths", INT64, [3]),
+    ]
+    update = constant("update", np.zeros((1, 3), np.float32))
+    values = [
+        constant("depth", 4),
+        constant("values", np.array([0.0, 1.0], np.float32)),
+    ]
+    return model(nodes, inputs, ["turned", "written", "hot"], [TABLE, update, *values])
+
+
+def test_all_operators_are_counted() -> None:
+    bare = og.audit(mixed())
+    assert (
+        summary(bare)
+        == "1 gather and 3 other operators with indices: 3 proved under conditions, 1"
+        " proved in range"
+    )
+    kept = {"ids": (0, 3), "places": (-4, 3), "lengths": (0, 3)}
+    assert (
+        summary(og.audit(mixed(), ranges=kept))
+        == "1 gather and 3 other operators with indices: 4 proved in range"
+    )
+
+
+def test_a_hot_row_is_proved_by_design() -> None:
+    _, _, _, hot = og.audit(mixed()).gathers
+    assert hot.range.why == "any index is in range by design"
+    assert (hot.op, hot.range.state, hot.range.size) == ("OneHot", "proved", (4,))
+
+
+def test_an_operator_without_indices_is_not_listed() -> None:
+    table = ["cos", "sin"]
+    made = node("RotaryEmbedding", ["x", *table], "y")
+    caches = [info(name, FLOAT, [2, 3, 2]) for name in table]
+    assert not og.audit(
+        model([made], [info("x", FLOAT, [2, 1, 3, 4]), *caches], ["y"])
+    ).gathers
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_of_unknown_ranks_nothing_is_proved(name: str) -> None:
+    made = onnx.ModelProto.FromString(JUDGED[name].model.SerializeToString())
+    for value in made.graph.input:
+        value.type.tensor_type.ClearField("shape")
+    assert only(og.audit(made)).range.state in ("not-proved", "proved-if")
+    given = {
+        name: array.ravel()[:2].shape for name, array in JUDGED[name].inputs.items()
+    }
+    assert only(og.audit(made, shapes=given)).range.state in ("not-proved", "proved-if")
+
+
+@pytest.mark.parametrize("count", [2, 16, 17, 18])
+def test_each_coordinate_of_a_long_tuple_is_judged(count: int) -> None:
+    data = constant("data", np.zeros((3, *[1] * (count - 2), 2), np.float32))
+    for last, state in ((1, "proved"), (2, "out-of-range")):
+        tuples = np.zeros((1, count), np.int64)
+        tuples[0, [0, -1]] = 2, last
+        made = node("ScatterND", ["data", "tuples", "update"], "y")
+        update = constant("update", np.zeros(1, np.float32))
+        found = only(
+            og.audit(
+                model([made], [], ["y"], [data, constant("tuples", tuples), update])
+            )
+        )
+        assert found.range.state == state
+        assert found.range.size == (3, *[1] * (count - 2), 2)
+
+
+def test_the_output_of_a_max_unpool_tells_its_indices() -> None:
+    x, places = info("x", FLOAT, [1, 1, 2, 2]), info("places", INT64, [1, 1, 2, 2])
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({"strides": [2, 2]}, 15),
+        ({}, 8),
+        ({"strides": [2, 2], "pads": [1, 1, 1, 1]}, 3),
+        ({"strides": [3, 1], "pads": [0, 1, 0, 0]}, 9),
+    ]
+    for more, last in cases:
+        made = node("MaxUnpool", ["x", "places"], "y", kernel_shape=[2, 2], **more)
+        found = only(og.audit(model([made], [x, places], ["y"])))
+        assert found.range.conditions[0].high == last
+    made = node(
+        "MaxUnpool", ["x", "places", "sizes"], "y", kernel_shape=[2, 2], strides=[2, 2]
+    )
+    sizes = constant("sizes", np.array([1, 1, 5, 5]))
+    assert only(og.audit(model([made], [x, places], ["y"], [sizes]))).range.size == (
+        25,
+    )
+    open_sizes = info("sizes", INT64, [4])
+    found = only(og.audit(model([made], [x, places, open_sizes], ["y"]))).range
+    assert (found.state, found.size) == ("not-proved", (None,))
+    made = node("MaxUnpool", ["x", "places"], "y", kernel_shape=[2])
+    assert only(og.audit(model([made], [x, places], ["y"]))).range.state == "not-proved"
+
+
+def test_the_first_column_of_the_boxes_of_a_max_roi_pool_is_its_index() -> None:
+    x, free = info("x", FLOAT, [3, 1, 4, 4]), info("free", FLOAT, [1, 5])
+    pool = node("MaxRoiPool", ["x", "rois"], "y", pooled_shape=[1, 1])
+
+    def state(first: float) -> str:
+        rois = constant("rois", np.array([[first, 50, 50, 90, 90]], np.float32))
+        return only(og.audit(model([pool], [x], ["y"], [rois]))).range.state
+
+    assert [state(first) for first in (-0.5, 0, 2, 2.9)] == ["proved"] * 4
+    assert [state(first) for first in (-1, 3)] == ["out-of-range"] * 2
+    for operator in ("Relu", "Neg", "Abs"):  # of any float, and of NaN
+        made = model([node(operator, ["free"], "rois"), pool], [x, free], ["y"])
+        assert only(og.audit(made)).range.state != "proved"
+    nodes = [
+        node("Cast", ["whole"], "free", to=FLOAT),
+        node("Mul", ["free", "far"], "rois"),
+        pool,
+    ]
+    far = constant("far", np.float32(1e30))  # so that the boxes are from 0 to infinity
+    made = model(nodes, [x, info("whole", INT64, [1, 5])], ["y"], [far])
+    found = only(og.audit(made, ranges={"whole": (0, 2**62)})).range
+    assert (found.state, found.low, found.high) == ("proved-if", (0,), (None,))
+
+
+def test_positions_of_an_unknown_rank_are_not_proved() -> None:
+    caches = [constant(name, np.zeros((6, 2), np.float32)) for name in ("cos", "sin")]
+    made = node(
+        "RotaryEmbedding", ["x", "at", "cos", "sin"], "y", domain="com.microsoft"
+    )
+    inputs = [info("x", FLOAT, [1, 3, 4]), info("at", INT64)]
+    found = only(
+        og.audit(model([made], inputs, ["y"], caches), ranges={"at": (0, 0)})
+    ).range
+    assert (found.state, found.size) == ("not-proved", (None,))

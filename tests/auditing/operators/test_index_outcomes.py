@@ -1,0 +1,171 @@
+"""What providers make of an index out of range is what the table of operators says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from index_models import Asked, IndexModel, Outcome, index_models, without_positions
+
+import onnxgather as og
+from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS
+from onnxgather.core.execution.elsewhere.hosts import find_runtime
+from onnxgather.core.execution.elsewhere.worker import Worker
+from onnxgather.core.execution.providers import PROVIDERS
+from onnxgather.core.execution.runtime import CPU, DIRECTML
+
+MODELS = {made.name: made for made in index_models()}
+
+FAILS, ELSEWHERE, REFUSED = {Outcome.FAILS}, {Outcome.ELSEWHERE}, {Outcome.REFUSED}
+ZERO, DROPPED = {Outcome.ZERO}, {Outcome.DROPPED}
+ANOTHER = {Outcome.FIRST, Outcome.LAST, Outcome.INSIDE, Outcome.OTHER}
+FOREIGN = {*ANOTHER, Outcome.ZERO, Outcome.ENDS}
+"""What comes of memory outside of the tensor: anything but an error."""
+
+SAID: dict[str, tuple[set[Outcome], set[Outcome]]] = {
+    "The node fails.": (FAILS, FAILS),
+    "The node fails. 1.24.4 ends the process.": (FAILS, {*FAILS, Outcome.ENDS}),
+    "The node fails. 1.24.4 has no such operator.": (FAILS, REFUSED),
+    "The node fails. 1.24.4 reads outside of its memory.": (FAILS, FOREIGN),
+    "The node fails. 1.24.4 reads outside of its memory for a position below 0.": (
+        FAILS,
+        {*FAILS, *FOREIGN},
+    ),
+    "No error: the output is 0 there; 1.24.4 fails instead.": (ZERO, FAILS),
+    "No error: a row of zeros is read. 1.24.4 reads outside of its memory.": (
+        {Outcome.OTHER},
+        FOREIGN,
+    ),
+    "No error by design: the row is all off.": (DROPPED, DROPPED),
+}
+"""The sentences on the CPU provider: the outcomes that each stands for, and those on
+1.24.4."""
+
+WRITES = {Outcome.OFFSET, Outcome.DROPPED}
+SAID_OF_DIRECTML: dict[str, set[Outcome]] = {
+    "The provider has no such operator; the node runs on the CPU provider.": ELSEWHERE,
+    "ONNX Runtime 1.24.4 has no such operator.": REFUSED,
+    "Not known; the provider refuses the node on some devices.": FAILS,
+    "No error: one below 0 counts from the end, else the output is 0 there.": {
+        *ANOTHER,
+        *ZERO,
+    },
+    "No error: the element is written at the offset that the index gives in the buffer, so in another row, or nowhere beyond the buffer. With a reduction, and from opset 18 on, the node runs on the CPU provider.": {
+        *WRITES,
+        *ELSEWHERE,
+    },
+    "No error: the element is dropped.": DROPPED,
+    "No error: the last image of the batch is read.": {Outcome.LAST},
+    "No error: the first or the last image is read.": {Outcome.FIRST, Outcome.LAST},
+    "No error: some elements stand there twice.": {Outcome.OTHER},
+    "No error by design: the row is all off.": DROPPED,
+    "No error: returns another element of the tensor, as DirectML checks no index.": (
+        ANOTHER
+    ),
+}
+"""The sentences on the DirectML provider, and the outcomes that each stands for."""
+
+
+def said(made: IndexModel, provider: str) -> str:
+    """What the audit says that a provider does with an index out of range of a
+    model."""
+    (gather,) = og.audit(made.model, made.with_index(made.outside[-1])).gathers
+    if made.row.hardened == "nothing":  # there is no index out of range
+        assert gather.range.state == "proved"
+        return made.row.providers[provider]
+    assert gather.range.state == "out-of-range"
+    assert gather.range.found is not None
+    return gather.range.found.providers[provider]
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Iterator[Worker]:
+    worker = Worker(sys.executable, 60)
+    yield worker
+    worker.close()
+
+
+@pytest.fixture(scope="module")
+def directml() -> Iterator[Worker]:
+    worker = Worker("", 120, find_runtime(PROVIDERS["directml"]))
+    yield worker
+    worker.close()
+
+
+def test_each_operator_of_the_table_has_a_model() -> None:
+    assert {
+        (made.domain, made.op) for made in MODELS.values()
+    } == INDEX_OPERATORS.keys()
+    indexed = {(made.domain, made.op, made.which) for made in MODELS.values()}
+    for (domain, op), row in INDEX_OPERATORS.items():
+        # The positions of QEmbedLayerNormalization count themselves; no input holds
+        # them.
+        held = len(row.inputs) - (op == "QEmbedLayerNormalization")
+        assert len({key for key in indexed if key[:2] == (domain, op)}) == held, op
+
+
+@pytest.mark.one_quick_in(24)
+@pytest.mark.parametrize("name", MODELS)
+def test_the_cpu_provider_does_what_is_said(name: str, cpu: Worker) -> None:
+    made, is_oldest = MODELS[name], cpu.about().versions["onnxruntime"] == "1.24.4"
+    wanted = SAID[said(made, "cpu")][is_oldest]
+    asked = Asked(cpu, CPU, made)
+    found = {index: asked.outcome(index) for index in made.outside}
+    assert wanted.issuperset(found.values()), found
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, made in MODELS.items() if made.row.inputs[0].from_end]
+)
+def test_an_index_below_0_counts_from_the_end_on_the_cpu_provider(
+    name: str, cpu: Worker
+) -> None:
+    made = MODELS[name]
+    asked = Asked(cpu, CPU, made)
+    assert [asked.outcome(index) for index in (-1, -made.size)] == [
+        Outcome.LAST,
+        Outcome.FIRST,
+    ]
+
+
+@pytest.mark.parametrize("op", ["EmbedLayerNormalization", "QEmbedLayerNormalization"])
+def test_more_ids_than_positions_fail_on_the_cpu_provider(op: str, cpu: Worker) -> None:
+    asked = Asked(cpu, CPU, without_positions(op))
+
+    def answer(length: int) -> object:
+        ids = np.ones((1, length), np.int32)
+        return asked.answer({"input_ids": ids, "segment_ids": ids})
+
+    assert isinstance(answer(5), np.ndarray)
+    assert [answer(6), answer(60)] == [Outcome.FAILS, Outcome.FAILS]
+
+
+def test_a_character_beyond_the_table_of_words_is_a_row_of_zeros(cpu: Worker) -> None:
+    made = MODELS["WordConvEmbedding"]
+    table = made.inputs["table"]
+    longer = {**made.inputs, "table": np.concatenate([table, np.zeros_like(table[:1])])}
+    longer = replace(made, inputs=longer).with_index(made.size)
+    asked = Asked(cpu, CPU, made)
+    wanted, found = asked.answer(longer), asked.answer(made.with_index(made.size + 990))
+    assert isinstance(wanted, np.ndarray)
+    if (
+        cpu.about().versions["onnxruntime"] != "1.24.4"
+    ):  # which reads outside of its memory
+        assert isinstance(found, np.ndarray)
+        assert found.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not find_runtime(PROVIDERS["directml"]),
+    reason="scripts/directml/setup.sh has not run",
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_the_directml_provider_does_what_is_said(name: str, directml: Worker) -> None:
+    made = MODELS[name]
+    asked = Asked(directml, DIRECTML, made)
+    found = {index: asked.outcome(index) for index in made.outside}
+    assert SAID_OF_DIRECTML[said(made, "directml")].issuperset(found.values()), found

@@ -1,0 +1,396 @@
+"""The bounds of each operator hold what ONNX Runtime computes, on every optimization
+level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from onnxgather.auditing.algebra.bounds import Bounds, bounds_of_array, interval
+from onnxgather.auditing.operators.calls import Call, OpenType
+from onnxgather.auditing.operators.output_bounds import TRANSFERS
+from onnxgather.auditing.proof.ranges import Ranges, ranges_of
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.model.network import read_network
+
+LEVELS = (
+    "ORT_DISABLE_ALL",
+    "ORT_ENABLE_BASIC",
+    "ORT_ENABLE_EXTENDED",
+    "ORT_ENABLE_ALL",
+)
+HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
+NAN = FLOAT(np.nan)
+
+
+def node(operator: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(operator, inputs.split(), [output], **attributes)
+
+
+def cast(source: str, target: str, data_type: str) -> onnx.NodeProto:
+    return node("Cast", source, target, to=TensorProto.DataType.Value(data_type))
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto], x: Array, opset: int = 17, **constants: Any
+) -> onnx.ModelProto:
+    """A model with an input x, whose output is that of the last node."""
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    inputs = [helper.make_tensor_value_info("x", kind, x.shape)]
+    stored = [
+        numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+    )
+
+
+def bounds_of(model: onnx.ModelProto, x: Array) -> Bounds:
+    """What is known of the output where x is known."""
+    data_type = TensorProto.DataType.Name(
+        model.graph.input[0].type.tensor_type.elem_type
+    )
+    network = read_network(model)
+    return Ranges({}, {}).evaluate(network.main, [bounds_of_array(data_type, x)])[0]
+
+
+def outside(value: Bounds, array: Array) -> list[Any]:
+    """The elements of an array that are not between the bounds."""
+    ends = np.broadcast_to(value.bounds, (*array.shape, 2)).reshape(-1, 2).tolist()
+    pairs = zip(array.ravel().tolist(), ends, strict=True)
+    return [
+        n for n, (low, high) in pairs if not (value.nan if n != n else low <= n <= high)
+    ]
+
+
+def runs(model: onnx.ModelProto, x: Array) -> list[Array]:
+    """What ONNX Runtime computes, on each optimization level."""
+    runtime: Any = onnxruntime
+    found = list[Array]()
+    for level in LEVELS:
+        options = runtime.SessionOptions()
+        options.graph_optimization_level = getattr(
+            runtime.GraphOptimizationLevel, level
+        )
+        options.log_severity_level = 4
+        session = runtime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        found.append(np.asarray(session.run(None, {"x": x})[0]))
+    return found
+
+
+Case = tuple[list[onnx.NodeProto], Array, dict[str, Any], list[Any]]
+CASES: dict[str, Case] = {
+    "NaN is true": (
+        [
+            node("Clip", "x zero zero", "c"),
+            cast("c", "b", "BOOL"),
+            cast("b", "y", "INT64"),
+        ],
+        np.array([np.nan, 0.0], FLOAT),
+        {"zero": FLOAT(0)},
+        [[1, 0]],
+    ),
+    "an INT64 is rounded to FLOAT once": (
+        [cast("x", "f", "FLOAT"), cast("f", "c", "INT64"), node("Sub", "c base", "y")],
+        np.array([2**60 + 2**36 + 1]),
+        {"base": np.int64(2**60)},
+        [[2**37]],
+    ),
+    "a DOUBLE is rounded to FLOAT16 by way of FLOAT": (
+        [cast("x", "y", "FLOAT16")],
+        np.array([2049.0000001]),
+        {},
+        [[2048], [2050]],
+    ),
+    "1 / x * x of floats": (
+        [node("Div", "one x", "d"), node("Mul", "d x", "m"), cast("m", "y", "INT64")],
+        np.array([41, 49, 1e-40], FLOAT),
+        {"one": FLOAT(1)},
+        [[0, 0, 1], [1, 1, 1]],
+    ),
+    "a DOUBLE that is 1 as FLOAT is multiplied": (
+        [node("Mul", "x near", "m"), node("Floor", "m", "y")],
+        np.array([255.0]),
+        {"near": DOUBLE(1 - 1e-9)},
+        [[254], [255]],
+    ),
+    "a DOUBLE that is 1 as FLOAT divides": (
+        [node("Div", "x near", "d"), node("Floor", "d", "y")],
+        np.array([255.0]),
+        {"near": DOUBLE(1 + 1e-9)},
+        [[254], [255]],
+    ),
+    "a DOUBLE that is 0 as FLOAT is added": (
+        [node("Add", "x near", "a"), node("Ceil", "a", "y")],
+        np.array([0.0]),
+        {"near": DOUBLE(2.0**-150)},
+        [[1], [0]],
+    ),
+    "a DOUBLE that is 0 as FLOAT is subtracted": (
+        [node("Sub", "x near", "s"), node("Floor", "s", "y")],
+        np.array([0.0]),
+        {"near": DOUBLE(1e-50)},
+        [[-1], [0]],
+    ),
+    "1 / x * 7 of integers": (
+        [node("Div", "one x", "d"), node("Mul", "seven d", "y")],
+        np.array([3, -2]),
+        {"one": np.int64(1), "seven": np.int64(7)},
+        [[0, 0], [2, -3]],
+    ),
+    "FLOAT16 is kept as FLOAT": (
+        [node("Add", "x x", "a"), node("Sub", "a x", "s"), cast("s", "y", "FLOAT")],
+        np.array([60000], HALF),
+        {},
+        [[60000]],
+    ),
+    "a FLOAT16 too small for it is kept as FLOAT": (
+        [
+            node("Mul", "x x", "m"),
+            node("Mul", "m large", "n"),
+            node("Mul", "n large", "y"),
+        ],
+        np.array([1e-4], HALF),
+        {"large": HALF(60000)},
+        [[36.0]],
+    ),
+    "a square root of FLOAT16 is kept as FLOAT": (
+        [node("Sqrt", "x", "s"), cast("s", "y", "FLOAT")],
+        np.array([2, 3], HALF),
+        {},
+        [[np.sqrt(FLOAT(2)), np.sqrt(FLOAT(3))]],
+    ),
+    "the sign of NaN": (  # of FLOAT16 it is 0
+        [node("Clip", "x three three", "c"), node("Sign", "c", "y")],
+        np.array([3, np.nan], HALF),
+        {"three": HALF(3)},
+        [[1, 0]],
+    ),
+    "infinity minus infinity": (
+        [node("Div", "one x", "d"), node("Sub", "d d", "y")],
+        np.array([1e-40, 1], FLOAT),
+        {"one": FLOAT(1)},
+        [[NAN, 0]],
+    ),
+    "a fraction is true": (  # ONNX Runtime 1.24 leaves out the first Cast
+        [cast("x", "i", "INT64"), cast("i", "b", "BOOL"), cast("b", "y", "INT64")],
+        np.array([0.5, -0.5], FLOAT),
+        {},
+        [[0, 0], [1, 1]],
+    ),
+    "a BOOL between two Casts": (  # an option of the session, which no proof covers, leaves it out
+        [cast("x", "b", "BOOL"), cast("b", "y", "INT64")],
+        np.array([5, 0]),
+        {},
+        [[1, 0]],
+    ),
+    "of two Casts that wrap, the first is left out": (
+        [cast("x", "i", "INT64"), cast("i", "y", "INT32")],
+        np.array([3e9, 2.0**32 + 512], FLOAT),
+        {},
+        [[-(2**31)] * 2],
+    ),
+    "of three Casts that wrap, one is left out": (
+        [cast("x", "i", "UINT8"), node("Add", "i zero", "j"), cast("j", "y", "INT64")],
+        np.array([300], FLOAT),
+        {"zero": np.uint8(0)},
+        [[44], [300]],
+    ),
+    "a Range of INT32 that is longer than INT32": (
+        [node("Squeeze", "x", "start"), node("Range", "start limit delta", "y")],
+        np.array([2**31 - 1], np.int32),
+        {"limit": np.int32(-(2**31)), "delta": np.int32(1)},
+        [[2**31 - 1]],
+    ),
+    "fmod of INT64 as DOUBLE": (  # until ONNX Runtime 1.31
+        [node("Mod", "x divisor", "y", fmod=1)],
+        np.array([2**60 + 1]),
+        {"divisor": np.int64(2**60 + 3)},
+        [[0], [2**60 + 1]],
+    ),
+    "what a Scan keeps, along the second axis": (
+        [
+            helper.make_node(
+                "Scan",
+                ["x"],
+                ["y"],
+                num_scan_inputs=1,
+                scan_output_axes=[1],
+                body=helper.make_graph(
+                    [node("Identity", "row", "same")],
+                    "body",
+                    [helper.make_tensor_value_info("row", TensorProto.INT64, [2])],
+                    [helper.make_tensor_value_info("same", TensorProto.INT64, [2])],
+                ),
+            )
+        ],
+        np.array([[0, 9], [1, 8]]),
+        {},
+        [[[0, 1], [9, 8]]],
+    ),
+}
+"""Nodes, the input, constants, and what versions and levels of ONNX Runtime compute of
+it."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_bounds_hold_what_onnx_runtime_computes(name: str) -> None:
+    nodes, x, constants, seen = CASES[name]
+    model = model_of(nodes, x, **constants)
+    value = bounds_of(model, x)
+    for found in [*map(np.asarray, seen)]:
+        assert not outside(value, found)
+    for found in runs(model, x):
+        assert not outside(value, found)
+
+
+def test_an_axis_that_is_named_twice_is_summed_once() -> None:
+    nodes = [
+        node("Shape", "x", "sizes"),
+        node(
+            "ConstantOfShape",
+            "sizes",
+            "ones",
+            value=numpy_helper.from_array(np.array([1])),
+        ),
+        node("ReduceSum", "ones axes", "y", keepdims=0),
+    ]
+    x = np.zeros(5, FLOAT)
+    model = model_of(nodes, x, axes=np.array([0, -1]))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    network = read_network(model)
+    assert str(ranges_of(network).value(network.main, "y").bounds.tolist()) == "[n, n]"
+    assert [found.tolist() for found in runs(model, x)] == [5] * 4
+
+
+def test_two_sizes_that_are_not_known_may_change_places() -> None:
+    rows = np.array([0, 10, 20]).reshape(1, 3, 1, 1)
+    x = interval("INT64", (None, 3, None), rows, rows)
+    model = model_of(
+        [node("Reshape", "x shape", "y")], np.zeros((2, 3, 1), np.int64), shape=[3]
+    )
+    (operation,) = read_network(model).main.operations
+    for sizes, least in (
+        ((None, 3, None), [0]),
+        ((4, 3, None), [0]),
+        ((None, 3, 5), [0]),
+    ):
+        found = TRANSFERS["Reshape"](
+            Call(operation, (x, None), 17, [OpenType("INT64", sizes)])
+        )
+        assert isinstance(found, Bounds)
+        assert np.unique(found.low).tolist() == least
+    open_axis = interval("INT64", (None, 3, 2), rows, rows)
+    found = TRANSFERS["Reshape"](
+        Call(operation, (open_axis, None), 17, [OpenType("INT64", (None, 3, 2))])
+    )
+    assert isinstance(found, Bounds)
+    assert np.unique(found.low).tolist() == [0, 10, 20]
+
+
+def test_the_largest_of_some_elements_is_one_of_them_unless_there_is_no_element() -> (
+    None
+):
+    x = np.array([[3, 9], [5, 4]])
+    nodes = [
+        node("ReduceMax", "x", "m", axes=[1], keepdims=0),
+        node("ReduceMin", "m", "y"),
+    ]
+    model = model_of(nodes, x)
+    value = bounds_of(model, x)
+    assert value.whole.tolist() == [3, 9]
+    assert [found.tolist() for found in runs(model, x)] == [[5]] * 4
+    nothing = np.zeros((2, 0), np.int64)
+    assert not bounds_of(model_of(nodes[:1], nothing), nothing).is_bounded
+
+
+def test_a_one_hot_has_its_two_values() -> None:
+    x = np.array([1, -1, 7])
+    model = model_of(
+        [node("OneHot", "x depth values", "y")], x, depth=np.int64(3), values=[4, 6]
+    )
+    assert bounds_of(model, x).whole.tolist() == [4, 6]
+    assert [found.tolist() for found in runs(model, x)] == [
+        [[4, 6, 4], [4, 4, 6], [4, 4, 4]]
+    ] * 4
+
+
+@pytest.mark.parametrize("attributes", [{"broadcast": 1}, {"axis": 0, "broadcast": 1}])
+def test_before_opset_7_a_broadcast_is_of_another_kind(
+    attributes: dict[str, int],
+) -> None:
+    x = np.array([3, 9])
+    model = model_of(
+        [node("Add", "x one", "y", **attributes)], x, opset=6, one=np.int64(1)
+    )
+    assert not bounds_of(model, x).is_bounded
+
+
+FORMS: list[tuple[str, dict[str, Any], dict[int, Any]]] = [
+    (
+        "Slice",
+        {"starts": [1, 0], "ends": [3, -1], "axes": [1, 2]},
+        {1: [4, 10], 7: "", 9: ""},
+    ),
+    ("Slice", {"starts": [0, 1], "ends": [9, 2**31 - 1]}, {1: [4, 11], 7: "", 9: ""}),
+    ("Slice", {"starts": [-2], "ends": [2**63 - 1], "axes": [1]}, {1: [4, 11], 9: ""}),
+    ("Squeeze", {"axes": [0]}, {1: [0, 11], 7: "", 11: "", 12: ""}),
+    ("Squeeze", {}, {1: [0, 11], 7: "", 12: ""}),
+    ("Squeeze", {"axes": [-3]}, {11: "", 12: ""}),
+    ("Unsqueeze", {"axes": [0, 2]}, {1: [0, 11], 7: "", 12: ""}),
+    ("Unsqueeze", {"axes": [-1]}, {11: "", 12: ""}),
+    ("ReduceSum", {"axes": [1], "keepdims": 0}, {1: [12, 21], 7: "", 12: ""}),
+    ("ReduceSum", {"axes": [-1]}, {11: "", 12: ""}),
+    ("ReduceSum", {}, {1: [66, 66], 7: "", 12: ""}),
+    ("ReduceMax", {"axes": [1], "keepdims": 0}, {1: [0, 11], 7: [0, 11], 13: [0, 11]}),
+    ("Split", {"axis": 2}, {2: [0, 11], 7: "", 12: ""}),
+    ("Split", {"axis": 2, "split": [3, 1]}, {2: [0, 11], 7: "", 12: ""}),
+    ("Split", {"axis": -1, "split": [3, 1]}, {11: "", 12: ""}),
+    ("TopK", {"k": 2, "axis": 1}, {1: [0, 2], 7: [0, 2], 9: [0, 2]}),
+    ("TopK", {"k": 3}, {1: [0, 3], 9: [0, 3]}),
+    (
+        "Pad",
+        {"pads": [0, 0, 0, 0, 1, 0], "value": 50.0},
+        {2: [0, 50], 7: [0, 50], 10: [0, 50]},
+    ),
+    ("Clip", {"min": 2.0, "max": 7.0}, {6: [2, 7], 7: "", 10: ""}),
+    ("Clip", {"max": 7.0}, {6: [0, 7], 10: ""}),
+    ("ArgMax", {"axis": 1}, {1: [0, 2], 11: [0, 2]}),
+    ("ArgMax", {"axis": -1, "keepdims": 0}, {11: [0, 3]}),
+]
+"""Operators as they were before their inputs: by version, the least and the greatest
+element, or "" where each is known. Before version 7 no size is known."""
+
+
+@pytest.mark.one_quick_in(6)
+@pytest.mark.parametrize(("operator", "attributes", "versions"), FORMS)
+def test_the_attributes_of_older_versions_count(
+    operator: str, attributes: dict[str, Any], versions: dict[int, Any]
+) -> None:
+    x = np.arange(
+        12, dtype=FLOAT if operator in ("Clip", "Pad", "TopK") else int
+    ).reshape(1, 3, 4)
+    outputs = ["y", "z"] if operator in ("Split", "TopK") else ["y"]
+    made = helper.make_node(operator, ["x"], outputs, **attributes)
+    for version, ends in versions.items():
+        model = model_of([made], x, version)
+        model.graph.output[0].name = outputs[-1]
+        value = bounds_of(model, x)
+        for array in runs(model, x):
+            assert outside(value, array) == []
+            assert value.sizes == (None if version < 7 else array.shape)
+            exact = value.exact
+            assert [*value.whole] == ends or (
+                exact is not None and (exact == array).all()
+            )
+        assert (ends == "") == (value.exact is not None)

@@ -1,0 +1,762 @@
+"""The contract of a model: what its conditions say, and how they are joined."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import onnx
+import pytest
+from folders import ROOT
+from hypothesis import example, find, given
+from hypothesis import strategies as st
+from network_draft import results, session
+from onnx_graphs import INT64, constant, info, model, node
+from runtime_faults import IS_OLD
+
+import onnxgather as og
+from onnxgather.auditing.proof.contract import (
+    LARGEST_CONTRACT,
+    MAY_BE_EMPTY,
+    NOT_EMPTY,
+    Condition,
+    Contract,
+    check_inputs,
+    decoded,
+    guard,
+    open_sizes,
+    read_contract,
+    sizes_given,
+    tightened,
+)
+from onnxgather.core.model.network import digest_of, read_network
+
+
+def values(
+    low: int | None, high: int | None, *columns: int, of: str = "ids"
+) -> Condition:
+    return Condition(of="values", input=of, columns=columns or None, low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("condition", "sentence"),
+    [
+        (values(-1000, 999), "each value of ids is from -1000 to 999"),
+        (values(None, 999), "each value of ids is at most 999"),
+        (values(0, None), "each value of ids is at least 0"),
+        (values(3, 3), "each value of ids is 3"),
+        (
+            values(-(2**62), 2**62),
+            "each value of ids is any number (within 2^62, not NaN)",
+        ),
+        (values(0, 2**62), "each value of ids is at least 0 (within 2^62, not NaN)"),
+        (values(-(2**62), 1), "each value of ids is at most 1 (within 2^62, not NaN)"),
+        (
+            values(0, 15, 0),
+            "each value of column 0 of the last axis of ids is from 0 to 15",
+        ),
+        (
+            values(0, 15, 0, 2),
+            "each value of columns 0, 2 of the last axis of ids is from 0 to 15",
+        ),
+        (
+            Condition(of="size", input="ids", dim=1, expression="sequence", high=64),
+            "size 1 of ids (sequence) is at most 64",
+        ),
+        (Condition(of="size", input="ids", dim=0, low=2, high=2), "size 0 of ids is 2"),
+        (
+            Condition(of="sizes", expression="batch*sequence", high=512),
+            "batch*sequence is at most 512",
+        ),
+        (Condition(of="sizes", expression="p + s - t", high=0), "p + s is at most t"),
+        (
+            Condition(of="sizes", expression="-t + 2*p", high=-12),
+            "2*p + 12 is at most t",
+        ),
+        (
+            Condition(of="sizes", expression="p - t - s", high=3),
+            "p is at most t + s + 3",
+        ),
+        (Condition(of="sizes", expression="-t", high=-2), "2 is at most t"),
+        (Condition(of="sizes", expression="2*p - t", low=0), "2*p - t is at least 0"),
+    ],
+)
+def test_a_condition_is_a_sentence(condition: Condition, sentence: str) -> None:
+    assert str(condition) == sentence
+
+
+def test_conditions_are_joined_to_the_tightest_of_each_subject() -> None:
+    size = Condition(of="size", input="ids", dim=1, high=64)
+    found = tightened(
+        [
+            values(0, 9),
+            values(None, 5),
+            size,
+            values(0, 1, 0),
+            msgspec.structs.replace(size, high=8),
+        ]
+    )
+    assert found == (
+        values(0, 5),
+        msgspec.structs.replace(size, high=8),
+        values(0, 1, 0),
+    )
+
+
+def test_conditions_that_exclude_each_other_are_refused() -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        tightened([values(0, 5), values(6, None)])
+    assert (
+        str(caught.value)
+        == "two conditions exclude each other: each value of ids is from 0 to 5, and"
+        " each value of ids is at least 6"
+    )
+
+
+def sized(*inputs: tuple[str, list[Any]]) -> onnx.ModelProto:
+    return model(
+        [node("Abs", [inputs[0][0]], "y")],
+        [info(n, INT64, s) for n, s in inputs],
+        ["y"],
+    )
+
+
+def test_open_sizes_have_the_names_of_the_model_or_names_made_for_them() -> None:
+    network = read_network(
+        sized(
+            ("ids", ["batch", "n + 1", 3]),
+            ("mask", ["batch", None]),
+            ("a*b - c", ["class"]),
+        )
+    )
+    assert open_sizes(network) == {
+        "batch": [("ids", 0), ("mask", 0)],
+        "ids.1": [("ids", 1)],
+        "mask.1": [("mask", 1)],
+        "class": [("a*b - c", 0)],
+    }
+    assert open_sizes(read_network(sized(("a*b - c", [None])))) == {
+        "input#0.0": [("a*b - c", 0)]
+    }
+
+
+def test_the_digest_of_a_file_is_that_of_its_object(tmp_path: Path) -> None:
+    proto, path = sized(("ids", ["batch"])), tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    found = digest_of(read_network(path))
+    assert found == digest_of(read_network(proto))
+    assert found.startswith("sha256:")
+    assert len(found) == len("sha256:") + 64
+    assert found != digest_of(read_network(sized(("ids", ["n"]))))
+
+
+def test_a_contract_is_one_plain_dict() -> None:
+    conditions = (values(0, 15, 0),)
+    sizes = {"batch": [("ids", 0)]}
+    contract = Contract(
+        digest="sha256:0", assumes=NOT_EMPTY, sizes=sizes, conditions=conditions
+    )
+    assert contract.plain == {
+        "digest": "sha256:0",
+        "assumes": "open sizes of inputs are at least 1",
+        "sizes": {"batch": [["ids", 0]]},
+        "conditions": [
+            {
+                "of": "values",
+                "input": "ids",
+                "columns": [0],
+                "dim": None,
+                "expression": None,
+                "low": 0,
+                "high": 15,
+            }
+        ],
+    }
+
+
+NETWORK = read_network(sized(("ids", ["batch", "sequence"]), ("mask", ["batch", 3])))
+SIZES = open_sizes(NETWORK)
+LENGTH = Condition(of="size", input="ids", dim=1, expression="sequence", high=8)
+AREA = Condition(of="sizes", expression="3*batch*sequence - sequence", low=0, high=40)
+GOOD = {"ids": np.arange(6).reshape(2, 3), "mask": np.ones((2, 3), bool)}
+
+
+def contract(*conditions: Condition, assumes: Any = NOT_EMPTY) -> dict[str, Any]:
+    return Contract(
+        digest=digest_of(NETWORK), assumes=assumes, sizes=SIZES, conditions=conditions
+    ).plain
+
+
+WHOLE = contract(values(-1, 9), values(0, 1, 2, of="mask"), LENGTH, AREA)
+
+
+def test_a_contract_is_the_same_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(WHOLE), encoding="utf-8")
+    assert decoded(path) == decoded(str(path)) == decoded(WHOLE)
+    assert decoded(path).plain == WHOLE
+    assert read_contract(path, NETWORK) == decoded(path)
+    check_inputs(path, GOOD)
+
+
+def test_a_model_in_the_place_of_its_contract_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"\x08\x08\x3a\x00")
+    with pytest.raises(og.OnnxGatherError) as raised:
+        og.check_inputs(path, {})
+    assert (
+        str(raised.value)
+        == f"{path}: must be a contract of onnxgather audit, got an ONNX model, which"
+        " onnxgather audit, check, convert, explain, extract, harden, repro and"
+        " show take"
+    )
+
+
+def test_fields_that_do_not_apply_may_be_left_out() -> None:
+    short = WHOLE | {"conditions": [{"of": "values", "input": "ids", "high": 9}]}
+    assert decoded(short).conditions == (values(None, 9),)
+
+
+def test_given_shapes_are_conditions_on_open_sizes() -> None:
+    assert [*map(str, sizes_given(SIZES, {"ids": [2, 3], "mask": [2, 3]}))] == [
+        "size 0 of ids (batch) is 2",
+        "size 1 of ids (sequence) is 3",
+    ]
+
+
+def test_a_contract_takes_no_conditions_that_exclude_its_own() -> None:
+    own = decoded(contract(values(0, 5)))
+    assert own.joined([values(6, None)]) == own
+    assert own.joined([values(None, 4)]).conditions == (values(0, 4),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sizes": 1}, "$.sizes must be `object`, got `int`"),
+        ({"more": 1}, "$ must not have more"),
+        (
+            {"assumes": "nothing"},
+            "$.assumes must be a value that docs/proof.md lists, got 'nothing'",
+        ),
+        (
+            {"conditions": [{"of": "x"}]},
+            "$.conditions[0].of must be a value that docs/proof.md lists, got 'x'",
+        ),
+        (
+            {"conditions": [{"of": "size", "low": 1.5}]},
+            "$.conditions[0].low must be `int | null`, got `float`",
+        ),
+        (
+            {"conditions": [{"of": "size", "dim": -1}]},
+            "$.conditions[0].dim must be `int` >= 0",
+        ),
+        (
+            {"conditions": [{"of": "values", "input": "ids", "high": 2**63}]},
+            "$.conditions[0].high must be `int` <= 9223372036854775807",
+        ),
+        (
+            {"conditions": [{"of": "sizes", "expression": "batch" * 201, "high": 1}]},
+            "$.conditions[0].expression must be `str` of length <= 1000",
+        ),
+        (
+            {"conditions": [{"of": "size", "input": "ids", "columns": [0], "high": 1}]},
+            (
+                "$.conditions[0] must have input and dim where of is 'size', got input,"
+                " columns"
+            ),
+        ),
+        (
+            {"conditions": [{"of": "sizes", "high": 1}]},
+            "$.conditions[0] must have expression where of is 'sizes', got none",
+        ),
+        (
+            {"conditions": [{"of": "values", "input": "ids"}]},
+            (
+                "$.conditions[0] must have low, high, or both in their order, got None"
+                " and None"
+            ),
+        ),
+        (
+            {"conditions": [{"of": "values", "input": "ids", "low": 3, "high": 2}]},
+            "$.conditions[0] must have low, high, or both in their order, got 3 and 2",
+        ),
+        (
+            {"conditions": [{"of": "size", "input": "mask", "dim": 1, "high": 2}]},
+            "$.conditions[0] must be of open sizes in $.sizes, got 'mask.1'",
+        ),
+        (
+            {"conditions": [{"of": "sizes", "expression": "batch*sequenc", "high": 2}]},
+            (
+                "$.conditions[0] must be of open sizes in $.sizes, got 'sequenc'; did"
+                ' you mean "sequence"?'
+            ),
+        ),
+    ],
+)
+def test_a_broken_contract_is_one_sentence(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(og.FileFormatError) as caught:
+        check_inputs(WHOLE | changes, GOOD)
+    assert str(caught.value) == f"the contract: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"digest": "sha256:0"},
+            (
+                f"$.digest must be that of the model, '{digest_of(NETWORK)}', got"
+                " 'sha256:0'"
+            ),
+        ),
+        (
+            {"sizes": {"batch": [["ids", 0]]}, "conditions": []},
+            (
+                "$.sizes must be that of the model, {'batch': [('ids', 0), ('mask',"
+                " 0)], 'sequence': [('ids', 1)]}, got {'batch': [('ids', 0)]}"
+            ),
+        ),
+        (
+            {"conditions": [{"of": "values", "input": "idx", "high": 2}]},
+            (
+                "$.conditions[0]: a condition must be of an input ('ids', 'mask'), got"
+                " 'idx'"
+            ),
+        ),
+        (
+            {
+                "conditions": [
+                    {"of": "values", "input": "mask", "columns": [0, 3], "high": 2}
+                ]
+            },
+            "$.conditions[0].columns must be below 3, the last size of 'mask', got 3",
+        ),
+    ],
+)
+def test_a_contract_that_does_not_fit_the_model_is_refused(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        read_contract(WHOLE | changes, NETWORK)
+    assert str(caught.value) == f"the contract: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "$ must be whole JSON, got an empty or cut file"),
+        (b"[" * 100_000, "$ must be `object`, got `array`"),
+        (b'{"x":' * 100_000, "$ must not have x"),
+        (b'{"digest": "\xff"}', "$ must be UTF-8, got other bytes"),
+        (b" " * (LARGEST_CONTRACT + 1), "must have at most 1,048,576 bytes, got more"),
+    ],
+)
+def test_a_file_that_is_no_contract_is_one_sentence(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    path = tmp_path / "c.json"
+    path.write_bytes(content)
+    with pytest.raises(og.FileFormatError) as caught:
+        decoded(path)
+    assert str(caught.value) == f"{path}: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sentence"),
+    [
+        (
+            {"ids": GOOD["ids"]},
+            "the inputs must hold 'mask', which the contract names, got ['ids']",
+        ),
+        (
+            GOOD | {"ids": [[1]]},
+            (
+                "input 'ids' must be an array, got list, of which numpy.asarray makes"
+                " an array"
+            ),
+        ),
+        (
+            GOOD | {"ids": np.zeros(2)},
+            "input 'ids' must have at least 2 dimensions, got the shape [2]",
+        ),
+        (
+            GOOD | {"ids": np.zeros((3, 3))},
+            (
+                "the size 'batch' must be one number from 1 to 268435456 (dimension 0"
+                " of 'ids', dimension 0 of 'mask'), got 3, 2"
+            ),
+        ),
+        (
+            GOOD | {"ids": np.zeros((2, 0))},
+            (
+                "the size 'sequence' must be one number from 1 to 268435456 (dimension"
+                " 1 of 'ids'), got 0"
+            ),
+        ),
+        (
+            GOOD | {"ids": np.broadcast_to(np.int64(1), (2, 2**28 + 1))},
+            (
+                "the size 'sequence' must be one number from 1 to 268435456 (dimension"
+                " 1 of 'ids'), got 268435457"
+            ),
+        ),
+        (
+            GOOD | {"ids": np.array([[0, 10, 2], [0, 11, -7]])},
+            (
+                "input 'ids' must meet 'each value of ids is from -1 to 9', got -7 at"
+                " [1, 2]"
+            ),
+        ),
+        (
+            GOOD | {"ids": np.array([[0, 10, 2], [0, 11, 1]])},
+            (
+                "input 'ids' must meet 'each value of ids is from -1 to 9', got 11 at"
+                " [1, 1]"
+            ),
+        ),
+        (
+            GOOD | {"ids": np.array([[0, np.nan], [0, 1]], np.float32)},
+            (
+                "input 'ids' must meet 'each value of ids is from -1 to 9', got nan at"
+                " [0, 1]"
+            ),
+        ),
+        (
+            GOOD | {"ids": np.array([[0, 1], [0, 2**64 - 1]], np.uint64)},
+            (
+                "input 'ids' must meet 'each value of ids is from -1 to 9', got "
+                "18446744073709551615 at [1, 1]"
+            ),
+        ),
+        (
+            GOOD | {"ids": np.array([["a"], ["b"]])},
+            "input 'ids' must hold numbers, got <U1",
+        ),
+        (
+            GOOD | {"mask": np.array([[0, 0, 0], [0, 0, 2]])},
+            (
+                "input 'mask' must meet 'each value of column 2 of the last axis of"
+                " mask is from 0 to 1', got 2 at [1, 2]"
+            ),
+        ),
+        (
+            GOOD | {"mask": np.zeros((2, 2))},
+            "input 'mask' must have a column 2 in its last axis, got the shape [2, 2]",
+        ),
+        (
+            GOOD | {"ids": np.zeros((2, 9))},
+            (
+                "the inputs must meet 'size 1 of ids (sequence) is at most 8', got"
+                " sequence = 9"
+            ),
+        ),
+        (
+            GOOD | {"ids": np.zeros((3, 8)), "mask": np.zeros((3, 3))},
+            (
+                "the inputs must meet '3*batch*sequence - sequence is from 0 to 40',"
+                " got 3*batch*sequence - sequence = 64"
+            ),
+        ),
+    ],
+)
+def test_inputs_that_break_a_contract_are_one_sentence(
+    inputs: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        check_inputs(WHOLE, inputs)
+    assert str(caught.value) == sentence
+    assert is_refused(WHOLE, inputs)
+
+
+def test_an_input_without_a_dimension_has_none() -> None:
+    """ONNX Runtime takes an array of 5 elements for it, and the index is then 4."""
+    nodes = [node("Size", ["x"], "n"), node("Sub", ["n", "one"], "i")]
+    nodes += [node("Gather", ["table", "i"], "y")]
+    made = model(
+        nodes,
+        [info("x", INT64, [])],
+        ["y"],
+        [constant("one", 1), constant("table", np.zeros(3, np.float32))],
+    )
+    audited = og.audit(made)
+    assert audited.gathers[0].range.state == "proved"
+    assert audited.contract["scalars"] == ["x"]
+    good, wrong = {"x": np.array(7)}, {"x": np.arange(5)}
+    assert not is_refused(audited.contract, good)
+    assert is_refused(audited.contract, wrong)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        check_inputs(audited.contract, wrong)
+    assert str(caught.value) == "input 'x' must have no dimension, got the shape [5]"
+    with pytest.raises(og.OnnxGatherError) as caught:
+        read_contract(audited.contract | {"scalars": []}, read_network(made))
+    assert (
+        str(caught.value)
+        == "the contract: $.scalars must be that of the model, ('x',), got ()"
+    )
+
+
+def test_a_shape_that_is_given_of_an_input_of_any_rank_is_in_the_contract() -> None:
+    made = model(
+        [node("Gather", ["x", "last"], "y")],
+        [info("x")],
+        ["y"],
+        [constant("last", np.array([9]))],
+    )
+    audited = og.audit(made, shapes={"x": [10]})
+    assert audited.gathers[0].range.state == "proved"
+    assert audited.contract["shapes"] == {"x": [10]}
+    good, wrong = {"x": np.zeros(10)}, {"x": np.zeros((10, 3))}
+    assert not is_refused(audited.contract, good)
+    assert is_refused(audited.contract, wrong)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        check_inputs(audited.contract, wrong)
+    assert (
+        str(caught.value) == "input 'x' must have the shape [10], got the shape [10, 3]"
+    )
+    with pytest.raises(og.OnnxGatherError) as caught:
+        read_contract(audited.contract | {"shapes": {"z": [3]}}, read_network(made))
+    assert (
+        str(caught.value)
+        == "the contract: $.shapes: the model: a shape must be of an input ('x'),"
+        " got 'z'"
+    )
+
+
+def test_a_contract_on_several_sizes_is_taken_beside_the_shape_of_an_input() -> None:
+    nodes = [node("Size", ["x"], "n"), node("Range", ["zero", "n", "one"], "all")]
+    nodes += [node("Gather", ["table", "all"], "y")]
+    constants = [
+        constant("zero", 0),
+        constant("one", 1),
+        constant("table", np.zeros(8)),
+    ]
+    made = model(nodes, [info("x", shape=["a", "b"])], ["y"], constants)
+    contract = og.audit(made).contract
+    assert [c["expression"] for c in contract["conditions"]] == ["a*b"]
+    (gather,) = og.audit(made, shapes={"x": [2, 3]}, assume=contract).gathers
+    assert (gather.range.state, gather.range.sizes_from) == ("proved", "file")
+    (gather,) = og.audit(made, shapes={"x": [2, 3]}).gathers
+    assert (gather.range.state, gather.range.sizes_from) == ("proved", "given")
+
+
+NAMED = [
+    node("Relu", ["z"], "rows"),
+    node("Shape", ["rows"], "shape"),
+    node("Gather", ["shape", "zero"], "count"),
+    node("Unsqueeze", ["count", "axes"], "counts"),
+    node("Concat", ["counts", "rest"], "sizes", axis=0),
+    node("Reshape", ["x", "sizes"], "made"),
+    node("Neg", ["made"], "less"),
+    node("Shape", ["less"], "shape2"),
+    node("Gather", ["shape2", "zero"], "count2"),
+    node("Range", ["zero", "count2", "one"], "all"),
+    node("Gather", ["z", "all"], "y"),
+]
+"""ONNX Runtime makes a Reshape to [0, -1] where `rows` and `x` have a size of one
+name."""
+
+
+@pytest.mark.parametrize("name", ["n", "past + n"])
+@pytest.mark.parametrize("shapes", [None, {"x": [6, 6]}])
+def test_a_name_of_sizes_that_is_no_identifier_is_one_size_as_others_are(
+    name: str, shapes: dict[str, list[int]] | None
+) -> None:
+    constants = [constant("zero", 0), constant("one", 1)]
+    constants += [constant("axes", np.array([0])), constant("rest", np.array([-1]))]
+    fed = {"x": np.zeros((6, 6), np.float32), "z": np.zeros((3, 1), np.float32)}
+    inputs = [info("x", shape=[name, 6]), info("z", shape=[name, 1])]
+    shared = model(NAMED, inputs, ["y"], constants)
+    audited = og.audit(shared, shapes=shapes)
+    assert audited.gathers[-1].range.state == "proved"
+    assert [*audited.contract["sizes"].values()] == [[["x", 0], ["z", 0]]]
+    assert is_refused(audited.contract, fed)
+    declared = model(NAMED, [inputs[0], info("z", shape=["c", 1])], ["y"], constants)
+    declared.graph.value_info.append(info("rows", shape=[name, 1]))
+    if not IS_OLD:
+        with pytest.raises(Exception, match="out of data bounds, idx=3"):
+            results(session(declared, 1), fed)
+    assert og.audit(declared, shapes=shapes).gathers[-1].range.state != "proved"
+
+
+def test_open_sizes_may_be_0_where_the_contract_says_so() -> None:
+    inputs = {"ids": np.zeros((0, 3), np.int64), "mask": np.zeros((0, 3), bool)}
+    told = contract(values(-1, 9), assumes=MAY_BE_EMPTY)
+    check_inputs(told, inputs)
+    assert not is_refused(told, inputs)
+    assert is_refused(contract(), inputs)
+
+
+def test_numbers_that_a_float_rounds_are_compared_exactly() -> None:
+    """As FLOAT32, 2^24 + 3 is 2^24 + 4."""
+    inputs = GOOD | {"ids": np.array([[2**24 + 4]] * 2, np.float32)}
+    assert is_refused(contract(values(0, 2**24 + 3)), inputs)
+    assert not is_refused(contract(values(0, 2**24 + 4)), inputs)
+
+
+def is_refused(told: dict[str, Any], inputs: dict[str, Any]) -> bool:
+    """Whether the printed guard refuses inputs, which `check_inputs` must then refuse
+    too."""
+    printed: dict[str, Any] = {}
+    exec(guard(told), printed)
+    try:
+        printed["check"](inputs)
+    except Exception:
+        with pytest.raises(og.OnnxGatherError):
+            check_inputs(told, inputs)
+        return True
+    check_inputs(told, inputs)
+    return False
+
+
+def test_the_guard_is_a_few_lines_without_an_import() -> None:
+    assert (
+        guard(WHOLE)
+        == f"""\
+def check(inputs):  # arrays by name, for the model '{digest_of(NETWORK)}'
+    if not (1 <= inputs['ids'].shape[0] == inputs['mask'].shape[0] <= 268435456):
+        raise ValueError("the size 'batch' must be one number from 1 to 268435456")
+    if not (1 <= inputs['ids'].shape[1] <= 268435456):
+        raise ValueError("the size 'sequence' must be one number from 1 to 268435456")
+    x = inputs['ids']
+    if not (x.size == 0 or -1 <= x.min().item() <= x.max().item() <= 9):
+        raise ValueError('each value of ids is from -1 to 9')
+    x = inputs['mask'][..., [2]]
+    if not (x.size == 0 or 0 <= x.min().item() <= x.max().item() <= 1):
+        raise ValueError('each value of column 2 of the last axis of mask is from 0 to 1')
+    if not (inputs['ids'].shape[1] <= 8):
+        raise ValueError('size 1 of ids (sequence) is at most 8')
+    if not (0 <= 3*inputs['ids'].shape[0]*inputs['ids'].shape[1] - inputs['ids'].shape[1] <= 40):
+        raise ValueError('3*batch*sequence - sequence is from 0 to 40')
+    return inputs
+"""
+    )
+    assert not is_refused(WHOLE, GOOD)
+
+
+HOSTILE = ["a", "b'\"", "c\n)]", "{0}\\", "inputs['a']"]
+NUMBERS: list[tuple[str, float]] = [
+    *((dtype, n) for dtype in ("i8", "u1", "f4", "?", "f2") for n in (0, 1, 2, 100)),
+    *(("i8", -1), ("f4", -1), ("f4", np.nan), ("f8", 1e300)),
+]
+
+
+def filled(kind: tuple[str, float], shape: list[int]) -> Any:
+    return np.full(shape, kind[1], kind[0])
+
+
+ARRAYS = st.builds(
+    filled,
+    st.sampled_from(NUMBERS),
+    st.lists(st.integers(0, 3), min_size=1, max_size=2),
+)
+
+
+@st.composite
+def cases(draw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Draw a contract with inputs, which may meet it."""
+    names = draw(
+        st.lists(st.sampled_from(HOSTILE), min_size=1, max_size=3, unique=True)
+    )
+    sizes = {"n": [(names[0], 0)], "input#0.1": [(draw(st.sampled_from(names)), 0)]}
+    conditions = list[Condition]()
+    for _ in range(draw(st.integers(0, 3))):
+        first, second = sorted([draw(st.integers(-2, 4)), draw(st.integers(-2, 4))])
+        low, high = draw(
+            st.sampled_from([(first, second), (first, None), (None, second)])
+        )
+        name = draw(st.sampled_from(names))
+        subjects: list[dict[str, Any]] = [
+            {"of": "values", "input": name},
+            {"of": "values", "input": name, "columns": (0, 2)},
+            {"of": "size", "input": names[0], "dim": 0},
+            {"of": "sizes", "expression": "-2*n*input#0.1 + 3*n + 1"},
+        ]
+        conditions.append(
+            Condition(**draw(st.sampled_from(subjects)), low=low, high=high)
+        )
+    told = Contract(
+        digest="sha256:0'\n",
+        assumes=draw(st.sampled_from([NOT_EMPTY, MAY_BE_EMPTY])),
+        sizes=sizes,
+        conditions=tuple(conditions),
+    )
+    return told.plain, {name: draw(ARRAYS) for name in names if draw(st.integers(0, 9))}
+
+
+@given(cases())
+@example((WHOLE, GOOD))
+def test_the_guard_refuses_what_check_inputs_refuses(case: Any) -> None:
+    is_refused(*case)
+
+
+@pytest.mark.one_quick_in(2)
+@pytest.mark.parametrize("outcome", [True, False])
+def test_both_outcomes_are_drawn(outcome: bool) -> None:
+    case = find(
+        cases(),
+        lambda case: len(case[0]["conditions"]) > 1 and is_refused(*case) == outcome,
+    )
+    assert len(case[0]["conditions"]) > 1
+
+
+def field_table(kind: type) -> str:
+    """The fields of a class with their docstrings, as a table of a page."""
+    (made,) = ast.parse(inspect.getsource(kind)).body
+    lines = ["| field | meaning |", "| --- | --- |"]
+    for one, after in pairwise(made.body if isinstance(made, ast.ClassDef) else []):
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            assert isinstance(after, ast.Expr), one.target.id
+            assert isinstance(after.value, ast.Constant), one.target.id
+            lines.append(
+                f"| `{one.target.id}` | {' '.join(str(after.value.value).split())} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("kind", [Contract, Condition])
+def test_the_page_has_the_fields_in_the_words_of_the_classes(kind: type) -> None:
+    assert field_table(kind) in (ROOT / "docs/proof.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_fields_that_each_kind_of_condition_needs() -> None:
+    page = (ROOT / "docs/proof.md").read_text(encoding="utf-8")
+    for of, optional in (
+        ("values", "`columns`"),
+        ("size", "`expression`"),
+        ("sizes", ""),
+    ):
+        *_, told = (
+            line for line in page.splitlines() if line.startswith(f"| `{of}` |")
+        )
+        needs, may = (re.findall(r"`(\w+)`", part) for part in told.split("|")[2:4])
+        ends = {"of": of, "high": 3}
+        good = {"input": "ids", "columns": [0], "dim": 1, "expression": "sequence"}
+        for more in (needs, needs + may):
+            condition = ends | {name: good[name] for name in more}
+            assert str(decoded(WHOLE | {"conditions": [condition]}).conditions[0])
+        assert [f"`{name}`" for name in may] == ([optional] if optional else [])
+        for name in needs:
+            condition = ends | {other: good[other] for other in needs if other != name}
+            with pytest.raises(og.FileFormatError, match="must have"):
+                decoded(WHOLE | {"conditions": [condition]})
+
+
+def test_checking_inputs_imports_no_onnx() -> None:
+    code = "import sys, onnxgather as og; og.check_inputs; print('onnx' in sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "False\n"
+    assert og.check_inputs is check_inputs

@@ -1,0 +1,202 @@
+"""Gathers that ONNX Runtime makes a part of an EmbedLayerNormalization, which counts
+nothing from the end of an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from network_draft import Feeds, results, session
+from onnx import helper, numpy_helper
+from runtime_faults import IS_OLD
+
+import onnxgather as og
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.model.network import read_network
+
+WORDS, WIDTH = 10, 8
+
+RANDOM = np.random.default_rng(0)
+
+
+def random(*sizes: int) -> Array:
+    return RANDOM.standard_normal(sizes).astype(np.float32)
+
+
+WEIGHTS = {
+    "words": random(WORDS, WIDTH),
+    "places": random(4, WIDTH),
+    "segments": random(2, WIDTH),
+    "scale": random(WIDTH),
+    "bias": random(WIDTH),
+    "weights": random(WIDTH, 3 * WIDTH),
+    "more": random(3 * WIDTH),
+    "positions": np.tile(np.arange(4), (2, 1)),
+}
+
+
+def node(operator: str, inputs: str, output: str, **more: Any) -> onnx.NodeProto:
+    return helper.make_node(operator, inputs.split(), [output], output, **more)
+
+
+LAST = (
+    node("LayerNormalization", "sum scale bias", "norm"),
+    node("Attention", "norm weights more", "y", domain="com.microsoft", num_heads=2),
+)
+
+
+def embedding(*last: onnx.NodeProto) -> onnx.ModelProto:
+    """The sum of the rows of words, positions and segments, and what follows it."""
+    nodes = [
+        node("Gather", "words ids", "word"),
+        node("Gather", "places positions", "place"),
+        node("Gather", "segments parts", "segment"),
+        node("Add", "word place", "two"),
+        node("Add", "two segment", "sum"),
+        *(last or LAST),
+    ]
+    inputs = [
+        helper.make_tensor_value_info(n, onnx.TensorProto.INT64, [2, 4]) for n in IDS
+    ]
+    outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
+    constants = [
+        numpy_helper.from_array(array, name) for name, array in WEIGHTS.items()
+    ]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+IDS = {"ids": WORDS, "parts": 2}
+"""The inputs, and how many rows there are for each."""
+
+
+def filled(number: int) -> Feeds:
+    return {name: np.full((2, 4), number) for name in IDS}
+
+
+@pytest.mark.skipif(
+    IS_OLD, reason="1.24.4 reads outside the memory of the rows, without an error"
+)
+def test_onnx_runtime_counts_no_row_of_an_embedding_from_the_end() -> None:
+    model = embedding()
+    for level in (0, 1):
+        assert results(session(model, level), filled(-1))
+    for level in (2, 3):
+        with pytest.raises(Exception, match="running EmbedLayerNormalization node"):
+            results(session(model, level), filled(-1))
+
+
+def test_an_embedding_is_proved_for_indices_from_0() -> None:
+    audited = og.audit(embedding())
+    found = {
+        g.node: [(c.input, c.low, c.high) for c in g.range.conditions]
+        for g in audited.gathers
+    }
+    assert found == {"word": [("ids", 0, 9)], "place": [], "segment": [("parts", 0, 1)]}
+    assert [g.range.state for g in audited.gathers] == [
+        "proved-if",
+        "proved",
+        "proved-if",
+    ]
+    for number, is_good in ((-1, False), (0, True), (1, True)):
+        fed = filled(number)
+        if is_good:
+            og.check_inputs(audited.contract, fed)
+            for level in range(4):
+                assert results(session(embedding(), level), fed)
+        else:
+            with pytest.raises(
+                og.OnnxGatherError, match="each value of ids is from 0 to 9"
+            ):
+                og.check_inputs(audited.contract, fed)
+
+
+def test_a_constant_below_0_of_an_embedding_is_not_called_out_of_range() -> None:
+    model = embedding()
+    model.graph.initializer[-1].CopyFrom(
+        numpy_helper.from_array(np.full((2, 4), -1, np.int64), "positions")
+    )
+    state = {g.node: g.range.state for g in og.audit(model).gathers}
+    assert state["place"] == "not-proved"
+
+
+@pytest.mark.parametrize("policy", ["clamp", "zero", "index=1"])
+def test_a_hardened_embedding_fails_at_no_level_and_counts_from_the_end(
+    policy: str,
+) -> None:
+    model = embedding()
+    hard = og.harden(model, policy)
+    assert {g.range.state for g in og.audit(hard).gathers} == {"proved"}
+    for level in range(4):
+        whole = session(hard, level)
+        for number in (-(2**63), -WORDS - 1, 7, 2**63 - 1):
+            assert results(whole, filled(number))
+        for number in (-2, -1, 0, 1):
+            fed = filled(number)
+            wanted = results(session(model, min(level, 1)), fed)["y"]
+            np.testing.assert_allclose(
+                results(whole, fed)["y"], wanted, rtol=1e-4, atol=1e-5
+            )
+        assert results(session(hard, 0), fed)["y"].tobytes() == (
+            results(session(model, 0), fed)["y"].tobytes()
+        )
+
+
+PARTS = (
+    node("ReduceMean", "sum", "mean", axes=[-1]),
+    node("Sub", "sum mean", "y"),
+)
+IN_PARTS = (
+    node("LayerNormalization", "sum scale bias", "norm"),
+    node("MatMul", "norm weights", "queries"),
+    node("Add", "norm norm", "y"),
+)
+NO_ATTENTION = (
+    node("LayerNormalization", "sum scale bias", "norm"),
+    node("MatMul", "norm weights", "y"),
+)
+KEPT = (
+    node("Dropout", "sum", "same"),
+    node("LayerNormalization", "same scale bias", "norm"),
+    node("Identity", "norm", "norm2"),
+    node("Attention", "norm2 weights more", "y", domain="com.microsoft", num_heads=2),
+)
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        (LAST, True),
+        (PARTS, True),
+        (IN_PARTS, True),
+        (KEPT, True),
+        (NO_ATTENTION, False),
+        ((node("Softmax", "sum", "y"),), False),
+    ],
+)
+def test_an_embedding_is_known_by_what_follows_it(last: Any, expected: bool) -> None:
+    gathers = [
+        one for one in read_network(embedding(*last)).main.operations if one.is_gather
+    ]
+    assert [one.is_embedding for one in gathers] == [expected] * 3
+
+
+def test_rows_that_leave_a_function_or_a_branch_may_become_an_embedding() -> None:
+    model = embedding()
+    body = [node("Gather", "x i", "row")]
+    opsets = [helper.make_opsetid("", 17)]
+    model.functions.append(
+        helper.make_function("own", "Rows", ["x", "i"], ["row"], body, opsets)
+    )
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    model.graph.node[0].op_type, model.graph.node[0].domain = "Rows", "own"
+    called = read_network(model).main.operations[0].bodies["function"]
+    assert called.operations[0].is_embedding
+    ranges = {g.node: g.range.conditions[0].low for g in og.audit(model).gathers[::2]}
+    assert ranges == {"row": 0, "segment": 0}
+    if not IS_OLD:
+        with pytest.raises(Exception, match="input index out of range"):
+            results(session(model, 3), filled(-1))

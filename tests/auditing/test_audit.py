@@ -1,0 +1,696 @@
+"""The audit of small models: what each record says, and where its sizes come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import onnx
+import pytest
+from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, model, node
+
+import onnxgather as og
+from onnxgather.auditing import audit as gathers
+from onnxgather.auditing.audit import AuditedGather, Tensor
+from onnxgather.auditing.audit import audit as audit_of
+from onnxgather.auditing.proof import conditions
+from onnxgather.auditing.proof.contract import Condition
+from onnxgather.auditing.proof.ranges import Found, ranges_of
+
+TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
+IDS = info("ids", INT64, ["n", 2])
+GATHER = node("Gather", ["table", "ids"], "rows", "gather")
+SHAPES = {"ids": [5, 2]}
+KEPT = {"ids": (0, 3)}
+IF_KEPT = "proved-if"
+IN_TABLE = Condition(of="values", input="ids", low=-4, high=3)
+
+
+def one(*given: Any, **more: Any) -> AuditedGather:
+    """The only gather of a model."""
+    (found,) = og.audit(*given, **more).gathers
+    return found
+
+
+def embedding() -> onnx.ModelProto:
+    return model([GATHER], [IDS], ["rows"], [TABLE])
+
+
+def fixed(
+    *indices: Any, op: str = "Gather", data: Any = TABLE, **attributes: Any
+) -> Any:
+    """A model of one gather with constant indices."""
+    which = constant("which", np.array(indices))
+    return model(
+        [node(op, [data.name, "which"], "rows", **attributes)],
+        [],
+        ["rows"],
+        [data, which],
+    )
+
+
+def test_audit_is_a_function_of_the_package() -> None:
+    assert og.audit is audit_of
+    assert "audit" in dir(og)
+
+
+def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
+    found = one(embedding(), shapes=SHAPES)
+    assert msgspec.to_builtins(found) == {
+        "node": "gather",
+        "output_name": "rows",
+        "place": "main graph",
+        "op": "Gather",
+        "shape_computation": False,
+        "data": {"type": "FLOAT32", "sizes": (4, 3)},
+        "indices": {"type": "INT64", "sizes": (5, 2)},
+        "output": {"type": "FLOAT32", "sizes": (5, 2, 3)},
+        "constant_indices": False,
+        "descriptor": og.to_dict(
+            og.from_onnx("Gather", ("FLOAT32", [4, 3]), ("INT64", [5, 2]))
+        ),
+        "refused": None,
+        "feature_level": "3_0",
+        "range": {
+            "state": "proved-if",
+            "low": (None,),
+            "high": (None,),
+            "size": (4,),
+            "why": found.range.why,
+            "sizes_from": "given",
+            "input": "ids",
+            "found": None,
+            "seen": None,
+            "conditions": (msgspec.to_builtins(IN_TABLE),),
+        },
+        "lanes": {},
+        "domain": "",
+    }
+
+
+def test_sizes_that_are_not_known_leave_no_descriptor() -> None:
+    found = og.audit(embedding())
+    (gather,) = found.gathers
+    assert gather.indices == Tensor("INT64", (None, 2))
+    assert (gather.descriptor, gather.refused, gather.feature_level) == (
+        None,
+        None,
+        None,
+    )
+    assert found.notes == []
+    assert found.options == ["--shape ids=2,2", "--inputs FILE.npz"]
+
+
+def last_of_cache(length: int | str) -> onnx.ModelProto:
+    """A gather of the element past + seq - 1 of a mask, as a model with a cache has
+    it."""
+    nodes = [
+        node("Shape", ["x"], "seq_of_x", start=1, end=2),
+        node("Shape", ["cache"], "past_of_cache", start=1, end=2),
+        node("Add", ["seq_of_x", "past_of_cache"], "sum"),
+        node("Sub", ["sum", "one"], "last"),
+        node("Gather", ["mask", "last"], "y", axis=1),
+    ]
+    inputs = [
+        info("x", FLOAT, ["b", "seq"]),
+        info("cache", FLOAT, ["b", "past"]),
+        info("mask", FLOAT, ["b", length]),
+    ]
+    return model(nodes, inputs, ["y"], [constant("one", np.array([1]))])
+
+
+@pytest.mark.parametrize(
+    ("length", "shapes", "told"),
+    [
+        ("total", {}, ["x=2,12", "cache=2,12", "mask=2,24"]),
+        (16, {}, ["x=2,4", "cache=2,12", "mask=2,16"]),
+        ("total", {"x": (3, 5)}, ["cache=3,7", "mask=3,12"]),
+        ("total", {"cache": (3, 40)}, ["x=3,12", "mask=3,52"]),
+        ("total", {"cache": (3, 400)}, ["x=3,12", "mask=3,12"]),
+    ],
+)
+def test_the_shapes_that_a_hint_names_meet_the_conditions(
+    length: Any, shapes: Any, told: list[str]
+) -> None:
+    found = og.audit(last_of_cache(length), shapes=shapes)
+    assert [option for option in found.options if "=" in option] == [
+        f"--shape {n}" for n in told
+    ]
+
+
+def test_a_range_proves_what_it_keeps_in_range() -> None:
+    found = one(embedding(), ranges={"ids": (-4, 3)}).range
+    assert (found.state, found.low, found.high, found.size) == (
+        "proved",
+        (-4,),
+        (3,),
+        (4,),
+    )
+    assert (found.sizes_from, found.input) == ("file", None)
+    found = one(embedding(), ranges={"ids": (0, 4)}).range
+    assert (found.state, found.high, found.conditions) == (IF_KEPT, (4,), (IN_TABLE,))
+
+
+def test_constant_indices_are_proved_or_found_out_of_range() -> None:
+    proved = one(fixed(0, -4, 3))
+    assert (proved.range.state, proved.range.low, proved.range.high) == (
+        "proved",
+        (-4,),
+        (3,),
+    )
+    assert proved.constant_indices
+    assert "constant" in proved.range.why
+    wild = one(fixed([0, 4], [-5, 3])).range
+    assert (wild.state, wild.input) == ("out-of-range", None)
+    assert wild.found is not None
+    assert wild.found == Found("constant", (0, 1), 4, 2, wild.found.providers)
+    assert wild.found.providers == {
+        "cpu": "The node fails.",
+        "directml": (
+            "No error: returns another element of the tensor, as DirectML checks no"
+            " index."
+        ),
+        "openvino": (
+            "No error: Gather returns zeros, GatherElements and "
+            "GatherND read memory that is not theirs."
+        ),
+        "webgpu": (
+            "No error: what it reads depends on the device, as its shaders check no"
+            " index."
+        ),
+        "webnn": "The index is clamped to its own axis.",
+    }
+
+
+def test_a_constant_scalar_index_out_of_range_is_found() -> None:
+    far = constant("far", np.int64(4))
+    gather = node("Gather", ["table", "far"], "row")
+    found = one(model([gather], [], ["row"], [TABLE, far])).range.found
+    assert found is not None
+    assert (found.at, found.value, found.count) == ((), 4, 1)
+
+
+def test_a_tuple_has_a_range_per_coordinate() -> None:
+    data = constant("d", np.zeros((4, 9), np.float32))
+    found = one(fixed([0, 8], [3, 1], op="GatherND", data=data)).range
+    assert (found.low, found.high, found.size) == ((0, 1), (3, 8), (4, 9))
+    wild = one(fixed([0, 9], op="GatherND", data=data)).range.found
+    assert wild is not None
+    assert (wild.at, wild.value) == ((0, 1), 9)
+
+
+@pytest.mark.parametrize(
+    ("made", "refused"),
+    [
+        (
+            fixed([0, 1], op="GatherElements", axis=1),
+            (
+                "IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (4), as it is not"
+                " at Axis, got 1"
+            ),
+        ),
+        (
+            fixed(0, 1, op="GatherND"),
+            (
+                "OutputTensor of GatherND must have a dimension, as the provider"
+                " refuses a scalar, got none"
+            ),
+        ),
+        (
+            fixed(0, data=constant("d", np.zeros(3, bool))),
+            None,
+        ),
+        (
+            fixed(0, data=constant("d", np.array(["a"], object))),
+            (
+                "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64,"
+                " INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'"
+            ),
+        ),
+        (
+            fixed([[[0]]], data=constant("d", np.zeros((2,) * 7, np.float32))),
+            "InputTensor.DimensionCount must be 1 to 8, got 10",
+        ),
+    ],
+)
+def test_what_directml_refuses_has_the_rule(made: Any, refused: str | None) -> None:
+    found = one(made)
+    assert found.refused == refused
+    assert (found.descriptor is None) == (refused is not None)
+
+
+def test_of_empty_tensors_the_provider_does_nothing() -> None:
+    which = np.zeros((0,), np.int64)
+    made = model([GATHER], [], ["rows"], [TABLE, constant("ids", which)])
+    found = one(made)
+    assert (found.descriptor, found.refused, found.feature_level) == (None, None, None)
+    assert found.range.why == "the DirectML provider does nothing, as a tensor is empty"
+    assert (found.range.state, found.range.low, found.range.high) == (
+        "proved",
+        None,
+        None,
+    )
+
+
+def test_a_node_without_a_name_or_with_that_of_another_is_called_by_its_output() -> (
+    None
+):
+    nodes = [
+        node("Gather", ["table", "ids"], "a", "same"),
+        node("Gather", ["table", "ids"], "b", "same"),
+        node("Gather", ["table", "ids"], "c"),
+        node("Gather", ["table", "ids"], "d", "own"),
+    ]
+    found = og.audit(model(nodes, [IDS], ["a"], [TABLE]))
+    assert [g.node for g in found.gathers] == ["a", "b", "c", "own"]
+    assert [g.output_name for g in found.gathers] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("made", "more", "walks"),
+    [
+        (fixed(0, 3), {}, 1),
+        (
+            model([GATHER], [info("ids", INT64, [5, 2])], ["rows"], [TABLE]),
+            {"ranges": KEPT},
+            1,
+        ),
+        (embedding(), {"shapes": SHAPES, "ranges": KEPT}, 2),
+        (embedding(), {"shapes": SHAPES}, 2),
+        (
+            embedding(),
+            {"inputs": {"ids": np.zeros((5, 2), np.int64)}, "ranges": KEPT},
+            2,
+        ),
+        (embedding(), {"inputs": {"ids": np.zeros((5, 2), np.int64)}}, 3),
+    ],
+)
+def test_a_model_is_walked_again_only_where_a_gather_is_open(
+    made: onnx.ModelProto, more: Any, walks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked = list[object]()
+
+    def counted(*given: Any) -> Any:
+        walked.append(given)
+        return ranges_of(*given)
+
+    monkeypatch.setattr(gathers, "ranges_of", counted)
+    og.audit(made, **more)
+    assert len(walked) == walks
+
+
+def test_gathers_that_are_settled_keep_their_records_where_others_are_open() -> None:
+    nodes = [GATHER, node("Gather", ["table", "zero"], "first", "settled")]
+    zero = constant("zero", np.zeros(1, np.int64))
+    made = model(nodes, [IDS], ["rows", "first"], [TABLE, zero])
+    found = og.audit(made, shapes=SHAPES).gathers
+    assert [(g.node, g.range.sizes_from) for g in found] == [
+        ("gather", "given"),
+        ("settled", "file"),
+    ]
+
+
+class TestInside:
+    def branches(self) -> onnx.ModelProto:
+        then = graph([node("Gather", ["table", "ids"], "y", "inner")], (), ["y"])
+        other = graph([node("Gather", ["table", "zero"], "z", "inner")], (), ["z"])
+        only = node("If", ["on"], "out", "if_1", then_branch=then, else_branch=other)
+        zero = constant("zero", np.zeros((1, 2), np.int64))
+        return model([only], [IDS, info("on", BOOL, [])], ["out"], [TABLE, zero])
+
+    def test_the_gathers_of_branches_are_found_in_their_places(self) -> None:
+        found = og.audit(self.branches()).gathers
+        assert {(g.place, g.node, g.range.state) for g in found} == {
+            ("then_branch of if_1", "y", IF_KEPT),
+            ("else_branch of if_1", "z", "proved"),
+        }
+
+    def test_a_gather_of_a_function_is_one_record_of_all_its_calls(self) -> None:
+        pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
+        nodes = [
+            node("Pick", ["table", "zero"], "a", "one", domain="own"),
+            node("Pick", ["table", "ids"], "b", "two", domain="own"),
+        ]
+        zero = constant("zero", np.zeros((5, 2), np.int64))
+        made = model(nodes, [IDS], ["a", "b"], [TABLE, zero], functions=[pick])
+        found = one(made, shapes=SHAPES)
+        assert (found.place, found.node) == ("function own.Pick", "inner")
+        assert (found.range.state, found.range.low, found.range.input) == (
+            IF_KEPT,
+            (None,),
+            "ids",
+        )
+        assert found.data == Tensor("FLOAT32", (4, 3))
+        assert found.descriptor is not None
+        assert not found.constant_indices
+        (other,) = og.audit(made, shapes={"ids": [7, 2]}).gathers
+        assert other.indices == Tensor("INT64", (None, 2))
+        assert other.descriptor is None
+
+    @pytest.mark.parametrize(
+        ("of_both", "state"), [(True, "not-proved"), (False, IF_KEPT)]
+    )
+    def test_calls_that_no_inputs_prove_together_are_not_proved(
+        self, of_both: bool, state: str
+    ) -> None:
+        five, kept = constant("five", np.array(5)), constant("kept", np.array(1))
+        pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
+        nodes = [
+            node("Mul", ["ids", "five"], "if_0"),
+            node("Sub", ["ids", "kept"], "less"),
+            node("Mul", ["less", "five"], "if_1"),
+            node("Pick", ["table", "if_0"], "a", "one", domain="own"),
+            node(
+                "Pick",
+                ["table", "if_1" if of_both else "if_0"],
+                "b",
+                "two",
+                domain="own",
+            ),
+        ]
+        made = model(nodes, [IDS], ["a", "b"], [TABLE, five, kept], functions=[pick])
+        found = one(made).range
+        assert (found.state, len(found.conditions)) == (state, int(not of_both))
+
+    def test_a_body_whose_output_is_known_has_conditions_too(self) -> None:
+        pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
+        same = constant("table", np.zeros((4, 3), np.float32))
+        call = node("Pick", ["table", "ids"], "a", "one", domain="own")
+        found = one(model([call], [IDS], ["a"], [same], functions=[pick])).range
+        assert (found.state, found.conditions) == (IF_KEPT, (IN_TABLE,))
+
+    def test_a_function_that_nothing_calls_has_gathers_too(self) -> None:
+        pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
+        found = og.audit(
+            model([GATHER], [IDS], ["rows"], [TABLE], functions=[pick])
+        ).gathers
+        assert [g.place for g in found] == ["main graph", "function Pick, not called"]
+
+    def test_the_body_of_an_operator_that_is_not_known_has_gathers_too(self) -> None:
+        inside = graph(
+            [node("Gather", ["table", "own"], "y", "inner")],
+            [info("own", INT64)],
+            ["y"],
+        )
+        odd = node("Odd", ["ids"], "out", "odd_1", domain="own", body=inside)
+        found = one(model([odd], [IDS], ["out"], [TABLE]))
+        assert (found.place, found.node) == ("body of odd_1", "inner")
+        assert (found.range.state, found.range.low) == ("not-proved", (None,))
+
+
+class TestRuns:
+    def test_given_inputs_show_an_index_out_of_range(self) -> None:
+        inputs = {"ids": np.array([[0, 1], [7, 9]])}
+        report = og.audit(embedding(), inputs)
+        (found,) = report.gathers
+        assert found.range.state == "out-of-range"
+        assert found.range.sizes_from == "run"
+        assert found.range.found is not None
+        assert (found.range.found.source, found.range.found.at) == ("inputs", (1, 0))
+        assert (found.range.found.value, found.range.found.count) == (7, 2)
+        assert found.indices == Tensor("INT64", (2, 2))
+        note, *_ = report.notes
+        assert note.startswith(
+            "the run with the given inputs ends early: gather fails: "
+        )
+
+    def test_inputs_in_range_prove_nothing_for_others(self) -> None:
+        found = one(embedding(), {"ids": np.array([[0, 1]])})
+        assert (found.range.state, found.range.low) == (IF_KEPT, (None,))
+        assert found.range.conditions == (IN_TABLE,)
+
+    def test_sizes_that_only_a_run_tells_come_from_it(self) -> None:
+        nodes = [
+            node("NonZero", ["mask"], "where"),
+            node("Transpose", ["where"], "tuples"),
+            node("GatherND", ["table", "tuples"], "rows", "gather"),
+        ]
+        made = model(nodes, [info("mask", BOOL, [4, 3])], ["rows"], [TABLE])
+        mask = np.zeros((4, 3), bool)
+        mask[2, 1] = mask[0, 0] = True
+        found = one(made, {"mask": mask})
+        assert (found.indices.sizes, found.output.sizes) == ((2, 2), (2,))
+        assert found.feature_level == "3_0"
+
+    @pytest.mark.parametrize(
+        ("inputs", "said"),
+        [
+            (
+                {},
+                (
+                    "the inputs must hold an array for each input of the model, got"
+                    " none for 'ids'; give --inputs FILE.npz"
+                ),
+            ),
+            (
+                {"ids": np.zeros((1, 2), np.int32)},
+                "input 'ids' must be INT64 [?, 2], got int32 [1, 2]",
+            ),
+            (
+                {"ids": np.zeros((1, 3), np.int64)},
+                "input 'ids' must be INT64 [?, 2], got int64 [1, 3]",
+            ),
+            (
+                {"id": np.zeros(3)},
+                (
+                    "the given inputs hold 'id', but the model's inputs are 'ids'; did"
+                    ' you mean "ids"?'
+                ),
+            ),
+            (
+                {"ids": [1]},
+                (
+                    "input 'ids' must be an array, got list, of which numpy.asarray"
+                    " makes an array"
+                ),
+            ),
+        ],
+    )
+    def test_inputs_that_do_not_fit_are_refused(self, inputs: Any, said: str) -> None:
+        with pytest.raises(og.OnnxGatherError) as caught:
+            og.audit(embedding(), inputs)
+        assert str(caught.value) == f"the model: {said}"
+
+    def test_a_range_that_is_none_is_refused(self) -> None:
+        for ranges, said in (
+            (
+                {"ids": (3, 2)},
+                "the range of 'ids' must be from a low to a high number, got 3:2",
+            ),
+            ({"no": (0, 2)}, "a range must be of an input ('ids'), got 'no'"),
+        ):
+            with pytest.raises(og.OnnxGatherError) as caught:
+                og.audit(embedding(), ranges=ranges)
+            assert str(caught.value) == f"the model: {said}"
+
+
+def looping(trips: int) -> list[str]:
+    """The notes on a loop that goes round so often."""
+    state = [info("k", INT64, []), info("on", BOOL, [])]
+    inner = [
+        node("Identity", ["on"], "still"),
+        node("Gather", ["table", "k"], "row", "inner"),
+    ]
+    body = graph(inner, state, ["still", "row"])
+    loop = node("Loop", ["trips", ""], "rows", "loop_1", body=body)
+    table = constant("table", np.zeros((300, 1), np.float32))
+    made = model([loop], [info("trips", INT64, [])], ["rows"], [table])
+    return og.audit(made, {"trips": np.array(trips)}).notes
+
+
+@pytest.mark.slow
+def test_iterations_that_are_not_seen_are_told() -> None:
+    said = (
+        "the body of loop_1 has more iterations than are seen: 256 of a loop, 4,096"
+        " of all"
+    )
+    assert said not in looping(256)
+    assert said in looping(257)
+    assert not any("iterations" in note for note in looping(-1))
+
+
+class TestNames:
+    """Two operators of one name, each with a gather in its body."""
+
+    def branches(self, indices: str) -> Any:
+        then = graph(
+            [node("Gather", ["table", indices], f"y_{indices}", "inner")],
+            (),
+            [f"y_{indices}"],
+        )
+        return node(
+            "If", ["on"], f"out_{indices}", "same", then_branch=then, else_branch=then
+        )
+
+    def made(self) -> onnx.ModelProto:
+        zero = constant("zero", np.zeros((1, 2), np.int64))
+        nodes = [self.branches("ids"), self.branches("zero")]
+        outputs = ["out_ids", "out_zero"]
+        return model(nodes, [IDS, info("on", BOOL, [])], outputs, [TABLE, zero])
+
+    def test_each_gather_has_its_own_record(self) -> None:
+        states = [gather.range.state for gather in og.audit(self.made()).gathers]
+        assert states == [IF_KEPT, IF_KEPT, "proved", "proved"]
+
+    def test_those_that_are_proved_are_not_rewritten(self) -> None:
+        one, other = (n for n in og.harden(self.made()).graph.node if n.op_type == "If")
+        assert [len(n.attribute[0].g.node) > 1 for n in (one, other)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "state"),
+    [(None, IF_KEPT), ({"ids": [2, 1]}, IF_KEPT), ({"ids": [2, 2]}, "proved")],
+)
+def test_a_condition_on_columns_counts_where_their_number_is_known(
+    shapes: Any, state: str
+) -> None:
+    made = model([GATHER], [info("ids", INT64, ["n", "m"])], ["rows"], [TABLE])
+    of_columns = {
+        "of": "values",
+        "input": "ids",
+        "columns": [0, 1],
+        "low": 0,
+        "high": 1,
+    }
+    contract = og.audit(made).contract | {"conditions": [of_columns]}
+    assert one(made, shapes=shapes, assume=contract).range.state == state
+
+
+def test_trials_of_ranges_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trials of this gather compute one value anew each."""
+    moved = [node("Neg", ["ids"], "i"), node("Gather", ["table", "i"], "rows")]
+    made = model(moved, [IDS], ["rows"], [TABLE])
+    assert one(made).range.state == "proved-if"
+    monkeypatch.setattr(conditions, "MOST_TRIED", 5)
+    assert one(made).range.state == "not-proved"
+
+
+def test_sizes_are_computed_through_floats() -> None:
+    nodes = [
+        node("Shape", ["ids"], "shape"),
+        node("Cast", ["shape"], "floats", to=FLOAT),
+        node("Sqrt", ["floats"], "roots"),
+        node("Cast", ["roots"], "sizes", to=INT64),
+        node("ConstantOfShape", ["sizes"], "which", value=constant("v", np.array([3]))),
+        node("Gather", ["table", "which"], "rows", "gather"),
+    ]
+    made = model(nodes, [info("ids", INT64, ["n", "m"])], ["rows"], [TABLE])
+    found = [
+        g for g in og.audit(made, shapes={"ids": [16, 4]}).gathers if g.node == "gather"
+    ]
+    assert [(g.indices.sizes, g.range.sizes_from) for g in found] == [((4, 2), "file")]
+
+
+def test_an_attribute_that_onnx_does_not_allow_is_no_traceback() -> None:
+    sparse = onnx.SparseTensorProto(dims=[1])
+    nodes = [
+        node("ConstantOfShape", ["ids"], "i", value=sparse),
+        node("Gather", ["table", "i"], "y"),
+    ]
+    assert (
+        one(model(nodes, [info("ids", INT64, [1])], ["y"], [TABLE])).range.state
+        == "not-proved"
+    )
+
+
+def test_a_body_that_onnx_does_not_allow_is_no_traceback() -> None:
+    broken = node("Loop", ["ids"], "rows", body=graph([GATHER], (), ["rows"]))
+    assert one(model([broken], [IDS], ["rows"], [TABLE])).range.state == IF_KEPT
+
+
+def test_a_body_that_is_not_there_is_one_sentence() -> None:
+    broken = node("If", ["ids"], "rows", then_branch=graph([GATHER], (), ["rows"]))
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.audit(model([broken], [IDS], ["rows"], [TABLE]))
+    assert str(caught.value) == "the model: node 'rows' must be one that ONNX allows"
+
+
+def test_indices_that_are_no_integers_are_no_traceback() -> None:
+    assert one(fixed(float("nan"), 9.5)).range.found is None
+
+
+def test_a_broken_gather_is_one_sentence() -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.audit(model([node("Gather", ["table"], "rows")], [], ["rows"], [TABLE]))
+    assert (
+        str(caught.value)
+        == "the model: node 'rows' must have two inputs and one output"
+    )
+
+
+def test_external_data_is_not_needed_for_what_shapes_tell(tmp_path: Path) -> None:
+    library: Any = onnx
+    path = tmp_path / "m.onnx"
+    library.save_model(
+        embedding(), path, save_as_external_data=True, location="data", size_threshold=0
+    )
+    tmp_path.joinpath("data").unlink()
+    found = one(path, shapes=SHAPES)
+    assert found.descriptor is not None
+    assert (found.range.state, found.range.input) == (IF_KEPT, "ids")
+
+
+def test_external_data_is_found_by_a_run(tmp_path: Path) -> None:
+    library: Any = onnx
+    path = tmp_path / "m.onnx"
+    library.save_model(
+        embedding(), path, save_as_external_data=True, location="data", size_threshold=0
+    )
+    report = og.audit(path, {"ids": np.array([[0, 3]])})
+    assert report.gathers[0].output.sizes == (1, 2, 3)
+    assert not [note for note in report.notes if "early" in note]
+
+
+def test_a_proof_tells_the_open_size_unless_only_a_run_would_tell_it() -> None:
+    nodes = [
+        node("Size", ["x"], "count"),
+        node("Range", ["zero", "count", "single"], "every"),
+        node("Gather", ["x", "every"], "y", "named"),
+        node("Compress", ["x", "kept"], "some"),
+        node("Size", ["some"], "fewer"),
+        node("Range", ["zero", "fewer", "single"], "all_of_some"),
+        node("Gather", ["some", "all_of_some"], "z", "made"),
+    ]
+    constants = [constant("zero", np.int64(0)), constant("single", np.int64(1))]
+    inputs = [info("x", FLOAT, ["n"]), info("kept", BOOL, ["n"])]
+    found = og.audit(model(nodes, inputs, ["y", "z"], constants))
+    assert [(one.node, one.range.why) for one in found.gathers] == [
+        ("named", "Range, at most n - 1 of n"),
+        ("made", "Range"),
+    ]
+
+
+def test_conditions_that_exclude_what_is_known_prove_nothing() -> None:
+    assert one(embedding(), ranges={"ids": (3, 64)}).range.state == IF_KEPT
+    found = one(embedding(), ranges={"ids": (5, 64)}).range
+    assert (found.state, found.conditions) == ("not-proved", ())
+
+
+def test_a_shape_with_too_few_sizes_is_refused() -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.audit(
+            model([GATHER], [info("ids", INT64, [2, "n"])], ["rows"], [TABLE]),
+            shapes={"ids": [2]},
+        )
+    assert str(caught.value) == "the model: input 'ids' must be INT64 [2, ?], got [2]"
+
+
+def test_a_gather_of_what_a_range_becomes_may_have_more_indices_than_the_axis() -> None:
+    nodes = [
+        node("Size", ["x"], "count"),
+        node("Range", ["zero", "count", "single"], "every"),
+        node("Add", ["every", "less"], "below"),
+        node("Gather", ["row", "below"], "y", "gather"),
+        node("Gather", ["row", "every"], "z", "own"),
+    ]
+    constants = [
+        constant("row", np.zeros(1, np.float32)),
+        constant("less", np.int64(-1)),
+    ]
+    constants += [constant("zero", np.int64(0)), constant("single", np.int64(1))]
+    made = model(nodes, [info("x", FLOAT, ["n"])], ["y", "z"], constants)
+    assert [each.output.sizes for each in og.audit(made).gathers] == [(None,), (1,)]
+    made = model(nodes[:4], [info("x", FLOAT, ["n"])], ["y"], constants)
+    assert og.Session(made).run(np.zeros(2, np.float32)).shape == (2,)

@@ -1,0 +1,207 @@
+"""What a run shows of gathers, inside branches, loops, scans and functions too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx_graphs import BOOL, INT64, constant, function, graph, info, model, node
+
+from onnxgather.auditing import capture as capture_module
+from onnxgather.auditing.capture import Captured, capture
+from onnxgather.core.model.network import Network, read_network
+
+TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
+IDS = info("ids", INT64, ["n"])
+ON = info("on", BOOL, [])
+
+
+def seen(made: onnx.ModelProto, **inputs: Any) -> dict[str, list[list[Any]]]:
+    """The indices and the output of each gather by its place, once per execution."""
+    network, found = captured(made, **inputs)
+    return {
+        scope.where: [
+            [one.inputs[1].tolist(), _listed(one.output)] for one in found.gathers[node]
+        ]
+        for scope in network.scopes()
+        for node in scope.operations
+        if node in found.gathers
+    }
+
+
+def _listed(array: Any) -> Any:
+    return None if array is None else array[..., 0].tolist()
+
+
+def captured(made: onnx.ModelProto, **inputs: Any) -> tuple[Network, Captured]:
+    network = read_network(made)
+    return network, capture(network, {k: np.asarray(v) for k, v in inputs.items()}, 60)
+
+
+def test_a_gather_has_its_arrays() -> None:
+    made = model([node("Neg", ["ids"], "moved"), node("Gather", ["table", "moved"], "rows", "g")],
+                 [IDS], ["rows"], [TABLE])  # fmt: skip
+    assert seen(made, ids=[1, -2]) == {"main graph": [[[-1, 2], [9, 6]]]}
+
+
+def test_a_model_of_texts_runs() -> None:
+    words = info("words", onnx.TensorProto.STRING, ["n"])
+    nodes = [
+        node("Equal", ["words", "stop"], "stops"),
+        node("Cast", ["stops"], "which", to=INT64),
+        node("Gather", ["table", "which"], "rows", "g"),
+    ]
+    made = model(nodes, [words], ["rows"], [TABLE, constant("stop", np.array(["the"]))])
+    made.opset_import[0].version = 19  # Equal of texts
+    _, found = captured(made, words=["the", "cat"])
+    assert found.stop is None
+    assert [one.inputs[1].tolist() for (one,) in found.gathers.values()] == [[1, 0]]
+
+
+def test_only_the_branch_that_runs_is_seen() -> None:
+    then = graph([node("Gather", ["table", "ids"], "y")], (), ["y"])
+    other = graph([node("Gather", ["table", "moved"], "z")], (), ["z"])
+    nodes = [
+        node("Neg", ["ids"], "moved"),
+        node("If", ["on"], "out", "if_1", then_branch=then, else_branch=other),
+    ]
+    made = model(nodes, [IDS, ON], ["out"], [TABLE])
+    assert seen(made, ids=[1], on=True) == {"then_branch of if_1": [[[1], [3]]]}
+    assert seen(made, ids=[1], on=False) == {"else_branch of if_1": [[[-1], [9]]]}
+
+
+def test_each_iteration_of_a_loop_is_seen() -> None:
+    inputs = [info("k", INT64, []), info("going", BOOL, []), info("at", INT64, ["n"])]
+    nodes = [
+        node("Gather", ["table", "at"], "rows"),
+        node("Add", ["at", "ids"], "next"),
+        node("Less", ["k", "last"], "still"),
+    ]
+    body = graph(nodes, inputs, ["still", "next", "rows"])
+    loop = onnx.helper.make_node(
+        "Loop", ["", "", "ids"], ["end", "all"], "loop_1", body=body
+    )
+    made = model([loop], [IDS], ["all"], [TABLE, constant("last", np.int64(1))])
+    assert seen(made, ids=[1]) == {"body of loop_1": [[[1], [3]], [[2], [6]]]}
+
+
+@pytest.mark.parametrize("sizes", [[], [1]])
+def test_the_number_of_an_iteration_has_the_sizes_that_the_body_declares(
+    sizes: list[int],
+) -> None:
+    inputs = [info("k", INT64, sizes), info("going", BOOL, [])]
+    nodes = [
+        node("Gather", ["table", "k"], "row", "row"),
+        node("Identity", ["going"], "still"),
+    ]
+    body = graph(nodes, inputs, ["still", "row"])
+    loop = node("Loop", ["twice", ""], "all", "loop_1", body=body)
+    made = model([loop], [], ["all"], [TABLE, constant("twice", np.int64(2))])
+    _, found = captured(made)
+    assert found.stop is None
+    (rows,) = found.gathers.values()
+    assert [one.inputs[1].shape for one in rows] == [tuple(sizes)] * 2
+    assert [one.output.shape for one in rows if one.output is not None] == [
+        (*sizes, 3)
+    ] * 2
+
+
+def test_each_row_of_a_scan_is_seen() -> None:
+    body = graph(
+        [node("Gather", ["table", "row"], "got")], [info("row", INT64, [])], ["got"]
+    )
+    scan = node("Scan", ["ids"], "all", "scan_1", body=body, num_scan_inputs=1)
+    made = model([scan], [IDS], ["all"], [TABLE])
+    assert seen(made, ids=[2, 0]) == {"body of scan_1": [[2, 6], [0, 0]]}
+    made.graph.node[0].attribute.append(
+        onnx.helper.make_attribute("scan_input_directions", [1])
+    )
+    assert seen(made, ids=[2, 0]) == {"body of scan_1": [[0, 0], [2, 6]]}
+
+
+@pytest.mark.parametrize(
+    ("of_one", "of_all", "rows", "cut"),
+    [(2, 99, 4, True), (9, 5, 3, True), (9, 8, 6, False)],
+)
+def test_loops_and_scans_end_after_many_iterations(
+    monkeypatch: pytest.MonkeyPatch, of_one: int, of_all: int, rows: int, cut: bool
+) -> None:
+    """A scan of 3 rows in a loop of 2 iterations has 8 in all."""
+    monkeypatch.setattr(capture_module, "MOST_ITERATIONS", of_one)
+    monkeypatch.setattr(capture_module, "MOST_OF_ALL", of_all)
+    inner = graph(
+        [node("Gather", ["table", "row"], "got")], [info("row", INT64, [])], ["got"]
+    )
+    state = [info("k", INT64, []), info("going", BOOL, [])]
+    nodes = [
+        node("Identity", ["going"], "still"),
+        node("Scan", ["ids"], "all", "scan_1", body=inner, num_scan_inputs=1),
+    ]
+    loop = node(
+        "Loop",
+        ["twice", ""],
+        "end",
+        "loop_1",
+        body=graph(nodes, state, ["still", "all"]),
+    )
+    made = model([loop], [IDS], ["end"], [TABLE, constant("twice", np.int64(2))])
+    _, found = captured(made, ids=[2, 0, 1])
+    assert sum(map(len, found.gathers.values())) == rows
+    assert found.cut == ({"body of scan_1 in body of loop_1"} if cut else set())
+
+
+def test_each_call_of_a_function_is_seen() -> None:
+    inner = function("Inner", ["x", "w"], [node("Gather", ["x", "w"], "y")])
+    outer = function(
+        "Outer", ["x", "w"], [node("Inner", ["x", "w"], "z", "in", domain="own")]
+    )
+    nodes = [
+        node("Outer", ["table", "ids"], "a", "one", domain="own"),
+        node("Inner", ["table", "ids"], "b", "two", domain="own"),
+    ]
+    made = model(nodes, [IDS], ["a", "b"], [TABLE], functions=[inner, outer])
+    assert seen(made, ids=[3]) == {
+        "function Inner, called by in in function Outer, called by one": [[[3], [9]]],
+        "function Inner, called by two": [[[3], [9]]],
+    }
+
+
+def test_a_run_that_fails_shows_what_came_before() -> None:
+    nodes = [
+        node("Gather", ["table", "ids"], "rows", "first"),
+        node("Gather", ["table", "far"], "wild", "second"),
+        node("Neg", ["wild"], "turned"),
+        node("Gather", ["turned", "ids"], "never", "third"),
+    ]
+    far = constant("far", np.array([9]))
+    made = model(nodes, [IDS], ["never"], [TABLE, far])
+    network, found = captured(made, ids=[1])
+    names = [node.name for node in network.main.operations if node in found.gathers]
+    assert names == ["first", "second"]
+    assert found.stop is not None
+    assert found.stop.startswith("second fails: ")
+
+
+def test_a_failure_in_a_branch_is_named_there() -> None:
+    then = graph([node("Gather", ["table", "ids"], "y", "inner")], (), ["y"])
+    only = node("If", ["on"], "out", "if_1", then_branch=then, else_branch=then)
+    network, found = captured(
+        model([only], [IDS, ON], ["out"], [TABLE]), ids=[7], on=True
+    )
+    assert found.stop is not None
+    assert found.stop.startswith("if_1 fails: ")
+    ((one,),) = found.gathers.values()
+    assert (one.inputs[1].tolist(), one.output) == ([7], None)
+    assert (
+        network.main.operations[0].bodies["then_branch"].operations[0] in found.gathers
+    )
+
+
+def test_a_gather_from_the_default_of_an_input_is_seen() -> None:
+    gather = node("Gather", ["table", "ids"], "rows")
+    table = info("table", onnx.TensorProto.FLOAT, [4, 3])
+    made = model([gather], [IDS, table], ["rows"], [TABLE])
+    ((one,),) = captured(made, ids=[1])[1].gathers.values()
+    assert (one.inputs[0], one.inputs[1].tolist()) == (None, [1])

@@ -1,0 +1,107 @@
+"""The pictures of an audit: which gathers have a picture, and of which execution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_graphs import BOOL, FLOAT, INT64, constant, graph, info, model, node
+
+from onnxgather.auditing.audit import Premises, audit_model
+from onnxgather.auditing.output.picture_of_finding import pictures_of
+from onnxgather.core.model.network import read_network
+
+TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
+IDS = info("ids", INT64, [2])
+TWO = [
+    node("Gather", ["table", "ids"], "rows", "first"),
+    node("Gather", ["rows", "ids"], "again", "second"),
+]
+
+
+def pictures(made: Any, inputs: Any = None) -> list[dict[str, Any]]:
+    return pictures_of(audit_model(Premises(read_network(made)), inputs))
+
+
+def chain() -> Any:
+    return model(TWO, [IDS], ["again"], [TABLE])
+
+
+def values(picture: dict[str, Any]) -> list[str]:
+    """Return the elements of the first grid of each tensor."""
+    drawn = picture["picture"]
+    return [drawn[name][0]["values"] for name in ("input", "indices", "output")]
+
+
+def test_each_gather_has_a_picture_of_what_it_got_in_the_run() -> None:
+    first, second = pictures(chain(), {"ids": np.array([1, 0])})
+    assert values(first)[1:] == ["1 0", "3 4 5 0 1 2"]
+    assert values(second) == ["3 4 5 0 1 2", "1 0", "0 1 2 3 4 5"]
+    assert (second["type"], second["indexType"]) == ("FLOAT32", "INT64")
+    assert (second["level"], second["graphs"]) == ("3_0", [])
+
+
+def test_a_gather_that_did_not_run_has_no_picture() -> None:
+    assert pictures(chain()) == [{}, {}]
+    first, second = pictures(chain(), {"ids": np.array([9, 0])})
+    assert first["picture"]["outside"] == [0]
+    assert second == {}
+
+
+def test_an_operator_that_is_no_gather_has_no_picture() -> None:
+    at = constant("at", np.zeros((4, 3), np.int64))
+    put = node("ScatterElements", ["table", "at", "table"], "put", "scatter")
+    made = model([*TWO, put], [IDS], ["again", "put"], [TABLE, at])
+    found = pictures(made, {"ids": np.array([1, 0])})
+    assert [bool(picture) for picture in found] == [True, True, False]
+
+
+def test_data_that_directml_does_not_gather_has_no_picture() -> None:
+    words = constant("words", np.array(["a", "b"], dtype=object))
+    gather = node("Gather", ["words", "ids"], "chosen")
+    made = model([gather, *TWO], [IDS], ["again"], [TABLE, words])
+    found = pictures(made, {"ids": np.array([1, 0])})
+    assert [bool(picture) for picture in found] == [False, True, True]
+
+
+def test_a_node_that_onnx_forbids_has_a_picture_without_an_output() -> None:
+    inputs = [info("x", FLOAT, ["n", "m"]), info("ids", INT64, ["a", "b"])]
+    gather = node("GatherElements", ["x", "ids"], "y", axis=1)
+    made = model([gather], inputs, ["y"])
+    given = {"x": np.ones((2, 3), np.float32), "ids": np.zeros((5, 2), np.int64)}
+    (picture,) = pictures(made, given)
+    assert picture["picture"]["output"] == []
+    assert picture["node"] == {
+        "operator": "GatherElements",
+        "attributes": {"axis": 1},
+        "output_shape": [5, 2],
+        "rule": (
+            "no size of indices but that at axis may exceed data's [2, 3], got [5, 2]"
+        ),
+    }
+
+
+def test_a_gather_that_directml_refuses_has_no_picture() -> None:
+    which = constant("which", np.zeros((1, 2), np.int64))
+    gather = node("GatherElements", ["table", "which"], "some", "odd")
+    made = model([gather, *TWO], [IDS], ["some", "again"], [TABLE, which])
+    found = pictures(made, {"ids": np.array([1, 0])})
+    assert [bool(picture) for picture in found] == [False, True, True]
+
+
+@pytest.mark.slow
+def test_a_gather_of_a_loop_has_a_picture_of_its_first_execution() -> None:
+    state = [info("k", INT64, []), info("on", BOOL, []), info("at", INT64, [2])]
+    inner = [
+        node("Identity", ["on"], "still"),
+        node("Gather", ["table", "at"], "row", "inner"),
+        node("Sub", ["at", "one"], "next"),
+    ]
+    body = graph(inner, state, ["still", "next", "row"], [constant("one", np.array(1))])
+    loop = node("Loop", ["trips", "", "ids"], "end", "loop_1", body=body)
+    loop.output.append("rows")
+    made = model([loop], [IDS, info("trips", INT64, [])], ["rows"], [TABLE])
+    given = {"ids": np.array([3, 2]), "trips": np.array(3)}
+    (picture,) = pictures(made, given)
+    assert values(picture)[1] == "3 2"

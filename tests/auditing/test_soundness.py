@@ -1,0 +1,82 @@
+"""No claim of the audit is broken by a random network, and the networks would show
+it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from audit_claims import check
+from msgspec.structs import replace
+from network_draft import session
+from random_networks import CHAINS, OTHERS, TRAPS, graph
+
+import onnxgather as og
+from onnxgather.auditing.audit import Audit
+from onnxgather.auditing.operators import index_operators
+from onnxgather.auditing.operators.calls import Call
+from onnxgather.auditing.operators.output_bounds import TRANSFERS
+
+
+def proved(*args: Any, **given: Any) -> Audit:
+    """An audit that takes each gather to be in range, whatever its indices are."""
+    audited = og.audit(*args, **given)
+    return replace(
+        audited,
+        gathers=[
+            replace(g, range=replace(g.range, state="proved", conditions=()))
+            for g in audited.gathers
+        ],
+    )
+
+
+@pytest.mark.one_quick_in(3)
+@pytest.mark.parametrize("trap", TRAPS)
+def test_each_trap_has_an_index_that_leaves_its_axis(trap: str) -> None:
+    for seed in range(200):
+        found = check(graph(seed, trap=trap), Random(seed), proved)
+        claims = [row for row in found.violations if row["node"].startswith(trap)]
+        if any(row["claim"].startswith("proved, but") for row in claims):
+            return
+    pytest.fail("no index leaves its axis")
+
+
+@pytest.mark.one_quick_in(21)
+@pytest.mark.parametrize("chain", CHAINS)
+def test_onnx_runtime_takes_each_chain(chain: str) -> None:
+    taken = 0
+    for seed in range(12):
+        made = graph(seed, chain=chain)
+        names = [node.name for node in made.draft.nodes]
+        session(made.model)
+        taken += any(name.startswith(chain) for name in names)
+    assert taken > 6
+
+
+@pytest.mark.slow
+def test_the_networks_have_each_operator_of_the_audit() -> None:
+    drawn = {node.op_type for seed in range(400) for node in graph(seed).draft.nodes}
+    assert TRANSFERS.keys() - drawn == set()
+
+
+@pytest.mark.one_quick_in(8)
+@pytest.mark.parametrize("operator", OTHERS)
+def test_a_mistake_in_what_an_operator_takes_is_seen(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = index_operators.room_of
+
+    def wrong(call: Call, *given: Any) -> Any:
+        """Tell one index too much of the operator."""
+        size = right(call, *given)
+        return size if size is None or call.operator != operator else size + 1
+
+    monkeypatch.setattr(index_operators, "room_of", wrong)
+    for seed in range(400):
+        made = graph(seed)
+        if any(node.op_type == operator for node in made.gathers):
+            found = check(made, Random(seed))
+            if any(f".{operator}." in row["node"] for row in found.violations):
+                return
+    pytest.fail("no network shows the mistake")

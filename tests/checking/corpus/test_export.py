@@ -1,0 +1,515 @@
+"""The exported corpus runs without this package and keeps every bit."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from corpus_cases import corpus
+from msgspec import structs
+from onnx.backend.base import Backend, BackendRep
+from onnx.backend.test.loader import load_model_tests
+from rings import by_ring
+
+import onnxgather as og
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checking.corpus import export, random_cases
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.options import FORMATS, FormatName
+from onnxgather.core.programs.program import read_program
+from onnxgather.core.programs.running import dispatches
+
+STEP = by_ring(16, 4, 1)
+
+
+def cases() -> tuple[Case, ...]:
+    """Return the cases that are exported: with `--long` all, else a part of the
+    corpus."""
+    return corpus()[::STEP]
+
+
+def few() -> tuple[Case, ...]:
+    """Return some cases of every sort."""
+    return corpus()[::150]
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the cases in each format."""
+    folder = tmp_path_factory.mktemp("exports")
+    for name in FORMATS:
+        export(cases(), name, folder / name)
+    return folder
+
+
+def index(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "index.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_index_names_every_case_once(exports: Path, name: FormatName) -> None:
+    found = index(exports / name)
+    entries = {entry["name"]: entry for entry in found["cases"]}
+    left_out = {entry["name"]: entry["why"] for entry in found["left_out"]}
+    assert found["made_by"].startswith("onnxgather corpus export ")
+    assert found["format"] == name
+    assert len(entries) + len(left_out) == len(found["cases"]) + len(found["left_out"])
+    for case in cases():
+        refused = isinstance(case.expected(), str)
+        if name == "onnx" and refused:
+            why = "must be refused, which an ONNX backend test cannot say"
+            assert left_out.pop(case.name) == why
+            continue
+        if name == "dxdispatch" and isinstance(case, NodeCase):
+            assert left_out.pop(case.name) == "is an ONNX node that no descriptor says"
+            continue
+        entry = entries.pop(case.name)
+        assert (exports / name / entry.pop("file")).exists()
+        assert entry == {
+            "name": case.name,
+            "policy": case.out_of_range,
+            "operator": case.operator,
+            "data_type": case.data_type,
+            "index_type": case.index_type,
+            "expected": "refused" if refused else "output",
+        }
+    assert (entries, left_out) == ({}, {})
+
+
+def test_file_names_fit_every_file_system(exports: Path) -> None:
+    paths = [str(path.relative_to(exports)) for path in exports.rglob("*")]
+    assert len({path.casefold() for path in paths}) == len(paths)
+    assert all(
+        re.fullmatch(r"[A-Za-z0-9_./-]+", path.replace(os.sep, "/")) for path in paths
+    )
+    assert max(map(len, paths)) < 120
+
+
+class _Prepared(BackendRep):
+    """A model on ONNX Runtime's CPU provider."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        runtime: Any = onnxruntime
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._session = runtime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+
+    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+        names = [value.name for value in self._session.get_inputs()]
+        return tuple(self._session.run(None, dict(zip(names, inputs, strict=True))))
+
+
+class _Runtime(Backend):
+    """ONNX Runtime as ONNX's backend tests want it."""
+
+    @classmethod
+    def prepare(
+        cls, model: onnx.ModelProto, device: str = "CPU", **_: Any
+    ) -> BackendRep:
+        assert device == "CPU"
+        return _Prepared(model)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return device == "CPU"
+
+
+def run_by_onnx(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[unittest.TestResult, int]:
+    """Run exported tests with ONNX's own loader and runner, by its tolerance and by
+    bytes.
+
+    Returns the result and how many outputs were compared.
+    """
+    compared = 0
+
+    def load(kind: str) -> list[Any]:
+        return load_model_tests(str(folder), "cases") if kind == "simple" else []
+
+    module: Any = importlib.import_module("onnx.backend.test.runner")
+    monkeypatch.setattr(module, "load_model_tests", load)
+
+    class Exactly(module.Runner):
+        """ONNX's runner, which also compares bytes."""
+
+        @classmethod
+        def assert_similar_outputs(cls, *args: Any, **kwargs: Any) -> None:
+            nonlocal compared
+            module.Runner.assert_similar_outputs(*args, **kwargs)
+            expected, found = (args + tuple(kwargs.values()))[:2]
+            for one, other in zip(expected, found, strict=True):
+                assert (one.dtype, one.shape) == (other.dtype, other.shape)
+                assert one.tobytes() == other.tobytes()
+                compared += 1
+
+    suite = Exactly(_Runtime).exclude("_cuda$").test_suite
+    result = unittest.TestResult()
+    suite.run(result)
+    return result, compared
+
+
+def test_onnx_runs_every_exported_test(
+    exports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = len(index(exports / "onnx")["cases"])
+    assert count > 1300 // STEP
+    result, compared = run_by_onnx(exports / "onnx", monkeypatch)
+    assert [str(test) + why for test, why in [*result.failures, *result.errors]] == []
+    assert (compared, len(result.skipped)) == (count, count)  # each is skipped on CUDA
+
+
+def test_a_wrong_bit_does_not_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = next(case for case in corpus() if case.name == "gather/extremes/float32")
+    export([case], "onnx", tmp_path)
+    [path] = tmp_path.rglob("output_0.pb")
+    expected = onnx.numpy_helper.to_array(
+        onnx.TensorProto.FromString(path.read_bytes())
+    ).copy()
+    expected[expected == 0] *= -1
+    path.write_bytes(onnx.numpy_helper.from_array(expected).SerializeToString())
+    result, _ = run_by_onnx(tmp_path, monkeypatch)
+    assert len(result.failures) == 1  # -0.0 for 0.0, which no tolerance sees
+
+
+def test_models_pass_the_checker(exports: Path) -> None:
+    checker: Any = onnx.checker
+    for path in sorted((exports / "onnx").rglob("model.onnx"))[::10]:
+        checker.check_model(str(path), full_check=True)
+
+
+def test_programs_read_back_equal(exports: Path) -> None:
+    by_name = {case.name: case for case in cases()}
+
+    def zeros(desc: og.Descriptor, *_: Array) -> Array:
+        return np.zeros(
+            desc.output_tensor.array_shape, desc.output_tensor.data_type.numpy
+        )
+
+    entries, longer = index(exports / "dxdispatch")["cases"], 0
+    for entry in entries:
+        path = exports / "dxdispatch" / entry["file"]
+        case = by_name[entry["name"]]
+        [found] = dispatches(read_program(str(path)), zeros)
+        assert isinstance(case, DescriptorCase)
+        tensor, data = case.descriptor.input_tensor, case.data
+        if not case.in_range and tensor.element_count > data.size:
+            # Such an index may lead behind the elements, which a tensor with strides
+            # has too.
+            tensor = structs.replace(tensor, strides=tensor.element_strides)
+            data = np.zeros(tensor.array_shape, data.dtype)
+            data[: case.data.size] = case.data.ravel()
+            longer += 1
+        assert found.descriptor == structs.replace(case.descriptor, input_tensor=tensor)
+        assert same(found.data, data)
+        assert same(found.indices, case.indices)
+        first = path.read_text(encoding="utf-8").splitlines()[0]
+        assert first == f"// {case.name}, out_of_range={case.out_of_range}"
+    assert len(entries) == sum(isinstance(case, DescriptorCase) for case in cases())
+    assert longer > 0
+
+
+def same(found: Array, expected: Array) -> bool:
+    return (found.dtype, found.shape, found.tobytes()) == (
+        expected.dtype,
+        expected.shape,
+        expected.tobytes(),
+    )
+
+
+def test_lines_read_back_equal(exports: Path) -> None:
+    def array(value: dict[str, Any]) -> Array:
+        content = np.frombuffer(
+            bytes.fromhex(value["hex"]), f"<{np.dtype(value['type']).str[1:]}"
+        )
+        return content.reshape(value["shape"])
+
+    lines = (exports / "json" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+    for text, case in zip(lines, cases(), strict=True):
+        line = json.loads(text)
+        assert (line.pop("name"), line.pop("out_of_range")) == (
+            case.name,
+            case.out_of_range,
+        )
+        if isinstance(case, NodeCase):
+            assert line.pop("node") == {
+                "operator": case.node.operator,
+                "attributes": dict(case.node.attributes),
+                "output_shape": [*case.node.output_shape],
+            }
+        else:
+            assert og.from_dict(line.pop("descriptor")) == case.descriptor
+        assert same(array(line.pop("data")), case.data)
+        assert same(array(line.pop("indices")), case.indices)
+        expected, found = case.expected(), line.pop("expected")
+        if isinstance(expected, str):
+            assert found == {"refused": expected}
+        else:
+            assert same(array(found.pop("output")), expected)
+            assert not found
+        assert not line
+
+
+@pytest.mark.parametrize("name", ["onnx", "json"])
+def test_the_readme_runs_its_export(tmp_path: Path, name: FormatName) -> None:
+    exported = export(few(), name, tmp_path)
+    readme = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert f"\n{exported.written} cases of " in readme
+    [code] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    printed = ran.stdout.splitlines()
+    assert len(printed) == exported.written > 5
+    if name == "onnx":
+        assert all(line.startswith("ok test_") for line in printed)
+    else:
+        assert printed == [
+            f"{case.name} {case.data.shape} "
+            f"{['refused' if isinstance(case.expected(), str) else 'output']}"
+            for case in few()
+        ]
+
+
+def test_an_export_says_what_it_leaves_out(tmp_path: Path) -> None:
+    chosen = [
+        case
+        for case in corpus()
+        if case.name.startswith(("forbidden", "gather/policy"))
+    ]
+    reasons: dict[FormatName, str] = {
+        "onnx": "must be refused, which an ONNX backend test cannot say",
+        "dxdispatch": "is an ONNX node that no descriptor says",
+    }
+    for name, why in reasons.items():
+        exported = export(chosen, name, tmp_path / name)
+        assert (exported.written, dict(exported.left_out)) == (
+            6,
+            {why: len(chosen) - 6},
+        )
+        readme = (tmp_path / name / "README.md").read_text(encoding="utf-8")
+        assert f"\nLeft out: {len(chosen) - 6}, as each {why}.\n" in readme
+    exported = export(chosen, "json", tmp_path / "json")
+    assert (exported.written, exported.left_out) == (len(chosen), {})
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_random_cases_can_be_exported(tmp_path: Path, name: FormatName) -> None:
+    exported = export(random_cases(40, 3), name, tmp_path)
+    assert exported.written + exported.left_out.total() == 40
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_an_export_is_the_same_every_time(tmp_path: Path) -> None:
+    for name in FORMATS:
+        export(few(), name, tmp_path / "one" / name)
+        export(iter(few()), name, str(tmp_path / "other" / name))
+    assert contents(tmp_path / "one") == contents(tmp_path / "other")
+
+
+def test_an_export_replaces_an_earlier_one_and_leaves_nothing_of_it(
+    tmp_path: Path,
+) -> None:
+    for earlier in FORMATS:
+        for name in FORMATS:
+            folder = tmp_path / f"{earlier}-{name}"
+            folder.mkdir()
+            export(few(), earlier, folder)
+            export(few()[:2], name, folder)
+            export(few()[:2], name, tmp_path / name)
+            assert contents(folder) == contents(tmp_path / name)
+            assert {path.name for path in folder.iterdir()} <= {
+                *("cases", "cases.jsonl", "README.md", "index.json")
+            }
+
+
+def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
+    export(few(), "onnx", tmp_path)
+    before = contents(tmp_path)
+
+    def broken() -> Iterator[Case]:
+        yield few()[0]
+        raise OnnxGatherError("no more")
+
+    for name in FORMATS:
+        with pytest.raises(OnnxGatherError, match=r"^no more$"):
+            export(broken(), name, tmp_path)
+        assert contents(tmp_path) == before
+        assert len(list(tmp_path.iterdir())) == 3
+
+
+class _Moves:
+    """os.replace that fails at some of the moves of an export, counted from 1."""
+
+    def __init__(self, *failing: int) -> None:
+        self.failing, self.count, self.replace = failing, 0, os.replace
+
+    def __call__(self, source: Path, target: Path) -> None:
+        if not str(source).endswith(".partial"):  # a file written whole
+            self.count += 1
+            if self.count in self.failing:
+                raise OSError(28, "No space left on device")
+        self.replace(source, target)
+
+
+def test_an_export_that_cannot_be_moved_leaves_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for earlier in FORMATS:
+        for name in FORMATS:
+            folder = tmp_path / f"{earlier}-{name}"
+            export(few(), earlier, folder)
+            before = contents(folder)
+            for failing in range(1, 7):
+                monkeypatch.setattr(os, "replace", moves := _Moves(failing))
+                with pytest.raises(OnnxGatherError) as caught:
+                    export(few()[:2], name, folder)
+                monkeypatch.undo()
+                assert str(caught.value) == f"{folder}: no space left on device"
+                assert moves.count >= failing
+                assert contents(folder) == before
+                assert len(list(folder.iterdir())) == 3
+            monkeypatch.setattr(os, "replace", moves := _Moves())
+            export(few()[:2], name, folder)
+            monkeypatch.undo()
+            assert moves.count == 6
+
+
+def test_an_earlier_export_that_cannot_be_moved_back_is_kept_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(few(), "json", tmp_path)
+    before = contents(tmp_path)
+    monkeypatch.setattr(os, "replace", _Moves(3, 4))
+    with pytest.raises(OnnxGatherError) as caught:
+        export(few()[:2], "json", tmp_path)
+    monkeypatch.undo()
+    (aside,) = tmp_path.glob(".onnxgather.*.partial")
+    assert (
+        str(caught.value)
+        == f"{tmp_path}: the earlier export is in {aside}, as it cannot be moved back:"
+        " no space left on device"
+    )
+    here = {
+        path: text
+        for path, text in contents(tmp_path).items()
+        if aside.name not in str(path)
+    }
+    assert {**here, **contents(aside)} == before
+
+
+def test_what_an_interrupted_export_left_does_not_stop_the_next_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".onnxgather.1.partial").mkdir()
+    assert export(few(), "json", tmp_path).written == len(few())
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        (["notes.txt"], "notes.txt"),
+        (["cases/mine.txt"], "cases"),
+        (["README.md", "index.json"], "README.md"),
+        (["index.json"], "index.json"),
+    ],
+)
+def test_a_folder_with_something_else_is_refused(
+    tmp_path: Path, files: list[str], found: str
+) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('{"made_by": ["somebody else"]}', encoding="utf-8")
+    before = contents(tmp_path)
+    with pytest.raises(OnnxGatherError) as caught:
+        export(few(), "json", tmp_path)
+    rule = "the folder must be empty or an earlier export"
+    assert str(caught.value) == f"{tmp_path}: {rule}, got '{found}' in it"
+    assert contents(tmp_path) == before
+
+
+def test_a_file_beside_an_earlier_export_is_refused(tmp_path: Path) -> None:
+    export(few(), "json", tmp_path)
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(OnnxGatherError) as caught:
+        export(few(), "json", tmp_path)
+    rule = "the folder must be empty or an earlier export"
+    assert str(caught.value) == f"{tmp_path}: {rule}, got 'notes.txt' in it"
+
+
+@pytest.mark.parametrize("below", ["", "below"])
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / below
+    with pytest.raises(OnnxGatherError) as caught:
+        export(few(), "json", folder)
+    assert str(caught.value) == f"{folder}: a file stands where the folder should be"
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OnnxGatherError) as caught:
+        export(few(), "json", tmp_path / ("x" * 300))
+    assert str(caught.value) == f"{tmp_path / ('x' * 300)}: file name too long"
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    unknown: Any = "xml"
+    with pytest.raises(OnnxGatherError) as caught:
+        export(few(), unknown, tmp_path)
+    assert (
+        str(caught.value) == "format must be one of onnx, dxdispatch, json, got 'xml'"
+    )
+
+
+@pytest.mark.parametrize("name", ["../up", "a//b", "Upper", "a b", "", "/a", "a/", "é"])
+def test_a_case_whose_name_is_no_file_name_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    case = few()[0]
+    with pytest.raises(OnnxGatherError) as caught:
+        export([replace(case, name=name)], "json", tmp_path)
+    rule = (
+        "a case's name must be of a-z, 0-9 and -, with / between its parts, to be"
+        " exported"
+    )
+    assert str(caught.value) == f"{rule}, got {name!r}"
+
+
+def test_two_cases_of_one_name_are_refused(tmp_path: Path) -> None:
+    case = few()[0]
+    again = replace(case, name="gather-float64/int64/forward")
+    assert again.name.replace("-", "/") == case.name
+    with pytest.raises(OnnxGatherError) as caught:
+        export([case, again], "onnx", tmp_path)
+    rule = "the files of a case must be its own"
+    assert str(caught.value) == f"{rule}, got 'gather-float64/int64/forward' again"
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,124 @@
+"""Lanes opened by name."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import onnxgather as og
+from onnxgather.checking.lanes import LONGEST_LABEL, open_lanes
+from onnxgather.checking.lanes.lane import LaneInfo
+from onnxgather.checking.lanes.python import model_lane
+from onnxgather.core.options import Target
+
+
+@pytest.mark.parametrize(
+    "label", ["1.24.4", "an old one", "größe", "x" * LONGEST_LABEL]
+)
+def test_a_label_may_be_any_short_text(label: str) -> None:
+    (lane,) = open_lanes([f"cpu@{label}"])
+    assert lane.name == f"cpu@{label}"
+
+
+@pytest.mark.parametrize("lane", ["cpu", "directml-dll"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "",
+        "a=b",
+        "a\nb",
+        "\x1b[31m",
+        "\0",
+        "\u202e",
+        "\udc80",
+        "x" * (LONGEST_LABEL + 1),
+    ],
+)
+def test_a_label_that_cannot_be_printed_is_refused(lane: str, label: str) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        open_lanes([f"{lane}@{label}"])
+    assert (
+        str(caught.value)
+        == "the label of a lane must have 1 to 64 printable characters, no =, got"
+        f" {label!r}"
+    )
+
+
+def test_two_lanes_of_one_name_are_refused() -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        open_lanes(["cpu@a", "cpu@a"])
+    assert str(caught.value) == "lanes must differ, got 'cpu@a' twice"
+
+
+def test_a_plugin_has_the_full_name_of_its_provider() -> None:
+    with pytest.raises(og.ProviderError) as caught:
+        open_lanes([], plugins={"myep": "libplugin.so"})
+    assert (
+        str(caught.value)
+        == "a plugin library must come with ONNX Runtime's full name of its provider,"
+        " such as MyExecutionProvider, got 'myep'"
+    )
+
+
+def test_a_plugin_beside_a_shared_library_is_refused() -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        open_lanes(
+            [], {"webgpu@x": "libonnxruntime.so.1"}, {"webgpu@x": "libplugin.so"}
+        )
+    assert (
+        str(caught.value)
+        == "lane 'webgpu@x' must have a shared library of ONNX Runtime or a plugin, got"
+        " both"
+    )
+
+
+def test_a_shared_library_is_a_file_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert model_lane("cpu", "libonnxruntime.so.1").host == [
+        str(tmp_path / "libonnxruntime.so.1")
+    ]
+
+
+@pytest.mark.parametrize("provider", ["StubExecutionProvider", "DirectML.dll"])
+def test_a_lane_has_the_full_name_of_its_provider(provider: str) -> None:
+    info = LaneInfo("x", provider)
+    assert msgspec.json.decode(msgspec.json.encode(info), type=LaneInfo) == info
+
+
+@pytest.mark.parametrize(
+    "provider",
+    ["cpu", "", "'); import os #ExecutionProvider", "CPUExecutionProvider\n"],
+)
+def test_a_lane_whose_provider_is_no_name_is_not_read(provider: str) -> None:
+    content = msgspec.json.encode({"name": "x", "provider": provider})
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.json.decode(content, type=LaneInfo)
+    assert (
+        str(caught.value) == "Expected `str` matching regex"
+        " '^([A-Za-z0-9]{1,64}ExecutionProvider|DirectML\\\\.dll)\\\\Z' - at"
+        " `$.provider`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "target"),
+    [
+        ("cpu", None, "cpu"),
+        ("cpu@old", None, "cpu"),
+        ("cpu@native", None, "native"),
+        ("cpu@1.24.4@native", "portable", "native"),
+        ("openvino@cpu", None, "cpu"),
+        ("openvino", "native", "native"),
+        ("cpu@native@old", None, "cpu"),
+    ],
+)
+def test_a_last_label_that_is_a_target_is_the_target_of_the_lane(
+    tmp_path: Path, name: str, asked: Target | None, target: Target
+) -> None:
+    with closing(model_lane(name, str(tmp_path / "no python"), target=asked)) as lane:
+        assert lane.start().target == target

@@ -1,0 +1,429 @@
+"""The page of a report, as a browser without a network gets it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from browser import CHROMIUM, probed
+from html_page import HOSTILE, LOADING, Page
+from msgspec.structs import replace
+from report_samples import (
+    CPU,
+    DIFF,
+    DIRECTML,
+    ELSEWHERE,
+    ERROR,
+    FIXED,
+    KNOWN,
+    OPENVINO,
+    absent,
+    bare_case,
+    entry,
+    gather,
+    gather_case,
+    passed,
+    report_of,
+    small,
+    spoiled,
+)
+
+from onnxgather.checking.report import html
+from onnxgather.checking.results import Blob, Evidence, Invalid, Report
+from onnxgather.core.errors import FileFormatError
+from onnxgather.core.output.page import CHUNK
+from onnxgather.core.output.result_states import STATES
+
+
+def test_everything_is_embedded_and_reads_back() -> None:
+    data = Page(html(small())).data
+    cases = data["cases"]
+    rows = [
+        (case["name"], case["operator"], case["data_type"], case.get("detail", -1))
+        for case in cases
+    ]
+    assert rows == [
+        ("gather/a", "GATHER", "FLOAT32", 0),
+        ("gather/b", "GATHER", "FLOAT32", 1),
+        ("gather/c", "GATHER", "FLOAT32", 2),
+        ("gather/d", "GATHER", "FLOAT32", 3),
+        ("gather/e", "GATHER", "FLOAT32", 4),
+        ("gather/f", "GATHER", "FLOAT32", -1),
+    ]
+    results = [case["results"] for case in cases]
+    assert results == [
+        json.loads(msgspec.json.encode(case.results)) for case in small().cases
+    ]
+    found = results[0][1]
+    assert (found["reason"], found["nodes"]) == (DIFF.reason, ["Clip", "Gather"])
+    assert found["first"]["source"] == "output[1,0] = input[1, 2] = 5"
+    assert (results[2][1]["known"], results[2][1]["found"]) == (KNOWN.known, "DIFF")
+    assert not any("evidence" in case for case in cases)
+    assert [lane["name"] for lane in data["lanes"]] == ["cpu", "openvino", "directml"]
+    assert data["lanes"][2]["not_run"] == "onnxruntime has no DmlExecutionProvider"
+    assert data["worst"] == ["PASS", "KNOWN", "NOT-RUN", "FIXED", "ERROR", "DIFF"]
+    assert data["bad"] == ["DIFF", "ERROR", "FIXED"]
+
+
+def test_a_finding_has_its_arrays_and_graphs() -> None:
+    detail = Page(html(small())).details[0]
+    assert detail["descriptor"] == {
+        "type": "DML_OPERATOR_GATHER",
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+            "IndicesTensor": {"DataType": "INT64", "Sizes": [1, 2]},
+            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 2]},
+            "Axis": 1,
+            "IndexDimensions": 1,
+        },
+    }
+    assert detail["formula"] == {
+        "equation": "out[a, i] = in[a, idx[0, i]]",
+        "coordinates": None,
+        "bounds": "a < 2, i < 2",
+        "range": (
+            "-3 <= idx < 3, from the end where negative; an index out of range is"
+            " clamped"
+        ),
+    }
+    (graph,) = detail["graphs"]
+    assert (graph["target"], graph["opset"]) == ("portable", 17)
+    assert [node["operator"] for node in graph["nodes"]][-1] == "Gather"
+    assert detail["picture"] == {
+        "input": [grid([2, 3], "0 1 2 3 4 5")],
+        "indices": [grid([1, 2], "2 0")],
+        "output": [grid([2, 2], "2 0 5 3")],
+        "links": [[0, 2, [0]], [1, 0, [1]], [2, 5, [0]], [3, 3, [1]]],
+        "lanes": {"openvino": {"count": 1, "total": 4, "got": {"2": "0"}}},
+    }
+
+
+def grid(sizes: list[int], values: str) -> dict[str, Any]:
+    """A grid of a whole packed tensor, as the page gets it."""
+    offsets = list(range(math.prod(sizes)))
+    start = [0] * len(sizes)
+    return {
+        "sizes": sizes,
+        "start": start,
+        "shape": sizes,
+        "offsets": offsets,
+        "values": values,
+    }
+
+
+@pytest.mark.parametrize(
+    ("cpu", "other", "wrapped", "targets"),
+    [
+        (False, True, False, ["portable"]),
+        (True, False, False, ["cpu"]),
+        (True, True, False, ["cpu", "portable"]),
+        (True, False, True, ["portable"]),
+    ],
+)
+def test_graphs_are_those_of_the_lanes_that_failed(
+    cpu: bool, other: bool, wrapped: bool, targets: list[str]
+) -> None:
+    case = gather_case().wrapped_in() if wrapped else gather_case()
+    results = [
+        replace(ERROR, lane="cpu") if cpu else passed("cpu"),
+        ERROR if other else passed("openvino"),
+    ]
+    report = report_of([CPU, OPENVINO, DIRECTML], entry(case, *results, absent()))
+    (detail,) = Page(html(report)).details
+    assert [graph["target"] for graph in detail["graphs"]] == targets
+
+
+def test_a_lane_that_did_not_start_makes_no_details() -> None:
+    cases = [entry(gather_case(f"case {k}"), passed("cpu"), absent()) for k in range(3)]
+    assert Page(html(report_of([CPU, DIRECTML], *cases))).details == []
+    one = entry(gather_case(), passed("cpu"), ELSEWHERE)
+    assert len(Page(html(report_of([CPU, OPENVINO], one))).details) == 1
+
+
+def test_a_forbidden_node_has_its_rule() -> None:
+    array = np.ones((2, 2), "f4")
+    case = entry(
+        bare_case(), replace(DIFF, reason="must refuse"), got={"openvino": array}
+    )
+    (detail,) = Page(html(report_of([OPENVINO], case))).details
+    assert detail["node"] == {
+        "operator": "GatherND",
+        "attributes": {"batch_dims": 1},
+        "output_shape": [2, 2],
+        "rule": "batch sizes must be equal, got 2 and 1",
+    }
+    assert detail["picture"]["output"] == []
+    assert "links" not in detail["picture"]
+    assert detail["picture"]["lanes"]["openvino"] == {
+        "total": 4,
+        "instead": [grid([2, 2], "1 1 1 1")],
+        "note": "returned float32 [2, 2], but must refuse",
+    }
+
+
+def test_details_come_in_chunks_in_the_order_of_the_cases() -> None:
+    cases = [
+        entry(gather_case(f"case {k}", gather(sizes=(1, k + 1)), [0, k]), ERROR)
+        for k in range(2 * CHUNK + 1)
+    ]
+    page = Page(html(report_of([OPENVINO], *cases)))
+    assert len(page.data["details"]) == 3
+    sizes = [
+        found["descriptor"]["desc"]["InputTensor"]["Sizes"] for found in page.details
+    ]
+    assert sizes == [[1, k + 1] for k in range(2 * CHUNK + 1)]
+    assert [case["detail"] for case in page.data["cases"]] == list(range(2 * CHUNK + 1))
+
+
+def test_hostile_names_are_inert() -> None:
+    lane = replace(OPENVINO, name=HOSTILE, versions={HOSTILE: HOSTILE})
+    case = entry(gather_case(HOSTILE), replace(ERROR, lane=HOSTILE, reason=HOSTILE))
+    broken = replace(DIRECTML, name=HOSTILE, not_run=HOSTILE, required=True)
+    passing = entry(gather_case(HOSTILE), passed(HOSTILE), absent(broken))
+    for report in (
+        report_of(
+            [lane], case, invalid=[Invalid(HOSTILE, HOSTILE)], unusable=[HOSTILE]
+        ),
+        report_of([lane, broken], passing),
+    ):
+        text = html(report)
+        page = Page(text)
+        assert text.isascii() or text.decode()
+        assert len(page.texts["script"]) == 2
+        assert text.count(b"alert(1)") == text.count(b"\\u003cscript>alert(1)") + sum(
+            found.count("alert(1)")
+            for tag in ("h1", "title")
+            for found in page.texts[tag]
+        )
+        assert page.data["cases"][0]["name"] == HOSTILE
+        assert page.data["lanes"][0]["versions"] == {HOSTILE: HOSTILE}
+        assert not any("alert" in value for _, value in page.attributes)
+
+
+def test_the_page_loads_nothing() -> None:
+    text = html(small()).decode()
+    page = Page(html(small()))
+    assert not LOADING & {name for name, _ in page.attributes}
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    assert ("content", policy) in page.attributes
+    style, script = page.texts["style"][0], page.texts["script"][1]
+    assert not re.search(r"url\(|@import|image-set|src\s*:", style)
+    assert not re.search(
+        r"fetch\(|XMLHttp|WebSocket|import\s*\(|sendBeacon|innerHTML", script
+    )
+    assert set(re.findall(r"https?://[\w./]+", style + script)) == {
+        "http://www.w3.org/2000/svg"
+    }
+    rest = text.replace(style, "").replace(script, "")
+    assert set(re.findall(r"https?://[\w./]+", rest)) == {
+        "https://example.com/1",
+        "https://example.com/2",
+    }
+
+
+def test_every_identifier_that_the_script_asks_for_is_there() -> None:
+    page = Page(html(small()))
+    asked = set(re.findall(r'getElementById\("(\w+)"\)', page.texts["script"][1]))
+    assert asked == {value for name, value in page.attributes if name == "id"} & asked
+    assert {"report", "matrix", "list", "filters", "lanes"} <= asked
+
+
+def test_the_script_knows_every_state() -> None:
+    page = Page(html(small()))
+    style, script = page.texts["style"][0], page.texts["script"][1]
+    for table in re.findall(
+        r"const (?:GLYPHS|MEANINGS) = \{(.*?)\};", script, re.DOTALL
+    ):
+        assert set(re.findall(r'"?([A-Z-]+)"?: "', table)) == set(STATES)
+    assert script.count("GLYPHS = {") == script.count("MEANINGS = {") == 1
+    assert all(f".{state} {{ --c:" in style for state in STATES)
+
+
+@pytest.mark.slow
+def test_1000_findings_make_a_page_below_3_mb() -> None:
+    case = gather_case("", gather(sizes=(4, 8), count=8), list(range(8)))
+    bad = entry(case, passed("cpu"), DIFF, got={"openvino": spoiled(case, 7, 9)})
+    cases = [replace(bad, name=f"random/{k}") for k in range(1000)]
+    page = html(report_of([CPU, OPENVINO], *cases))
+    assert len(page) < 3_000_000
+    found = Page(page)
+    assert [case["name"] for case in found.data["cases"]] == [
+        f"random/{k}" for k in range(1000)
+    ]
+    assert len(found.details) == 1000
+
+
+def test_the_verdict_stands_on_the_page() -> None:
+    page = Page(html(report_of([CPU], entry(gather_case(), passed("cpu")))))
+    assert page.texts["h1"] == ["Everything agrees"]
+    assert page.texts["title"] == ["Everything agrees · onnxgather check"]
+    assert ("class", "good") in page.attributes
+
+
+def test_a_report_with_a_broken_descriptor_is_refused() -> None:
+    blob = Blob.of(np.zeros(1, "f4"))
+    evidence = Evidence(blob, blob, {"type": "DML_OPERATOR_GATHER", "desc": {}})
+    case = replace(entry(gather_case(), FIXED), evidence=evidence)
+    with pytest.raises(FileFormatError, match=r"^\$\.desc\.InputTensor is required$"):
+        html(report_of([OPENVINO], case))
+
+
+def test_the_page_of_an_empty_report() -> None:
+    report: Report = report_of([])
+    assert Page(html(report)).data["cases"] == []
+
+
+def test_cases_that_passed_have_pictures_while_they_are_small_and_few() -> None:
+    large = gather_case("large", gather(sizes=(16, 9), count=2), [0, 8])
+    report = report_of(
+        [CPU], entry(gather_case("small"), passed("cpu")), entry(large, passed("cpu"))
+    )
+    page = Page(html(report))
+    assert [case.get("detail") for case in page.data["cases"]] == [0, None]
+    (detail,) = page.details
+    assert (detail["repro"], len(detail["graphs"])) == ([], 1)
+    assert detail["picture"]["output"] == [grid([2, 2], "2 0 5 3")]
+    assert b"evidence" not in msgspec.json.encode(page.data["cases"])
+    assert b"example" not in msgspec.json.encode(page.data["cases"])
+
+
+FILTERED = """
+const form = document.getElementById("filters");
+const shown = [];
+const wait = (time) => new Promise((done) => setTimeout(done, time));
+const tell = () => shown.push([document.getElementById("shown").textContent, location.hash]);
+const type = (name, value) => {
+  form.elements[name].value = value;
+  form.dispatchEvent(new Event("input"));
+  tell();
+};
+tell();
+type("lane", "cpu");
+document.querySelector("#shown button").click();
+tell();
+type("text", "No Such Name");
+form.querySelector("[type=reset]").click();
+await wait(50);
+tell();
+form.querySelector("[value=DIFF]").click();
+form.querySelector("[value=ERROR]").click();
+form.querySelector("[value=FIXED]").click();
+tell();
+location.hash = "#states=KNOWN+NOT-RUN&text=GATHER%2FC";
+await wait(50);
+tell();
+document.querySelector("#causes button.NOT-RUN").click();
+tell();
+const [cause] = location.hash.match(/cause=[0-9]+/);
+location.hash = "#states=PASS";
+await wait(50);
+location.hash = `#states=NOT-RUN&${cause}`;
+await wait(50);
+tell();
+location.hash = "#lane=none&type=none";
+await wait(50);
+tell();
+const chosen = [form.elements.lane.selectedOptions[0]?.value, form.elements.type.value];
+return { shown, chosen, fits: document.documentElement.scrollWidth <= innerWidth };
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_list_without_results_says_why_and_the_address_has_the_filters(
+    tmp_path: Path, width: int
+) -> None:
+    found = probed(tmp_path, html(small()), FILTERED, width)
+    other = "Nothing is DIFF or ERROR or FIXED; left out: 6 PASS. Show them"
+    every = "7 PASS, 1 DIFF, 1 ERROR, 7 NOT-RUN, 1 KNOWN, 1 FIXED"
+    cause = " of the cause: onnxruntime has no DmlExecutionProvider"
+    assert found["shown"] == [
+        ["3 results in 3 cases", ""],
+        [other, "#lane=cpu"],
+        ["6 results in 6 cases", "#states=PASS&lane=cpu"],
+        [
+            "Nothing fits these filters, whatever its state.",
+            "#states=PASS&lane=cpu&text=No+Such+Name",
+        ],
+        ["3 results in 3 cases", ""],
+        [f"No state is chosen; left out: {every}. Show them", "#states="],
+        ["2 results in 1 case", "#states=NOT-RUN+KNOWN&text=GATHER%2FC"],
+        [f"6 results in 6 cases{cause}", "#states=NOT-RUN&lane=directml&cause=3"],
+        [f"7 results in 6 cases{cause}", "#states=NOT-RUN&cause=3"],
+        [
+            "3 results in 3 cases",
+            "",
+        ],  # the lane and the type of the address are not in the report
+    ]
+    assert found["chosen"] == ["", ""]
+    assert found["fits"]
+
+
+HINTS = """
+for (const summary of document.querySelectorAll("details > summary")) summary.click();
+await new Promise((done) => setTimeout(done, 300));
+return [...document.querySelectorAll("p")].map((p) => p.textContent);
+"""
+
+
+@pytest.mark.one_quick_in(3)
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize(
+    ("lane", "more"),
+    [
+        ({}, ""),
+        (
+            {"python": "python3"},
+            " PYTHON is the interpreter of the lane's environment.",
+        ),
+        (
+            {"name": "OpenVINOExecutionProvider"},
+            " A provider from a plugin needs --plugin too.",
+        ),
+    ],
+)
+def test_a_command_has_the_hints_that_apply_to_it(
+    tmp_path: Path, lane: dict[str, str], more: str
+) -> None:
+    case = entry(gather_case(), replace(DIFF, lane=lane.get("name", "openvino")))
+    page = html(report_of([replace(OPENVINO, **lane)], case))
+    found = probed(tmp_path, page, HINTS, 1200)
+    assert f"Checks this case alone, with the lane.{more}" in found
+    assert ("interpreter python3" in found) == ("python" in lane)
+
+
+PRINTED = """
+const rows = () => document.getElementById("list").childElementCount;
+const before = rows();
+dispatchEvent(new Event("beforeprint"));
+return [before, rows(), document.getElementById("further").hidden];
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_a_printed_list_is_whole(tmp_path: Path) -> None:
+    cases = [
+        entry(gather_case(f"case {k}"), replace(DIFF, lane="cpu")) for k in range(350)
+    ]
+    found = probed(tmp_path, html(report_of([CPU], *cases)), PRINTED, 1200)
+    assert found == [100, 350, True]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_a_page_of_cases_that_all_pass_says_what_there_is(tmp_path: Path) -> None:
+    report = report_of([CPU], entry(gather_case(), passed("cpu")))
+    told = (
+        'return ["meanings", "shown"].map((id) =>'
+        " document.getElementById(id).textContent);"
+    )
+    assert probed(tmp_path, html(report), told, 390) == [
+        "✓ PASSthe reference's data type, shape and bytes, or both refuse",
+        "Nothing is DIFF or ERROR or FIXED; left out: 1 PASS. Show them",
+    ]

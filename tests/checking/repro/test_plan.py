@@ -1,0 +1,284 @@
+"""Cases of programs, of reports and of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from repro_cases import CASE, INFO, OUTSIDE
+
+from onnxgather.checking.cases import Case, ForbiddenNode, NodeCase, Origin
+from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.checking.repro.plan import (
+    case_of_finding,
+    case_of_program,
+    lane_of_finding,
+)
+from onnxgather.checking.results import Blob, CaseResult, Report
+from onnxgather.checking.run import check_cases
+from onnxgather.core.descriptors.datatypes import TensorDataType
+from onnxgather.core.errors import FileFormatError, OnnxGatherError
+from onnxgather.core.programs.program import parse_program
+
+PROGRAM = """{
+  "resources": {
+    "data": {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3, 4]},
+    "indices": {"initialValuesDataType": "INT32", "initialValues": [3, 0]},
+    "output": {"initialValuesDataType": "FLOAT32", "initialValues": [0, 0]}
+  },
+  "dispatchables": {
+    "one": {"type": "DML_OPERATOR_GATHER", "desc": {
+      "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+      "IndicesTensor": {"DataType": "INT32", "Sizes": [2]},
+      "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2]}, "Axis": 0, "IndexDimensions": 1}}
+  },
+  "commands": [COMMANDS]
+}"""
+COMMAND = """{"type": "dispatch", "dispatchable": "one", "bindings":
+  {"InputTensor": "data", "IndicesTensor": "indices", "OutputTensor": "output"}}"""
+
+
+def program(commands: int) -> Any:
+    text = PROGRAM.replace("COMMANDS", ", ".join([COMMAND] * commands))
+    return parse_program(text, "p.json")
+
+
+class TestCasesOfPrograms:
+    def test_the_only_case_needs_no_name(self) -> None:
+        case = case_of_program(program(1), "zero")
+        assert case.name == "p.json: $.commands[0] (one)"
+        assert case.out_of_range == "zero"
+        assert case.indices.tolist() == [3, 0]
+
+    @pytest.mark.parametrize("name", ["p.json: $.commands[1] (one)", "$.commands[1]"])
+    def test_a_case_is_named_whole_or_by_its_command(self, name: str) -> None:
+        assert case_of_program(program(2), "clamp", name).origin == Origin(
+            "p.json", "$.commands[1]", "one"
+        )
+
+    @pytest.mark.parametrize(
+        ("commands", "name", "message"),
+        [
+            (0, None, "p.json: case must name one, got none"),
+            (
+                2,
+                None,
+                (
+                    "p.json: case must name one, got 'p.json: $.commands[0] (one)', "
+                    "'p.json: $.commands[1] (one)'"
+                ),
+            ),
+            (
+                2,
+                "one",
+                (
+                    "p.json: case 'one' must name one, got 'p.json: $.commands[0]"
+                    " (one)', 'p.json: $.commands[1] (one)'"
+                ),
+            ),
+            (
+                1,
+                "$.command[0]",
+                (
+                    "p.json: case must be one of its cases, such as '$.commands[0]', "
+                    "'p.json: $.commands[0] (one)', got '$.command[0]'"
+                ),
+            ),
+            (
+                2,
+                "nope",
+                (
+                    "p.json: case must be one of 2, listed by onnxgather check --json,"
+                    " got 'nope'"
+                ),
+            ),
+            (
+                0,
+                "one",
+                (
+                    "p.json: case must be one of 0, listed by onnxgather check --json,"
+                    " got 'one'"
+                ),
+            ),
+        ],
+    )
+    def test_a_name_of_no_case_or_of_several_is_refused(
+        self, commands: int, name: str | None, message: str
+    ) -> None:
+        with pytest.raises(OnnxGatherError) as caught:
+            case_of_program(program(commands), "clamp", name)
+        assert str(caught.value) == message
+
+
+class WrongLane:
+    """A lane whose output is always nothing but zeros of another shape."""
+
+    name = "wrong"
+
+    def start(self) -> LaneInfo:
+        return INFO
+
+    def answer(self, case: Case) -> Answer:
+        if case.name == "right":
+            expected = case.expected()
+            assert not isinstance(expected, str)
+            return Answer(AnswerKind.RAN, None, ("Gather",), expected)
+        return Answer(AnswerKind.RAN, None, ("Gather",), np.zeros(0, np.float32))
+
+    def close(self) -> None:
+        pass
+
+
+NODE = ForbiddenNode("Gather", {"axis": 2}, (3, 4), "axis must be in [-2, 2), got 2")
+BARE = NodeCase("bare", NODE, CASE.data, np.array([1, 2, 0]))
+
+
+class TestCasesOfReports:
+    @pytest.fixture
+    def report(self) -> Report:
+        return Report("0", "now", "here", (INFO,), list(self.results()))
+
+    def results(self) -> Iterator[CaseResult]:
+        origin = Origin("p.json", "$.commands[0]", "g")
+        placed = replace(
+            OUTSIDE, name="placed", out_of_range="zero", wrapped=True, origin=origin
+        )
+        cases = [CASE, placed, BARE, replace(CASE, name="right")]
+        yield from check_cases(cases, [WrongLane()], [INFO], [])
+
+    @pytest.mark.parametrize("name", ["rows", "placed", "bare"])
+    def test_a_case_of_a_report_is_what_was_checked(
+        self, report: Report, name: str
+    ) -> None:
+        case = case_of_finding(report, name)
+        wanted = {"rows": CASE, "placed": OUTSIDE, "bare": BARE}[name]
+        for field in ("descriptor", "node"):
+            assert getattr(case, field, None) == getattr(wanted, field, None)
+        assert case.data.tobytes() == wanted.data.tobytes()
+        assert case.indices.tobytes() == wanted.indices.tobytes()
+        assert case.out_of_range == (
+            "zero" if name == "placed" else wanted.out_of_range
+        )
+        assert (case.origin is not None) == (name == "placed")
+        assert case.wrapped == (name == "placed")
+
+    def test_the_only_finding_needs_no_name(self, report: Report) -> None:
+        only = Report("0", "now", "here", (INFO,), report.cases[2:])
+        assert case_of_finding(only).name == "bare"
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            (None, "the report: case must name one, got 'rows', 'placed', 'bare'"),
+            (
+                "row",
+                "the report: case must be one of its cases, such as 'rows', got 'row'",
+            ),
+            (
+                "zzz",
+                "the report: case must be one of 4, listed in its $.cases, got 'zzz'",
+            ),
+            (
+                "right",
+                (
+                    "the report: case 'right' must have evidence, got none, as it"
+                    " passed on every lane or its arrays exceed 1 MiB"
+                ),
+            ),
+        ],
+    )
+    def test_a_name_of_no_finding_or_of_several_is_refused(
+        self, report: Report, name: str | None, message: str
+    ) -> None:
+        with pytest.raises(OnnxGatherError) as caught:
+            case_of_finding(report, name)
+        assert str(caught.value) == message
+
+    def changed(self, report: Report, number: int, **changes: Any) -> str:
+        """Return what is said of a case whose evidence was edited."""
+        case = report.cases[number]
+        assert case.evidence is not None
+        evidence = msgspec.structs.replace(case.evidence, **changes)
+        report.cases[number] = msgspec.structs.replace(case, evidence=evidence)
+        with pytest.raises(FileFormatError) as caught:
+            case_of_finding(report, case.name, "r.json")
+        return str(caught.value)
+
+    def test_evidence_is_of_a_descriptor_or_a_node(self, report: Report) -> None:
+        rule = "evidence must have a descriptor or a node"
+        both = self.changed(report, 0, node=NODE)
+        assert both == f"r.json: case 'rows': {rule}, got both"
+        assert (
+            self.changed(report, 2, node=None)
+            == f"r.json: case 'bare': {rule}, got none"
+        )
+
+    @pytest.mark.parametrize(
+        ("number", "changes", "message"),
+        [
+            (
+                0,
+                {"data": Blob.of(CASE.data[:4])},
+                "InputTensor must be an array of float32 (5, 4), got float32 (4, 4)",
+            ),
+            (
+                0,
+                {"indices": Blob.of(CASE.indices.astype(np.int32))},
+                "IndicesTensor must be an array of int64 (1, 3), got int32 (1, 3)",
+            ),
+            (
+                0,
+                {"data": Blob("float32", (5, 4), bytes(79))},
+                "buffer size must be a multiple of element size",
+            ),
+            (
+                0,
+                {"data": Blob("floaty", (5, 4), b"")},
+                "data type 'floaty' not understood",
+            ),
+            (0, {"descriptor": {}}, "$.type is required"),
+            (
+                2,
+                {"node": ForbiddenNode("Gather", {"axes": 1}, (3, 4), "no")},
+                (
+                    "a node must be one of Gather with axis, GatherElements with axis,"
+                    " GatherND with batch_dims, got Gather with axes"
+                ),
+            ),
+            (
+                2,
+                {"node": ForbiddenNode("Where", {}, (3, 4), "no")},
+                (
+                    "a node must be one of Gather with axis, GatherElements with axis,"
+                    " GatherND with batch_dims, got Where with nothing"
+                ),
+            ),
+            (
+                2,
+                {"indices": Blob.of(np.zeros(3, np.complex64))},
+                (
+                    f"IndicesTensor must be of {', '.join(TensorDataType.__members__)},"
+                    " got complex64"
+                ),
+            ),
+        ],
+    )
+    def test_evidence_that_does_not_fit_its_case_is_refused(
+        self, report: Report, number: int, changes: dict[str, Any], message: str
+    ) -> None:
+        name = report.cases[number].name
+        said = self.changed(report, number, **changes)
+        assert said == f"r.json: case {name!r}: {message}"
+
+    def test_the_lane_of_a_finding(self, report: Report) -> None:
+        assert lane_of_finding(report, "rows") == INFO
+        with pytest.raises(OnnxGatherError) as caught:
+            lane_of_finding(report, "right", "r.json")
+        assert (
+            str(caught.value)
+            == "r.json: --lane must name where case 'right' goes wrong, got none there"
+        )

@@ -1,0 +1,156 @@
+"""repro.html: the page of a repro that runs it by onnxruntime-web."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import re
+import shutil
+import subprocess
+import threading
+from hashlib import sha256
+from html import unescape
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repro_cases import CASE, INFO, OUTSIDE
+
+from onnxgather.checking.cases import Case
+from onnxgather.checking.lanes.lane import LaneInfo
+from onnxgather.checking.repro.folder import (
+    Difference,
+    Trial,
+    _typed_array,
+    trials_of,
+    write_folder,
+)
+from onnxgather.checking.results import Result, ResultKind
+from onnxgather.core.execution.elsewhere.hosts import find_runtime
+from onnxgather.core.execution.providers import WEB_PROVIDERS
+
+CHROMIUM = shutil.which("chromium")
+WASM = LaneInfo("web-wasm", "CPUExecutionProvider", {"onnxruntime": "1.30.0"})
+
+
+def written(folder: Path, case: Case = CASE, info: LaneInfo = WASM) -> Trial:
+    """Write a repro; return what it runs."""
+    *_, trial = trials_of(case, "cpu")
+    result = Result(
+        info.name, "DIFF", ResultKind.SHAPE, "expected shape [3, 4], got [3]"
+    )
+    write_folder(str(folder), Difference(case, info, result), trial)
+    return trial
+
+
+def test_the_page_has_the_model_and_the_arrays(tmp_path: Path) -> None:
+    versions = {"onnxruntime": '1"><script>alert(1)</script>'}
+    trial = written(
+        tmp_path / "out", info=LaneInfo("web-wasm@other", WASM.provider, versions)
+    )
+    page = (tmp_path / "out" / "repro.html").read_text()
+    assert page.count("<script") == page.count("</script>") == 2
+    ((digest, script),) = re.findall(
+        r"script-src '(sha256-[^']+)'.*<script type=\"module\">(.*?)</script>",
+        page,
+        re.DOTALL,
+    )
+    assert (
+        digest
+        == "sha256-" + base64.b64encode(sha256(script.encode()).digest()).decode()
+    )
+    (told,) = re.findall(r'id="data">(.*?)</script>', page)
+    data = json.loads(told)
+    assert base64.b64decode(data["model"]) == trial.question.model
+    assert (data["library"], data["provider"], data["rule"]) == (
+        "ort.wasm.min.mjs",
+        "wasm",
+        None,
+    )
+    arrays = {**trial.question.inputs, "": trial.expected}
+    for name, typed, kind, content, shape in (*data["inputs"], data["expected"]):
+        array = arrays.pop(name)
+        assert array is not None
+        assert (kind, shape) == (array.dtype.name, list(array.shape))
+        big = "Big" if kind == "int64" else ""
+        assert f"{typed}".lower() == f"{big}{kind}Array".lower()
+        assert base64.b64decode(content) == array.tobytes()
+    assert not arrays
+    assert (
+        "`repro.html` runs it in a browser"
+        in (tmp_path / "out" / "ISSUE.md").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("data_type", "wanted"),
+    [
+        ("float16", "Float16Array"),
+        ("uint64", "BigUint64Array"),
+        ("float64", "Float64Array"),
+        ("int8", "Int8Array"),
+        ("bool", "Uint8Array"),
+    ],
+)
+def test_each_data_type_has_its_array(data_type: str, wanted: str) -> None:
+    assert _typed_array(np.dtype(data_type)) == wanted
+
+
+def test_another_lane_has_no_page(tmp_path: Path) -> None:
+    written(tmp_path / "out", info=INFO)
+    assert not (tmp_path / "out" / "repro.html").exists()
+
+
+@pytest.mark.skipif(
+    CHROMIUM is None or not find_runtime(WEB_PROVIDERS["web-wasm"]),
+    reason="scripts/web/setup.sh has not run",
+)
+@pytest.mark.parametrize("state", ["right", "wrong", "refused"])
+def test_a_browser_runs_the_page(state: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    written(out, OUTSIDE if state == "refused" else CASE)
+    page = out / "repro.html"
+    if state == "wrong":
+        text = page.read_text()
+        (told,) = re.findall(r'id="data">(.*?)</script>', text)
+        data = json.loads(told)
+        content = base64.b64decode(data["expected"][3])
+        data["expected"][3] = base64.b64encode(content[:-1] + b"\x01").decode()
+        page.write_text(text.replace(told, json.dumps(data)))
+    library = Path(find_runtime(WEB_PROVIDERS["web-wasm"])[-1])
+    (out / "dist").symlink_to(library / "dist")
+    handler = functools.partial(QuietHandler, directory=str(out))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        own = f"http://127.0.0.1:{server.server_port}"
+        options = [
+            "--headless",
+            "--no-sandbox",
+            f"--user-data-dir={tmp_path / 'profile'}",
+        ]
+        options += [
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+            f"{own}/repro.html#{own}/dist/",
+        ]
+        command = [str(CHROMIUM), *options]
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=100, check=True
+        )
+        server.shutdown()
+    (said,) = re.findall(r'<pre id="said">(.*?)</pre>', ran.stdout, re.DOTALL)
+    lines = unescape(said).strip().splitlines()
+    assert any("onnxruntime-web 1." in line for line in lines)
+    assert any(line.startswith("expected: ") for line in lines)
+    assert lines[-1] == ("It differs." if state == "wrong" else "It does not differ.")
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    extensions_map = {
+        **SimpleHTTPRequestHandler.extensions_map,
+        ".mjs": "text/javascript",
+    }
+
+    def log_message(self, format: str, *args: object) -> None: ...

@@ -1,0 +1,1032 @@
+"""The doctor: what it finds in environments made to be ill, and the commands that mend
+them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import distribution, requires
+from pathlib import Path
+from unittest.mock import Mock
+
+import msgspec
+import numpy as np
+import pytest
+from fake_compiler import library_of
+from packaging.requirements import Requirement
+from stub_runtime import STUB
+
+import onnxgather as og
+from onnxgather.checking import doctor
+from onnxgather.checking.doctor import (
+    CASES,
+    Checkup,
+    Environment,
+    Finding,
+    TriedProvider,
+    Wheel,
+    examine,
+    look_at,
+    try_kernels,
+)
+from onnxgather.checking.judge import KINDS
+from onnxgather.checking.lanes.lane import LaneInfo
+from onnxgather.checking.results import Result, ResultKind
+from onnxgather.core.errors import ProviderError
+from onnxgather.core.execution import kernels, runtime
+from onnxgather.core.execution.providers import PROVIDERS
+from onnxgather.core.model.write import to_onnx
+
+pytestmark = pytest.mark.skipif(
+    os.name == "nt", reason="the stand-in interpreter is a shell script"
+)
+
+CPU = "CPUExecutionProvider"
+PYTHON = ".".join(map(str, sys.version_info[:3]))
+NONE = (
+    "PYTHON: cpu: CPUExecutionProvider needs ONNX Runtime, which is not installed;"
+    " install onnxgather[cpu]"
+)
+
+# A runtime with the CPU provider that computes the three gathers.
+RUNTIME = (
+    STUB
+    + """
+__version__ = "1.31.1"
+PROVIDERS = ["CPUExecutionProvider"]
+class ExecutionMode: ORT_SEQUENTIAL = 0
+def place(provider, wrapped, operator): return provider
+def value(provider, array): return array
+class InferenceSession(InferenceSession):
+    def __init__(self, model, options, providers, enable_fallback):
+        self.provider = providers[0]
+        self.wrapped = b"Mul" in model
+        self.operator = max((o for o in ("Gather", "GatherElements", "GatherND")
+                             if o.encode() in model), key=len)
+        self.open()
+    def get_provider_graph_assignment_info(self):
+        names = ["Mul", self.operator, "Mul"] if self.wrapped else [self.operator]
+        nodes = [Any_(name=name, op_type=name) for name in names]
+        return [Any_(ep_name=place(self.provider, self.wrapped, self.operator),
+                     get_nodes=lambda: nodes)]
+    def compute(self, data, indices):
+        if self.operator == "GatherElements":
+            return value(self.provider, np.take_along_axis(data, indices, 0))
+        if self.operator == "GatherND":
+            indices = indices[..., 0]
+        return value(self.provider, data[indices])
+"""
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder where no host was made."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+class Home:
+    """An environment in a folder: an interpreter, numpy, and whatever is put there."""
+
+    def __init__(self, folder: Path, *, pip: bool = True, numpy: bool = True) -> None:
+        self.site = folder / "site"
+        self.site.mkdir(parents=True)
+        self.python = str(folder / "python")
+        if pip:
+            (self.site / "pip").mkdir()
+            (self.site / "pip" / "__init__.py").touch()
+        if numpy:
+            found = Path(np.__file__).parent.parent
+            for path in [
+                found / "numpy",
+                *found.glob("numpy.libs"),
+                *found.glob("numpy-*"),
+            ]:
+                (self.site / path.name).symlink_to(path)
+        script = (
+            f'#!/bin/sh\nPYTHONPATH="{self.site}" exec "{sys.executable}" -S "$@"\n'
+        )
+        Path(self.python).write_text(script, encoding="utf-8")
+        Path(self.python).chmod(0o755)
+
+    def module(self, change: str = "", version: str = "1.31.1") -> None:
+        """Put the stand-in there, in two files."""
+        self.write(
+            "onnxruntime/__init__.py", f"{RUNTIME}__version__ = {version!r}\n{change}"
+        )
+        self.write("onnxruntime/capi/state.py", "")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file."""
+        path = self.site / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def own(self, name: str, version: str, *others: str, folder: str = "") -> None:
+        """Let a distribution own the files of the module that are there now, and
+        others."""
+        info = folder or f"{name.replace('-', '_')}-{version}.dist-info"
+        lines = [f"{info}/METADATA,,", f"{info}/RECORD,,"]
+        there = sorted((self.site / "onnxruntime").rglob("*.py"))
+        files = [path.relative_to(self.site).as_posix() for path in there]
+        lines += [f"{file},sha256=AAAA,4" for file in (*files, *others)]
+        lines.append("onnxruntime/__pycache__/__init__.cpython-311.pyc,,")
+        self.write(
+            f"{info}/METADATA",
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        )
+        self.write(f"{info}/RECORD", "\n".join(lines) + "\n")
+
+    def healthy(self, change: str = "") -> Home:
+        """Put the stand-in there, owned by one distribution."""
+        self.module(change)
+        self.own("onnxruntime", "1.31.1")
+        return self
+
+    def finding(self, provider: str = CPU) -> tuple[str, str | None] | None:
+        """What is wrong with the environment, its interpreter called PYTHON."""
+        lane = () if provider == CPU else (provider,)
+        found = examine(dict.fromkeys(lane, self.python), python=self.python).findings
+        assert len(found) < 2
+        return self.told(found)[0] if found else None
+
+    def told(self, findings: Iterable[Finding]) -> list[tuple[str, str | None]]:
+        """Return findings with the interpreter called PYTHON."""
+
+        def short(text: str) -> str:
+            return text.replace(self.python, "PYTHON")
+
+        return [(short(f.what), f.command and short(f.command)) for f in findings]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def test_the_table_has_the_wheels_of_the_extras() -> None:
+    wanted = [Requirement(text) for text in requires("onnxgather") or ()]
+    for provider in PROVIDERS.values():
+        if provider.extra:
+            wheel = Requirement(provider.wheel)
+            (same,) = [one for one in wanted if one.name == wheel.name]
+            assert same.specifier == wheel.specifier
+            assert f'extra == "{provider.extra}"' in str(same.marker).replace("'", '"')
+
+
+class TestTheModule:
+    def test_one_distribution_is_healthy(self, home: Home) -> None:
+        found = look_at(home.healthy().python)
+        assert found == Environment(
+            home.python,
+            {"python": PYTHON, "numpy": np.__version__, "onnxruntime": "1.31.1"},
+            True,
+            str(home.site / "onnxruntime"),
+            (Wheel("onnxruntime", "1.31.1", 2, 0),),
+            0,
+            (CPU,),
+            True,
+            None,
+        )
+        assert home.finding() is None
+
+    def test_a_missing_module_is_to_be_installed(self, home: Home) -> None:
+        assert home.finding() == (NONE, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
+
+    @pytest.mark.slow
+    def test_a_missing_module_is_to_be_installed_by_uv_without_pip(
+        self, tmp_path: Path
+    ) -> None:
+        home = Home(tmp_path / "home", pip=False)
+        command = 'uv pip install --python PYTHON "onnxruntime>=1.24.4"'
+        assert home.finding() == (NONE, command)
+
+    @pytest.mark.slow
+    def test_a_path_with_a_space_is_quoted_in_the_command(self, tmp_path: Path) -> None:
+        home = Home(tmp_path / "my home")
+        assert home.finding() == (NONE, '"PYTHON" -m pip install "onnxruntime>=1.24.4"')
+
+    @pytest.mark.slow
+    def test_a_missing_module_under_a_plugin_names_the_plugin_wheel(
+        self, home: Home
+    ) -> None:
+        what = (
+            "PYTHON: QNNExecutionProvider: QNNExecutionProvider needs ONNX Runtime,"
+            " which is not installed; install onnxruntime-qnn on Windows"
+        )
+        assert home.finding("QNNExecutionProvider") == (what, None)
+
+    def test_a_provider_without_a_wheel_on_this_system_has_no_command(
+        self, home: Home
+    ) -> None:
+        what = (
+            "PYTHON: DmlExecutionProvider: DmlExecutionProvider needs ONNX Runtime,"
+            " which is not installed; install onnxgather[directml] on Windows, or run"
+            " scripts/directml/setup.sh on Linux"
+        )
+        assert home.finding("DmlExecutionProvider") == (what, None)
+
+    def test_an_empty_folder_of_an_uninstalled_wheel_is_told_apart(
+        self, home: Home
+    ) -> None:
+        home.write("onnxruntime/capi/left.txt", "")
+        what = (
+            "PYTHON: cpu: the module onnxruntime is empty, as uninstalling one of its"
+            " wheels leaves it; reinstall onnxgather[cpu]"
+        )
+        assert home.finding() == (what, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
+
+    @pytest.mark.slow
+    def test_a_module_without_a_distribution_that_works_is_healthy(
+        self, home: Home
+    ) -> None:
+        home.module()
+        assert look_at(home.python).wheels == ()
+        assert home.finding() is None
+
+    @pytest.mark.one_quick_in(2)
+    @pytest.mark.parametrize("safe", ["", "1"])
+    def test_the_current_folder_is_not_on_the_path(
+        self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: str
+    ) -> None:
+        Home(tmp_path / "other").healthy("raise ImportError('the wrong one')\n")
+        monkeypatch.chdir(tmp_path / "other" / "site")
+        monkeypatch.setenv("PYTHONSAFEPATH", safe)
+        found = look_at(home.healthy().python)
+        assert found.folder == str(home.site / "onnxruntime")
+        assert home.finding() is None
+
+    def test_what_an_environment_prints_at_its_start_does_no_harm(
+        self, home: Home
+    ) -> None:
+        home.healthy()
+        script = Path(home.python).read_text(encoding="utf-8")
+        Path(home.python).write_text(
+            script.replace("\n", "\necho hello\n", 1), encoding="utf-8"
+        )
+        assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
+
+    def test_two_distributions_overwrite_one_another(self, home: Home) -> None:
+        home.module()
+        home.own("onnxruntime", "1.31.1")
+        home.write("onnxruntime/capi/openvino.py", "")
+        home.own("onnxruntime-openvino", "1.24.1")
+        what = (
+            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-openvino"
+            " 1.24.1 (3 files, 0 missing) overwrite one another: 2 files belong to"
+            " several; the module loads as 1.31.1"
+        )
+        command = (
+            "PYTHON -m pip uninstall -y onnxruntime onnxruntime-openvino && "
+            "PYTHON -m pip install onnxruntime-openvino==1.24.1"
+        )
+        assert home.finding() == (what, command)
+
+    @pytest.mark.slow
+    def test_two_distributions_whose_mixture_crashes(self, home: Home) -> None:
+        home.module("os.kill(os.getpid(), signal.SIGSEGV)\n")
+        home.own("onnxruntime-gpu", "1.31.1", "onnxruntime/capi/gone.so")
+        home.own("onnxruntime", "1.31.1")
+        what = (
+            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-gpu 1.31.1"
+            " (3 files, 1 missing) overwrite one another: 2 files belong to several;"
+            " the module does not load: the worker died of SIGSEGV and printed nothing"
+        )
+        command = (
+            "PYTHON -m pip uninstall -y onnxruntime onnxruntime-gpu && "
+            "PYTHON -m pip install onnxruntime-gpu==1.31.1"
+        )
+        assert home.finding() == (what, command)
+
+    @pytest.mark.slow
+    def test_of_a_plain_and_a_special_distribution_the_special_one_stays(
+        self, tmp_path: Path
+    ) -> None:
+        home = Home(tmp_path / "home", pip=False)
+        home.module()
+        home.own("onnxruntime-directml", "1.24.4", "onnxruntime/capi/DirectML.dll")
+        home.own("onnxruntime", "1.31.1")
+        what = (
+            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-directml"
+            " 1.24.4 (3 files, 1 missing) overwrite one another: 2 files belong to"
+            " several; the module loads as 1.31.1"
+        )
+        command = (
+            "uv pip uninstall --python PYTHON onnxruntime onnxruntime-directml && "
+            "uv pip install --python PYTHON onnxruntime-directml==1.24.4"
+        )
+        assert home.finding() == (what, command)
+
+    @pytest.mark.slow
+    def test_of_two_special_distributions_the_one_that_loads_stays(
+        self, home: Home
+    ) -> None:
+        home.module(version="1.24.1")
+        home.own("onnxruntime-gpu", "1.31.1")
+        home.own("onnxruntime-openvino", "1.24.1")
+        found = home.finding()
+        assert found is not None
+        assert (
+            found[1]
+            == "PYTHON -m pip uninstall -y onnxruntime-gpu onnxruntime-openvino && "
+            "PYTHON -m pip install onnxruntime-openvino==1.24.1"
+        )
+
+    @pytest.mark.slow
+    def test_distributions_that_share_no_file_are_healthy(self, home: Home) -> None:
+        home.healthy()
+        home.write(
+            "onnxruntime_extra-1.dist-info/METADATA",
+            "Name: onnxruntime-extra\nVersion: 1",
+        )
+        home.write(
+            "onnxruntime_extra-1.dist-info/RECORD", "onnxruntime/capi/extra.so,,"
+        )
+        home.write("onnxruntime/capi/extra.so", "")
+        found = look_at(home.python)
+        assert [wheel.name for wheel in found.wheels] == [
+            "onnxruntime",
+            "onnxruntime-extra",
+        ]
+        assert home.finding() is None
+
+    def test_a_distribution_whose_files_another_uninstalled_is_half_removed(
+        self, home: Home
+    ) -> None:
+        home.healthy()
+        for path in (home.site / "onnxruntime").rglob("*.py"):
+            path.unlink()
+        home.write("onnxruntime/LICENSE", "")
+        what = "PYTHON: onnxruntime 1.31.1 (2 files, 2 missing) is half removed"
+        command = (
+            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
+            " onnxruntime==1.31.1"
+        )
+        assert home.finding() == (what, command)
+
+    @pytest.mark.slow
+    def test_a_distribution_without_files_is_half_removed(self, home: Home) -> None:
+        home.module()
+        home.own("onnxruntime-openvino", "1.24.1")
+        shutil.rmtree(home.site / "onnxruntime")
+        what = (
+            "PYTHON: onnxruntime-openvino 1.24.1 (2 files, 2 missing) is half removed"
+        )
+        command = (
+            "PYTHON -m pip uninstall -y onnxruntime-openvino && "
+            "PYTHON -m pip install onnxruntime-openvino==1.24.1"
+        )
+        assert home.finding() == (what, command)
+
+    def test_a_distribution_without_one_file_is_half_removed(self, home: Home) -> None:
+        home.module()
+        home.own(
+            "onnxruntime", "1.31.1", "onnxruntime/capi/onnxruntime_pybind11_state.so"
+        )
+        what = "PYTHON: onnxruntime 1.31.1 (3 files, 1 missing) is half removed"
+        command = (
+            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
+            " onnxruntime==1.31.1"
+        )
+        assert home.finding() == (what, command)
+
+    def test_what_pip_leaves_on_windows_owns_nothing(self, home: Home) -> None:
+        home.healthy()
+        home.own("onnxruntime", "1.20.0", folder="~nxruntime-1.20.0.dist-info")
+        assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
+
+    @pytest.mark.slow
+    def test_an_owner_elsewhere_on_the_path_is_hidden(
+        self, home: Home, tmp_path: Path
+    ) -> None:
+        behind = Home(tmp_path / "behind")
+        behind.module()
+        behind.own("onnxruntime-openvino", "1.24.1")
+        home.healthy()
+        script = Path(home.python).read_text(encoding="utf-8")
+        script = script.replace(f'{home.site}"', f'{home.site}:{behind.site}"')
+        Path(home.python).write_text(script, encoding="utf-8")
+        found = look_at(home.python)
+        assert found.wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
+        assert home.finding() is None
+
+
+class TestWhatDoesNotLoad:
+    def test_an_interpreter_that_is_not_there_does_not_start(
+        self, tmp_path: Path
+    ) -> None:
+        python = str(tmp_path / "python")
+        what = f"{python} does not start: No such file or directory"
+        assert [*look_at(python).findings({})] == [Finding(what)]
+
+    def test_an_environment_without_numpy_needs_it(self, tmp_path: Path) -> None:
+        home = Home(tmp_path / "home", numpy=False).healthy()
+        what, command = (
+            "PYTHON: numpy is not installed",
+            'PYTHON -m pip install "numpy>=1.26"',
+        )
+        assert home.finding() == (what, command)
+        cure = f"install it: {sys.executable} -m pip install numpy"
+        fault = f"a lane needs numpy, which is not installed; {cure}"
+        assert look_at(home.python).fault == fault
+
+    @pytest.mark.parametrize("owned", [True, False])
+    def test_a_module_that_crashes_is_to_be_reinstalled(
+        self, home: Home, owned: bool
+    ) -> None:
+        home.module("os.kill(os.getpid(), signal.SIGSEGV)\n")
+        if owned:
+            home.own("onnxruntime", "1.31.1")
+        what = (
+            "PYTHON: ONNX Runtime does not load: the worker died of SIGSEGV and printed"
+            " nothing"
+        )
+        command = (
+            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
+            " onnxruntime==1.31.1"
+        )
+        assert home.finding() == (what, command if owned else None)
+
+    @pytest.mark.slow
+    def test_a_module_that_raises_is_to_be_reinstalled(self, home: Home) -> None:
+        home.healthy("raise ImportError('undefined\\nsymbol')\n")
+        what = "PYTHON: ONNX Runtime does not load: undefined symbol"
+        command = (
+            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
+            " onnxruntime==1.31.1"
+        )
+        assert home.finding() == (what, command)
+
+    def test_a_missing_library_of_windows_is_to_be_installed(self, home: Home) -> None:
+        said = "DLL load failed while importing onnxruntime_pybind11_state: not found"
+        home.healthy(f"raise ImportError({said!r})\n")
+        what = f"PYTHON: ONNX Runtime does not load: {said}"
+        assert home.finding() == (
+            what,
+            "winget install --id Microsoft.VCRedist.2015+.x64",
+        )
+
+    @pytest.mark.parametrize("owned", [True, False])
+    def test_an_old_onnx_runtime_is_to_be_upgraded(
+        self, home: Home, owned: bool
+    ) -> None:
+        home.module(
+            "del InferenceSession.get_provider_graph_assignment_info\n"
+            "del InferenceSession.__base__.get_provider_graph_assignment_info\n",
+            "1.23.0",
+        )
+        if owned:
+            home.own("onnxruntime-openvino", "1.23.0")
+        what = (
+            "PYTHON: CPUExecutionProvider must say which nodes it ran, which ONNX"
+            " Runtime 1.23.0 does not record; install 1.24.4 or later"
+        )
+        command = "PYTHON -m pip install --upgrade onnxruntime-openvino"
+        assert home.finding() == (what, command if owned else None)
+
+
+NAMES = ("Gather", "GatherElements", "GatherND")
+
+
+def states(checkup: Checkup, number: int = 0) -> dict[str, dict[str, str]]:
+    """The state of each model, by the provider and the model's nodes."""
+    return {
+        one.info.name: {nodes: result.state for nodes, result in one.results.items()}
+        for one in checkup.environments[number].providers
+    }
+
+
+ALL = dict.fromkeys(NAMES, "PASS")
+
+
+class TestProviders:
+    def test_each_case_is_one_node(self) -> None:
+        assert tuple(case.name for case in CASES) == NAMES
+        for case in CASES:
+            model = to_onnx(case.descriptor, case.out_of_range)
+            assert [node.op_type for node in model.graph.node] == [case.name]
+
+    def test_a_healthy_provider_passes_alone_and_between_others(
+        self, home: Home
+    ) -> None:
+        checkup = examine(python=home.healthy().python)
+        assert states(checkup) == {"cpu": ALL}
+        (cpu,) = checkup.environments[0].providers
+        assert [result.nodes for result in cpu.results.values()] == [
+            (name,) for name in NAMES
+        ]
+        assert (checkup.findings, checkup.exit_code) == ((), 0)
+
+    @pytest.mark.slow
+    def test_a_provider_that_takes_some_nodes_only_between_others_is_told(
+        self, home: Home
+    ) -> None:
+        home.healthy(
+            "PROVIDERS = ['OpenVINOExecutionProvider', 'CPUExecutionProvider']\ndef"
+            " place(provider, wrapped, operator):\n    return provider if wrapped or"
+            " operator == 'Gather' else 'CPUExecutionProvider'\n"
+        )
+        checkup = examine(python=home.python)
+        assert states(checkup) == {
+            "openvino": {
+                "Gather": "PASS",
+                "GatherElements": "NOT-RUN",
+                "Mul GatherElements Mul": "PASS",
+                "GatherND": "NOT-RUN",
+                "Mul GatherND Mul": "PASS",
+            },
+            "cpu": ALL,
+        }
+        openvino = checkup.environments[0].providers[0]
+        assert openvino.runs
+        assert openvino.results["Mul GatherND Mul"].nodes == ("Mul", "GatherND", "Mul")
+        assert (
+            openvino.results["GatherElements"].reason
+            == "OpenVINOExecutionProvider must run every node, but GatherElements"
+            " (GatherElements) runs on CPUExecutionProvider"
+        )
+        assert (checkup.findings, checkup.exit_code) == ((), 0)
+
+    @pytest.mark.slow
+    def test_a_provider_that_runs_no_gather_is_a_finding(self, home: Home) -> None:
+        home.healthy(
+            "PROVIDERS = ['AzureExecutionProvider', 'CPUExecutionProvider']\n"
+            "def place(*_): return 'CPUExecutionProvider'\n"
+        )
+        checkup = examine(python=home.python)
+        assert states(checkup) == {
+            "AzureExecutionProvider": dict.fromkeys(
+                [nodes for name in NAMES for nodes in (name, f"Mul {name} Mul")],
+                "NOT-RUN",
+            ),
+            "cpu": ALL,
+        }
+        assert [one.runs for one in checkup.environments[0].providers] == [False, True]
+        assert (checkup.findings, checkup.exit_code) == ((), 0)
+
+    def test_a_sole_provider_that_runs_no_gather_is_exit_code_3(
+        self, home: Home
+    ) -> None:
+        home.healthy(
+            "PROVIDERS = ['AzureExecutionProvider']\ndef place(*_): return"
+            " 'CPUExecutionProvider'\n"
+        )
+        checkup = examine(python=home.python)
+        assert (checkup.findings, checkup.exit_code) == ((), 3)
+
+    @pytest.mark.one_quick_in(2)
+    @pytest.mark.parametrize(
+        ("provider", "name", "command"),
+        [
+            ("DmlExecutionProvider", "directml", None),
+            (
+                "CUDAExecutionProvider",
+                "cuda",
+                (
+                    "PYTHON -m pip uninstall -y onnxruntime && "
+                    'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
+                ),
+            ),
+        ],
+    )
+    def test_a_listed_provider_that_does_not_start_is_a_finding(
+        self, home: Home, provider: str, name: str, command: str | None
+    ) -> None:
+        home.healthy(
+            f"PROVIDERS = [{provider!r}, 'CPUExecutionProvider']\ndef start(self):\n   "
+            " if self.provider != 'CPUExecutionProvider': raise RuntimeError('no"
+            " adapter')\nInferenceSession.open = start\n"
+        )
+        checkup = examine(python=home.python)
+        assert states(checkup) == {name: {}, "cpu": ALL}
+        what = f"PYTHON: {name}: {provider} cannot start: no adapter"
+        assert home.told(checkup.findings) == [(what, command)]
+        assert checkup.exit_code == 1
+
+    def test_a_provider_with_wrong_elements_is_a_finding(self, home: Home) -> None:
+        home.healthy("def value(_, array): return array + (array.shape == (3, 1))\n")
+        checkup = examine(python=home.python)
+        reason = (
+            "DIFF 3 of 3 elements differ, first OutputTensor[0,0]: expected 2.0 (00 00"
+            " 00 40), got 3.0 (00 00 40 40)"
+        )
+        assert home.told(checkup.findings) == [
+            (f"PYTHON: cpu: GatherND: {reason}", None)
+        ]
+        assert checkup.exit_code == 1
+
+    @pytest.mark.slow
+    def test_a_provider_that_crashes_costs_only_itself(self, home: Home) -> None:
+        home.healthy(
+            "PROVIDERS = ['OtherExecutionProvider', 'CPUExecutionProvider']\ndef"
+            " start(self):\n    if self.provider != 'CPUExecutionProvider':"
+            " os.kill(os.getpid(), signal.SIGSEGV)\nInferenceSession.open = start\n"
+        )
+        checkup = examine(python=home.python)
+        what = (
+            "PYTHON: OtherExecutionProvider: the worker died of SIGSEGV and printed"
+            " nothing"
+        )
+        assert home.told(checkup.findings) == [(what, None)]
+        assert checkup.exit_code == 1
+
+    def test_without_any_onnx_runtime_the_exit_code_is_3(self, home: Home) -> None:
+        checkup = examine(python=home.python)
+        assert states(checkup) == {"cpu": {}}
+        assert len(checkup.findings) == 1
+        assert checkup.exit_code == 3
+
+    @pytest.mark.slow
+    def test_another_environment_that_runs_does_not_hide_the_fault_of_this_one(
+        self, home: Home, tmp_path: Path
+    ) -> None:
+        other = Home(tmp_path / "other").healthy()
+        checkup = examine({"cpu@other": other.python}, python=home.python)
+        assert states(checkup, 1) == {"cpu@other": ALL}
+        command = 'PYTHON -m pip install "onnxruntime>=1.24.4"'
+        assert home.told(checkup.findings) == [(NONE, command)]
+        assert checkup.exit_code == 1
+
+
+NO_LIBRARY = """
+def get_ep_devices(): return []
+def register_execution_provider_library(name, path): raise RuntimeError(f"no {path}")
+"""
+
+
+class TestLanes:
+    @pytest.mark.slow
+    def test_a_provider_without_a_wheel_here_has_no_command(
+        self, home: Home, tmp_path: Path
+    ) -> None:
+        other = Home(tmp_path / "other").healthy()
+        checkup = examine({"directml": other.python}, python=home.healthy().python)
+        what = (
+            "PYTHON: directml: DmlExecutionProvider is not available (available: "
+            "CPUExecutionProvider); install onnxgather[directml] on Windows, or run "
+            "scripts/directml/setup.sh on Linux"
+        )
+        assert other.told(checkup.findings) == [(what, None)]
+        assert checkup.exit_code == 1
+
+    @pytest.mark.slow
+    def test_a_provider_of_another_wheel_has_the_command_that_installs_it(
+        self, home: Home, tmp_path: Path
+    ) -> None:
+        other = Home(tmp_path / "other").healthy()
+        checkup = examine({"cuda": other.python}, python=home.healthy().python)
+        what = (
+            "PYTHON: cuda: CUDAExecutionProvider is not available (available: "
+            "CPUExecutionProvider); install onnxruntime-gpu"
+        )
+        command = (
+            "PYTHON -m pip uninstall -y onnxruntime && "
+            'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
+        )
+        assert other.told(checkup.findings) == [(what, command)]
+
+    @pytest.mark.slow
+    def test_a_fault_of_the_environment_is_told_once(
+        self, home: Home, tmp_path: Path
+    ) -> None:
+        other = Home(tmp_path / "other")
+        checkup = examine({"cuda": other.python}, python=home.healthy().python)
+        what = (
+            "PYTHON: cuda: CUDAExecutionProvider needs ONNX Runtime, which is not"
+            " installed; install onnxruntime-gpu"
+        )
+        command = 'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
+        assert other.told(checkup.findings) == [(what, command)]
+
+    def test_an_interpreter_that_does_not_start(self, home: Home) -> None:
+        checkup = examine({"cpu@old": "/none/python"}, python=home.healthy().python)
+        what = "/none/python does not start: No such file or directory"
+        assert checkup.findings == (Finding(what),)
+        assert checkup.exit_code == 1
+
+    @pytest.mark.one_quick_in(3)
+    @pytest.mark.parametrize(
+        ("lane", "name", "command"),
+        [
+            ("webgpu", "WebGpu", 'PYTHON -m pip install "onnxruntime-ep-webgpu>=0.4"'),
+            ("qnn", "QNN", None),  # as it exists on Windows only
+            ("XyzExecutionProvider", "Xyz", None),
+        ],
+    )
+    def test_a_plugin_library_that_does_not_load_is_a_finding(
+        self, home: Home, lane: str, name: str, command: str | None
+    ) -> None:
+        home.healthy(NO_LIBRARY)
+        checkup = examine(plugins={lane: "/none/lib.so"}, python=home.python)
+        what = (
+            f"PYTHON: {lane}: the plugin library of {name}ExecutionProvider does not"
+            " load: no /none/lib.so"
+        )
+        assert home.told(checkup.findings) == [(what, command)]
+
+    @pytest.mark.slow
+    def test_a_plugin_without_a_device_is_a_finding(self, home: Home) -> None:
+        home.healthy(
+            "def get_ep_devices(): return []\ndef"
+            " register_execution_provider_library(*_): pass\n"
+        )
+        home.write("lib.so", "")
+        library = str(home.site / "lib.so")
+        checkup = examine(plugins={"webgpu": library}, python=home.python)
+        what = (
+            "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider loads, but"
+            " offers no device for it"
+        )
+        assert home.told(checkup.findings) == [(what, None)]
+
+    def test_the_devices_of_a_lane_are_told(self, home: Home) -> None:
+        home.healthy("""
+def device(ep, kind, vendor):
+    about = Any_(type="OrtHardwareDeviceType." + kind, vendor=vendor)
+    return Any_(ep_name=ep + "ExecutionProvider", device=about)
+def get_ep_devices():
+    return [device("CPU", "CPU", "Intel"), device("Dml", "GPU", "AMD"), device("CPU", "NPU", "X")]
+""")
+        text = str(examine(python=home.python))
+        assert "\n  cpu: starts on CPU Intel, NPU X\n" in text
+
+    @pytest.mark.slow
+    def test_a_plugin_does_not_hide_the_provider_that_is_listed(
+        self, home: Home
+    ) -> None:
+        home.healthy(NO_LIBRARY)
+        checkup = examine(plugins={"cpu@plugin": "/none/lib.so"}, python=home.python)
+        assert states(checkup) == {"cpu": ALL, "cpu@plugin": {}}
+        what = (
+            "PYTHON: cpu@plugin: the plugin library of CPUExecutionProvider does not"
+            " load: no /none/lib.so"
+        )
+        assert home.told(checkup.findings) == [(what, None)]
+
+    def test_a_lane_in_this_environment_is_not_asked_twice(self, home: Home) -> None:
+        checkup = examine({"cpu@own": home.python}, python=home.healthy().python)
+        assert states(checkup) == {"cpu@own": ALL}
+
+    @pytest.mark.slow
+    def test_a_lane_on_a_shared_library_is_examined(
+        self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "host").mkdir()
+        library = library_of(tmp_path / "host", monkeypatch, RUNTIME)
+        lanes = {"cpu@library": library, "webgpu@library": library}
+        checkup = examine(lanes, python=home.healthy().python)
+        assert states(checkup, 1) == {"cpu@library": ALL, "webgpu@library": {}}
+        found = checkup.environments[1]
+        assert (found.python, found.versions["onnxruntime"]) == (library, "1.31.1")
+        what = (
+            f"{library}: webgpu@library: WebGpuExecutionProvider is not available"
+            " (available: CPUExecutionProvider); install onnxruntime-webgpu, or run"
+            " scripts/directml/setup.sh on Linux"
+        )
+        assert checkup.findings == (Finding(what),)
+
+    def test_a_shared_library_that_does_not_load_is_a_finding(
+        self, home: Home, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CXX", "/none/c++")
+        checkup = examine({"cpu@library": "/none/lib.so"}, python=home.healthy().python)
+        what = (
+            "cpu@library: the host of a shared library must be compiled by /none/c++,"
+            " or what CXX names: /none/c++: No such file or directory"
+        )
+        assert checkup.findings == (Finding(what),)
+        assert (
+            "\n/none/lib.so: does not answer\n  cpu@library: does not start: "
+            in str(checkup)
+        )
+        assert checkup.exit_code == 1
+
+    @pytest.mark.slow
+    def test_a_host_that_was_made_is_examined(self, home: Home, cache: Path) -> None:
+        made = cache / "onnxgather" / "directml" / "run-runtime"
+        made.parent.mkdir(parents=True)
+        other = Home(made.parent / "other").healthy(
+            "PROVIDERS = ['DmlExecutionProvider', 'CPUExecutionProvider']\n"
+        )
+        made.write_text(f'#!/bin/sh\nexec "{other.python}" -u "{runtime.__file__}"\n')
+        made.chmod(0o755)
+        checkup = examine(python=home.healthy().python)
+        assert states(checkup) == {"cpu": ALL}
+        assert states(checkup, 1) == {"directml": ALL}
+        assert checkup.environments[1].python == str(made)
+        assert (checkup.findings, checkup.exit_code) == ((), 0)
+
+    def test_an_unknown_provider_is_refused(self) -> None:
+        with pytest.raises(
+            ProviderError, match=r"^provider must be one of cpu, .*, got 'cqu'$"
+        ):
+            examine({"cqu": "python"})
+
+
+def checkup_of(*findings: Finding) -> Checkup:
+    """A checkup that has everything a text may hold."""
+
+    def result(kind: ResultKind, reason: str | None = None, *nodes: str) -> Result:
+        return Result("x", KINDS[kind][0], kind, reason, nodes)
+
+    runs = {
+        "Gather": result(ResultKind.SAME, None, "Gather"),
+        "GatherElements": result(
+            ResultKind.NOT_RUN, "it must run every node, but it sleeps"
+        ),
+        "Mul GatherElements Mul": result(ResultKind.BROKEN, "oh"),
+        "GatherND": result(ResultKind.SHAPE, "no", "GatherND"),
+    }
+    runs_none = {"Gather": result(ResultKind.NOT_RUN, "b")}
+    environments = (
+        Environment(
+            "/env/python",
+            {"python": "3.11.7", "numpy": "2.4.6", "onnxruntime": "1.31.1"},
+            folder="/env/onnxruntime",
+            wheels=(
+                Wheel("onnxruntime", "1.31.1", 317, 0),
+                Wheel("onnxruntime-odd", "1", 9, 2),
+            ),
+            shared=314,
+            providers=(
+                TriedProvider(
+                    LaneInfo(
+                        "openvino",
+                        "OpenVINOExecutionProvider",
+                        {},
+                        ("GPU Intel", "CPU X"),
+                    ),
+                    runs,
+                ),
+                TriedProvider(
+                    LaneInfo("cuda", "CUDAExecutionProvider", not_run="no adapter")
+                ),
+                TriedProvider(
+                    LaneInfo("ZExecutionProvider", "ZExecutionProvider"), runs_none
+                ),
+            ),
+        ),
+        Environment("/own/python", {"python": "3.12.1"}, folder="/own/onnxruntime"),
+        Environment("/no/python", {"python": "3.12.1"}),
+        Environment("/none/python", fault="it does not start"),
+    )
+    return Checkup("0.1.0", "Linux 6.1 x86_64", environments, findings, 1)
+
+
+TEXT = """\
+onnxgather 0.1.0 on Linux 6.1 x86_64
+
+/env/python: python 3.11.7, numpy 2.4.6, onnxruntime 1.31.1
+  onnxruntime 1.31.1 (317 files, 0 missing)
+  onnxruntime-odd 1 (9 files, 2 missing)
+  openvino: starts on GPU Intel, CPU X
+    Gather: PASS
+    GatherElements: NOT-RUN it must run every node, but it sleeps
+    Mul GatherElements Mul: ERROR oh
+    GatherND: DIFF no
+  cuda: does not start: no adapter
+  ZExecutionProvider: starts, but runs no gather
+
+/own/python: python 3.12.1
+  onnxruntime of no wheel, in /own/onnxruntime
+
+/no/python: python 3.12.1
+
+/none/python: does not answer
+
+2 findings:
+1. bad
+   mend it
+2. worse
+"""
+
+
+class TestText:
+    def test_the_text_of_a_whole_checkup(self) -> None:
+        text = str(checkup_of(Finding("bad", "mend it"), Finding("worse")))
+        assert text + "\n" == TEXT
+
+    @pytest.mark.parametrize(
+        ("findings", "last"),
+        [((), "nothing is wrong"), ((Finding("bad"),), "1 finding:\n1. bad")],
+    )
+    def test_the_last_line_sums_up_the_findings(
+        self, findings: tuple[Finding, ...], last: str
+    ) -> None:
+        assert str(checkup_of(*findings)).endswith("\n\n" + last)
+
+    def test_the_json_of_a_checkup(self) -> None:
+        checkup = checkup_of(Finding("bad", "mend"))
+        text = msgspec.json.encode(checkup)
+        assert msgspec.json.decode(text, type=Checkup) == checkup
+        plain = msgspec.json.decode(text)
+        assert plain["findings"] == [{"what": "bad", "command": "mend"}]
+        names = {
+            "onnxgather",
+            "machine",
+            "environments",
+            "findings",
+            "exit_code",
+            "kernels",
+        }
+        assert set(plain) == names
+        environment = plain["environments"][0]
+        assert set(environment) == {
+            "python",
+            "versions",
+            "folder",
+            "wheels",
+            "shared",
+            "providers",
+        }
+        assert environment["wheels"][1] == {
+            "name": "onnxruntime-odd",
+            "version": "1",
+            "files": 9,
+            "missing": 2,
+        }
+        assert set(environment["providers"][0]) == {"info", "results"}
+
+
+class TestThisEnvironment:
+    def test_it_is_healthy_and_onnxruntime_stays_out(self) -> None:
+        code = (
+            "import sys, msgspec\n"
+            "from onnxgather.checking.doctor import examine\n"
+            "checkup = examine()\n"
+            "assert 'onnxruntime' not in sys.modules\n"
+            "sys.stdout.buffer.write(msgspec.json.encode(checkup))\n"
+        )
+        said = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True
+        )
+        checkup = msgspec.json.decode(said.stdout, type=Checkup)
+        assert checkup.onnxgather == og.__version__
+        assert states(checkup)["cpu"] == ALL
+        found = checkup.environments[0]
+        (owner,) = found.wheels
+        assert (
+            owner.version
+            == distribution(owner.name).version
+            == found.versions["onnxruntime"]
+        )
+        assert (owner.missing, found.shared) == (0, 0)
+        assert owner.files > 100
+        assert (checkup.findings, checkup.exit_code) == ((), 0)
+
+    def test_the_kernels_run_in_python_and_in_onnx_runtime(self) -> None:
+        if kernels.operators_library() is None:
+            pytest.skip("the native kernels are not built")
+        assert try_kernels() == ("run in Python and in ONNX Runtime", False)
+
+    def test_kernels_that_are_not_there_are_no_finding(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(kernels, "_OPERATORS", tmp_path / "gone.so")
+        monkeypatch.setitem(sys.modules, "onnxgather._native", None)
+        monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
+        why = tmp_path / "why.txt"
+        monkeypatch.setattr(kernels, "_WHY_NOT", why)
+        lost = "they are not beside onnxgather's modules; install onnxgather once more"
+        assert try_kernels() == (f"none, as {lost}", False)
+        why.write_text(
+            "the C compiler failed: 3: error: no Python.h; mend that\n", "utf-8"
+        )
+        failed = "the C compiler failed: 3: error: no Python.h; mend that"
+        assert try_kernels() == (
+            f"none, as they were not built with onnxgather, as {failed}",
+            False,
+        )
+        monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
+        assert try_kernels() == ("none, as ONNXGATHER_NATIVE is 0", False)
+
+    def test_kernels_that_are_broken_are_a_finding(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if kernels.operators_library() is None:
+            pytest.skip("the native kernels are not built")
+        broken = tmp_path / "broken.so"
+        broken.write_text("no library", encoding="utf-8")
+        monkeypatch.setattr(kernels, "_OPERATORS", broken)
+        monkeypatch.setattr(
+            doctor, "Gather", Mock(return_value=Mock(return_value=np.zeros(9)))
+        )
+        checkup = examine()
+        (finding,) = checkup.findings
+        assert finding == Finding(f"native kernels: {checkup.kernels}")
+        assert str(checkup).splitlines()[1] == finding.what
+        assert finding.what.startswith(
+            "native kernels: the Python module gathers other elements than the"
+            " reference; the operators of ONNX Runtime: CPUExecutionProvider must run"
+            " onnxgather's own operators, but their library does not load: "
+        )
+        monkeypatch.setitem(sys.modules, "onnxgather._native", None)
+        said, wrong = try_kernels()
+        assert said.startswith(
+            "the Python module does not load; the operators of ONNX Runtime: "
+        )
+        assert wrong

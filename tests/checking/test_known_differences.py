@@ -1,0 +1,194 @@
+"""Known differences: what they explain, and what they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran
+
+from onnxgather.checking.judge import KINDS
+from onnxgather.checking.known_differences import (
+    CasePattern,
+    DescriptorPattern,
+    ElementPattern,
+    Known,
+    NodePattern,
+    ResultPattern,
+    known_differences,
+)
+from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.checking.results import Result, ResultKind
+from onnxgather.checking.run import check_cases
+from onnxgather.core.execution.elsewhere.child import Breakdown
+
+KNOWN = Known(
+    "StubExecutionProvider",
+    ">=1.29,<1.31",
+    (CasePattern(operator=("GATHER",), out_of_range=("error",), in_range=False),),
+    (ResultPattern(ResultKind.NOT_REFUSED),),
+    "It answers with zeros.",
+    "https://example.org/1",
+)
+
+
+class TestKnownDifferences:
+    WILD = ran([(1, 2), (0, 0)], ZEROS)
+    REFUSED = ran(None, ZEROS, "out of bounds")
+
+    def test_a_known_difference_is_shown_as_such(self) -> None:
+        found = only(case(0, 7), self.WILD, known=(KNOWN,))
+        assert (found.state, found.found) == ("KNOWN", "DIFF")
+        assert found.known == "It answers with zeros. (https://example.org/1)"
+        assert found.reason is not None
+        assert found.reason.startswith("must refuse, but returned zeros")
+
+    def test_a_known_difference_that_passes_is_a_finding(self) -> None:
+        found = only(case(0, 7), self.REFUSED, known=(KNOWN,))
+        assert found.state == "FIXED"
+        assert found.reason == "passes, although it is a known difference"
+
+    def test_a_known_difference_that_sometimes_passes_is_no_finding(self) -> None:
+        sometimes = Known(
+            KNOWN.provider,
+            KNOWN.versions,
+            KNOWN.cases,
+            KNOWN.found,
+            "x",
+            "y",
+            sometimes=True,
+        )
+        assert only(case(0, 7), self.REFUSED, known=(sometimes,)).state == "PASS"
+        assert only(case(0, 7), self.WILD, known=(sometimes,)).state == "KNOWN"
+
+    def test_another_state_is_not_covered(self) -> None:
+        assert (
+            only(case(0, 7), Answer(AnswerKind.BROKEN, "died"), known=(KNOWN,)).state
+            == "ERROR"
+        )
+
+    DIED = Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED, detail="SIGSEGV")
+    NAN = ran([[5, 6], [float("nan"), 2]])
+
+    @pytest.mark.parametrize(
+        ("answer", "found", "state"),
+        [
+            (ELSEWHERE, ResultPattern(ResultKind.NOT_RUN), "KNOWN"),
+            (
+                ELSEWHERE,
+                ResultPattern(ResultKind.NOT_RUN, not_run="elsewhere"),
+                "KNOWN",
+            ),
+            (ELSEWHERE, ResultPattern(ResultKind.NOT_RUN, not_run="folded"), "NOT-RUN"),
+            (
+                ELSEWHERE,
+                ResultPattern(ResultKind.NOT_RUN, elsewhere=NodePattern(("And", "Or"))),
+                "KNOWN",
+            ),
+            (
+                ELSEWHERE,
+                ResultPattern(ResultKind.NOT_RUN, elsewhere=NodePattern(("And",))),
+                "NOT-RUN",
+            ),
+            (ELSEWHERE, ResultPattern(ResultKind.UNPROVED), "NOT-RUN"),
+            (
+                DIED,
+                ResultPattern(
+                    ResultKind.BROKEN, breakdown=Breakdown.DIED, detail="SIGSEGV"
+                ),
+                "KNOWN",
+            ),
+            (DIED, ResultPattern(ResultKind.BROKEN, breakdown=Breakdown.LATE), "ERROR"),
+            (DIED, ResultPattern(ResultKind.BROKEN, detail="SIGABRT"), "ERROR"),
+            (
+                DIED,
+                ResultPattern(ResultKind.BROKEN, message="died"),
+                "ERROR",
+            ),  # the lane's words
+            (
+                ran(None, None, "no\nmemory"),
+                ResultPattern(ResultKind.FAILED, message="*o?m*"),
+                "KNOWN",
+            ),
+            (
+                ran(None, None, "no memory"),
+                ResultPattern(ResultKind.FAILED, message="*Stub*"),
+                "ERROR",
+            ),
+            (
+                NAN,
+                ResultPattern(ResultKind.ELEMENTS, first=ElementPattern("1.0", "nan")),
+                "KNOWN",
+            ),
+            (
+                NAN,
+                ResultPattern(ResultKind.ELEMENTS, first=ElementPattern("nan", "nan")),
+                "DIFF",
+            ),
+        ],
+    )
+    def test_every_part_of_what_is_found_must_hold(
+        self, answer: Answer, found: ResultPattern, state: str
+    ) -> None:
+        entry = structs.replace(KNOWN, cases=(CasePattern(),), found=(found,))
+        assert only(case(2, 0), answer, known=(entry,)).state == state
+        either = structs.replace(entry, found=(ResultPattern(ResultKind.SHAPE), found))
+        assert only(case(2, 0), answer, known=(either,)).state == state
+
+    def test_nothing_is_known_of_a_lane_that_did_not_start(self) -> None:
+        anything = Known(
+            KNOWN.provider,
+            "",
+            (CasePattern(),),
+            (ResultPattern(ResultKind.NOT_STARTED),),
+            "x",
+            "y",
+        )
+        absent = LaneInfo(
+            "stub", KNOWN.provider, {"onnxruntime": "1.30.0"}, not_run="absent"
+        )
+        (only,) = check_cases([case(0, 0)], [Planned()], [absent], (anything,))
+        assert only.results == (
+            Result("stub", "NOT-RUN", ResultKind.NOT_STARTED, "absent"),
+        )
+
+    @pytest.mark.parametrize("version", ["", "nightly build", "2024.a"])
+    def test_an_unreadable_version_is_in_no_range(self, version: str) -> None:
+        info = LaneInfo("stub", KNOWN.provider, {"onnxruntime": version})
+        assert not KNOWN.is_about(case(0, 7), info)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"provider": "OtherExecutionProvider"},
+            {"versions": "<1.30"},
+            {"cases": (CasePattern(in_range=True),)},
+            {"cases": (CasePattern(name="other/*"),)},
+            {"cases": (CasePattern(operator=("GATHER_ND",)),)},
+            {"cases": (CasePattern(data_type=("FLOAT16",)),)},
+            {"cases": (CasePattern(index_type=("INT64",)),)},
+            {"cases": (CasePattern(dimension_count=(3,)),)},
+            {"cases": (CasePattern(descriptor=DescriptorPattern(2)),)},
+            {"cases": (CasePattern(out_of_range=("clamp",)),)},
+            {"cases": (CasePattern(wrapped=True),)},
+            {"cases": ()},
+        ],
+    )
+    def test_every_part_of_a_pattern_must_hold(self, change: dict[str, Any]) -> None:
+        other = structs.replace(KNOWN, **change)
+        assert only(case(0, 7), self.WILD, known=(other,)).state == "DIFF"
+        assert only(case(0, 7), self.WILD, known=(other, KNOWN)).state == "KNOWN"
+
+    def test_every_known_difference_has_provider_reason_and_link(self) -> None:
+        for known in known_differences():
+            assert known.provider.endswith("ExecutionProvider")
+            assert known.reason.endswith(".")
+            assert known.link
+            assert known.cases
+            assert known.found
+            for found in known.found:
+                assert KINDS[found.kind][0] in ("DIFF", "ERROR", "NOT-RUN")
+                if found.kind is ResultKind.BROKEN:  # a crash is explained by name only
+                    assert found.breakdown
+                    assert found.detail

@@ -1,0 +1,151 @@
+"""Reports of the parts of a check, merged into the report of the whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from report_samples import CPU, OPENVINO, entry, gather_case, passed, report_of
+
+from onnxgather.checking.lanes.lane import LaneInfo
+from onnxgather.checking.merge import merge
+from onnxgather.checking.results import Invalid, Report
+from onnxgather.core.errors import FileFormatError
+
+WHOLE = report_of(
+    [CPU, OPENVINO],
+    *(
+        entry(gather_case(f"case {k}"), passed("cpu"), passed("openvino"))
+        for k in range(8)
+    ),
+    planned=8,
+)
+
+
+def part(k: int, of: int, **fields: Any) -> Report:
+    """The K-th of some parts of a check, which deals its cases out in turn."""
+    cases = WHOLE.cases[k - 1 :: of]
+    return replace(WHOLE, cases=cases, planned=len(cases), shard=f"{k}/{of}", **fields)
+
+
+def parts(of: int) -> list[tuple[str, Report]]:
+    return [(f"{k}.json", part(k, of)) for k in range(1, of + 1)]
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 8, 11])
+def test_all_shards_are_the_whole_in_its_order(of: int) -> None:
+    assert merge(parts(of)) == (WHOLE, [])
+    assert merge(parts(of)[::-1]) == (WHOLE, [])
+
+
+def test_missing_shards_are_named_and_mark_the_report() -> None:
+    every = parts(4)
+    merged, missing = merge([every[2], every[0]])
+    assert (merged.shard, missing) == ("1,3/4", ["2/4", "4/4"])
+    assert [case.name for case in merged.cases] == [
+        "case 0",
+        "case 2",
+        "case 4",
+        "case 6",
+    ]
+
+
+def test_reports_without_shards_stand_one_behind_the_other() -> None:
+    halves = [
+        replace(WHOLE, cases=WHOLE.cases[:3]),
+        replace(WHOLE, cases=WHOLE.cases[3:]),
+    ]
+    merged, missing = merge([("b.json", halves[1]), ("a.json", halves[0])])
+    assert [case.name for case in merged.cases] == [
+        f"case {k}" for k in (3, 4, 5, 6, 7, 0, 1, 2)
+    ]
+    assert (merged.planned, missing, merged.shard) == (16, [], None)
+
+
+def test_what_went_wrong_in_a_part_went_wrong_in_the_whole() -> None:
+    one = part(
+        *(1, 2),
+        machine="A",
+        invalid=[Invalid("a", "b")],
+        unusable=["c"],
+        lanes=(replace(CPU, required=True), OPENVINO),
+    )
+    stopped = replace(OPENVINO, versions={}, not_run="no device")
+    two = part(
+        *(2, 2),
+        machine="B",
+        invalid=[Invalid("a", "b")],
+        unusable=["c", "d"],
+        lanes=(replace(CPU, devices=("CPU", "NPU")), stopped),
+        interrupted="SIGTERM",
+        maxfail=3,
+    )
+    merged, _ = merge([("1.json", one), ("2.json", two)])
+    assert merged == replace(
+        WHOLE,
+        machine="A; B",
+        invalid=[Invalid("a", "b")],
+        unusable=["c", "d"],
+        lanes=(
+            replace(CPU, required=True, devices=("CPU", "NPU")),
+            replace(OPENVINO, not_run="no device (in 2.json)"),
+        ),
+        interrupted="SIGTERM",
+        maxfail=3,
+    )
+
+
+def other(lane: LaneInfo = CPU, **fields: Any) -> dict[str, Any]:
+    return {"lanes": (replace(lane, **fields), OPENVINO)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"onnxgather": "9"}, "onnxgather must be '0.1.0', as in 1.json, got '9'"),
+        ({"shard": "2/3"}, "the number of shards must be 2, as in 1.json, got 3"),
+        ({"shard": None}, "the number of shards must be 2, as in 1.json, got 0"),
+        ({"shard": "1/2"}, "shard 1/2 must be in one report, got 1.json too"),
+        (
+            {"shard": "0/2"},
+            "$.shard must be K/N with K from 1 to N and N below 10,000, got '0/2'",
+        ),
+        (
+            {"shard": "1,2/4"},
+            "$.shard must be K/N with K from 1 to N and N below 10,000, got '1,2/4'",
+        ),
+        (
+            {"cases": WHOLE.cases[:1]},
+            "case 'case 0' must be in one report, got 1.json too",
+        ),
+        (
+            {"lanes": (CPU,)},
+            "the names of lanes must be ['cpu', 'openvino'], as in 1.json, got ['cpu']",
+        ),
+        (
+            other(provider="XExecutionProvider"),
+            (
+                "the provider of lane 'cpu' must be 'CPUExecutionProvider', as in"
+                " 1.json, got 'XExecutionProvider'"
+            ),
+        ),
+        (
+            other(versions={"onnxruntime": "1.30.0"}),
+            (
+                "the versions of lane 'cpu' must be {'onnxruntime': '1.31.1', 'python':"
+                " '3.11.7'}, as in 1.json, got {'onnxruntime': '1.30.0'}"
+            ),
+        ),
+        (
+            other(target="portable"),
+            "the target of lane 'cpu' must be None, as in 1.json, got 'portable'",
+        ),
+    ],
+)
+def test_parts_of_different_checks_are_refused(
+    fields: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        merge([("1.json", part(1, 2)), ("2.json", replace(part(2, 2), **fields))])
+    assert str(caught.value) == f"2.json: {sentence}"

@@ -1,0 +1,604 @@
+"""The texts of explanations, and that explanations agree with the reference."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Case, cases, descriptors
+
+import onnxgather as og
+from onnxgather.core.descriptors.arrays import Array, elements
+from onnxgather.core.descriptors.explain import (
+    Explanation,
+    element_at,
+    explain,
+    value_text,
+)
+from onnxgather.core.descriptors.reference import offsets, source_map
+from onnxgather.core.options import OutOfRange
+
+POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
+
+
+def tensor(
+    data_type: str, *sizes: int, strides: list[int] | None = None
+) -> og.TensorDesc:
+    return og.TensorDesc(data_type, sizes, strides)
+
+
+def gather(
+    index_type: str, data_type: str = "FLOAT32", total: int = 0
+) -> og.GatherDesc:
+    """A GATHER along the second axis."""
+    return og.GatherDesc(
+        og.TensorDesc(data_type, [4, 3], total_tensor_size_in_bytes=total),
+        tensor(index_type, 1, 2),
+        tensor(data_type, 4, 2),
+        axis=1,
+        index_dimensions=1,
+    )
+
+
+def told(
+    index_type: str, indices: list[int], at: tuple[int, ...], policy: OutOfRange
+) -> Explanation:
+    """An explanation of a GATHER from the numbers 0 to 11."""
+    desc = gather(index_type)
+    data = np.arange(12, dtype=np.float32).reshape(4, 3)
+    array = np.array([indices], desc.indices_tensor.data_type.numpy)
+    return explain(desc, data, array, at, policy)
+
+
+@pytest.mark.parametrize(
+    ("index_type", "indices", "at", "policy", "text"),
+    [
+        (
+            "UINT32",
+            [2, 7],
+            (1, 0),
+            "clamp",
+            "output[1,0] = input[1, indices[0]] = input[1, 2] = 5",
+        ),
+        (
+            "UINT32",
+            [2, 7],
+            (1, 1),
+            "clamp",
+            (
+                "output[1,1] = input[1, indices[1]] = input[1, 7] -> input[1, 2] "
+                "(7 is past the end, clamped to 2) = 5"
+            ),
+        ),
+        (
+            "INT32",
+            [-1, -9],
+            (0, 0),
+            "clamp",
+            (
+                "output[0,0] = input[0, indices[0]] = input[0, -1] -> input[0, 2] "
+                "(-1 is counted from the end of 3) = 2"
+            ),
+        ),
+        (
+            "INT32",
+            [-1, -9],
+            (3, 1),
+            "clamp",
+            (
+                "output[3,1] = input[3, indices[1]] = input[3, -9] -> input[3, 0] "
+                "(-9 is before the start, clamped to 0) = 9"
+            ),
+        ),
+        (
+            "UINT64",
+            [2**64 - 1, 0],
+            (0, 0),
+            "clamp",
+            (
+                "output[0,0] = input[0, indices[0]] = input[0, 18446744073709551615] ->"
+                " input[0, 2] (18446744073709551615 is past the end, clamped to 2) = 2"
+            ),
+        ),
+        (
+            "INT64",
+            [-1, -9],
+            (3, 1),
+            "zero",
+            (
+                "output[3,1] = input[3, indices[1]] = input[3, -9] = 0 (index -9 is out"
+                " of range of 3)"
+            ),
+        ),
+        (
+            "INT64",
+            [-1, 7],
+            (3, 0),
+            "zero",
+            (
+                "output[3,0] = input[3, indices[0]] = input[3, -1] -> input[3, 2] "
+                "(-1 is counted from the end of 3) = 11"
+            ),
+        ),
+        (
+            "INT64",
+            [1, 7],
+            (3, 1),
+            "error",
+            (
+                "output[3,1] = input[3, indices[1]] = input[3, 7]: an error "
+                "(index 7 is out of range of 3)"
+            ),
+        ),
+        (
+            "INT64",
+            [1, 7],
+            (3, 0),
+            "error",
+            (
+                "output[3,0] = input[3, indices[0]] = input[3, 1] = 10 (but the gather"
+                " is an error: IndicesTensor[0,1] must be in [-3, 3), got 7)"
+            ),
+        ),
+        (
+            "INT64",
+            [1, 2],
+            (3, 0),
+            "error",
+            "output[3,0] = input[3, indices[0]] = input[3, 1] = 10",
+        ),
+        (
+            "UINT32",
+            [2, 7],
+            (1, 0),
+            "directml",
+            (
+                "output[1,0] = input[1, indices[0]] = input[1, 2] -> buffer element 5 "
+                "(1 x 3 + 2 x 1 = 5) = 5"
+            ),
+        ),
+        (
+            "UINT32",
+            [2, 7],
+            (1, 1),
+            "directml",
+            (
+                "output[1,1] = input[1, indices[1]] = input[1, 7] -> buffer element 10 "
+                "(1 x 3 + 7 x 1 = 10) = input[3, 1] = 10"
+            ),
+        ),
+        (
+            "UINT32",
+            [2, 7],
+            (3, 1),
+            "directml",
+            (
+                "output[3,1] = input[3, indices[1]] = input[3, 7] -> buffer element 11"
+                " (3 x 3 + 7 x 1 = 16; 16 is past the last element, clamped to 11) ="
+                " input[3, 2] = 11"
+            ),
+        ),
+        (
+            "INT32",
+            [-1, -9],
+            (1, 0),
+            "directml",
+            (
+                "output[1,0] = input[1, indices[0]] = input[1, -1] -> buffer element 5 "
+                "(1 x 3 + (-1 + 3) x 1 = 5) = input[1, 2] = 5"
+            ),
+        ),
+        (
+            "INT32",
+            [-1, -9],
+            (1, 1),
+            "directml",
+            (
+                "output[1,1] = input[1, indices[1]] = input[1, -9] -> buffer element 11"
+                " (1 x 3 + (-9 + 3) x 1 = -3, modulo 2^32 4294967293; 4294967293 is"
+                " past the last element, clamped to 11) = input[3, 2] = 11"
+            ),
+        ),
+        (
+            "INT64",
+            [2**32, 0],
+            (1, 0),
+            "directml",
+            (
+                "output[1,0] = input[1, indices[0]] = input[1, 4294967296] -> buffer"
+                " element 3 (1 x 3 + 4294967296 x 1 = 4294967299, modulo 2^32 3) ="
+                " input[1, 0] = 3"
+            ),
+        ),
+        (
+            "UINT64",
+            [2**64 - 1, 0],
+            (1, 0),
+            "directml",
+            (
+                "output[1,0] = input[1, indices[0]] = input[1, 18446744073709551615] ->"
+                " buffer element 5 (18446744073709551615 is read as -1; 1 x 3 + (-1 +"
+                " 3) x 1 = 5) = input[1, 2] = 5"
+            ),
+        ),
+    ],
+)
+def test_the_text_for_a_gather_under_each_policy(
+    index_type: str,
+    indices: list[int],
+    at: tuple[int, ...],
+    policy: OutOfRange,
+    text: str,
+) -> None:
+    assert str(told(index_type, indices, at, policy)) == text
+
+
+def test_the_fields_of_an_explanation_and_their_json() -> None:
+    assert told("INT32", [0, -9], (3, 1), "clamp") == Explanation(
+        "output[3,1] = input[3, indices[1]] = input[3, -9] -> input[3, 0] "
+        "(-9 is before the start, clamped to 0) = 9",
+        at=(3, 1),
+        index_places=((0, 1),),
+        index_values=(-9,),
+        before=(3, -9),
+        after=(3, 0),
+        offset=9,
+        value="9",
+        value_bytes="00001041",
+        notes=("-9 is before the start, clamped to 0",),
+    )
+    zero, error = (
+        told("INT32", [0, -9], (3, 1), policy) for policy in ("zero", "error")
+    )
+    assert (zero.after, zero.offset, zero.value, zero.value_bytes) == (
+        None,
+        None,
+        "0",
+        "00000000",
+    )
+    assert (error.after, error.offset, error.value, error.value_bytes) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    largest = told("UINT64", [2**64 - 1, 0], (1, 0), "directml")
+    assert (
+        msgspec.json.decode(msgspec.json.encode(largest), type=Explanation) == largest
+    )
+
+
+def test_padding_reads_as_zero_and_is_no_element() -> None:
+    desc = gather("UINT32", "UINT8", total=16)
+    data = np.arange(12, dtype=np.uint8).reshape(4, 3)
+    explanation = explain(desc, data, np.array([[3, 0]], np.uint32), (3, 0), "directml")
+    assert (
+        str(explanation)
+        == "output[3,0] = input[3, indices[0]] = input[3, 3] -> buffer element 12 "
+        "(3 x 3 + 3 x 1 = 12; padding reads as zero) = 0"
+    )
+    assert (explanation.after, explanation.offset) == (None, 12)
+
+
+def test_the_text_for_a_scalar_index_and_dimensions_of_one() -> None:
+    desc = og.GatherDesc(
+        tensor("INT16", 1, 5), tensor("INT32", 1, 1), tensor("INT16", 1, 1), 1, 0
+    )
+    data, indices = (
+        np.arange(5, dtype=np.int16).reshape(1, 5),
+        np.array([[3]], np.int32),
+    )
+    assert (
+        str(explain(desc, data, indices, [0, 0]))
+        == "output[0,0] = input[0, indices] = input[0, 3] = 3"
+    )
+
+
+def test_the_text_for_gather_elements() -> None:
+    desc = og.GatherElementsDesc(
+        tensor("INT16", 2, 1, 3), tensor("INT32", 2, 2, 3), tensor("INT16", 2, 2, 3), 1
+    )
+    data = np.arange(6, dtype=np.int16).reshape(2, 1, 3)
+    indices = np.array([[[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 4]]], np.int32)
+    at = np.array([1, 1, 2])  # numpy's integers are integers
+    assert str(explain(desc, data, indices, at)) == (  # pyright: ignore[reportArgumentType]
+        "output[1,1,2] = input[1, indices[1, 1, 2], 2] = input[1, 4, 2] -> input[1, 0,"
+        " 2] (4 is past the end, clamped to 0) = 5"
+    )
+    assert (
+        str(explain(desc, data, indices, (1, 1, 2), "directml"))
+        == "output[1,1,2] = input[1, indices[1, 1, 2], 2] = input[1, 4, 2] -> buffer"
+        " element 5 (1 x 3 + 4 x 0 + 2 x 1 = 5) = input[1, 0, 2] = 5"
+    )
+
+
+def test_the_text_for_tuples() -> None:
+    desc = og.GatherNDDesc(
+        tensor("FLOAT32", 2, 3), tensor("INT32", 3, 2), tensor("FLOAT32", 1, 3), 2, 2
+    )
+    data = np.arange(6, dtype=np.float32).reshape(2, 3) / 2
+    indices = np.array([[1, 2], [-1, 5], [4, 5]], np.int32)
+    lines = [str(explain(desc, data, indices, (0, k))) for k in range(3)]
+    assert lines == [
+        "output[0,0] = input[indices[0, :]] = input[(1, 2)] = 2.5",
+        (
+            "output[0,1] = input[indices[1, :]] = input[(-1, 5)] -> input[(1, 2)] "
+            "(-1 is counted from the end of 2; 5 is past the end, clamped to 2) = 2.5"
+        ),
+        (
+            "output[0,2] = input[indices[2, :]] = input[(4, 5)] -> input[(1, 2)] "
+            "(4 is past the end, clamped to 1; 5 is past the end, clamped to 2) = 2.5"
+        ),
+    ]
+    assert (
+        str(explain(desc, data, indices, (0, 2), "zero"))
+        == "output[0,2] = input[indices[2, :]] = input[(4, 5)] = 0 "
+        "(index 4 is out of range of 2; index 5 is out of range of 3)"
+    )
+
+
+def test_the_text_for_batches_and_a_tuple_of_one() -> None:
+    desc = og.GatherND1Desc(
+        tensor("INT8", 1, 2, 3, 2),
+        tensor("UINT32", 1, 2, 2, 1),
+        tensor("INT8", 1, 2, 2, 2),
+        3,
+        3,
+        1,
+    )
+    data = np.arange(12, dtype=np.int8).reshape(1, 2, 3, 2)
+    indices = np.array([2, 1, 0, 2], np.uint32).reshape(1, 2, 2, 1)
+    assert (
+        str(explain(desc, data, indices, (0, 1, 1, 0)))
+        == "output[0,1,1,0] = input[0, 1, indices[1, 1, 0], 0] = input[0, 1, 2, 0] = 10"
+    )
+
+
+def test_the_text_for_tensors_with_strides() -> None:
+    desc = og.GatherNDDesc(
+        tensor("INT32", 2, 3, strides=[1, 4]),
+        tensor("INT32", 2, 2, strides=[3, 1]),
+        tensor("INT32", 1, 2, strides=[0, 2]),
+        2,
+        2,
+    )
+    data = np.arange(10, dtype=np.int32)
+    indices = np.array([0, 0, 9, 1, 2], np.int32)
+    line = "output[0,1] = input[indices[1, :]] = input[(1, 2)]"
+    assert (
+        str(explain(desc, data, indices, (0, 1)))
+        == f"{line} = 9 (buffer offsets: output 2, indices 3 4, input 9)"
+    )
+    assert (
+        str(explain(desc, data, indices, (0, 1), "directml"))
+        == f"{line} -> buffer element 9 (1 x 1 + 2 x 4 = 9) = 9 (buffer offsets: output"
+        " 2, indices 3 4)"
+    )
+    indices[3] = 2
+    gap = explain(desc, data, indices, (0, 1), "directml")
+    assert (
+        str(gap)
+        == "output[0,1] = input[indices[1, :]] = input[(2, 2)] -> buffer element 9 (2 x"
+        " 1 + 2 x 4 = 10; 10 is past the last element, clamped to 9) = input[(1, 2)]"
+        " = 9 (buffer offsets: output 2, indices 3 4)"
+    )
+    indices[4] = 0
+    gap = explain(desc, data, indices, (0, 1), "directml")
+    assert gap.after is None
+    assert (
+        str(gap)
+        == "output[0,1] = input[indices[1, :]] = input[(2, 0)] -> buffer element 2 "
+        "(2 x 1 + 0 x 4 = 2) = 2 (buffer offsets: output 2, indices 3 4)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.float32(0.1), "0.1"),
+        (np.float32(-0.0), "-0"),
+        (np.float32(6), "6"),
+        (np.float32(1e20), "1e+20"),
+        (np.float16(65504), "65504"),
+        (np.float16(1e-7), "1e-07"),
+        (np.float64("nan"), "nan"),
+        (np.float64("-inf"), "-inf"),
+        (np.int8(-128), "-128"),
+        (np.uint64(2**64 - 1), "18446744073709551615"),
+    ],
+)
+def test_value_text_reads_back_as_the_same_value(value: np.generic, text: str) -> None:
+    assert value_text(value) == text
+    assert np.array(
+        float(text) if value.dtype.kind == "f" else int(text), value.dtype
+    ).tobytes() == (value.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [
+        (
+            [4, 0],
+            "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [4, 0]",
+        ),
+        (
+            [-1, 0],
+            "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [-1, 0]",
+        ),
+        ([1], "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1]"),
+        (
+            (1, 0, 0),
+            (
+                "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1,"
+                " 0, 0]"
+            ),
+        ),
+        (
+            [1, 0.0],
+            "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1, 0.0]",
+        ),
+        (
+            [True, 0],
+            (
+                "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got"
+                " [True, 0]"
+            ),
+        ),
+        (3, "at must be a sequence, got 3"),
+        ("1,0", "at must be a sequence, got '1,0'"),
+    ],
+)
+def test_at_must_be_coordinates_of_an_output_element(at: object, message: str) -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        explain(
+            gather("INT32"),
+            np.zeros((4, 3), np.float32),
+            np.zeros((1, 2), np.int32),
+            at,
+        )  # pyright: ignore[reportArgumentType]
+    assert str(caught.value) == message
+
+
+def test_the_error_for_at_speaks_of_one_coordinate_in_the_singular() -> None:
+    desc = og.GatherDesc(tensor("INT8", 3), tensor("INT32", 2), tensor("INT8", 2), 0, 1)
+    with pytest.raises(og.DescriptorError) as caught:
+        explain(desc, np.zeros(3, np.int8), np.zeros(2, np.int32), (2,))
+    assert (
+        str(caught.value)
+        == "at must have 1 coordinate within OutputTensor.Sizes [2], got [2]"
+    )
+
+
+def test_arrays_and_policy_are_checked() -> None:
+    desc, data, indices = (
+        gather("INT32"),
+        np.zeros((4, 3), np.float32),
+        np.zeros((1, 2), np.int32),
+    )
+    for call, message in (
+        (
+            lambda: explain(desc, indices, indices, (0, 0)),
+            "InputTensor must be an array of float32 (4, 3), got int32 (1, 2)",
+        ),
+        (
+            lambda: explain(desc, data, data, (0, 0)),
+            "IndicesTensor must be an array of int32 (1, 2), got float32 (4, 3)",
+        ),
+        (
+            lambda: explain(desc, data, indices, (0, 0), "wrap"),  # pyright: ignore[reportArgumentType]
+            "out_of_range must be one of clamp, error, zero, directml, got 'wrap'",
+        ),
+        (
+            lambda: source_map(desc, indices + 3, "error"),
+            "IndicesTensor[0,0] must be in [-3, 3), got 3",
+        ),
+    ):
+        with pytest.raises(og.OnnxGatherError) as caught:
+            call()
+        assert str(caught.value) == message
+
+
+def test_the_source_map_under_each_policy() -> None:
+    indices = np.array([[-1, 7]], np.int32)
+    found = {
+        p: source_map(gather("INT32"), indices, p) for p in POLICIES if p != "error"
+    }
+    assert {p: array[1:3].tolist() for p, array in found.items()} == {
+        "clamp": [[5, 5], [8, 8]],
+        "zero": [[5, -1], [8, -1]],
+        "directml": [[5, 10], [8, 11]],
+    }
+
+
+def padded(desc: og.Descriptor, data: Array) -> bytes:
+    """InputTensor's buffer, zero behind its array."""
+    return data.tobytes().ljust(
+        desc.input_tensor.reachable_count * data.itemsize, b"\0"
+    )
+
+
+def differences(case: Case, policy: OutOfRange) -> list[str]:
+    """The texts of elements where `explain`, `source_map` and the reference
+    disagree."""
+    desc, tensor = case.desc, case.desc.input_tensor
+    try:
+        output = elements(
+            desc.output_tensor, og.reference(desc, case.data, case.indices, policy)
+        )
+        sources = source_map(desc, case.indices, policy)
+    except og.IndexOutOfRangeError:
+        output = sources = None
+    if sources is not None:
+        assert (sources.dtype, sources.shape) == (np.int64, desc.output_tensor.sizes)
+    found, raised = list[str](), False
+    buffer, size = padded(desc, case.data), case.data.itemsize
+    for at in itertools.product(*map(range, desc.output_tensor.sizes)):
+        told = explain(desc, case.data, case.indices, at, policy)
+        raised = (
+            raised or told.value is None or "but the gather is an error" in told.text
+        )
+        wrong = told.at != at
+        if output is not None and sources is not None:
+            value, offset = output[at].tobytes(), int(sources[at])
+            read = buffer[offset * size :][:size] if offset >= 0 else bytes(size)
+            wrong |= told.value_bytes != value.hex() or read != value
+            wrong |= told.offset != (None if offset < 0 else offset)
+        if told.after is not None:
+            pairs = zip(told.after, tensor.element_strides, strict=True)
+            wrong |= sum(c * stride for c, stride in pairs) != told.offset
+            wrong |= any(
+                not 0 <= c < n for c, n in zip(told.after, tensor.sizes, strict=True)
+            )
+        logical = elements(desc.indices_tensor, case.indices)
+        wrong |= (
+            tuple(logical[p].item() for p in told.index_places) != told.index_values
+        )
+        if policy == "directml":
+            terms, right = next(n for n in told.notes if " x " in n).split(" = ")
+            total = int(right.split(",")[0])
+            wrong |= eval(terms.replace("x", "*")) != total
+            wrong |= told.offset != min(total % 2**32, tensor.reachable_count - 1)
+        if wrong:
+            found.append(told.text)
+    if raised != (output is None):
+        found.append("only one of the two is an error")
+    return found
+
+
+@given(cases(), st.sampled_from(POLICIES))
+def test_explanations_agree_with_the_reference(case: Case, policy: OutOfRange) -> None:
+    assert differences(case, policy) == []
+
+
+def wild_case() -> Case:
+    desc = gather("INT32")
+    data = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
+    return Case(desc, data, np.array([[-1, 7]], np.int32))
+
+
+@pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
+def test_a_mistake_planted_in_the_offsets_is_seen(
+    policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert differences(wild_case(), policy) == []
+
+    def off_by_one(*args: object) -> Array:
+        return np.asarray(offsets(*args)) - 1  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr("onnxgather.core.descriptors.explain.offsets", off_by_one)
+    assert len(differences(wild_case(), policy)) >= 4
+
+
+@given(descriptors())
+def test_element_at_inverts_the_strides_of_an_output(case: og.Descriptor) -> None:
+    output = case.output_tensor
+    places = {
+        sum(c * s for c, s in zip(at, output.element_strides, strict=True)): at
+        for at in itertools.product(*map(range, output.sizes))
+    }
+    for offset in range(output.element_count):
+        assert element_at(output, offset) == places.get(offset)

@@ -1,0 +1,455 @@
+"""Rules of descriptors, each with its full message; the recorded ones are in
+test_recordings.py."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from typing import Any, get_args
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import onnxgather as og
+from onnxgather.core.descriptors.explain import explain_all
+from onnxgather.core.descriptors.operators import header_names
+from onnxgather.core.descriptors.strides import overlaps
+from onnxgather.core.options import OutOfRange
+
+UINT_RULE = "must be an integer from 0 to 4294967295"
+
+
+def gather(**changes: Any) -> og.GatherDesc:
+    """Return a small GATHER with some fields changed."""
+    fields: dict[str, Any] = {
+        "input_tensor": og.TensorDesc("FLOAT32", [4, 3]),
+        "indices_tensor": og.TensorDesc("UINT32", [1, 2]),
+        "output_tensor": og.TensorDesc("FLOAT32", [4, 2]),
+        "axis": 1,
+        "index_dimensions": 1,
+    }
+    return og.GatherDesc(**fields | changes)
+
+
+BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
+    (
+        ("UINT4", [1]),
+        (
+            "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16,"
+            " INT8, UINT64, UINT32, UINT16, UINT8, got 'UINT4'"
+        ),
+    ),
+    (
+        (7, [1]),
+        (
+            "DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16,"
+            " INT8, UINT64, UINT32, UINT16, UINT8, got 7"
+        ),
+    ),
+    (("INT8", []), "DimensionCount must be 1 to 8, got 0"),
+    (("INT8", [1] * 9), "DimensionCount must be 1 to 8, got 9"),
+    (("INT8", 4), "Sizes must be a sequence, got 4"),
+    (("INT8", "44"), "Sizes must be a sequence, got '44'"),
+    (("INT8", [2, 0]), "Sizes[1] must be at least 1, got 0"),
+    (("INT8", [2, -1]), f"Sizes[1] {UINT_RULE}, got -1"),
+    (("INT8", [1.5]), f"Sizes[0] {UINT_RULE}, got 1.5"),
+    (("INT8", [True]), f"Sizes[0] {UINT_RULE}, got True"),
+    (
+        ("INT8", [10**5000]),
+        f"Sizes[0] {UINT_RULE}, got a value of type int that cannot be shown",
+    ),
+    (("INT8", ["x" * 300]), f"Sizes[0] {UINT_RULE}, got '{'x' * 199}…"),
+    (("INT8", [2**32]), f"Sizes[0] {UINT_RULE}, got 4294967296"),
+    (
+        ("INT8", [2**16, 2**16]),
+        "Sizes and Strides must describe at most 4294967295 elements, got 4294967296",
+    ),
+    (
+        ("INT8", [2, 2], [2**32 - 1, 1]),
+        "Sizes and Strides must describe at most 4294967295 elements, got 4294967297",
+    ),
+    (("INT8", [2], [1, 1]), "Strides must have as many elements as Sizes (1), got 2"),
+    (("INT8", [2], [-1]), f"Strides[0] {UINT_RULE}, got -1"),
+    (("INT8", [2], "1"), "Strides must be a sequence, got '1'"),
+    (("INT8", [5], None, 7), "TotalTensorSizeInBytes must be at least 8, got 7"),
+    (
+        ("INT8", [5], None, "8"),
+        "TotalTensorSizeInBytes must be an integer from 0 to 34359738360, got '8'",
+    ),
+    (
+        ("INT8", [5], None, 2**32 + 4),
+        "TotalTensorSizeInBytes must hold at most 4294967295 elements, got 4294967300",
+    ),
+    (  # measured: the size, rounded up to 4 bytes, must not pass the limit either
+        ("UINT8", [2**32 - 3]),
+        "TotalTensorSizeInBytes must hold at most 4294967295 elements, got 4294967296",
+    ),
+    (
+        ("INT64", [2], None, 20, "NONE", 8),
+        "GuaranteedBaseOffsetAlignment must be 0 or a power of two from 16, got 8",
+    ),
+    (
+        ("INT8", [5], None, 0, "SHARED"),
+        "Flags must be NONE or OWNED_BY_DML, got 'SHARED'",
+    ),
+    (("INT8", [5], None, 0, 3), "Flags must be a sequence, got 3"),
+    (
+        ("INT16", [5], None, 0, "NONE", 1),
+        "GuaranteedBaseOffsetAlignment must be 0 or a power of two from 16, got 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BROKEN_TENSORS)
+def test_a_tensor_that_breaks_a_rule_is_refused_by_its_message(
+    arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        og.TensorDesc(*arguments)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"axis": -1}, f"Axis {UINT_RULE}, got -1"),
+        ({"axis": 1.0}, f"Axis {UINT_RULE}, got 1.0"),
+        ({"index_dimensions": None}, f"IndexDimensions {UINT_RULE}, got None"),
+        ({"input_tensor": [4, 3]}, "InputTensor must be a TensorDesc, got [4, 3]"),
+        (
+            {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], flags="OWNED_BY_DML")},
+            (
+                "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML,"
+                " got OWNED_BY_DML"
+            ),
+        ),
+        (
+            {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], [0, 1])},
+            "OutputTensor.Strides[0] must be at least 1 where Sizes[0] is 4, got 0",
+        ),
+        (
+            {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], [1, 3])},
+            (
+                "OutputTensor.Strides must give each element of OutputTensor.Sizes [4,"
+                " 2] a place of its own, got [1, 3]"
+            ),
+        ),
+    ],
+)
+def test_a_descriptor_that_breaks_a_rule_is_refused_by_its_message(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        gather(**changes)
+    assert str(caught.value) == message
+
+
+def test_index_dimensions_may_be_0_and_may_be_dimension_count() -> None:
+    one = og.TensorDesc("FLOAT32", [3])
+    scalar = og.GatherDesc(
+        one,
+        og.TensorDesc("INT32", [1]),
+        og.TensorDesc("FLOAT32", [1]),
+        axis=0,
+        index_dimensions=0,
+    )
+    whole = og.GatherDesc(
+        one,
+        og.TensorDesc("INT32", [5]),
+        og.TensorDesc("FLOAT32", [5]),
+        axis=0,
+        index_dimensions=1,
+    )
+    data = np.array([1, 2, 3], np.float32)
+    assert og.reference(scalar, data, np.array([-1], np.int32)).tolist() == [3]
+    indices = np.array([2, 1, 0, 1, 2], np.int32)
+    assert og.reference(whole, data, indices).tolist() == [3, 2, 1, 2, 3]
+
+
+def cropping(
+    data: list[int], indices: list[int], output: list[int], axis: int, counted: int
+) -> og.GatherDesc:
+    """Return a GATHER of these sizes; its output crops as many as the indices have in
+    excess."""
+    return og.GatherDesc(
+        og.TensorDesc("FLOAT32", data),
+        og.TensorDesc("UINT32", indices),
+        og.TensorDesc("FLOAT32", output),
+        axis=axis,
+        index_dimensions=counted,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axis"), [([1, 3, 2], 1), ([1, 1, 6], 2), ([3, 1, 2], 0)]
+)
+def test_the_output_may_crop_ones_of_the_indices(sizes: list[int], axis: int) -> None:
+    output = [*sizes[:axis], 5, *sizes[axis + 1 :]]
+    indices = [1] * 2 + [5]
+    plain = cropping(sizes, indices, output, axis, 1)
+    cropped = cropping(sizes, indices, output, axis, 3)
+    data, chosen = (
+        np.arange(6, dtype=np.float32),
+        np.array([2, 9, 0, 1, 2**31], np.uint32),
+    )
+    data, chosen = data.reshape(sizes), chosen.reshape(indices)
+    for policy in get_args(OutOfRange):
+        if policy != "error":
+            expected = og.reference(plain, data, chosen, policy).tobytes()
+            assert og.reference(cropped, data, chosen, policy).tobytes() == expected
+            assert og.run(cropped, data, chosen, policy).tobytes() == expected
+            found = explain_all(cropped, data, chosen, policy)
+            assert (
+                b"".join(bytes.fromhex(e.value_bytes or "") for e in found) == expected
+            )
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "counted", "found"),
+    [
+        ([3, 2], [3, 2], 2, "(1) of {}, got Axis 0 and [3, 2, 2]"),
+        (
+            [3, 1, 1, 1],
+            [1, 2, 1, 2],
+            4,
+            "(3) of {}, got Axis 0 and [1, 2, 1, 2, 1, 1, 1]",
+        ),
+        (
+            [3] + [1] * 4,
+            [1] * 5,
+            5,
+            "(4) of {}, got Axis 0 and [1, 1, 1, 1, 1, 1, 1, 1, 1]",
+        ),
+    ],
+)
+def test_the_output_crops_nothing_but_ones_of_at_most_8_sizes(
+    data: list[int], indices: list[int], counted: int, found: str
+) -> None:
+    rule = (
+        "InputTensor.Sizes with the one at Axis replaced by the last IndexDimensions"
+        " sizes of IndicesTensor must be 1, and stand before Axis where these are more"
+        " than 8, as the output crops them and what cropping others means is undefined"
+    )
+    with pytest.raises(og.DescriptorError) as caught:
+        cropping(data, indices, data, 0, counted)
+    assert str(caught.value) == "The first IndexDimensions - 1 " + found.format(rule)
+
+
+def test_sizes_and_counts_may_be_numpy_integers() -> None:
+    tensor = og.TensorDesc("FLOAT32", np.array([4, 3]), np.array([3, 1]))  # type: ignore[arg-type]
+    assert tensor.sizes == (4, 3)
+    assert all(type(n) is int for n in (*tensor.sizes, *(tensor.strides or ())))
+    assert gather(axis=np.int64(1)) == gather()
+
+
+def test_names_may_be_short_or_long() -> None:
+    long = og.TensorDesc(
+        "DML_TENSOR_DATA_TYPE_INT8", [4], flags=["DML_TENSOR_FLAG_OWNED_BY_DML", "NONE"]
+    )
+    assert long == og.TensorDesc(
+        og.TensorDataType.INT8, [4], flags=og.TensorFlags.OWNED_BY_DML
+    )
+
+
+@pytest.mark.parametrize(
+    ("data_type", "sizes", "strides", "expected"),
+    [
+        ("UINT8", [3], None, 4),
+        ("UINT8", [1, 1, 1, 5], None, 8),
+        ("FLOAT16", [3], None, 8),
+        ("FLOAT16", [1], None, 4),
+        ("INT64", [2, 3], None, 48),
+        ("FLOAT32", [3, 3], [4, 1], 44),
+        ("FLOAT32", [2, 3], [0, 1], 12),
+        ("UINT8", [2, 3], [0, 0], 4),
+    ],
+)
+def test_total_tensor_size_follows_directmls_rule(
+    data_type: str, sizes: list[int], strides: list[int] | None, expected: int
+) -> None:
+    assert (
+        og.TensorDesc(data_type, sizes, strides).total_tensor_size_in_bytes == expected
+    )
+
+
+def test_header_names_are_directmls_in_its_order() -> None:
+    assert list(header_names(og.TensorDesc).values()) == [
+        "DataType",
+        "Sizes",
+        "Strides",
+        "TotalTensorSizeInBytes",
+        "Flags",
+        "GuaranteedBaseOffsetAlignment",
+    ]
+    tensors = ["InputTensor", "IndicesTensor", "OutputTensor"]
+    counts = ["InputDimensionCount", "IndicesDimensionCount"]
+    assert {
+        name: list(header_names(cls).values()) for name, cls in og.OPERATORS.items()
+    } == {
+        "GATHER": [*tensors, "Axis", "IndexDimensions"],
+        "GATHER_ELEMENTS": [*tensors, "Axis"],
+        "GATHER_ND": [*tensors, *counts],
+        "GATHER_ND1": [*tensors, *counts, "BatchDimensionCount"],
+    }
+
+
+def test_descriptors_are_immutable_hashable_values() -> None:
+    assert gather() == gather()
+    assert hash(gather()) == hash(gather())
+    assert gather() != gather(output_tensor=og.TensorDesc("FLOAT32", [4, 2], [2, 1]))
+    with pytest.raises(AttributeError, match="immutable"):
+        gather().axis = 0  # type: ignore[misc]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 5), st.integers(0, 12)), min_size=1, max_size=4
+    ).filter(lambda dims: math.prod(n for n, _ in dims) <= 300)
+)
+def test_overlap_is_found_exactly(dims: list[tuple[int, int]]) -> None:
+    sizes, strides = zip(*dims, strict=True)
+    places = [
+        sum(c * s for c, s in zip(place, strides, strict=True))
+        for place in itertools.product(*map(range, sizes))
+    ]
+    assert overlaps(sizes, strides) == (len(set(places)) < len(places))
+
+
+def test_overlap_of_large_tensors_is_quick() -> None:
+    assert not overlaps([2**10] * 3, [2**20, 2**10, 1])
+    assert not overlaps([2**11, 2**20], [1, 2**11])
+    assert overlaps([2**11, 2**20], [1, 2**11 - 1])
+    assert not overlaps([2**15, 2**15], [2**15 + 1, 2**15])  # coprime, interleaved
+    assert overlaps([2**15 + 2, 2**15 + 2], [2**15 + 1, 2**15])
+
+
+TANGLED = [  # of up to 2^31 elements, in 3 to 8 dimensions; the first and the last have overlaps
+    (
+        [9] * 8,
+        "62742444 61925337 66821346 63664812 61736833 66789469 67084929 61001383",
+    ),
+    ([14] * 7, "42434056 42603960 41613182 43279765 41042399 41298213 43797817"),
+    ([44] * 5, "18161580 19413834 17633253 19193637 19285168"),
+    ([900] * 3, "1583125 1468668 1525441"),
+    ([1619, 1590, 1667], "884129 900397 858817"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "strides"), TANGLED)
+def test_overlap_is_decided_at_once_however_strides_tangle(
+    sizes: list[int], strides: str
+) -> None:
+    start = time.process_time()
+    found = overlaps(sizes, [int(stride) for stride in strides.split()])
+    assert time.process_time() - start < 1  # a search by trial takes minutes
+    assert found == ((sizes, strides) in (TANGLED[0], TANGLED[-1]))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(2, 4), st.integers(1, 400)), min_size=3, max_size=6
+    ).filter(lambda dims: math.prod(n for n, _ in dims) <= 1000)
+)
+def test_overlap_is_found_exactly_where_strides_tangle(
+    dims: list[tuple[int, int]],
+) -> None:
+    offsets = [
+        sum(c) for c in itertools.product(*([i * s for i in range(n)] for n, s in dims))
+    ]
+    sizes, strides = zip(*dims, strict=True)
+    assert overlaps(sizes, strides) == (len(set(offsets)) < len(offsets))
+
+
+LEVELS = [
+    ("GATHER", "FLOAT32", "UINT32", 4, "1_0"),
+    ("GATHER", "FLOAT16", "UINT32", 4, "1_0"),
+    ("GATHER", "INT8", "UINT32", 4, "2_1"),
+    ("GATHER", "FLOAT32", "INT32", 4, "3_0"),
+    ("GATHER", "FLOAT32", "UINT32", 3, "3_0"),
+    ("GATHER", "FLOAT64", "UINT32", 4, "4_1"),
+    ("GATHER_ELEMENTS", "FLOAT32", "UINT32", 4, "2_1"),
+    ("GATHER_ELEMENTS", "UINT64", "UINT32", 4, "4_1"),
+    ("GATHER_ELEMENTS", "UINT8", "UINT64", 4, "3_0"),
+    ("GATHER_ND", "FLOAT16", "UINT32", 4, "2_1"),
+    ("GATHER_ND", "FLOAT16", "INT64", 4, "3_0"),
+    ("GATHER_ND1", "FLOAT16", "UINT32", 4, "3_0"),
+    ("GATHER_ND1", "INT64", "UINT32", 8, "4_1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("operator", "data_type", "index_type", "count", "level"), LEVELS
+)
+def test_minimum_feature_level_of_operators_types_and_dimension_counts(
+    operator: str, data_type: str, index_type: str, count: int, level: str
+) -> None:
+    fields = dict.fromkeys(list(header_names(og.OPERATORS[operator]))[3:], 1)
+    if "batch_dimension_count" in fields:
+        fields["batch_dimension_count"] = 0
+    cls: Any = og.OPERATORS[operator]
+    ones = [1] * count
+    data = og.TensorDesc(data_type, ones)
+    desc = cls(data, og.TensorDesc(index_type, ones), data, **fields)
+    assert og.minimum_feature_level(desc) == level
+
+
+def test_feature_level_ceiling_names_what_needs_more() -> None:
+    from onnxgather.core.descriptors.feature_levels import check_feature_level
+
+    desc = gather(indices_tensor=og.TensorDesc("INT64", [1, 2]))
+    check_feature_level(desc, "3_0")
+    check_feature_level(desc, "6_4")
+    with pytest.raises(og.DescriptorError) as caught:
+        check_feature_level(desc, "2_1")
+    assert (
+        str(caught.value)
+        == "the feature level must be at most 2_1, got IndicesTensor.DataType INT64"
+        " needs 3_0; DimensionCount 2 needs 3_0"
+    )
+    with pytest.raises(og.OnnxGatherError) as unknown:
+        check_feature_level(desc, "9_9")
+    assert (
+        str(unknown.value)
+        == "feature level must be one of 1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1,"
+        " 5_2, 6_0, 6_1, 6_2, 6_3, 6_4, got '9_9'"
+    )
+
+
+def test_data_type_table_is_a_bijection() -> None:
+    types = list(og.TensorDataType)
+    assert len(types) == 11
+    for column in (
+        [t.numpy for t in types],
+        [t.onnx for t in types],
+        [t.directml for t in types],
+    ):
+        assert len(set(column)) == 11
+
+
+def test_replacing_a_field_checks_the_rules_again() -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        msgspec.structs.replace(gather(), axis=2)
+    assert (
+        str(caught.value)
+        == "Axis must be less than InputTensor.DimensionCount (2), got 2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "meant"),
+    [
+        (np.float32, "FLOAT32"),
+        (np.dtype("int64"), "INT64"),
+        ("numpy.int64", "INT64"),
+        (int, "INT32"),
+    ],
+)
+def test_a_data_type_of_another_library_gets_a_suggestion(
+    found: Any, meant: str
+) -> None:
+    with pytest.raises(og.DescriptorError, match=f'; did you mean "{meant}"\\?$'):
+        og.TensorDesc(found, [1])

@@ -1,0 +1,305 @@
+"""Descriptors in DxDispatch's spelling: every variant it reads, and back."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onnxgather.core.descriptors.operators import (
+    OPERATORS,
+    Descriptor,
+    GatherDesc,
+    GatherElementsDesc,
+    GatherND1Desc,
+    GatherNDDesc,
+)
+from onnxgather.core.descriptors.spelling import from_dict, to_dict
+from onnxgather.core.descriptors.tensors import TensorDesc, TensorFlags
+from onnxgather.core.errors import DescriptorError, FileFormatError, OnnxGatherError
+
+DESC = GatherDesc(
+    TensorDesc("FLOAT32", [4, 3]),
+    TensorDesc("UINT32", [1, 2]),
+    TensorDesc("FLOAT32", [4, 2]),
+    axis=1,
+    index_dimensions=1,
+)
+FIELDS: dict[str, Any] = {
+    "InputTensor": {"DataType": "FLOAT32", "Sizes": [4, 3]},
+    "IndicesTensor": {"DataType": "UINT32", "Sizes": [1, 2]},
+    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [4, 2]},
+    "Axis": 1,
+    "IndexDimensions": 1,
+}
+OTHER = {"InputTensor": 0}
+
+EXAMPLES: list[Descriptor] = [
+    DESC,
+    GatherElementsDesc(
+        TensorDesc("FLOAT16", [3, 3], [4, 1], guaranteed_base_offset_alignment=16),
+        TensorDesc("INT64", [2, 3], flags="OWNED_BY_DML"),
+        TensorDesc("FLOAT16", [2, 3], [4, 1], 32),
+        axis=0,
+    ),
+    GatherNDDesc(
+        TensorDesc("UINT8", [1, 2, 2]),
+        TensorDesc("INT32", [1, 2, 2], [0, 2, 1]),
+        TensorDesc("UINT8", [1, 1, 2], total_tensor_size_in_bytes=6),
+        input_dimension_count=2,
+        indices_dimension_count=2,
+    ),
+    GatherND1Desc(
+        TensorDesc("FLOAT64", [1, 3, 2, 2]),
+        TensorDesc("UINT64", [1, 3, 2, 2]),
+        TensorDesc("FLOAT64", [1, 1, 3, 2]),
+        input_dimension_count=3,
+        indices_dimension_count=3,
+        batch_dimension_count=1,
+    ),
+]
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "long operator name": {"type": "DML_OPERATOR_GATHER", "desc": FIELDS},
+    "short operator name": {"type": "GATHER", "desc": FIELDS},
+    "capital Desc": {"type": "GATHER", "Desc": FIELDS},
+    "capital Desc beats desc": {"type": "GATHER", "Desc": FIELDS, "desc": OTHER},
+    "desc beats inline fields": {"type": "GATHER", "desc": FIELDS, **OTHER},
+    "inline fields": {"type": "GATHER", **FIELDS},
+    "capital Type beats type": {"type": "anything", "Type": "GATHER", "desc": FIELDS},
+    "unknown fields": {"type": "GATHER", "desc": {**FIELDS, "axis": 7}, "note": []},
+}
+
+INPUT = FIELDS["InputTensor"]
+TENSOR_VARIANTS: dict[str, dict[str, Any]] = {
+    "long data type": {**INPUT, "DataType": "DML_TENSOR_DATA_TYPE_FLOAT32"},
+    "buffer": {**INPUT, "Type": "BUFFER"},
+    "long buffer, nested": {"Type": "DML_TENSOR_TYPE_BUFFER", "Desc": INPUT},
+    "nested": {"Desc": INPUT, "Sizes": [7]},
+    "lower desc is unknown": {**INPUT, "desc": {"Sizes": [7]}},
+    "empty strides": {**INPUT, "Strides": []},
+    "dimension count": {**INPUT, "DimensionCount": 2},
+    "flag": {**INPUT, "Flags": "NONE"},
+    "long flags": {**INPUT, "Flags": ["DML_TENSOR_FLAG_NONE"]},
+    "no flags": {**INPUT, "Flags": []},
+    "total to compute": {**INPUT, "TotalTensorSizeInBytes": 0},
+    "total": {**INPUT, "TotalTensorSizeInBytes": 48},
+    "alignment": {**INPUT, "GuaranteedBaseOffsetAlignment": 0},
+    "tuple": {**INPUT, "Sizes": (4, 3)},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_reads_every_variant(variant: str):
+    assert from_dict(VARIANTS[variant]) == DESC
+
+
+@pytest.mark.parametrize("variant", TENSOR_VARIANTS)
+def test_reads_every_variant_of_a_tensor(variant: str):
+    fields = {**FIELDS, "InputTensor": TENSOR_VARIANTS[variant]}
+    assert from_dict({"type": "GATHER", "desc": fields}) == DESC
+
+
+def test_reads_every_field_of_a_tensor():
+    tensor = {
+        "DataType": "FLOAT32",
+        "Flags": ["NONE", "DML_TENSOR_FLAG_OWNED_BY_DML"],
+        "DimensionCount": 2,
+        "Sizes": [4, 3],
+        "Strides": [5, 1],
+        "TotalTensorSizeInBytes": 80,
+        "GuaranteedBaseOffsetAlignment": 32,
+    }
+    found = from_dict(
+        {"type": "GATHER", "desc": {**FIELDS, "InputTensor": tensor}}
+    ).input_tensor
+    assert found == TensorDesc(
+        "FLOAT32", [4, 3], [5, 1], 80, TensorFlags.OWNED_BY_DML, 32
+    )
+
+
+def changed(path: tuple[str, ...], value: object) -> dict[str, Any]:
+    root = copy.deepcopy({"type": "GATHER", "desc": FIELDS})
+    inner: dict[str, Any] = root
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return root
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([], "$ must be an object, got an array"),
+        (None, "$ must be an object, got null"),
+        (DESC, "$ must be an object, got a Python GatherDesc"),
+        ({"type": "GATHER"}, "$.InputTensor is required"),
+        ({"desc": FIELDS}, "$.type is required"),
+        (
+            {"Type": "GATHER", "desc": FIELDS},
+            """$.type is required, got 'Type'; did you mean "type"?""",
+        ),
+        (
+            {"type": "GATHER", "desc": {"InputTesnor": 1, "OutputTensor": 1}},
+            """$.desc.InputTensor is required, got 'InputTesnor'; did you mean "InputTensor"?""",
+        ),
+        (
+            {"type": "GATHER", "desc": {"OutputTensor": 1}},
+            "$.desc.InputTensor is required",
+        ),
+        (
+            {"type": "DML_OPERATOR_GATHERND"},
+            (
+                f"$.type must be one of {', '.join(OPERATORS)}, got"
+                " 'DML_OPERATOR_GATHERND'; did you mean \"DML_OPERATOR_GATHER_ND\"?"
+            ),
+        ),
+        ({"type": 1}, "$.type must be a string, got 1"),
+        (
+            {"type": "gather"},
+            (
+                f"$.type must be one of {', '.join(OPERATORS)}, got 'gather'; did you"
+                ' mean "GATHER"?'
+            ),
+        ),
+        ({"type": "HLSL"}, "$.type: HLSL shaders are not gathers, got 'HLSL'"),
+        (
+            changed(("desc", "InputTensor", "Sizes"), [4, "3"]),
+            "$.desc.InputTensor.Sizes[1] must be an integer, got '3'",
+        ),
+        (
+            changed(("desc", "InputTensor", "Sizes"), [4, 10**5000]),
+            (
+                "$.desc.InputTensor.Sizes[1] must be an integer of 64 bits, got a"
+                " larger integer"
+            ),
+        ),
+        (
+            changed(("desc", "InputTensor"), {"Desc": {"DataType": "FLOAT32"}}),
+            "$.desc.InputTensor.Desc.Sizes is required",
+        ),
+        (changed(("desc", "Axis"), 1.0), "$.desc.Axis must be an integer, got 1.0"),
+        (
+            changed(("desc", "InputTensor", "DataType"), "x" * 100),
+            (
+                "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64,"
+                f" INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got '{'x' * 100}'"
+            ),
+        ),
+    ],
+)
+def test_a_file_format_error_says_path_rule_and_value(value: object, message: str):
+    with pytest.raises(OnnxGatherError) as error:
+        from_dict(value)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (
+            ("InputTensor", "Sizes"),
+            [4, 0],
+            "InputTensor.Sizes[1] must be at least 1, got 0",
+        ),
+        (
+            ("IndicesTensor", "DimensionCount"),
+            3,
+            "IndicesTensor.DimensionCount must be the number of Sizes (2), got 3",
+        ),
+        (("Axis",), 2, "Axis must be less than InputTensor.DimensionCount (2), got 2"),
+        (("Axis",), -1, "Axis must be an integer from 0 to 4294967295, got -1"),
+    ],
+)
+def test_broken_rules_are_descriptor_errors(
+    path: tuple[str, ...], value: object, message: str
+):
+    with pytest.raises(DescriptorError) as error:
+        from_dict(changed(("desc", *path), value))
+    assert str(error.value) == message
+
+
+def test_to_dict_leaves_defaults_out():
+    assert to_dict(DESC) == {"type": "DML_OPERATOR_GATHER", "desc": FIELDS}
+
+
+def test_to_dict_writes_what_is_not_default():
+    assert to_dict(EXAMPLES[1])["desc"] == {
+        "InputTensor": {
+            "DataType": "FLOAT16",
+            "Sizes": [3, 3],
+            "Strides": [4, 1],
+            "GuaranteedBaseOffsetAlignment": 16,
+        },
+        "IndicesTensor": {
+            "DataType": "INT64",
+            "Sizes": [2, 3],
+            "Flags": "OWNED_BY_DML",
+        },
+        "OutputTensor": {
+            "DataType": "FLOAT16",
+            "Sizes": [2, 3],
+            "Strides": [4, 1],
+            "TotalTensorSizeInBytes": 32,
+        },
+        "Axis": 0,
+    }
+
+
+@pytest.mark.parametrize("desc", EXAMPLES, ids=lambda desc: desc.operator)
+def test_from_dict_inverts_to_dict(desc: Descriptor):
+    assert from_dict(to_dict(desc)) == desc
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=3)
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner)
+    ),
+    max_leaves=4,
+)
+PATHS = [
+    ("type",),
+    ("Type",),
+    ("desc",),
+    ("Desc",),
+    *[("desc", field) for field in FIELDS],
+    *[
+        ("desc", tensor, name)
+        for tensor in list(FIELDS)[:3]
+        for name in (
+            "Type",
+            "Desc",
+            "DataType",
+            "Flags",
+            "DimensionCount",
+            "Sizes",
+            "Strides",
+            "TotalTensorSizeInBytes",
+            "GuaranteedBaseOffsetAlignment",
+        )
+    ],
+]
+
+
+@given(st.sampled_from(PATHS), anything | st.lists(st.integers(-1, 5), max_size=9))
+def test_any_value_anywhere_gives_a_descriptor_or_our_error(
+    path: tuple[str, ...], value: object
+):
+    try:
+        desc = from_dict(changed(path, value))
+    except (DescriptorError, FileFormatError) as error:
+        message = str(error)
+        assert any(
+            rule in message for rule in ("must", "is required", "are not gathers")
+        )
+        return
+    assert from_dict(to_dict(desc)) == desc

@@ -1,0 +1,40 @@
+"""The table of execution providers."""
+
+from __future__ import annotations
+
+from onnxgather.core.execution.providers import (
+    PROVIDERS,
+    WEB_PROVIDERS,
+    Provider,
+    find_provider,
+)
+
+
+def test_provider_table_has_no_name_twice() -> None:
+    assert len({provider.name for provider in PROVIDERS.values()}) == len(PROVIDERS)
+    assert all(isinstance(provider, Provider) for provider in PROVIDERS.values())
+
+
+def test_each_provider_says_what_to_install() -> None:
+    assert {short: provider.source for short, provider in PROVIDERS.items()} == {
+        "cpu": "onnxgather[cpu]",
+        "directml": (
+            "onnxgather[directml] on Windows, or run scripts/directml/setup.sh on Linux"
+        ),
+        "openvino": "onnxgather[openvino]",
+        "cuda": "onnxruntime-gpu",
+        "tensorrt": "onnxruntime-gpu",
+        "webgpu": "onnxruntime-webgpu, or run scripts/directml/setup.sh on Linux",
+        "qnn": "onnxruntime-qnn on Windows",
+        "coreml": "onnxgather[cpu] on macOS",
+    }
+    unknown = find_provider("XyzExecutionProvider")
+    assert unknown.source == "an ONNX Runtime with XyzExecutionProvider"
+
+
+def test_a_browsers_provider_has_a_short_name_of_its_own() -> None:
+    for short, provider in WEB_PROVIDERS.items():
+        assert find_provider(short) == provider
+        assert provider.source == "onnxruntime-web: run scripts/web/setup.sh"
+    for name in ("CPUExecutionProvider", "WebGpuExecutionProvider"):
+        assert not find_provider(name).library

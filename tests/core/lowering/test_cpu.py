@@ -1,0 +1,534 @@
+"""The CPU lowering: every form of its table is reached, and gives the reference's
+bytes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import EXAMPLES, POLICIES, check_model_against_reference, same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import Case, cases, random_data, random_indices
+
+import onnxgather as og
+from onnxgather.core.lowering import cpu, lower
+from onnxgather.core.lowering.cpu import facts, forms, long_rows, row_numbers
+from onnxgather.core.options import OutOfRange
+
+TAKEN: Counter[str] = Counter()
+NAMES = {"portable", *(form.name for form in cpu.FORMS)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _every_size_counts() -> Any:
+    """Take every form however small the descriptor."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(facts, "FEWEST_ELEMENTS", 0)
+        patch.setattr(forms.NarrowRows, "DENSE", 0)
+        patch.setattr(forms.Slices, "SMALLEST_SLICE", 0)
+        patch.setattr(long_rows, "SHORTEST_LAID_OUT", 2)
+        yield
+
+
+def choice(case: Case, policy: OutOfRange, threads: int | None, *, known: bool) -> str:
+    """Return the name of the form that is taken."""
+    indices = case.indices if known else None
+    return lower(case.desc, policy, indices, "cpu", threads).choice.split(":")[0]
+
+
+@st.composite
+def likely(draw: st.DrawFn) -> Case:
+    """A case of a kind that some form of the table is for."""
+    n, count, row = (
+        draw(st.integers(1, 9)),
+        draw(st.integers(1, 12)),
+        draw(st.integers(1, 7)),
+    )
+    before = draw(st.sampled_from([1, 1, 3]))
+    data_type = draw(st.sampled_from(list(og.TensorDataType)))
+    index_type = draw(st.sampled_from(["INT64", "INT32", "UINT64", "UINT32"]))
+    kind = draw(
+        st.sampled_from(
+            ["gather", "elements", "repeated", "tuples", "turned", "slices"]
+        )
+    )
+    data = [before, n, row]
+    desc: og.Descriptor
+    if kind in ("gather", "turned"):
+        strides = [1, before, before * n] if kind == "turned" else None
+        desc = og.GatherDesc(
+            og.TensorDesc(data_type, data, strides),
+            og.TensorDesc(index_type, [1, 1, count]),
+            og.TensorDesc(data_type, [before, count, row]),
+            axis=1,
+            index_dimensions=1,
+        )
+    elif kind == "tuples":
+        sizes = [n, draw(st.integers(1, 4)), row]
+        desc = og.GatherNDDesc(
+            og.TensorDesc(data_type, sizes),
+            og.TensorDesc(index_type, [1, count, 2]),
+            og.TensorDesc(data_type, [1, count, row]),
+            3,
+            2,
+        )
+    elif kind == "slices":
+        index_type = index_type if index_type.startswith("U") else f"U{index_type}"
+        desc = og.GatherElementsDesc(
+            og.TensorDesc(data_type, [3, row, n]),
+            og.TensorDesc(index_type, [3, row, count], [count, 0, 1]),
+            og.TensorDesc(data_type, [3, row, count]),
+            axis=2,
+        )
+    else:
+        strides = [count, 1, 0] if kind == "repeated" else None
+        desc = og.GatherElementsDesc(
+            og.TensorDesc(data_type, data),
+            og.TensorDesc(index_type, [before, count, row], strides),
+            og.TensorDesc(data_type, [before, count, row]),
+            axis=1,
+        )
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    wild = draw(st.sampled_from([0.0, 0.3]))
+    indices = random_indices(desc, rng, wild=wild)
+    if draw(st.booleans()) and kind == "gather":
+        start, step = draw(st.integers(-2, n + 1)), draw(st.integers(-2, 2))
+        pattern = start + step * np.arange(count)
+        if draw(st.booleans()):
+            pattern = pattern % draw(st.integers(1, n))
+        low = 0 if index_type.startswith("U") else -n
+        indices = np.clip(pattern, low, n).astype(indices.dtype).reshape(indices.shape)
+    return Case(desc, random_data(desc.input_tensor, rng), indices)
+
+
+def test_cpu_models_equal_the_reference() -> None:
+    TAKEN.clear()
+
+    @settings(max_examples=EXAMPLES)
+    @given(
+        st.one_of(cases(), likely(), likely()),
+        st.sampled_from(POLICIES),
+        st.sampled_from([13, 17, 18, 25]),
+        st.booleans(),
+        st.sampled_from([None, 1, 2, 16]),
+    )
+    def law(
+        case: Case, policy: OutOfRange, opset: int, known: bool, threads: int | None
+    ) -> None:
+        check_model_against_reference(
+            case, policy, opset, known=known, target="cpu", threads=threads
+        )
+        if known and policy == "error":
+            return  # refused before a form is chosen
+        TAKEN[choice(case, policy, threads, known=known)] += 1
+
+    law()
+    assert set(TAKEN) <= NAMES
+    assert sum(TAKEN.values()) > EXAMPLES / 2
+
+
+T = og.TensorDesc
+
+
+def a_gather(
+    data: og.TensorDesc, index_type: str, count: int, sizes: list[int], axis: int = 1
+) -> og.Descriptor:
+    """Return a GATHER of some places along an axis."""
+    indices = T(index_type, [1] * (len(sizes) - 1) + [count])
+    return og.GatherDesc(data, indices, T(data.data_type, sizes), axis, 1)
+
+
+def an_elements(
+    data: list[int], indices: og.TensorDesc, axis: int = 1
+) -> og.Descriptor:
+    """Return a GATHER_ELEMENTS of FLOAT32."""
+    return og.GatherElementsDesc(
+        T("FLOAT32", data), indices, T("FLOAT32", indices.sizes), axis=axis
+    )
+
+
+DIRECTED: dict[str, tuple[str, og.Descriptor, OutOfRange]] = {
+    "repeated rows": (
+        "repeated rows",
+        an_elements([2, 9, 6], T("INT64", [2, 7, 6], [7, 1, 0])),
+        "clamp",
+    ),
+    "elements": (
+        "elements",
+        a_gather(T("UINT8", [1, 9]), "INT64", 40, [1, 40]),
+        "zero",
+    ),
+    "columns": (
+        "columns",
+        a_gather(T("FLOAT16", [5, 9]), "INT32", 12, [5, 12]),
+        "zero",
+    ),
+    "narrow rows": (
+        "narrow rows",
+        a_gather(T("INT16", [9, 2]), "INT64", 20, [20, 2], axis=0),
+        "clamp",
+    ),
+    "narrow rows of tuples": (
+        "narrow rows",
+        og.GatherNDDesc(
+            T("INT32", [4, 5, 3]), T("INT64", [1, 30, 2]), T("INT32", [1, 30, 3]), 3, 2
+        ),
+        "clamp",
+    ),
+    "tuples of rows": (
+        "portable",
+        og.GatherNDDesc(
+            T("FLOAT64", [4, 5, 9]),
+            T("INT32", [1, 30, 2]),
+            T("FLOAT64", [1, 30, 9]),
+            3,
+            2,
+        ),
+        "clamp",
+    ),
+    "slices": (
+        "slices",
+        an_elements([3, 2, 9], T("UINT32", [3, 2, 8]), axis=2),
+        "clamp",
+    ),
+    "offsets": (
+        "offsets",
+        a_gather(T("INT8", [9, 70], [71, 1]), "INT64", 20, [20, 70], 0),
+        "error",
+    ),
+    "offsets of rows": (
+        "offsets",
+        a_gather(T("FLOAT32", [9, 70]), "INT64", 20, [20, 70], axis=0),
+        "directml",
+    ),
+    "offsets of tuples": (
+        "offsets",
+        og.GatherNDDesc(
+            T("UINT8", [1, 40], [1, 1]), T("INT64", [60, 2]), T("UINT8", [1, 60]), 2, 2
+        ),
+        "directml",
+    ),
+    "rows of INT64 indices": (
+        "portable",
+        a_gather(T("FLOAT32", [9, 70]), "INT64", 20, [20, 70], axis=0),
+        "clamp",
+    ),
+    "tuples of INT64 indices": (
+        "portable",
+        og.GatherNDDesc(
+            T("INT8", [4, 5, 80]), T("INT64", [1, 30, 2]), T("INT8", [1, 30, 80]), 3, 2
+        ),
+        "clamp",
+    ),
+    "rows": (
+        "portable",
+        a_gather(T("FLOAT32", [9, 70]), "UINT32", 20, [20, 70], axis=0),
+        "clamp",
+    ),
+    "a single row": (
+        "portable",
+        a_gather(T("FLOAT16", [9, 6]), "UINT32", 1, [1, 6], axis=0),
+        "clamp",
+    ),
+    "narrow elements": (
+        "portable",
+        an_elements([1, 9, 3], T("INT32", [1, 40, 3])),
+        "clamp",
+    ),
+    "elements in front of ones": (
+        "portable",
+        an_elements([4, 9, 1], T("UINT64", [4, 40, 1])),
+        "error",
+    ),
+    "strided rows": (
+        "portable",
+        a_gather(T("FLOAT32", [9, 70], [71, 1]), "INT64", 20, [20, 70], 0),
+        "zero",
+    ),
+}
+"""The form that is taken, for which descriptor and policy."""
+
+
+def test_every_form_has_a_descriptor_that_takes_it() -> None:
+    assert {name for name, _, _ in DIRECTED.values()} == NAMES
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", DIRECTED)
+def test_a_form_is_taken_and_gives_the_references_bytes(
+    name: str, threads: int
+) -> None:
+    taken, desc, policy = DIRECTED[name]
+    for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
+        rng = np.random.default_rng(seed)
+        case = Case(
+            desc,
+            random_data(desc.input_tensor, rng),
+            random_indices(desc, rng, wild=wild),
+        )
+        if taken == "narrow rows" and threads > 1:
+            taken = "portable"  # several threads share a Gather
+        assert choice(case, policy, threads, known=False) == taken
+        check_model_against_reference(
+            case, policy, 17, known=False, target="cpu", threads=threads
+        )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("sizes", [[6, 6], [4, 9], [3, 3, 3]])
+@pytest.mark.parametrize("index_type", ["INT64", "INT32", "UINT64", "UINT32"])
+def test_tuples_laid_out_several_a_row_equal_the_reference(
+    index_type: str,
+    sizes: list[int],
+    policy: OutOfRange,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(row_numbers, "WIDEST_TILE", 8)
+    rank = len(sizes)
+    tensor, output = (
+        T(index_type, [1] * (rank - 2) + [96, rank]),
+        [1] * (rank - 1) + [96],
+    )
+    desc = og.GatherNDDesc(T("INT16", sizes), tensor, T("INT16", output), rank, 2)
+    rng = np.random.default_rng(0)
+    case = Case(
+        desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=0.3)
+    )
+    check_model_against_reference(case, policy, 17, known=False, target="cpu")
+
+
+@pytest.mark.one_quick_in(4)
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("index_type", ["INT64", "UINT64"])
+def test_indices_of_an_axis_beyond_what_float32_counts_are_exact(
+    index_type: str, policy: OutOfRange
+) -> None:
+    size = 2**24 + 5
+    near = [0, 1, 2**24 - 1, 2**24, 2**24 + 1, size - 2, size - 1]
+    signed = index_type == "INT64"
+    wild = [size, size + 1, 2**31 + 1, 2**32 + 3, 2**63 - 1]
+    low = (
+        [-1, -2, 1 - size, -size, -size - 1, -size - 2, -(2**63)]
+        if signed
+        else [2**64 - 1]
+    )
+    for values in (near, [*near, *wild, *low]):
+        desc = a_gather(
+            T("UINT8", [1, size]), index_type, len(values), [1, len(values)]
+        )
+        data = random_data(desc.input_tensor, np.random.default_rng(0))
+        indices = np.array([values], np.int64 if signed else np.uint64)
+        check_model_against_reference(
+            Case(desc, data, indices), policy, 17, known=False, target="cpu"
+        )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", DIRECTED)
+def test_indices_carried_in_float64_equal_the_reference(
+    name: str, policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_numbers, "EXACT_FLOAT", 3)
+    _, desc, _ = DIRECTED[name]
+    rng = np.random.default_rng(0)
+    case = Case(
+        desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=0.3)
+    )
+    check_model_against_reference(case, policy, 17, known=False, target="cpu")
+
+
+@pytest.mark.parametrize(
+    ("form", "data", "output", "axis"),
+    [("columns", [5, 9], [5, 12], 1), ("narrow rows", [9, 2], [12, 2], 0)],
+)
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT64", "INT32", "INT64", "INT8"])
+@pytest.mark.parametrize("index_type", ["INT64", "INT32"])
+def test_an_index_below_the_axis_gathers_zeros_whatever_the_operator(
+    index_type: str,
+    data_type: str,
+    form: str,
+    data: list[int],
+    output: list[int],
+    axis: int,
+) -> None:
+    # ArrayFeatureExtractor, unlike GatherElements, counts nothing from the end.
+    desc = a_gather(T(data_type, data), index_type, 12, output, axis)
+    below = [-10, -11, -(2**31)]
+    indices = np.array(
+        [[0, 8, -1, -9, 9, 10, 2**31 - 1, *below, -5, 4]], index_type.lower()
+    )
+    case = Case(desc, random_data(desc.input_tensor, np.random.default_rng(0)), indices)
+    assert choice(case, "zero", 1, known=False) == form
+    check_model_against_reference(
+        case, "zero", 17, known=False, target="cpu", threads=1
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("output", [[1, 96], [2, 48]])
+@pytest.mark.parametrize("index_type", ["INT64", "INT32", "UINT64", "UINT32"])
+def test_single_bytes_gathered_in_one_row_or_several_equal_the_reference(
+    index_type: str, output: list[int], policy: OutOfRange
+) -> None:
+    tensor = T(index_type, output)
+    desc = og.GatherDesc(T("UINT8", [1, 50]), tensor, T("UINT8", output), 1, 2)
+    for wild in (0.0, 0.3):
+        rng = np.random.default_rng(0)
+        data = random_data(desc.input_tensor, rng)
+        case = Case(desc, data, random_indices(desc, rng, wild=wild))
+        check_model_against_reference(case, policy, 17, known=False, target="cpu")
+
+
+LARGE = 4_000_000
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "kind", ["elements", "columns", "rows", "narrow", "tuples", "strided", "slices"]
+)
+def test_no_initializer_grows_with_the_output(kind: str, policy: OutOfRange) -> None:
+    t, count = og.TensorDesc, LARGE
+    desc: og.Descriptor = {
+        "elements": og.GatherDesc(
+            t("FLOAT32", [1000]), t("UINT32", [count]), t("FLOAT32", [count]), 0, 1
+        ),
+        "columns": og.GatherDesc(
+            t("FLOAT32", [2000, 3000]),
+            t("UINT32", [1, 2000]),
+            t("FLOAT32", [2000, 2000]),
+            1,
+            1,
+        ),
+        "rows": og.GatherDesc(
+            t("FLOAT32", [1000, 400]),
+            t("INT64", [1, 10000]),
+            t("FLOAT32", [10000, 400]),
+            0,
+            1,
+        ),
+        "narrow": og.GatherDesc(
+            t("FLOAT32", [1000, 3]),
+            t("INT32", [1, count]),
+            t("FLOAT32", [count, 3]),
+            0,
+            1,
+        ),
+        "tuples": og.GatherNDDesc(
+            t("FLOAT32", [1000, 1000]),
+            t("UINT64", [count, 2]),
+            t("FLOAT32", [1, count]),
+            2,
+            2,
+        ),
+        "slices": og.GatherElementsDesc(
+            t("FLOAT32", [4, 2**19, 2]),
+            t("UINT32", [4, 2**19, 2]),
+            t("FLOAT32", [4, 2**19, 2]),
+            axis=2,
+        ),
+        "strided": og.GatherDesc(
+            t("FLOAT32", [2000, 3000], [3001, 1]),
+            t("UINT32", [1, 2000]),
+            t("FLOAT32", [2000, 2000]),
+            1,
+            1,
+        ),
+    }[kind]
+    model = og.to_onnx(desc, policy, "cpu")
+    assert model.ByteSize() < 100_000
+    assert math.prod(desc.output_tensor.sizes) >= LARGE
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("tuple_", [[3, -1], [0, 4]])
+def test_a_model_of_one_known_tuple_equals_the_reference(
+    tuple_: list[int], policy: OutOfRange
+) -> None:
+    t = og.TensorDesc
+    desc = og.GatherNDDesc(
+        t("UINT8", [4, 5]), t("INT64", [1, 2]), t("UINT8", [1, 1]), 2, 1
+    )
+    data = random_data(desc.input_tensor, np.random.default_rng(0))
+    case = Case(desc, data, np.array([tuple_]))
+    check_model_against_reference(case, policy, 17, known=True, target="cpu")
+
+
+def test_the_graph_says_which_form_was_taken_and_why_not_those_above_it() -> None:
+    desc = a_gather(T("FLOAT32", [1, 1000]), "UINT32", 5000, [1, 5000])
+    graph = lower(desc, "clamp", target="cpu")
+    assert (
+        graph.choice
+        == "elements: GatherElements takes 1 to 2 ns for a single element, Gather and"
+        " GatherND 10 to 14; the next form that fits takes 4.9 times as long"
+    )
+    assert graph.passed_over == (
+        (
+            "repeated rows",
+            "GATHER has one index for a row, this form joins those of elements",
+        ),
+    )
+    portable = lower(desc, "clamp")
+    assert (portable.choice, portable.passed_over) == ("", ())
+
+
+def reasons(
+    desc: og.Descriptor, policy: OutOfRange = "clamp", threads: int = 1
+) -> dict[str, str]:
+    """Return why forms are passed over."""
+    return dict(lower(desc, policy, None, "cpu", threads).passed_over)
+
+
+def test_the_reasons_why_a_form_is_passed_over() -> None:
+    wide_rows = a_gather(T("FLOAT32", [9, 4096]), "UINT32", 20, [20, 4096], axis=0)
+    assert reasons(wide_rows) == {
+        "repeated rows": (
+            "GATHER has one index for a row, this form joins those of elements"
+        ),
+        "elements": "rows have 4096 elements, this form gathers single ones",
+        "columns": "rows have 4096 elements, this form gathers single ones",
+        "narrow rows": "rows have 4096 elements, this form gathers 2 to 4",
+        "slices": "GATHER shares its indices, this form has one for each element",
+        "offsets": 'the data is packed and the policy "clamp" needs no offsets',
+    }
+    row = a_gather(T("FLOAT32", [1, 9]), "UINT32", 20, [1, 20])
+    why = "8 threads share a Gather, this form is the work of one"
+    assert reasons(row, threads=8)["elements"] == why
+    strided = a_gather(T("FLOAT32", [3, 9], [10, 1]), "UINT32", 20, [3, 20])
+    why = "InputTensor has strides or padding, this form takes packed data"
+    assert reasons(strided)["columns"] == why
+    pairs = og.GatherNDDesc(
+        T("INT8", [4, 5]), T("INT32", [30, 2]), T("INT8", [1, 30]), 2, 2
+    )
+    assert (
+        reasons(pairs, "zero")["elements"]
+        == 'the policy is "zero", this form takes clamp'
+    )
+    long = a_gather(T("FLOAT32", [1, 900]), "UINT32", 20, [1, 20])
+    why = "a zero behind the data costs a copy of 900 elements to gather 20"
+    assert reasons(long, "zero")["elements"] == why
+
+
+def test_a_small_output_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "FEWEST_ELEMENTS", 512)
+    row = a_gather(T("FLOAT32", [1, 9]), "UINT32", 20, [1, 20])
+    assert (
+        reasons(row)["elements"] == "the output has 20 elements, a gain begins at 512"
+    )
+
+
+def test_run_takes_the_cpu_forms() -> None:
+    rng = np.random.default_rng(0)
+    desc = og.GatherNDDesc(
+        og.TensorDesc("FLOAT32", [100, 200]),
+        og.TensorDesc("INT64", [5000, 2]),
+        og.TensorDesc("FLOAT32", [1, 5000]),
+        2,
+        2,
+    )
+    data = random_data(desc.input_tensor, rng)
+    indices = random_indices(desc, rng, wild=0.1)
+    assert same(og.run(desc, data, indices), og.reference(desc, data, indices))

@@ -1,0 +1,167 @@
+"""Portable graphs: ONNX's own operator wherever the data is packed, and no rank above
+8."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import POLICIES, check_model_against_reference
+from corpus_cases import corpus
+from rings import by_ring
+from strategies import Case, random_data, random_indices
+
+import onnxgather as og
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus import random_cases
+from onnxgather.core.descriptors.operators import FACTS
+from onnxgather.core.execution.runtime import CPU, Opened, Setup
+from onnxgather.core.gather import gather_of
+from onnxgather.core.lowering import lower
+from onnxgather.core.options import OutOfRange, Target
+
+T = og.TensorDesc
+RANDOM = by_ring(200, 1_000, 20_000)
+
+
+def high_rank(
+    operator: str, data: list[int], indices: list[int], output: list[int], *numbers: int
+) -> og.Descriptor:
+    """Return a descriptor of FLOAT32, INT64 and eight dimensions, with leading ones."""
+    eight = [[1] * (8 - len(sizes)) + sizes for sizes in (data, indices, output)]
+    types = ("FLOAT32", "INT64", "FLOAT32")
+    tensors = [
+        T(data_type, sizes) for data_type, sizes in zip(types, eight, strict=True)
+    ]
+    cls: Any = og.OPERATORS[operator]
+    return cls(*tensors, *numbers)
+
+
+HIGH_RANKS = {
+    "GATHER of one index": high_rank(
+        "GATHER", [3, 3, 3, 2, 1, 3, 2, 1], [1], [3, 3, 3, 2, 1, 3, 2], 7, 0
+    ),
+    "GATHER of one index in the middle": high_rank(
+        "GATHER", [1, 2, 1, 3, 4, 3, 1, 2], [1], [1, 2, 1, 3, 3, 1, 2], 4, 0
+    ),
+    "GATHER_ND1 of three batches": high_rank(
+        "GATHER_ND1", [1, 3, 2, 3, 3, 1, 2], [1, 3, 2, 3], [1, 3, 2, 2], 7, 4, 3
+    ),
+    "GATHER_ND of elements": high_rank(
+        "GATHER_ND", [3, 4, 5], [2, 2, 2, 3], [2, 2, 2], 3, 4
+    ),
+    "GATHER_ND of one element": high_rank(
+        "GATHER_ND", [1, 2, 1, 1, 3, 1, 1, 2], [8], [1], 8, 1
+    ),
+    "GATHER_ND1 of one element": high_rank("GATHER_ND1", [4, 3], [2], [1], 2, 1, 0),
+}
+"""Descriptors whose node would have 9 dimensions or more if it had the output's leading
+ones."""
+
+
+@pytest.mark.one_quick_in(6)
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", HIGH_RANKS)
+def test_a_node_of_high_rank_equals_the_reference(
+    name: str, policy: OutOfRange
+) -> None:
+    desc = HIGH_RANKS[name]
+    for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
+        rng = np.random.default_rng(seed)
+        case = Case(
+            desc,
+            random_data(desc.input_tensor, rng),
+            random_indices(desc, rng, wild=wild),
+        )
+        # Under "directml" WebGPU's model limits offsets as UINT32, which the CPU
+        # provider of ONNX Runtime 1.24 has no Where for.
+        targets: list[Target] = [
+            "portable",
+            "cpu",
+            *(["webgpu"] if policy != "directml" else []),
+        ]
+        for target, known in product(targets, (False, True)):
+            check_model_against_reference(case, policy, 17, known=known, target=target)
+
+
+@pytest.mark.parametrize("index_type", ["INT32", "INT64"])
+@pytest.mark.parametrize("size", [2**24 - 1, 2**24, 2**24 + 1])
+def test_webgpu_s_model_sees_the_first_index_before_an_axis_at_the_limit_of_float32(
+    size: int, index_type: str
+) -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [size], [0]),
+        og.TensorDesc(index_type, [5]),
+        og.TensorDesc("FLOAT32", [5]),
+        axis=0,
+        index_dimensions=1,
+    )
+    data = np.array([7], np.float32)
+    indices = np.array(
+        [-size - 2, -size - 1, -size, size - 1, size], index_type.lower()
+    )
+    zeroed = og.run(desc, data, indices, "zero", target="webgpu")
+    assert zeroed.tolist() == [0, 0, 7, 7, 0]
+    model = og.to_onnx(desc, "error", "webgpu").SerializeToString()
+    runs = Opened(model, Setup(CPU, 1)).run
+    for index, is_inside in zip(
+        indices, (False, False, True, True, False), strict=True
+    ):
+        feed = {"InputTensor": data, "IndicesTensor": np.full(5, index)}
+        if is_inside:
+            assert runs(feed).tolist() == [7] * 5
+            continue
+        with pytest.raises(Exception, match="out of data bounds"):
+            runs(feed)
+
+
+@pytest.mark.parametrize("name", HIGH_RANKS)
+def test_a_node_of_high_rank_stands_between_reshapes(name: str) -> None:
+    desc = HIGH_RANKS[name]
+    *before, node, last = [node.op for node in lower(desc, "error").nodes]
+    assert (node, last) == (FACTS[desc.operator].onnx, "Reshape")
+    assert {*before} == {"Reshape"}
+
+
+@pytest.mark.parametrize("name", HIGH_RANKS)
+def test_the_provider_rebuilds_a_descriptor_of_high_rank_but_for_leading_ones(
+    name: str,
+) -> None:
+    desc = HIGH_RANKS[name]
+    node = gather_of(desc).node()
+    data, indices = ("FLOAT32", node.data), ("INT64", node.indices)
+    found = og.from_onnx(node.onnx, data, indices, node.number, node.number)
+    tensors = zip(
+        (desc.input_tensor, desc.indices_tensor, desc.output_tensor),
+        (found.input_tensor, found.indices_tensor, found.output_tensor),
+        strict=True,
+    )
+    for one, other in tensors:
+        count = min(len(one.sizes), len(other.sizes))
+        assert one.sizes[-count:] == other.sizes[-count:]
+        assert {*one.sizes[:-count], *other.sizes[:-count]} <= {1}
+
+
+def test_packed_data_is_gathered_by_onnx_s_own_operator() -> None:
+    found: Counter[tuple[str, str]] = Counter()
+    for case in (*corpus(), *random_cases(RANDOM, 23)):
+        if not isinstance(case, DescriptorCase) or case.out_of_range == "directml":
+            continue
+        desc, node = case.descriptor, gather_of(case.descriptor).node()
+        graph = lower(desc, case.out_of_range)
+        assert max(len(value.shape) for value in graph.values.values()) <= 8, case.name
+        assert ("index_offsets" in graph.values) != desc.input_tensor.is_plain, (
+            case.name
+        )
+        if desc.input_tensor.is_plain:
+            asked = (node.onnx, node.number)
+            numbers = [
+                (each.op, each.attributes.get(node.attribute)) for each in graph.nodes
+            ]
+            assert asked in numbers, case.name
+            found[desc.operator, graph.nodes[-1].op] += 1
+    reshaped = {operator for operator, last in found if last == "Reshape"}
+    assert reshaped == {"GATHER", "GATHER_ND", "GATHER_ND1"}

@@ -1,0 +1,264 @@
+"""The page of `show`: each gather drawn, and told for every element."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import CHROMIUM, probed
+from command_line import call
+from corpus_cases import corpus
+from folders import MODELS
+from html_page import HOSTILE, LOADING, Page
+
+import onnxgather as og
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.core.lowering.show import describe
+from onnxgather.core.output.lesson import lesson, lesson_page
+
+PROBE = """
+const told = {};
+for (const stage of document.querySelectorAll(".picture"))
+  for (const cell of stage.querySelectorAll(".panel td[aria-label]")) {
+    cell.focus();
+    told[cell.getAttribute("aria-label")] = stage.querySelector(".status").textContent;
+  }
+document.querySelector(".panel.output td[aria-label]").focus();
+const lines = document.querySelectorAll(".arrows path").length;
+const [first] = document.querySelectorAll(".panel.input td[aria-label]");
+first.focus();
+first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+return {
+  told,
+  lines,
+  next: document.activeElement.getAttribute("aria-label"),
+  commands: [...document.querySelectorAll(".repro pre")].map((one) => one.textContent),
+  sections: [...document.querySelectorAll("h2")].map((one) => one.textContent),
+  overflow: document.documentElement.scrollWidth - innerWidth,
+};
+"""
+"""Visits every element by the keyboard's way, and writes down what the page says."""
+
+
+COMMANDS = {"onnxgather convert x.json -o models": "Writes the ONNX models."}
+
+
+def page_of(desc: og.Descriptor, arrays: Any = None, name: str = "gather") -> bytes:
+    description = describe(desc, "clamp", "portable", 17)
+    return lesson_page("FILE", [lesson(name, desc, description, arrays)], COMMANDS)
+
+
+DESC = og.GatherDesc(
+    og.TensorDesc("FLOAT16", [4, 3]),
+    og.TensorDesc("INT32", [1, 2]),
+    og.TensorDesc("FLOAT16", [4, 2]),
+    axis=1,
+    index_dimensions=1,
+)
+
+
+def test_the_page_holds_the_lesson_the_picture_and_the_graph_and_loads_nothing() -> (
+    None
+):
+    arrays = (
+        np.arange(12, dtype=np.float16).reshape(4, 3),
+        np.array([[2, -3]], np.int32),
+    )
+    page = Page(page_of(DESC, arrays))
+    (told,) = page.data["gathers"]
+    assert told["lesson"].startswith(
+        "Each index chooses a slice of InputTensor along Axis."
+    )
+    assert told["formula"]["equation"] == "out[a, i] = in[a, idx[0, i]]"
+    assert told["graphs"][0]["nodes"][-1]["operator"] == "Gather"
+    assert told["picture"]["output"][0]["values"] == "2 0 5 3 8 6 11 9"
+    assert told["is_example"] is False
+    assert page.texts["h1"] == ["1 gather of FILE"]
+    assert not LOADING & {name for name, _ in page.attributes}
+
+
+def test_no_name_becomes_markup() -> None:
+    content = lesson_page(HOSTILE, [], {HOSTILE: HOSTILE})
+    assert b"alert(1)</script>" not in content
+    assert len(Page(page_of(DESC, name="</script><b>")).texts["script"]) == 2
+
+
+@pytest.mark.parametrize("data_type", [kind.name for kind in og.TensorDataType])
+def test_a_gather_without_data_is_drawn_with_elements_that_count_up(
+    data_type: str,
+) -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc(data_type, [120, 30]),
+        og.TensorDesc("UINT32", [1, 2]),
+        og.TensorDesc(data_type, [120, 2]),
+        axis=1,
+        index_dimensions=1,
+    )
+    (told,) = Page(page_of(desc)).data["gathers"]
+    assert told["is_example"] is True
+    shown = told["picture"]["input"][0]
+    largest = 100 if desc.input_tensor.data_type.numpy.itemsize == 1 else 1000
+    numbers = [offset % largest for offset in shown["offsets"]]
+    assert [float(text) for text in shown["values"].split(" ")] == numbers
+    assert "outside" not in told["picture"]
+
+
+def test_a_large_tensor_has_no_picture() -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("UINT8", [2**20 + 1]),
+        og.TensorDesc("UINT32", [2]),
+        og.TensorDesc("UINT8", [2]),
+        axis=0,
+        index_dimensions=1,
+    )
+    (told,) = Page(page_of(desc)).data["gathers"]
+    assert told["picture"] is None
+
+
+def test_every_gather_of_the_corpus_has_a_page() -> None:
+    cases = (case for case in corpus() if isinstance(case, DescriptorCase))
+    chosen = [*{str(case.descriptor): case for case in cases}.values()][::60]
+    assert len(chosen) > 10
+    for case in chosen:
+        (told,) = Page(page_of(case.descriptor, (case.data, case.indices))).data[
+            "gathers"
+        ]
+        assert told["picture"]["links"]
+
+
+class TestCommand:
+    def test_the_page_has_the_data_of_the_program(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.html"
+        ran = call("show", str(MODELS / "token_embedding.json"), "--html", str(page))
+        assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", f"written: {page}\n")
+        data = Page(page.read_bytes()).data
+        (command,) = data["commands"]
+        assert (
+            command == f"onnxgather convert {MODELS / 'token_embedding.json'} -o models"
+        )
+        (told,) = data["gathers"]
+        assert told["picture"]["indices"][0]["values"] == "1 4 2 3 5 0"
+        assert told["name"].endswith("token_embedding.json: $.dispatchables.gather")
+
+    def test_a_model_is_drawn_with_examples(self, tmp_path: Path) -> None:
+        model = MODELS / "token_embedding.onnx"
+        page = tmp_path / "page.html"
+        ran = call("show", str(model), "--html", str(page))
+        assert ran.exit_code == 0
+        data = Page(page.read_bytes()).data
+        assert {told["is_example"] for told in data["gathers"]} == {True}
+        assert [*data["commands"]] == [f"onnxgather audit {model}"]
+
+    def test_several_files_have_one_command_for_programs_and_one_for_models(
+        self, tmp_path: Path
+    ) -> None:
+        names = ("token_embedding.json", "image_remap.json", "token_embedding.onnx")
+        files, page = [str(MODELS / name) for name in names], tmp_path / "page.html"
+        assert call("show", *files, "--html", str(page)).exit_code == 0
+        assert Page(page.read_bytes()).data["commands"] == {
+            f"onnxgather convert {files[0]} {files[1]} -o models": (
+                "Writes the ONNX models."
+            ),
+            f"onnxgather audit {files[2]}": "Says whether the indices stay in range.",
+        }
+
+    @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+    def test_the_page_says_which_gathers_are_left_out(self, tmp_path: Path) -> None:
+        model, page = MODELS / "networks" / "keywords.onnx", tmp_path / "page.html"
+        ran = call("show", str(model), "--html", str(page))
+        assert ran.exit_code == 2
+        script = (
+            'return [...document.querySelectorAll("h2, .notes li")].map((e) =>'
+            " e.innerText);"
+        )
+        told = probed(tmp_path, page.read_bytes(), script, 390)
+        *errors, _ = [line.removeprefix("Error: ") for line in ran.stderr.splitlines()]
+        assert len(errors) == 3
+        assert told == [
+            "Left out",
+            *errors,
+            f"{model}: node 'length'",
+            "What to do next",
+        ]
+
+    def test_the_page_is_not_written_over_what_is_read(self, tmp_path: Path) -> None:
+        program = tmp_path / "program.json"
+        shutil.copy(MODELS / "token_embedding.json", program)
+        before = program.read_bytes()
+        ran = call("show", str(program), "--html", str(program))
+        assert (ran.exit_code, program.read_bytes()) == (2, before)
+        assert (
+            ran.stderr == f"Error: {program} must not be written, as it is an input\n"
+        )
+
+
+WALK = """
+const found = [];
+for (const tensor of document.querySelectorAll(".tensor")) {
+  const [first, ...others] = tensor.querySelectorAll("[tabindex='0']");
+  const way = [first];
+  for (const key of ["ArrowDown", "ArrowUp"])
+    for (let last = null; last !== document.activeElement; way.push(document.activeElement)) {
+      last = way.at(-1);
+      last.focus();
+      last.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    }
+  const columns = new Set(way.map((cell) => cell.getAttribute("aria-label").split(":")[0]));
+  found.push([others.length, [...columns], way.at(-1) === first]);
+}
+return found;
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_arrow_keys_lead_through_every_table_of_a_tensor(tmp_path: Path) -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [2, 2, 3]),
+        og.TensorDesc("INT32", [1, 1, 2]),
+        og.TensorDesc("FLOAT32", [2, 2, 2]),
+        axis=2,
+        index_dimensions=1,
+    )
+    rows = [f"[{a}, {b}, 0]" for a in range(2) for b in range(2)]
+    assert probed(tmp_path, page_of(desc), WALK, 1280) == [
+        [0, [f"InputTensor{at}" for at in rows], True],
+        [0, ["IndicesTensor[0, 0, 0]"], True],
+        [0, [f"OutputTensor{at}" for at in rows], True],
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
+    tmp_path: Path, width: int
+) -> None:
+    data, indices = (
+        np.arange(12, dtype=np.float16).reshape(4, 3),
+        np.array([[2, -3]], np.int32),
+    )
+    found = probed(tmp_path, page_of(DESC, (data, indices)), PROBE, width)
+    expected = og.reference(DESC, data, indices)
+    for a in range(4):
+        for i, index in enumerate((2, -3)):
+            label = f"OutputTensor[{a}, {i}]: {expected[a, i]:g}"
+            assert (
+                found["told"][label]
+                == f"OutputTensor[{a}, {i}] comes from InputTensor[{a}, {index % 3}] = "
+                f"{data[a, index]:g}, by IndicesTensor[0, {i}] = {index}."
+            )
+    assert len(found["told"]) == 12 + 2 + 8
+    assert (
+        found["told"]["InputTensor[0, 1]: 1"]
+        == "InputTensor[0, 1] = 1 goes to no element that is shown."
+    )
+    assert found["next"] == "InputTensor[0, 1]: 1"
+    assert found["commands"] == [*COMMANDS]
+    assert found["lines"] == (
+        2 if width == 1280 else 0
+    )  # the tensors stand above one another
+    assert found["sections"] == ["gather", "What to do next"]
+    assert found["overflow"] <= 0

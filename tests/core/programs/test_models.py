@@ -1,0 +1,545 @@
+"""The programs and models in models/, and Microsoft's documented examples with their
+errata."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from folders import DATA, MODELS, ROOT
+from model_metadata import metadata_of
+
+import onnxgather as og
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.options import OutOfRange
+from onnxgather.core.programs.program import Program, read_program
+from onnxgather.core.programs.running import Dispatch, dispatches, execute
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    example["id"]: example
+    for example in json.loads((DATA / "documented_examples.json").read_text())[
+        "examples"
+    ]
+}
+DOCUMENTED = {e["program"]: e for e in EXAMPLES.values() if e["kind"] == "numeric"}
+RECOGNISABLE = {
+    "bilinear_corners": "GATHER_ND",
+    "detector_topk_boxes": "GATHER_ELEMENTS",
+    "image_remap": "GATHER_ND",
+    "keypoint_lookup": "GATHER_ND1",
+    "kv_cache_beam_reorder": "GATHER",
+    "token_embedding": "GATHER",
+}
+NAMES = sorted([*DOCUMENTED, *RECOGNISABLE])
+POLICIES: tuple[OutOfRange, ...] = get_args(OutOfRange)
+EVALUATE = {"reference": og.reference, "cpu": partial(og.run, provider="cpu")}
+
+documented = pytest.mark.parametrize("name", sorted(DOCUMENTED))
+every_program = pytest.mark.parametrize("name", NAMES)
+
+
+def script(name: str) -> Any:
+    """Return a script as a module."""
+    path = ROOT / "scripts" / name
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+BUILD = script("build_models.py")
+
+
+def tensor(described: dict[str, Any], data_type: str = "FLOAT32") -> dict[str, Any]:
+    """Return a documented tensor in DxDispatch's spelling."""
+    return {
+        "DataType": described.get("data_type", data_type),
+        "Sizes": described["sizes"],
+    }
+
+
+def as_printed(example: dict[str, Any]) -> dict[str, Any]:
+    """Return a documented descriptor in DxDispatch's spelling, errata and all."""
+    tensors = {
+        "InputTensor": tensor(example["input"]),
+        "IndicesTensor": tensor(example["indices"], "UINT32"),
+        "OutputTensor": tensor(example["output"]),
+    }
+    return {"type": example["operator"], "desc": {**tensors, **example["fields"]}}
+
+
+def corrected(example: dict[str, Any]) -> og.Descriptor:
+    """Return the descriptor that a documented example means."""
+    printed = as_printed(example)
+    desc = printed["desc"]
+    desc.update(example.get("corrected_fields", {}))
+    output_type = example.get(
+        "corrected_output_data_type", desc["OutputTensor"]["DataType"]
+    )
+    desc["OutputTensor"]["DataType"] = output_type
+    return og.from_dict(printed)
+
+
+def values(described: dict[str, Any], data_type: og.TensorDataType) -> Array:
+    """Return the values of a documented tensor."""
+    array = np.array(described["values"], data_type.numpy)
+    assert list(array.shape) == described["sizes"]
+    return array
+
+
+def documented_arrays(name: str) -> tuple[og.Descriptor, Array, Array, Array]:
+    """Return the descriptor, the inputs and the output of a documented example."""
+    example = DOCUMENTED[name]
+    desc = corrected(example)
+    return (
+        desc,
+        values(example["input"], desc.input_tensor.data_type),
+        values(example["indices"], desc.indices_tensor.data_type),
+        values(example["output"], desc.output_tensor.data_type),
+    )
+
+
+def check_same(found: Array, expected: Array) -> None:
+    """Check that two arrays agree in data type, shape and every bit."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert found.tobytes() == expected.tobytes()
+
+
+def program(name: str) -> Program:
+    """Return a program of models/."""
+    return read_program(MODELS / f"{name}.json")
+
+
+def only_dispatch(name: str) -> Dispatch:
+    """Return the one dispatch of a program, computed by the reference."""
+    (dispatch,) = dispatches(program(name), og.reference)
+    return dispatch
+
+
+# The folder.
+
+
+def test_models_holds_ten_documented_and_six_recognisable_programs() -> None:
+    assert len(DOCUMENTED) == 10
+    assert len(RECOGNISABLE) == 6
+    files = contents(MODELS).keys()
+    assert files == {
+        f"{name}.{kind}" for name in NAMES for kind in ("json", "txt", "onnx")
+    }
+
+
+def copied_programs(folder: Path) -> Path:
+    """Return a folder with the programs of models/ and nothing made from them."""
+    copy = folder / "models"
+    copy.mkdir()
+    for path in MODELS.glob("*.json"):
+        shutil.copy(path, copy)
+    return copy
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the content of every file of a folder, by its name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_build_models_makes_models_from_its_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copied_programs(tmp_path)
+    assert BUILD.main(["--folder", str(folder)]) == 0
+    added = sorted(f"added {name}.{kind}" for name in NAMES for kind in ("txt", "onnx"))
+    assert capsys.readouterr().out.splitlines() == added
+    assert contents(folder) == contents(MODELS)
+
+
+def test_build_models_reports_and_repairs_what_differs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copied_programs(tmp_path)
+    arguments = ["--folder", str(folder)]
+    BUILD.main(arguments)
+    folder.joinpath("image_remap.txt").write_text("Resource 'turned':\n")
+    folder.joinpath("token_embedding.onnx").unlink()
+    folder.joinpath("stray.txt").write_text("Resource 'stray':\n")
+    damaged = contents(folder)
+    capsys.readouterr()
+    assert BUILD.main([*arguments, "--check"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "image_remap.txt differs",
+        "stray.txt belongs to no program",
+        "token_embedding.onnx is missing",
+    ]
+    assert contents(folder) == damaged
+    assert BUILD.main(arguments) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "changed image_remap.txt",
+        "removed stray.txt",
+        "added token_embedding.onnx",
+    ]
+    assert contents(folder) == contents(MODELS)
+    assert BUILD.main([*arguments, "--check"]) == 0
+    assert capsys.readouterr().out == "48 files, none differs\n"
+
+
+def test_build_models_makes_the_files_of_a_changed_program_again(
+    tmp_path: Path,
+) -> None:
+    folder = copied_programs(tmp_path)
+    BUILD.main(["--folder", str(folder)])
+    path = folder / "gather_1_remap_1d.json"
+    text = path.read_text(encoding="utf-8")
+    changed = text.replace('"UINT32"', '"INT64"').replace(
+        "[3, 1, 3, 0, 2]", "[0, 0, 0, 0, 0]"
+    )
+    path.write_text(changed, encoding="utf-8")
+    assert BUILD.main(["--folder", str(folder)]) == 0
+    found = contents(folder)
+    assert found["gather_1_remap_1d.json"] == changed.encode()
+    assert found["gather_1_remap_1d.txt"] == b"Resource 'output': 11, 11, 11, 11, 11\n"
+    assert (
+        found["gather_1_remap_1d.onnx"]
+        != MODELS.joinpath("gather_1_remap_1d.onnx").read_bytes()
+    )
+
+
+# Every program.
+
+
+@every_program
+@pytest.mark.parametrize("evaluate", EVALUATE)
+def test_a_program_prints_its_txt(name: str, evaluate: str, tmp_path: Path) -> None:
+    printed = execute(program(name), EVALUATE[evaluate], output_folder=str(tmp_path))
+    assert b"".join(printed) == (MODELS / f"{name}.txt").read_bytes()
+
+
+@every_program
+def test_onnx_file_computes_what_the_program_computes(name: str) -> None:
+    dispatch = only_dispatch(name)
+    session: Any = onnxruntime.InferenceSession(
+        MODELS / f"{name}.onnx", providers=["CPUExecutionProvider"]
+    )
+    inputs = {"InputTensor": dispatch.data, "IndicesTensor": dispatch.indices}
+    (output,) = session.run(["OutputTensor"], inputs)
+    check_same(output, dispatch.output)
+
+
+@every_program
+def test_onnx_file_is_valid_and_names_its_descriptor(name: str) -> None:
+    model = onnx.ModelProto.FromString((MODELS / f"{name}.onnx").read_bytes())
+    checker: Any = onnx.checker
+    checker.check_model(model, full_check=True)
+    assert [(o.domain, o.version) for o in model.opset_import] == [("", 17)]
+    metadata = metadata_of(model)
+    desc = og.from_dict(metadata["descriptor"])
+    assert desc == only_dispatch(name).descriptor
+    assert metadata["out_of_range"] == "clamp"
+    assert metadata["target"] == "portable"
+
+
+@every_program
+def test_program_gives_the_same_under_every_policy_as_its_indices_are_in_range(
+    name: str,
+) -> None:
+    dispatch = only_dispatch(name)
+    for policy in POLICIES:
+        for compute in (og.reference, og.run):
+            output = compute(
+                dispatch.descriptor, dispatch.data, dispatch.indices, policy
+            )
+            check_same(output, dispatch.output)
+
+
+@every_program
+def test_comment_of_a_program_gives_the_sizes_and_the_values_of_its_result(
+    name: str,
+) -> None:
+    text = (MODELS / f"{name}.json").read_text(encoding="utf-8")
+    comment = " ".join(line[2:] for line in text.splitlines() if line.startswith("//"))
+    sizes, _, numbers = comment.partition("Result {")[2].partition("}:")
+    line = (MODELS / f"{name}.txt").read_text(encoding="latin-1").removesuffix("\n")
+    assert numbers.split() == line.partition(": ")[2].split(", ")
+    output = only_dispatch(name).descriptor.output_tensor
+    assert tuple(map(int, sizes.split(","))) == output.sizes
+
+
+@pytest.mark.parametrize(("name", "operator"), RECOGNISABLE.items())
+def test_recognisable_program_uses_the_operator_that_users_would(
+    name: str, operator: str
+) -> None:
+    assert only_dispatch(name).descriptor.operator == operator
+
+
+# The documented examples.
+
+
+@documented
+def test_program_is_the_documented_example(name: str) -> None:
+    desc, data, indices, output = documented_arrays(name)
+    dispatch = only_dispatch(name)
+    assert dispatch.descriptor == desc
+    check_same(dispatch.data, data)
+    check_same(dispatch.indices, indices)
+    check_same(dispatch.output, output)
+    numbers = ", ".join(f"{number:g}" for number in output.reshape(-1).tolist())
+    assert (MODELS / f"{name}.txt").read_text() == f"Resource 'output': {numbers}\n"
+
+
+@documented
+def test_program_names_the_page_and_the_example(name: str) -> None:
+    example = DOCUMENTED[name]
+    first = (
+        (MODELS / f"{name}.json").read_text(encoding="utf-8").splitlines()[0].lower()
+    )
+    assert first.startswith(f"// {example['page'].lower()}, ")
+    number, _, title = example["section"].lower().partition(", ")
+    assert title in first
+    assert (number if title else "the example") in first
+
+
+@documented
+@pytest.mark.parametrize("policy", POLICIES)
+def test_documented_output_comes_from_the_reference_and_the_session(
+    name: str, policy: OutOfRange
+) -> None:
+    desc, data, indices, output = documented_arrays(name)
+    check_same(og.reference(desc, data, indices, policy), output)
+    check_same(og.run(desc, data, indices, policy), output)
+
+
+@documented
+def test_documented_output_comes_from_the_onnx_file(name: str) -> None:
+    _, data, indices, output = documented_arrays(name)
+    session: Any = onnxruntime.InferenceSession(
+        MODELS / f"{name}.onnx", providers=["CPUExecutionProvider"]
+    )
+    (found,) = session.run(
+        ["OutputTensor"], {"InputTensor": data, "IndicesTensor": indices}
+    )
+    check_same(found, output)
+
+
+# Errata of the pages: what they print and DirectML does not take.
+
+
+def refusal(value: dict[str, Any]) -> str:
+    """Return the message with which a descriptor is refused."""
+    with pytest.raises(og.DescriptorError) as caught:
+        og.from_dict(value)
+    return str(caught.value)
+
+
+def test_only_two_documented_descriptors_are_wrong_as_printed() -> None:
+    wrong: list[str] = []
+    for example in EXAMPLES.values():
+        if example["kind"] != "prose":
+            try:
+                og.from_dict(as_printed(example))
+            except og.DescriptorError:
+                wrong.append(example["id"])
+    assert wrong == ["gather-ex3", "gather-elements-ex1"]
+
+
+def test_gather_example_3_as_printed_is_refused() -> None:
+    assert (
+        refusal(as_printed(EXAMPLES["gather-ex3"]))
+        == "The first IndexDimensions - 1 (1) of InputTensor.Sizes with the one at Axis"
+        " replaced by the last IndexDimensions sizes of IndicesTensor must be 1, and"
+        " stand before Axis where these are more than 8, as the output crops them"
+        " and what cropping others means is undefined, got Axis 1 and [3, 1, 2]"
+    )
+
+
+def test_gather_elements_example_as_printed_is_refused() -> None:
+    assert (
+        refusal(as_printed(EXAMPLES["gather-elements-ex1"]))
+        == "OutputTensor.DataType must be that of InputTensor (FLOAT32), got UINT32"
+    )
+
+
+def test_index_dimensions_may_equal_dimension_count() -> None:
+    desc = corrected(EXAMPLES["gather-ex1"])
+    assert isinstance(desc, og.GatherDesc)
+    assert desc.index_dimensions == desc.indices_tensor.dimension_count == 1
+
+
+def printed_formula(example: dict[str, Any]) -> list[int]:
+    """Return OutputTensor.Sizes by the formula that the ND pages print."""
+    data, indices = example["input"]["sizes"], example["indices"]["sizes"]
+    count, tuple_size = len(data), indices[-1]
+    indices_count = example["fields"]["IndicesDimensionCount"]
+    sizes = indices[count - indices_count : count - 1] + data[count - tuple_size :]
+    return [1] * (count - len(sizes)) + sizes
+
+
+def corrected_formula(example: dict[str, Any]) -> list[int]:
+    """Return OutputTensor.Sizes where the tail follows the indexed dimensions."""
+    data, indices, fields = (
+        example["input"]["sizes"],
+        example["indices"]["sizes"],
+        example["fields"],
+    )
+    count, batches = len(data), fields.get("BatchDimensionCount", 0)
+    tail = fields["InputDimensionCount"] - batches - indices[-1]
+    sizes = (
+        indices[count - fields["IndicesDimensionCount"] : count - 1]
+        + data[count - tail :]
+    )
+    return [1] * (count - len(sizes)) + sizes
+
+
+WRONG_FORMULA = {
+    "gather-nd-shape": [1, 2, 5, 6, 7],
+    "gather-nd1-shape": [1, 2, 5, 6, 7],
+    "gather-nd-ex2": [1, 2, 2, 2],
+    "gather-nd1-ex2": [3, 2, 2, 2],
+}
+
+
+def test_nd_formula_fails_four_of_the_six_printed_sizes() -> None:
+    tuples = [
+        e for e in EXAMPLES.values() if "_ND" in e["operator"] and e["kind"] != "prose"
+    ]
+    assert len(tuples) == 6
+    wrong = {e["id"]: printed_formula(e) for e in tuples}
+    assert {e["id"]: corrected_formula(e) for e in tuples} == {
+        e["id"]: e["output"]["sizes"] for e in tuples
+    }
+    assert {
+        i: s for i, s in wrong.items() if s != EXAMPLES[i]["output"]["sizes"]
+    } == WRONG_FORMULA
+
+
+@pytest.mark.parametrize(("example", "sizes"), WRONG_FORMULA.items())
+def test_sizes_of_the_printed_nd_formula_are_refused(
+    example: str, sizes: list[int]
+) -> None:
+    printed = as_printed(EXAMPLES[example])
+    right = EXAMPLES[example]["output"]["sizes"]
+    assert list(og.from_dict(printed).output_tensor.sizes) == right
+    printed["desc"]["OutputTensor"]["Sizes"] = sizes
+    assert (
+        refusal(printed)
+        == "OutputTensor.Sizes must be the sizes of IndicesTensor before the tuples"
+        f" and those of InputTensor after the indexed ones, {right}, got {sizes}"
+    )
+
+
+# Sizes that the pages' prose explains; what they leave out is filled in.
+
+
+def gather(
+    data: list[int], indices: list[int], output: list[int], operator: str, **fields: int
+) -> dict[str, Any]:
+    """Return a descriptor in DxDispatch's spelling."""
+    tensors = {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": data},
+        "IndicesTensor": {"DataType": "UINT32", "Sizes": indices},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": output},
+    }
+    return {"type": operator, "desc": {**tensors, **fields}}
+
+
+def prose(example: str) -> tuple[list[int], str, dict[str, int]]:
+    """Return the sizes, the operator and the fields of a fragment."""
+    fragment = EXAMPLES[example]
+    described = fragment.get("indices") or fragment["input"]
+    return described["sizes"], fragment["operator"], dict(fragment["fields"])
+
+
+def test_index_dimensions_3_of_1_1_4_6_means_1_4_6() -> None:
+    sizes, operator, fields = prose("gather-prose-1")
+    og.from_dict(gather([1, 1, 5, 7], sizes, [5, 1, 4, 6], operator, Axis=3, **fields))
+
+
+@pytest.mark.parametrize("example", ["gather-nd-prose-1", "gather-nd1-prose-1"])
+def test_indices_1_4_5_2_are_4x5_tuples_of_2(example: str) -> None:
+    sizes, operator, fields = prose(example)
+    fields["InputDimensionCount"] = 2
+    if operator.endswith("1"):
+        fields["BatchDimensionCount"] = 0
+    og.from_dict(gather([1, 1, 6, 7], sizes, [1, 1, 4, 5], operator, **fields))
+
+
+@pytest.mark.parametrize("example", ["gather-nd-prose-2", "gather-nd1-prose-2"])
+def test_input_dimension_count_3_of_1_1_4_6_means_1_4_6(example: str) -> None:
+    sizes, operator, fields = prose(example)
+    fields["IndicesDimensionCount"] = 2
+    if operator.endswith("1"):
+        fields["BatchDimensionCount"] = 0
+    og.from_dict(gather(sizes, [1, 1, 9, 1], [1, 9, 4, 6], operator, **fields))
+    og.from_dict(gather(sizes, [1, 1, 9, 3], [1, 1, 1, 9], operator, **fields))
+
+
+@pytest.mark.parametrize("example", ["gather-nd-prose-3", "gather-nd1-prose-3"])
+def test_indices_1_1_4_6_break_the_limit_of_their_own_page(example: str) -> None:
+    sizes, operator, fields = prose(example)
+    fields["InputDimensionCount"] = 4
+    if operator.endswith("1"):
+        fields["BatchDimensionCount"] = 0
+    assert (
+        refusal(gather([2, 3, 4, 5], sizes, [1, 1, 1, 4], operator, **fields))
+        == "IndicesTensor.Sizes[3], the size of an index tuple, must be at most"
+        " InputDimensionCount (4), got 6"
+    )
+
+
+def test_indices_1_3_4_5_6_7_with_2_batches_break_the_limit_of_their_own_page() -> None:
+    sizes, operator, fields = prose("gather-nd1-prose-4")
+    fields["InputDimensionCount"] = 6
+    assert (
+        refusal(
+            gather([3, 4, 2, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields)
+        )
+        == "IndicesTensor.Sizes[5], the size of an index tuple, must be at most"
+        " InputDimensionCount - BatchDimensionCount (4), got 7"
+    )
+
+
+def test_batches_of_the_last_fragment_come_first_after_the_leading_ones() -> None:
+    sizes, operator, fields = prose("gather-nd1-prose-4")
+    fields["InputDimensionCount"] = 5
+    sizes = [*sizes[:-1], 3]  # tuples that are not too long
+    og.from_dict(
+        gather([1, 3, 4, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields)
+    )
+    refused = gather([1, 3, 5, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields)
+    assert (
+        refusal(refused)
+        == "The first BatchDimensionCount (2) sizes of IndicesTensor must be those of"
+        " InputTensor, [3, 5]; what other batch sizes mean is undefined, got [3, 4]"
+    )
+
+
+def test_tuples_are_limited_by_input_dimension_count_not_by_dimension_count() -> None:
+    fields = {"InputDimensionCount": 2, "IndicesDimensionCount": 2}
+    refused = gather(
+        [1, 4, 5], [1, 2, 3], [1, 1, 2], "DML_OPERATOR_GATHER_ND", **fields
+    )
+    assert (
+        refusal(refused)
+        == "IndicesTensor.Sizes[2], the size of an index tuple, must be at most"
+        " InputDimensionCount (2), got 3"
+    )
+
+
+def test_the_networks_are_those_that_their_script_makes() -> None:
+    there, made = contents(MODELS / "networks"), script("build_networks.py").build()
+    arrays = [np.load(BytesIO(files.pop("keywords.npz"))) for files in (there, made)]
+    assert there == made
+    stored, built = (
+        {name: (a.dtype, a.tobytes()) for name, a in each.items()} for each in arrays
+    )
+    assert (
+        stored == built
+    )  # not the archive: versions of numpy write it with other bytes

@@ -1,0 +1,892 @@
+"""Whole programs: reading, running, printing, writing files, and writing programs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from folders import DATA, ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.datatypes import TensorDataType
+from onnxgather.core.descriptors.operators import (
+    Descriptor,
+    GatherDesc,
+    GatherElementsDesc,
+)
+from onnxgather.core.descriptors.reference import reference
+from onnxgather.core.descriptors.spelling import from_dict, to_dict
+from onnxgather.core.descriptors.tensors import TensorDesc
+from onnxgather.core.errors import (
+    DescriptorError,
+    FileFormatError,
+    IndexOutOfRangeError,
+    OnnxGatherError,
+)
+from onnxgather.core.programs.program import (
+    DispatchCommand,
+    PrintCommand,
+    parse_program,
+    read_program,
+)
+from onnxgather.core.programs.running import dispatches, execute, printed
+from onnxgather.core.programs.writer import write_program
+
+SAMPLES = sorted((DATA / "dxdispatch").glob("*.json"))
+INVALID = sorted((DATA / "invalid").glob("*.json"))
+
+POSIX = pytest.mark.skipif(
+    os.name == "nt", reason="makes links, or quotes POSIX errors"
+)
+
+BROKEN_RULES = {
+    "descriptor_rule",
+    "descriptor_rule_inline",
+    "descriptor_size_zero",
+    "descriptor_unknown_data_type",
+    "descriptor_uint4",
+    "descriptor_dimension_count",
+    "descriptor_unknown_flag",
+}
+
+
+def small() -> dict[str, Any]:
+    """The smallest program: y = x[i]."""
+    return {
+        "resources": {
+            "x": {
+                "initialValuesDataType": "FLOAT32",
+                "initialValues": [11, 12, 13, 14],
+            },
+            "i": {"initialValuesDataType": "UINT32", "initialValues": [3, 1, 3, 0, 2]},
+            "y": {
+                "initialValuesDataType": "FLOAT32",
+                "initialValues": {"value": 0, "valueCount": 5},
+            },
+        },
+        "dispatchables": {
+            "g": {
+                "type": "GATHER",
+                "desc": {
+                    "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+                    "IndicesTensor": {"DataType": "UINT32", "Sizes": [5]},
+                    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [5]},
+                    "Axis": 0,
+                    "IndexDimensions": 1,
+                },
+            }
+        },
+        "commands": [
+            {
+                "type": "dispatch",
+                "dispatchable": "g",
+                "bindings": {
+                    "InputTensor": "x",
+                    "IndicesTensor": "i",
+                    "OutputTensor": "y",
+                },
+            },
+            {"type": "print", "resource": "y"},
+        ],
+    }
+
+
+def run(
+    program: dict[str, Any] | str, folder: str | Path = ".", **more: Any
+) -> list[str]:
+    text = program if isinstance(program, str) else json.dumps(program)
+    parsed = parse_program(text, "p.json")
+    return printed_lines(execute(parsed, reference, output_folder=folder, **more))
+
+
+def printed_lines(pieces: Iterable[bytes]) -> list[str]:
+    """The lines in pieces of bytes; each character is one byte."""
+    return b"".join(pieces).decode("latin-1").split("\n")[:-1]
+
+
+def test_the_folders_of_cases_are_not_empty():
+    assert len(SAMPLES) >= 3
+    assert len(INVALID) >= 100
+
+
+@pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
+def test_invalid_programs_say_what_is_wrong(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first, _, _ = path.read_text("utf-8").partition("\n")
+    monkeypatch.chdir(path.parent)
+    with pytest.raises(OnnxGatherError) as error:
+        read_program(path.name)
+    assert "// expect: " + str(error.value) == first
+    assert type(error.value) is (
+        DescriptorError if path.stem in BROKEN_RULES else FileFormatError
+    )
+
+
+PRINTED = {
+    "gather_elements_strided": ["Resource 'out': 4, 8, 3, 0, 7, 2, 3, 0"],
+    "gather_nd1_batched": ["Resource 'out': 0, 3, 7, 4, 9, 10"],
+    "gather_nested_negative": ["Resource 'out': 1, 2, 5, 6, 3, 4, 1, 2"],
+}
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_samples_print_what_dxdispatch_prints(path: Path, tmp_path: Path):
+    lines = printed_lines(
+        execute(read_program(path), reference, output_folder=str(tmp_path))
+    )
+    assert [line for line in lines if " written to " not in line] == PRINTED[path.stem]
+
+
+def test_a_sample_writes_its_file(tmp_path: Path):
+    program = read_program(DATA / "dxdispatch" / "gather_nd1_batched.json")
+    list(execute(program, reference, output_folder=str(tmp_path)))
+    found = np.load(tmp_path / "gather_nd1_out.npy")
+    expected = np.array([0, 3, 7, 4, 9, 10], np.float16).reshape(1, 1, 3, 2)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert found.tobytes() == expected.tobytes()
+    assert os.listdir(tmp_path) == ["gather_nd1_out.npy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("missing.json", "no such file or directory"),
+        ("", "no such file or directory"),
+        (".", "is a directory"),
+        ("a\0b", "embedded"),
+    ],
+)
+def test_files_that_cannot_be_read_are_refused(path: str, reason: str):
+    with pytest.raises(FileFormatError) as error:
+        read_program(path)
+    told = path.replace("\0", r"\x00")
+    assert str(error.value).startswith(f"{told}: {reason}")
+
+
+def test_messages_show_the_path_as_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.json").write_text("[]")
+    with pytest.raises(FileFormatError) as error:
+        read_program("./p.json")
+    assert str(error.value) == "./p.json: $ must be an object, got an array"
+
+
+OTHER_FILES = {
+    "an empty file": b"",
+    "UTF-16, which must be UTF-8": '{"resources": {}}'.encode("utf-16"),
+    "a gzip file, which must be unpacked": gzip.compress(b"{}"),
+    "an .npz or zip file, which onnxgather audit, check, explain, extract and repro take with --inputs": (
+        b"PK\3\4\x14\0"
+    ),
+    "an .npy file, which a DxDispatch program names by sourcePath": b"\x93NUMPY\1\0",
+    "an ONNX model, which onnxgather audit, check, convert, explain, extract, harden, repro and show take": (
+        b"\x08\x0a\x12\x0aonnxgather"
+    ),
+    "a report, which onnxgather repro and report merge take": (
+        b'{"schema": 1, "onnxgather": "0.1"}'
+    ),
+    "C or C++, which onnxgather does not read": (
+        b"// one gather\nconst UINT a[] = {4};"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FILES)
+def test_a_file_of_another_kind_is_called_so(kind: str):
+    with pytest.raises(FileFormatError) as error:
+        parse_program(OTHER_FILES[kind], "p")
+    assert (
+        str(error.value)
+        == f"p: must be a DxDispatch program, which is JSON, got {kind}"
+    )
+
+
+def test_utf16_is_recognised_without_its_mark():
+    for coding in ("utf-16-le", "utf-16-be", "utf-32"):
+        with pytest.raises(FileFormatError, match=r"got UTF-16, which must be UTF-8$"):
+            parse_program(json.dumps(small()).encode(coding), "p")
+
+
+def test_a_model_of_our_own_is_recognised():
+    with pytest.raises(FileFormatError, match="got an ONNX model, which"):
+        read_program(ROOT / "models" / "token_embedding.onnx")
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("line", ["\n", "\r\n"])
+def test_marks_and_line_ends_of_windows_are_read(mark: str, line: str):
+    text = mark + json.dumps(small(), indent=1).replace("\n", line)
+    assert len(parse_program(text.encode(), "p").dispatch_commands) == 1
+
+
+TOO_LARGE = (
+    "must have at most 33554432 bytes, and larger values in files of their own, which"
+    " sourcePath names"
+)
+
+
+@POSIX
+def test_a_program_without_an_end_is_refused():
+    with pytest.raises(FileFormatError) as error:
+        read_program("/dev/zero")
+    assert str(error.value) == f"/dev/zero: {TOO_LARGE}"
+
+
+@POSIX
+def test_a_pipe_is_read(tmp_path: Path):
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDWR), "wb") as writer:
+        writer.write(json.dumps(small()).encode())
+        writer.flush()
+        reader = threading.Timer(0.2, writer.close)
+        reader.start()
+        assert len(read_program(pipe).dispatch_commands) == 1
+
+
+def with_another_operator() -> dict[str, Any]:
+    """The smallest program with an addition after the gather."""
+    program = small()
+    program["dispatchables"]["add"] = {
+        "type": "DML_OPERATOR_ELEMENT_WISE_ADD",
+        "desc": {"ATensor": 1},
+    }
+    bindings = {"ATensor": "y"}
+    program["commands"].append(
+        {"type": "dispatch", "dispatchable": "add", "bindings": bindings}
+    )
+    return program
+
+
+OTHER_OPERATOR = (
+    "p.json: $.dispatchables.add.type must be one of GATHER, GATHER_ELEMENTS,"
+    " GATHER_ND, GATHER_ND1, got 'DML_OPERATOR_ELEMENT_WISE_ADD'"
+)
+
+
+def test_another_operator_may_be_there_and_not_be_dispatched():
+    program = with_another_operator()
+    with pytest.raises(FileFormatError) as error:
+        run(program)
+    assert str(error.value) == OTHER_OPERATOR
+    program["commands"].pop()
+    assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
+
+
+def test_the_gathers_of_a_program_are_read_without_its_other_operators():
+    program = with_another_operator()
+    found = parse_program(json.dumps(program), "p.json")
+    assert list(found.dispatchables) == ["g"]
+    assert [command.path for command in found.commands] == [
+        "$.commands[0]",
+        "$.commands[1]",
+    ]
+    assert found.left_out == ("$.dispatchables.add", "$.commands[2]")
+    del program["dispatchables"]["g"]
+    program["commands"] = program["commands"][2:]
+    with pytest.raises(FileFormatError) as error:
+        parse_program(json.dumps(program), "p.json")
+    assert str(error.value) == OTHER_OPERATOR
+
+
+def test_a_program_that_takes_too_much_memory_is_refused_before_it_takes_any():
+    program = small()
+    program["resources"]["y"]["initialValues"]["valueCount"] = 2**28
+    with pytest.raises(FileFormatError) as error:
+        run(program)
+    assert (
+        str(error.value)
+        == "p.json: $.resources must take at most 1073741824 bytes when it runs, with"
+        " all "
+        f"resources, got {2**30 + 16 + 20}"
+    )
+    program = small()
+    program["resources"]["x"] = {
+        "initialValuesDataType": "UINT8",
+        "initialValues": [1, 2, 3, 4],
+    }
+    program["resources"]["y"] = {
+        "initialValuesDataType": "UINT8",
+        "initialValues": {"value": 0, "valueCount": 2**26},
+    }
+    program["dispatchables"]["g"]["desc"].update(
+        InputTensor={"DataType": "UINT8", "Sizes": [4]},
+        IndicesTensor={"DataType": "UINT32", "Sizes": [2**26], "Strides": [0]},
+        OutputTensor={"DataType": "UINT8", "Sizes": [2**26]},
+    )
+    assert len(parse_program(json.dumps(program), "p").dispatch_commands) == 1
+    with pytest.raises(FileFormatError) as error:
+        run(program)
+    assert (
+        str(error.value)
+        == "p.json: $.commands[0] must take at most 1073741824 bytes when it runs,"
+        f" with all resources, got {2 * (2**26 + 4) + 20 + 4 + 2 * 8 * 2**26}"
+    )
+
+
+NEAR = [
+    (
+        ("commands", 0, "type"),
+        "dispach",
+        "must be one of dispatch, print, writeFile",
+        "dispatch",
+    ),
+    (("commands", 0, "dispatchable"), "G", "must be the name of a dispatchable", "g"),
+    (("commands", 1, "resource"), "Y", "must be the name of a resource", "y"),
+    (
+        ("commands", 0, "bindings", "InputTensor"),
+        "X",
+        "must be the name of a resource",
+        "x",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "name", "rule", "near"), NEAR)
+def test_a_name_that_is_nearly_right_gets_a_suggestion(
+    path: tuple[Any, ...], name: str, rule: str, near: str
+):
+    program = small()
+    inner: Any = program
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = name
+    with pytest.raises(FileFormatError) as error:
+        parse_program(json.dumps(program), "p")
+    where = "$" + "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in path)
+    assert (
+        str(error.value) == f'p: {where} {rule}, got {name!r}; did you mean "{near}"?'
+    )
+
+
+def test_a_tensor_and_a_flag_that_are_nearly_right_get_a_suggestion():
+    program = small()
+    program["commands"][0]["bindings"]["InputTesnor"] = "x"
+    with pytest.raises(
+        FileFormatError, match=r"""got 'InputTesnor'; did you mean "InputTensor"\?$"""
+    ):
+        parse_program(json.dumps(program), "p")
+    program = small()
+    program["dispatchables"]["g"]["executionFlags"] = "DML_EXECUTION_FLAG_NON"
+    with pytest.raises(
+        FileFormatError, match=r'did you mean "DML_EXECUTION_FLAG_NONE"\?$'
+    ):
+        parse_program(json.dumps(program), "p")
+
+
+def test_repeated_entries_are_all_read_and_the_last_counts():
+    text = json.dumps(small())
+    doubled = text.replace(
+        '"x": {', '"x": {"initialValuesDataType": "INT8", "initialValues": [1]}, "x": {'
+    )
+    assert run(doubled) == ["Resource 'y': 14, 12, 14, 11, 13"]
+    broken = text.replace('"x": {', '"x": {}, "x": {')
+    with pytest.raises(FileFormatError) as error:
+        run(broken)
+    assert str(error.value) == "p.json: $.resources.x.initialValues is required"
+
+
+def test_the_first_of_repeated_fields_counts():
+    text = json.dumps(small()).replace('"Axis": 0', '"Axis": 0, "Axis": 9')
+    assert run(text) == ["Resource 'y': 14, 12, 14, 11, 13"]
+
+
+def test_commands_run_in_order_and_names_ignore_case():
+    program = small()
+    dispatch, show = program["commands"]
+    program["commands"] = [
+        {**show, "type": "PRINT"},
+        {**dispatch, "type": "Dispatch"},
+        show,
+    ]
+    assert run(program) == [
+        "Resource 'y': 0, 0, 0, 0, 0",
+        "Resource 'y': 14, 12, 14, 11, 13",
+    ]
+
+
+def test_a_binding_starts_at_its_offset_and_ignores_element_count():
+    program = small()
+    program["resources"]["x"]["initialValues"] = [0, 0, 0, 0, 11, 12, 13, 14]
+    source: dict[str, Any] = {"name": "x", "elementOffset": 4, "elementCount": 1}
+    for binding in (
+        source,
+        [source],
+        {**source, "elementOffset": 1, "elementSizeInBytes": 16},
+    ):
+        program["commands"][0]["bindings"]["InputTensor"] = binding
+        assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
+
+
+@pytest.mark.parametrize(
+    ("promise", "offset", "told"),
+    [
+        (0, 16, None),
+        (0, 8, "16, got 8"),
+        (32, 32, None),
+        (32, 16, "32, the GuaranteedBaseOffsetAlignment, got 16"),
+        (64, 32, "64, the GuaranteedBaseOffsetAlignment, got 32"),
+    ],
+)
+def test_an_offset_is_a_multiple_of_16_and_of_what_its_tensor_promises(
+    promise: int, offset: int, told: str | None
+):
+    program = small()
+    program["resources"]["x"]["initialValues"] = {"value": 7, "valueCount": 64}
+    bindings = program["commands"][0]["bindings"]
+    bindings["InputTensor"] = {"name": "x", "elementOffset": offset // 4}
+    tensor = program["dispatchables"]["g"]["desc"]["InputTensor"]
+    tensor["GuaranteedBaseOffsetAlignment"] = promise
+    if told is None:
+        assert run(program) == ["Resource 'y': 7, 7, 7, 7, 7"]
+    else:
+        with pytest.raises(FileFormatError) as caught:
+            run(program)
+        where = (
+            "$.commands[0].bindings.InputTensor: elementOffset times elementSizeInBytes"
+        )
+        assert str(caught.value) == f"p.json: {where} must be a multiple of {told}"
+
+
+def test_what_a_gather_has_no_use_for_in_a_binding_is_ignored():
+    program = small()
+    more = {
+        "format": "R32_FLOAT",
+        "shape": [4],
+        "counter": "y",
+        "counterOffsetBytes": 0,
+    }
+    program["commands"][0]["bindings"]["InputTensor"] = {"name": "x", **more}
+    program["commands"][0]["threadGroupCount"] = [1, 1, 1]
+    program["dispatchables"]["g"].update(
+        dmlCompileType="DmlCompileGraph",
+        executionFlags=[
+            "DML_EXECUTION_FLAG_DISABLE_META_COMMANDS",
+            "DESCRIPTORS_VOLATILE",
+        ],
+    )
+    assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
+
+
+def test_an_output_at_an_offset_leaves_the_rest_alone():
+    program = small()
+    program["resources"]["y"]["initialValues"] = {"value": 7, "valueCount": 10}
+    program["commands"][0]["bindings"]["OutputTensor"] = {
+        "name": "y",
+        "elementOffset": 4,
+    }
+    assert run(program) == ["Resource 'y': 7, 7, 7, 7, 14, 12, 14, 11, 13, 7"]
+
+
+def test_a_strided_output_writes_only_its_elements():
+    program = small()
+    program["resources"]["y"]["initialValues"] = {"value": 7, "valueCount": 10}
+    program["dispatchables"]["g"]["desc"]["OutputTensor"].update(
+        Strides=[2], TotalTensorSizeInBytes=40
+    )
+    assert run(program) == ["Resource 'y': 14, 7, 12, 7, 14, 7, 11, 7, 13, 7"]
+
+
+def test_an_owned_input_keeps_what_it_had_at_the_start():
+    program = small()
+    program["resources"]["y"]["initialValues"] = [21, 22, 23, 24, 25]
+    second = json.loads(json.dumps(program["dispatchables"]["g"]))
+    second["desc"]["InputTensor"] = {
+        "DataType": "FLOAT32",
+        "Sizes": [5],
+        "Flags": "OWNED_BY_DML",
+    }
+    second["bindings"] = {"InputTensor": "y"}
+    program["dispatchables"]["h"] = second
+    program["resources"]["z"] = program["resources"]["y"]
+    bindings = {"IndicesTensor": "i", "OutputTensor": "z"}
+    program["commands"] += [
+        {"type": "dispatch", "dispatchable": "h", "bindings": bindings},
+        {"type": "print", "resource": "z"},
+    ]
+    assert run(program) == [
+        "Resource 'y': 14, 12, 14, 11, 13",
+        "Resource 'z': 24, 22, 24, 21, 23",
+    ]
+
+
+def test_dispatches_yield_the_inputs_of_each_dispatch():
+    program = small()
+    program["resources"]["i"]["initialValues"] = [1, 2, 3, 0, 0]
+    again = json.loads(json.dumps(program["commands"][0]))
+    again["bindings"].update(InputTensor="y", OutputTensor="x")
+    program["resources"]["x"]["initialValues"].append(0)
+    program["commands"].append(again)
+    found = list(dispatches(parse_program(json.dumps(program), "p"), reference))
+    assert [(d.path, d.dispatchable) for d in found] == [
+        ("$.commands[0]", "g"),
+        ("$.commands[2]", "g"),
+    ]
+    assert [d.data.tolist() for d in found] == [[11, 12, 13, 14], [12, 13, 14, 11]]
+    assert [d.output.tolist() for d in found] == [
+        [12, 13, 14, 11, 11],
+        [13, 14, 11, 12, 12],
+    ]
+    assert [d.indices.tolist() for d in found] == [[1, 2, 3, 0, 0]] * 2
+    assert all(d.descriptor == from_dict(program["dispatchables"]["g"]) for d in found)
+
+
+def test_errors_of_the_operator_name_file_and_command():
+    def fail(*_: object) -> Array:
+        raise IndexOutOfRangeError("too far")
+
+    program = parse_program(json.dumps(small()), "p.json")
+    with pytest.raises(IndexOutOfRangeError) as error:
+        list(execute(program, fail, output_folder="."))
+    assert str(error.value) == "p.json: $.commands[0]: too far"
+
+
+def test_an_operator_that_returns_something_else_is_noticed():
+    program = parse_program(json.dumps(small()), "p.json")
+    with pytest.raises(DescriptorError) as error:
+        list(dispatches(program, lambda desc, data, indices: data))
+    assert (
+        str(error.value)
+        == "p.json: $.commands[0]: OutputTensor must be an array of float32 (5,), got"
+        " float32 (4,)"
+    )
+
+
+def test_lack_of_memory_in_an_operator_is_our_error():
+    def fail(desc: Descriptor, data: Array, indices: Array) -> Array:
+        raise MemoryError
+
+    program = parse_program(json.dumps(small()), "p.json")
+    with pytest.raises(FileFormatError) as error:
+        list(dispatches(program, fail))
+    assert (
+        str(error.value) == "p.json: $.commands[0]: there is no memory for its tensors"
+    )
+
+
+def shown(data_type: str, values: bytes, *, verbose: bool = False) -> str:
+    content = np.frombuffer(values, np.uint8)
+    pieces = printed("r", TensorDataType(data_type), content, verbose=verbose)
+    return b"".join(pieces).decode("latin-1").removesuffix("\n")
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values", "line"),
+    [
+        ("INT16", struct.pack("<3h", 1, -2, 300), "1, -2, 300"),
+        ("UINT64", struct.pack("<2Q", 0, 2**64 - 1), "0, 18446744073709551615"),
+        (
+            "FLOAT32",
+            struct.pack("<4f", 0.1, 1e20, 1234567, -0.0),
+            "0.1, 1e+20, 1.23457e+06, -0",
+        ),
+        ("FLOAT64", struct.pack("<3d", 1e-5, 1e300, 1 / 3), "1e-05, 1e+300, 0.333333"),
+        (
+            "FLOAT16",
+            struct.pack("<3e", 0.1, 65504, 6e-8),
+            "0.0999756, 65504, 5.96046e-08",
+        ),
+        ("FLOAT32", struct.pack("<2f", float("inf"), float("-inf")), "inf, -inf"),
+        ("UINT8", b"AB\xe9", "A, B, \xe9"),
+        ("INT8", b"A\x00B", "A, "),
+        ("UINT8", b"\x00", ""),
+        ("FLOAT32", b"\1\2\3", ""),
+    ],
+)
+def test_values_are_printed_as_cpp_streams_print_them(
+    data_type: str, values: bytes, line: str
+):
+    assert shown(data_type, values) == f"Resource 'r': {line}"
+
+
+@pytest.mark.parametrize(
+    ("data_type", "bits", "line"),
+    [
+        ("FLOAT32", "0000c07f", "nan"),
+        ("FLOAT32", "0100807f", "nan"),
+        ("FLOAT32", "0000c0ff", "-nan(ind)"),
+        ("FLOAT32", "0100c0ff", "-nan"),
+        ("FLOAT16", "007e", "nan"),
+        ("FLOAT16", "00fe", "-nan(ind)"),
+        ("FLOAT16", "01fe", "-nan"),
+        ("FLOAT64", "000000000000f87f", "nan"),
+        ("FLOAT64", "000000000000f8ff", "-nan(ind)"),
+        ("FLOAT64", "010000000000f07f", "nan(snan)"),
+        ("FLOAT64", "010000000000f0ff", "-nan(snan)"),
+    ],
+)
+def test_nans_are_printed_as_on_windows(data_type: str, bits: str, line: str):
+    assert shown(data_type, bytes.fromhex(bits)) == f"Resource 'r': {line}"
+
+
+def test_verbose_prints_position_and_bits():
+    assert (
+        shown("FLOAT32", struct.pack("<2f", 1, 5e-45), verbose=True)
+        == "Resource 'r':\n[0] 1 (0x3F800000)\n[1] 5.60519e-45 (0x       4)\n"
+    )
+    lines = shown("INT16", struct.pack("<10h", *range(-1, 9)), verbose=True).split("\n")
+    assert lines[1] == "[ 0] -1 (0xFFFF)"
+    assert lines[10] == "[ 9] 8 (0x   8)"
+    assert shown("INT8", b"A\0", verbose=True) == "Resource 'r':\n[0] A (0x41)\n[1] "
+
+
+def test_print_stops_at_the_initial_count_and_names_are_bytes():
+    program = small()
+    program["resources"]["ü"] = {**program["resources"]["x"], "sizeInBytes": 64}
+    program["commands"] = [{"type": "print", "resource": "ü", "verbose": False}]
+    assert [line.encode("latin-1") for line in run(program)] == [
+        "Resource 'ü': 11, 12, 13, 14".encode()
+    ]
+
+
+def write(target: str, **more: Any) -> dict[str, Any]:
+    program = small()
+    program["commands"][1] = {
+        "type": "writeFile",
+        "resource": "y",
+        "targetPath": target,
+        **more,
+    }
+    return program
+
+
+def test_files_are_written_raw_or_as_npy(tmp_path: Path):
+    values = np.array([14, 12, 14, 11, 13], np.float32)
+    run(write("deep/er/y.bin"), tmp_path)
+    assert (tmp_path / "deep" / "er" / "y.bin").read_bytes() == values.tobytes()
+    run(write("y.NPY", dimensions=[1, 5]), tmp_path)
+    found = np.load(tmp_path / "y.NPY")
+    assert (found.dtype, found.shape, found.tobytes()) == (
+        values.dtype,
+        (1, 5),
+        values.tobytes(),
+    )
+
+
+def test_an_npy_file_without_dimensions_has_the_padding_too(tmp_path: Path):
+    program = write("y.npy", dimensions=[])
+    program["resources"]["y"]["sizeInBytes"] = 32
+    run(program, tmp_path)
+    assert np.load(tmp_path / "y.npy").tolist() == [14, 12, 14, 11, 13, 0, 0, 0]
+    program["commands"][1]["dimensions"] = [5]
+    run(program, tmp_path)
+    assert np.load(tmp_path / "y.npy").tolist() == [14, 12, 14, 11, 13]
+
+
+@POSIX
+def test_files_outside_the_output_folder_are_refused_before_anything_runs(
+    tmp_path: Path,
+):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    outside = str(tmp_path / "y.bin")
+    for target in ("../y.bin", outside):
+        program = parse_program(json.dumps(write(target)), "p.json")
+        with pytest.raises(FileFormatError) as error:
+            execute(program, reference, output_folder=str(folder))
+        assert str(error.value) == (
+            "p.json: $.commands[1].targetPath must stay in the output folder, got "
+            + repr(target if len(target) <= 60 else target[:60] + "...")
+        )
+        assert not os.path.exists(outside)
+        run(write(target), folder, allow_outside=True)
+        os.remove(outside)
+
+
+@POSIX
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileFormatError) as error:
+        run(write("file/y.bin"), tmp_path)
+    assert (
+        str(error.value) == "p.json: $.commands[1].targetPath: file exists: file/y.bin"
+    )
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_program_reads_its_files_beside_it(tmp_path: Path):
+    program = small()
+    program["resources"]["x"]["initialValues"] = {"sourcePath": "x.npy"}
+    np.save(tmp_path / "x.npy", np.array([11, 12, 13, 14], np.float32))
+    (tmp_path / "p.json").write_text(json.dumps(program))
+    read = read_program(tmp_path / "p.json")
+    assert printed_lines(execute(read, reference, output_folder=".")) == [
+        "Resource 'y': 14, 12, 14, 11, 13"
+    ]
+    (tmp_path / "sub").mkdir()
+    shutil.move(tmp_path / "x.npy", tmp_path / "y.npy")
+    program["resources"]["x"]["initialValues"] = {"sourcePath": "../y.npy"}
+    (tmp_path / "sub" / "p.json").write_text(json.dumps(program))
+    with pytest.raises(FileFormatError):
+        read_program(tmp_path / "sub" / "p.json")
+    assert read_program(tmp_path / "sub" / "p.json", allow_outside=True).commands[
+        1
+    ] == (PrintCommand("$.commands[1]", "y", verbose=False))
+
+
+def test_write_program_is_laid_out_for_people():
+    desc = from_dict(small()["dispatchables"]["g"])
+    data, indices = (
+        np.array([1, 2.5, -0.0, -3], np.float32),
+        np.array([3, 1, 3, 0, 2], np.uint32),
+    )
+    text = write_program(desc, data, indices, comment="One.\n\nTwo.")
+    assert text.startswith("// One.\n//\n// Two.\n{\n")
+    assert '"initialValues": [1, 2.5, -0.0, -3]' in text
+    assert '"IndicesTensor": {"DataType": "UINT32", "Sizes": [5]},' in text
+    assert max(map(len, text.splitlines())) <= 100
+    assert text.endswith("}\n")
+    assert run(text) == ["Resource 'output': -3, 2.5, -3, 1, -0"]
+
+
+@pytest.mark.parametrize("data_type", TensorDataType)
+def test_write_program_keeps_every_bit(data_type: TensorDataType):
+    count = 300
+    desc = GatherDesc(
+        TensorDesc(data_type, [count], total_tensor_size_in_bytes=count * 8 + 64),
+        TensorDesc("INT64", [2], flags="OWNED_BY_DML"),
+        TensorDesc(data_type, [2], [7], 100),
+        axis=0,
+        index_dimensions=1,
+    )
+    generator = np.random.default_rng(7)
+    data = np.frombuffer(generator.bytes(count * data_type.size), data_type.numpy)
+    finite = np.where(data == data, data, data_type.numpy.type(1))
+    for values in (data, finite):
+        indices = np.array([0, -count], np.int64)
+        program = parse_program(write_program(desc, values, indices), "p")
+        (found,) = dispatches(program, reference)
+        assert found.descriptor == desc
+        assert found.data.dtype == data.dtype
+        assert found.data.tobytes() == values.tobytes()
+        assert found.indices.tobytes() == indices.tobytes()
+    assert program.resources["data"].data_type == data_type
+
+
+@given(
+    st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4),
+    st.sampled_from([16, 32]),
+)
+def test_write_program_keeps_any_float(bits: list[int], width: int):
+    kind = TensorDataType(f"FLOAT{width}")
+    desc = GatherDesc(
+        TensorDesc(kind, [4]), TensorDesc("UINT32", [1]), TensorDesc(kind, [1]), 0, 1
+    )
+    data = np.array([b % 2**width for b in bits], f"u{width // 8}").view(kind.numpy)
+    text = write_program(desc, data, np.zeros(1, np.uint32))
+    (found,) = dispatches(parse_program(text, "p"), reference)
+    assert found.data.tobytes() == data.tobytes()
+
+
+def test_write_program_refuses_arrays_of_other_tensors():
+    desc = from_dict(small()["dispatchables"]["g"])
+    with pytest.raises(DescriptorError) as error:
+        write_program(desc, np.zeros(4, np.float32), np.zeros(5, np.int32))
+    assert (
+        str(error.value)
+        == "IndicesTensor must be an array of uint32 (5,), got int32 (5,)"
+    )
+
+
+def test_a_long_list_is_wrapped_and_read_back():
+    desc = GatherElementsDesc(
+        TensorDesc("FLOAT32", [500]),
+        TensorDesc("UINT32", [1]),
+        TensorDesc("FLOAT32", [1]),
+        0,
+    )
+    data = (np.arange(500, dtype=np.float32) - 250) * np.float32(1e-7)
+    text = write_program(desc, data, np.array([499], np.uint32))
+    assert max(map(len, text.splitlines())) <= 100
+    (found,) = dispatches(parse_program(text, "p"), reference)
+    assert found.data.tobytes() == data.tobytes()
+    assert to_dict(found.descriptor) == to_dict(desc)
+
+
+TEXTS = [path.read_bytes() for path in SAMPLES] + [json.dumps(small()).encode()]
+TOKENS = re.compile(rb'"[^"]*"|[-\w.]+|[^\s\w]')
+
+
+def mutated(text: bytes, seed: int) -> bytes:
+    """Return a text in which some tokens are dropped, repeated, exchanged or
+    replaced."""
+    draw = random.Random(seed)
+    tokens = TOKENS.findall(
+        b"\n".join(line.partition(b"//")[0] for line in text.split(b"\n"))
+    )
+    fresh = [
+        b"-1",
+        b"1e99",
+        b"2.0",
+        b"null",
+        b"true",
+        b'""',
+        b"[]",
+        b"{}",
+        b"[[1]]",
+        b'"x"',
+        b"4294967296",
+        b'"deferred"',
+        b'"..\\u0000"',
+        b"\xff",
+        b"/*",
+        b"999999999",
+    ]
+    for _ in range(draw.randint(1, 3)):
+        at = draw.randrange(len(tokens))
+        match draw.randrange(4):
+            case 0:
+                del tokens[at]
+            case 1:
+                tokens.insert(at, tokens[at])
+            case 2:
+                tokens[at] = draw.choice(tokens)
+            case _:
+                tokens[at] = draw.choice(fresh)
+    return b" ".join(tokens)
+
+
+@settings(deadline=None)  # it writes files
+@given(st.sampled_from(TEXTS), st.integers(0, 2**64))
+def test_mutated_programs_run_or_raise_our_error(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes, seed: int
+):
+    changed = mutated(text, seed)
+    try:
+        program = parse_program(changed, "p.json")
+        if any(
+            resource.size_in_bytes > 2**24 for resource in program.resources.values()
+        ):
+            return
+        folder = tmp_path_factory.mktemp("out")
+        lines = b"".join(execute(program, reference, output_folder=str(folder)))
+    except OnnxGatherError as error:
+        message = str(error)
+        assert message.startswith("p.json: ")
+        return
+    assert lines.count(b"\n") >= sum(
+        not isinstance(c, DispatchCommand) for c in program.commands
+    )
+
+
+@given(st.text() | st.binary())
+def test_any_text_is_refused_or_a_program(text: str | bytes):
+    with pytest.raises(FileFormatError) as error:
+        parse_program(text, "p.json")
+    assert str(error.value).startswith("p.json: ")

@@ -1,0 +1,272 @@
+"""A gather as nested loops: the numbers by hand, and what they compute against the
+reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Case, cases
+
+import onnxgather as og
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus.sampling import random_cases
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.loops import Loops, loops_of
+from onnxgather.core.options import POLICIES, OutOfRange
+
+T = og.TensorDesc
+
+WORKED = og.GatherDesc(
+    T("FLOAT16", [1, 6, 4]), T("INT64", [1, 2, 3]), T("FLOAT16", [2, 3, 4]), 1, 2
+)
+"""The example of docs/lowering.md: six rows of four elements, chosen by 2 x 3
+indices."""
+
+
+def loops(**numbers: Any) -> dict[str, Any]:
+    """Return the numbers of a gather of one coordinate, with those that differ from the
+    usual."""
+    usual = {"policy": "clamp", "tuple_stride": 0, "axis_strides": (1,)}
+    return usual | numbers
+
+
+@pytest.mark.parametrize(
+    ("desc", "expected"),
+    [
+        pytest.param(
+            WORKED,
+            loops(
+                sizes=(
+                    6,
+                    4,
+                ),  # the 2 x 3 indices lie packed in indices and output, so one loop
+                data_strides=(0, 1),
+                index_strides=(1, 0),
+                output_strides=(4, 1),
+                axis_sizes=(6,),
+                axis_strides=(4,),
+                counts=(24, 6, 24),
+                reachable_count=24,
+                indices_sizes=(1, 2, 3),
+                indices_strides=(6, 3, 1),
+            ),
+            id="worked example",
+        ),
+        pytest.param(
+            og.GatherDesc(
+                T("FLOAT32", [4, 3], [1, 5]),  # by columns, with a gap behind each
+                T("UINT32", [1, 2], [0, 2]),
+                T("FLOAT32", [4, 2], [3, 1]),
+                axis=1,
+                index_dimensions=1,
+            ),
+            loops(
+                sizes=(4, 2),
+                data_strides=(1, 0),
+                index_strides=(0, 2),
+                output_strides=(3, 1),
+                axis_sizes=(3,),
+                axis_strides=(5,),
+                counts=(14, 3, 11),
+                reachable_count=14,
+                indices_sizes=(1, 2),
+                indices_strides=(0, 2),
+            ),
+            id="GATHER, strided",
+        ),
+        pytest.param(
+            og.GatherElementsDesc(
+                T("INT8", [3, 4]), T("INT32", [2, 4]), T("INT8", [2, 4]), axis=0
+            ),
+            loops(
+                sizes=(2, 4),
+                data_strides=(0, 1),
+                index_strides=(4, 1),
+                output_strides=(4, 1),
+                axis_sizes=(3,),
+                axis_strides=(4,),
+                counts=(12, 8, 8),
+                reachable_count=12,
+                indices_sizes=(2, 4),
+                indices_strides=(4, 1),
+            ),
+            id="GATHER_ELEMENTS",
+        ),
+        pytest.param(
+            og.GatherNDDesc(
+                T("INT16", [3, 4, 2]),
+                T("INT64", [1, 5, 2]),
+                T("INT16", [1, 5, 2]),
+                3,
+                2,
+            ),
+            loops(
+                sizes=(5, 2),
+                data_strides=(0, 1),
+                index_strides=(2, 0),
+                output_strides=(2, 1),
+                tuple_stride=1,
+                axis_sizes=(3, 4),
+                axis_strides=(8, 2),
+                counts=(24, 10, 10),
+                reachable_count=24,
+                indices_sizes=(1, 5, 2),
+                indices_strides=(10, 2, 1),
+            ),
+            id="GATHER_ND",
+        ),
+        pytest.param(
+            og.GatherND1Desc(
+                T("FLOAT32", [3, 4, 2]),
+                T("UINT32", [1, 3, 1]),
+                T("FLOAT32", [1, 3, 2]),
+                3,
+                2,
+                1,
+            ),
+            loops(
+                sizes=(
+                    3,
+                    2,
+                ),  # a batch is a step in the data, in the indices and in the output
+                data_strides=(8, 1),
+                index_strides=(1, 0),
+                output_strides=(2, 1),
+                tuple_stride=1,
+                axis_sizes=(4,),
+                axis_strides=(2,),
+                counts=(24, 3, 6),
+                reachable_count=24,
+                indices_sizes=(1, 3, 1),
+                indices_strides=(3, 1, 1),
+            ),
+            id="GATHER_ND1, a batch",
+        ),
+        pytest.param(
+            og.GatherDesc(T("INT8", [1]), T("INT32", [1]), T("INT8", [1]), 0, 1),
+            loops(
+                sizes=(1,),
+                data_strides=(0,),
+                index_strides=(0,),
+                output_strides=(0,),
+                axis_sizes=(1,),
+                counts=(1, 1, 1),
+                reachable_count=4,  # the elements of four bytes, the least that a tensor has
+                indices_sizes=(1,),
+                indices_strides=(1,),
+            ),
+            id="one element",
+        ),
+    ],
+)
+def test_the_loops_of_a_descriptor_by_hand(
+    desc: og.Descriptor, expected: dict[str, object]
+) -> None:
+    assert asdict(loops_of(desc, "clamp")) == expected
+
+
+def test_directml_gives_the_axis_of_gather_elements_of_size_1_the_stride_0() -> None:
+    tensor = T("INT8", [2, 1])
+    desc = og.GatherElementsDesc(tensor, T("UINT32", [2, 1]), tensor, axis=1)
+    assert loops_of(desc, "directml").axis_strides == (0,)
+    assert loops_of(desc, "zero").axis_strides == (1,)
+
+
+def run(numbers: Loops, data: Array, indices: Array) -> Array | None:
+    """Run loops, in Python's integers; None where an index is an error."""
+    bits = data.reshape(-1).view(f"u{data.itemsize}")
+    read = indices.reshape(-1).tolist()
+    signed = indices.dtype.kind == "i"
+    output = np.zeros(numbers.counts[2], bits.dtype)
+    steps = (numbers.data_strides, numbers.index_strides, numbers.output_strides)
+    for at in np.ndindex(numbers.sizes):
+        offset, first, to = (sum(map(int.__mul__, at, strides)) for strides in steps)
+        found = True
+        for k, (n, stride) in enumerate(
+            zip(numbers.axis_sizes, numbers.axis_strides, strict=True)
+        ):
+            index = read[first + k * numbers.tuple_stride]
+            if numbers.policy == "directml":
+                index -= 2**64 if index >= 2**63 else 0
+                offset += (index + n if index < 0 else index) * stride
+                continue
+            found &= -n * signed <= index < n
+            offset += min(max(index, -n), n - 1) % n * stride
+        if numbers.policy == "error" and not found:
+            return None
+        if numbers.policy == "directml":
+            offset = min(offset % 2**32, numbers.reachable_count - 1)
+        if (found or numbers.policy == "clamp") and offset < bits.size:
+            output[to] = bits[offset]
+    return output.view(data.dtype)
+
+
+def agrees(numbers: Loops, desc: og.Descriptor, data: Array, indices: Array) -> bool:
+    """Return whether loops give the bytes of the reference, or both an error."""
+    try:
+        expected = og.reference(desc, data, indices, numbers.policy)
+    except og.IndexOutOfRangeError:
+        return run(numbers, data, indices) is None
+    found = run(numbers, data, indices)
+    return found is not None and found.tobytes() == expected.tobytes()
+
+
+@given(cases(), st.sampled_from([*POLICIES]))
+def test_the_loops_of_any_descriptor_equal_the_reference(
+    case: Case, policy: OutOfRange
+) -> None:
+    assert agrees(loops_of(case.desc, policy), case.desc, case.data, case.indices)
+
+
+@given(cases())
+def test_loops_are_at_most_8_and_none_of_them_joins_with_the_next(case: Case) -> None:
+    found = loops_of(case.desc, "clamp")
+    strides = [
+        *zip(found.data_strides, found.index_strides, found.output_strides, strict=True)
+    ]
+    assert 1 <= len(found.sizes) <= 8
+    assert all(size > 1 for size in found.sizes) or found.sizes == (1,)
+    for outer, inner, size in zip(strides, strides[1:], found.sizes[1:], strict=False):
+        assert outer != tuple(size * stride for stride in inner)
+
+
+SAMPLE = [*random_cases(300, 7)]
+
+
+CHANGES: dict[str, Callable[[Loops], Loops]] = {
+    "sizes": lambda x: replace(x, sizes=(*x.sizes[:-1], 1)),
+    "data": lambda x: replace(x, data_strides=x.data_strides[::-1]),
+    "indices": lambda x: replace(x, index_strides=x.index_strides[::-1]),
+    "output": lambda x: replace(x, output_strides=x.output_strides[::-1]),
+    "tuple stride": lambda x: replace(x, tuple_stride=0),
+    "axis sizes": lambda x: replace(x, axis_sizes=x.axis_sizes[::-1]),
+    "axis strides": lambda x: replace(x, axis_strides=x.axis_strides[::-1]),
+    "reachable count": lambda x: replace(x, reachable_count=x.counts[0]),
+    "policy": lambda x: replace(x, policy="clamp"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_planted_mistake_in_the_loops_is_seen(
+    change: Callable[[Loops], Loops],
+) -> None:
+    def differs(case: DescriptorCase) -> bool:
+        right = loops_of(case.descriptor, case.out_of_range)
+        try:
+            expected, found = (
+                case.expected(),
+                run(change(right), case.data, case.indices),
+            )
+        except IndexError:  # the loops lead outside
+            return True
+        return (found is None) != isinstance(expected, str) or (
+            found is not None and found.tobytes() != np.asarray(expected).tobytes()
+        )
+
+    assert any(map(differs, SAMPLE))
