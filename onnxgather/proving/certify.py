@@ -136,7 +136,7 @@ def certify(
         f" is the element of InputTensor that DirectML's formula of {desc.operator}"
         f" names, and an index out of range {POLICIES[out_of_range].rule}"
     )
-    digest = digest_of(network)
+    digest = network.digest
     verdict = _verdict(model, network, formula, end, low_halves)
     return Certified(
         state=verdict.state,

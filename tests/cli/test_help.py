@@ -114,10 +114,11 @@ except SystemExit:
         ours, heavy = done.stdout.decode().splitlines()[-2:]
         assert heavy == ""
         assert ours.split() == [
-            "onnxgather.core.checks",
             "onnxgather.cli",
             "onnxgather.cli.commands",
             "onnxgather.cli.terminal",
+            "onnxgather.core",
+            "onnxgather.core.checks",
             "onnxgather.core.errors",
         ]
 

@@ -257,7 +257,8 @@ main(["convert", "x.json"])
 LIMITED = """
 import resource, sys
 from onnxgather.cli import main
-from onnxgather.auditing import extraction, hardening
+from onnxgather.auditing.hardening import harden
+from onnxgather.extracting import extract
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 limit = size + int(sys.argv[1]) * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -21,7 +21,6 @@ from onnxgather.core.descriptors.arrays import Array, plain_array
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.files import got
 from onnxgather.core.json_files import decoding, whole
-from onnxgather.core.model.network import digest_of
 
 if TYPE_CHECKING:
     from onnxgather.core.model.network import Network
@@ -142,7 +141,7 @@ class Contract(
         """The contract of a model; `allow_empty` is as of `audit`."""
         check_type("allow_empty", allow_empty, "True or False", bool)
         return cls(
-            digest=digest_of(network),
+            digest=network.digest,
             assumes=MAY_BE_EMPTY if allow_empty else NOT_EMPTY,
             sizes=open_sizes(network),
             scalars=tuple(

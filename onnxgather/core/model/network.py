@@ -223,6 +223,12 @@ class Network:
     uncalled: Mapping[Key, Scope]
     """The bodies of functions that nothing calls."""
 
+    @property
+    def digest(self) -> str:
+        """The digest of the model as it was given, the same for a file and the object."""
+        content = self.proto.SerializeToString(deterministic=True)
+        return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
     def scopes(self) -> Iterator[Scope]:
         """Yield every scope: the main graph, the bodies inside it, and functions."""
         for scope in (self.main, *self.uncalled.values()):
@@ -779,9 +785,3 @@ def refusal(operation: Operation, scope: Scope) -> str:
     except checker.ValidationError as error:
         return str(error).splitlines()[0].rstrip(".")
     return ""
-
-
-def digest_of(network: Network) -> str:
-    """The digest of a model as it was given, the same for a file and for the object."""
-    content = network.proto.SerializeToString(deterministic=True)
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"

@@ -100,8 +100,9 @@ def test_a_model_is_audited_once_before_it_is_hardened_and_once_after(
         audited.append(len(premises.network.proto.graph.node))
         return audit_model(premises)
 
-    for module in ("hardening", "verify"):
-        monkeypatch.setattr(f"onnxgather.auditing.{module}.audit_model", counted)
+    for module in ("harden", "verify"):
+        name = f"onnxgather.auditing.hardening.{module}.audit_model"
+        monkeypatch.setattr(name, counted)
     done = hardened(Premises(read_network(EMBEDDING)))
     after = len(done.model.graph.node)
     assert all(holds for holds, _ in said(done).values())

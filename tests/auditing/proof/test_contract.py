@@ -38,7 +38,7 @@ from onnxgather.auditing.proof.contract import (
     sizes_given,
     tightened,
 )
-from onnxgather.core.model.network import digest_of, read_network
+from onnxgather.core.model.network import read_network
 
 
 def values(
@@ -152,11 +152,11 @@ def test_open_sizes_have_the_names_of_the_model_or_names_made_for_them() -> None
 def test_the_digest_of_a_file_is_that_of_its_object(tmp_path: Path) -> None:
     proto, path = sized(("ids", ["batch"])), tmp_path / "m.onnx"
     path.write_bytes(proto.SerializeToString())
-    found = digest_of(read_network(path))
-    assert found == digest_of(read_network(proto))
+    found = read_network(path).digest
+    assert found == read_network(proto).digest
     assert found.startswith("sha256:")
     assert len(found) == len("sha256:") + 64
-    assert found != digest_of(read_network(sized(("ids", ["n"]))))
+    assert found != read_network(sized(("ids", ["n"]))).digest
 
 
 def test_a_contract_is_one_plain_dict() -> None:
@@ -192,7 +192,7 @@ GOOD = {"ids": np.arange(6).reshape(2, 3), "mask": np.ones((2, 3), bool)}
 
 def contract(*conditions: Condition, assumes: Any = NOT_EMPTY) -> dict[str, Any]:
     return Contract(
-        digest=digest_of(NETWORK), assumes=assumes, sizes=SIZES, conditions=conditions
+        digest=NETWORK.digest, assumes=assumes, sizes=SIZES, conditions=conditions
     ).plain
 
 
@@ -317,7 +317,7 @@ def test_a_broken_contract_is_one_sentence(
         (
             {"digest": "sha256:0"},
             (
-                f"$.digest must be that of the model, '{digest_of(NETWORK)}', got"
+                f"$.digest must be that of the model, '{NETWORK.digest}', got"
                 " 'sha256:0'"
             ),
         ),
@@ -624,7 +624,7 @@ def test_the_guard_is_a_few_lines_without_an_import() -> None:
     assert (
         guard(WHOLE)
         == f"""\
-def check(inputs):  # arrays by name, for the model '{digest_of(NETWORK)}'
+def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
     if not (1 <= inputs['ids'].shape[0] == inputs['mask'].shape[0] <= 268435456):
         raise ValueError("the size 'batch' must be one number from 1 to 268435456")
     if not (1 <= inputs['ids'].shape[1] <= 268435456):

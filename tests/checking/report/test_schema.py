@@ -27,7 +27,7 @@ from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere import child, worker
 from onnxgather.core.output import result_states as states
 
-PAGE = Path(__file__).parents[2] / "docs" / "report.md"  # the file also runs by itself
+PAGE = Path(__file__).parents[3] / "docs" / "report.md"  # the file also runs by itself
 MODULES = (cases, child, worker, lane, results, known)
 
 HEAD = """\

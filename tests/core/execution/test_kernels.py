@@ -18,7 +18,7 @@ import pytest
 import onnxgather as og
 from onnxgather.core.execution import kernels
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 built = pytest.mark.skipif(
     kernels.operators_library() is None, reason="the native kernels are not built"
 )
