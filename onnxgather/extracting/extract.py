@@ -34,11 +34,11 @@ from onnxgather.core.errors import DescriptorError, OnnxGatherError
 from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.files import FolderKind
 from onnxgather.core.gather import gather_of_node
+from onnxgather.core.model.cropping import constant_data
 from onnxgather.core.model.given_inputs import checked
 from onnxgather.core.model.network import Network, Operation, Scope, read_network
 from onnxgather.core.model.values import DIRECTML_NAMES, sizes_text, type_name
 from onnxgather.core.programs.writer import program_files
-from onnxgather.extracting.cropping import constant_data
 
 _MADE_BY = "onnxgather extract"
 

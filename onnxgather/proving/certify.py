@@ -14,7 +14,7 @@ from onnxgather.core.descriptors.arrays import check_descriptor
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.model.network import Network, digest_of, read_network
+from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.write import check_model, to_onnx
 from onnxgather.core.options import POLICIES, TARGETS, OutOfRange, Target
 from onnxgather.proving import terms

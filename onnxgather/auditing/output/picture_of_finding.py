@@ -12,11 +12,11 @@ from onnxgather.core.descriptors.arrays import Array, check_arrays
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.gather import gather_of_node
+from onnxgather.core.model.cropping import constant_data
 from onnxgather.core.model.network import Operation, Scope
 from onnxgather.core.model.values import DIRECTML_NAMES, type_name
 from onnxgather.core.output.page import described
 from onnxgather.core.output.picture import picture_of
-from onnxgather.extracting.cropping import constant_data
 
 MOST_EXECUTIONS = 8
 """The most executions of a gather, as in a loop, that are tried for a picture."""

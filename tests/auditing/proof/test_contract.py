@@ -316,10 +316,7 @@ def test_a_broken_contract_is_one_sentence(
     [
         (
             {"digest": "sha256:0"},
-            (
-                f"$.digest must be that of the model, '{NETWORK.digest}', got"
-                " 'sha256:0'"
-            ),
+            (f"$.digest must be that of the model, '{NETWORK.digest}', got 'sha256:0'"),
         ),
         (
             {"sizes": {"batch": [["ids", 0]]}, "conditions": []},

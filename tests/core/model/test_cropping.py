@@ -15,8 +15,8 @@ import onnxgather as og
 from onnxgather.checking.repro.candidates import Candidate, case_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.gather import gather_of_node
+from onnxgather.core.model import cropping
 from onnxgather.core.model.network import read_network
-from onnxgather.extracting import cropping
 from onnxgather.extracting.extract import extract
 
 LAYOUTS: list[tuple[str, int, tuple[int, ...], tuple[int, ...]]] = [
