@@ -29,16 +29,25 @@ _NUMBERS = {
 """The numbers of each type in ONNX's TensorProto.DataType and in
 DML_TENSOR_DATA_TYPE."""
 
-_SPELLINGS = (
-    {np.dtype(name.lower()).str: name for name in _NUMBERS}
-    | {"float": "FLOAT32", "double": "FLOAT64", "half": "FLOAT16", "int": "INT32"}
-    | dict.fromkeys(("bfloat16", "bool", "int4", "uint4"), "")
-)
-"""How others spell the types, in lower case; "" is for types that no gather takes."""
+_SPELLINGS = {np.dtype(name.lower()).str: name for name in _NUMBERS}
+"""How others spell the types, in lower case.
+
+"" is for types that no gather accepts.
+"""
+_SPELLINGS |= {
+    "float": "FLOAT32",
+    "double": "FLOAT64",
+    "half": "FLOAT16",
+    "int": "INT32",
+    "bfloat16": "",
+    "bool": "",
+    "int4": "",
+    "uint4": "",
+}
 
 
 class TensorDataType(enum.StrEnum):
-    """`DML_TENSOR_DATA_TYPE`: the eleven types that gathers take.
+    """`DML_TENSOR_DATA_TYPE`: the eleven types that gathers accept.
 
     UINT4 and INT4 exist in the header, but no gather accepts them at any feature level.
     """
@@ -76,33 +85,40 @@ class TensorDataType(enum.StrEnum):
 
     @classmethod
     def parse(cls, value: object) -> TensorDataType:
-        """The type with a name, short (FLOAT32) or long (DML_TENSOR_DATA_TYPE_FLOAT32).
+        """Return the type with a name.
+
+        The name is short (FLOAT32) or long (DML_TENSOR_DATA_TYPE_FLOAT32).
 
         Raises:
             DescriptorError: The name is not one of the eleven types.
         """
         if isinstance(value, TensorDataType):
             return value
-        if (
-            isinstance(value, str)
-            and (short := value.removeprefix(TYPE_PREFIX)) in _NUMBERS
-        ):
-            return cls[short]
+        if isinstance(value, str):
+            short = value.removeprefix(TYPE_PREFIX)
+            if short in _NUMBERS:
+                return cls[short]
+
+        # A type of numpy or Python, such as np.float32, has a name that may be near.
         name: Any = value
-        if isinstance(name, np.dtype | type):
-            name = name.name if isinstance(name, np.dtype) else name.__name__
-        found = shown(value) + (suggested_type(name) if isinstance(name, str) else "")
-        raise DescriptorError(
-            f"DataType must be one of {', '.join(_NUMBERS)}, got {found}"
-        )
+        if isinstance(name, np.dtype):
+            name = name.name
+        elif isinstance(name, type):
+            name = name.__name__
+        text = shown(value)
+        if isinstance(name, str):
+            text += suggested_type(name)
+        types = ", ".join(_NUMBERS)
+        raise DescriptorError(f"DataType must be one of {types}, got {text}")
 
     _missing_ = parse
 
 
-def suggested_type(found: str) -> str:
-    """The suggestion of `checks.suggestion` for the name of a data type."""
-    name = found.rpartition(".")[2]  # as in np.float32
-    return suggestion(_SPELLINGS.get(name.lower(), name), _NUMBERS, TYPE_PREFIX)
+def suggested_type(text: str) -> str:
+    """Return the suggestion of `checks.suggestion` for the name of a data type."""
+    name = text.rpartition(".")[2]  # as in np.float32
+    meant = _SPELLINGS.get(name.lower(), name)
+    return suggestion(meant, _NUMBERS, TYPE_PREFIX)
 
 
 INDEX_TYPES = tuple(t for t in TensorDataType if t.numpy.kind in "iu" and t.size >= 4)

@@ -1,4 +1,4 @@
-"""Where an output element comes from, in one line: which index, which input element, which value.
+"""Where an output element comes from: which index, input element and value.
 
 An explanation says what the reference does. It is made with `reference` and `arrays`,
 so that a mistake in `gather` does not change it.
@@ -38,11 +38,14 @@ Coordinates = tuple[int, ...]
 MOST_EXPLAINED = 64
 """The most elements of a tensor that are all written out."""
 
+_NO_OFFSET = -1
+"""The offset of an output element that is read from nowhere."""
+
 
 class Explanation(msgspec.Struct, frozen=True):
     """One output element and what it is read from, in DirectML's coordinates.
 
-    str() is the line `text`.
+    str() returns the line `text`.
     """
 
     text: str
@@ -50,8 +53,8 @@ class Explanation(msgspec.Struct, frozen=True):
     at: Coordinates
     """The element of OutputTensor."""
     index_places: tuple[Coordinates, ...]
-    """The elements of IndicesTensor that it depends on: a tuple has an element per
-    coordinate."""
+    """The elements of IndicesTensor that it depends on: an element per coordinate of a
+    tuple."""
     index_values: tuple[int, ...]
     """The values of those elements."""
     before: Coordinates
@@ -67,7 +70,7 @@ class Explanation(msgspec.Struct, frozen=True):
     value_bytes: str | None
     """The bytes of the value in hexadecimal, in the order of memory."""
     notes: tuple[str, ...]
-    """The parts of the text that stand in parentheses."""
+    """The parts of the text in parentheses."""
 
     def __str__(self) -> str:
         return self.text
@@ -75,12 +78,15 @@ class Explanation(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """An output element, and the coordinates in InputTensor before indices are brought in range."""
+    """An output element, and its coordinates in InputTensor.
+
+    The coordinates are those before indices are brought in range.
+    """
 
     desc: Descriptor
     at: Coordinates
     read: list[Array]
-    """The coordinates as arrays of one value each, of the type of the indices where
+    """The coordinates as arrays of a single value, of the type of the indices where
     indexed."""
     indexed: list[int]
     """The dimensions of InputTensor whose coordinates are index values."""
@@ -90,10 +96,16 @@ class _Element:
     def before(self) -> Coordinates:
         return tuple(int(coordinate.item()) for coordinate in self.read)
 
+    @property
+    def index_values(self) -> tuple[int, ...]:
+        return tuple(int(self.read[axis].item()) for axis in self.indexed)
+
 
 _Step = tuple[str, list[str], Coordinates | None]
-"""The step from the coordinates with the index values to the element that is read: its
-text, its notes, and that element."""
+"""The step from the coordinates with the index values to the element that is read.
+
+It has a text, its notes, and that element.
+"""
 
 
 def explain(
@@ -107,50 +119,63 @@ def explain(
 
     Args:
         desc: Any of the four gather descriptors.
-        data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
+        data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has
+            strides.
         indices: IndicesTensor, likewise.
-        at: The coordinates of the element in OutputTensor, one per size, with strides or without.
-        out_of_range: What an index out of range does. Under "error" the explanation says that
-            the index is an error; nothing is raised.
+        at: The coordinates of the element in OutputTensor, one per size, with strides
+            or without.
+        out_of_range: What an index out of range does. Under "error" the explanation
+            says that the index is an error; nothing is raised.
 
     Raises:
-        DescriptorError: An array does not fit its tensor, or OutputTensor has no element `at`.
+        DescriptorError: An array does not fit its tensor, or OutputTensor has no
+            element `at`.
     """
     data, indices = check_arrays(desc, data, indices, out_of_range)
     element = _element(desc, indices, _checked(desc.output_tensor, at))
-    offset = int(offsets(desc, element.read, element.indexed, out_of_range).item())
-    inside = 0 <= offset < data.size
-    value = data.reshape(-1)[offset : offset + 1] if inside else np.zeros(1, data.dtype)
+    read_offsets = offsets(desc, element.read, element.indexed, out_of_range)
+    offset = int(read_offsets.item())
+    is_inside = 0 <= offset < data.size
+    value = np.zeros(1, data.dtype)
+    if is_inside:
+        value = data.reshape(-1)[offset : offset + 1]
     number: str | None = value_text(value[0])
-    outcome, last = f" = {number}", list[str]()
-    pairs = [(element.before[k], desc.input_tensor.sizes[k]) for k in element.indexed]
-    wild = [f"index {c} is out of range of {n}" for c, n in pairs if not -n <= c < n]
+    outcome = f" = {number}"
+    last_notes: list[str] = []
+    outside = _notes_of_indices_outside(element)
+
     if out_of_range == "directml":
-        text, notes, after = _by_offset(element, offset, padding=not inside)
-    elif wild and out_of_range != "clamp":
-        text, notes, after, last = "", list[str](), None, wild
-        if out_of_range == "error":
-            number, outcome, offset = None, ": an error", -1
+        text, notes, after = _by_offset(element, offset, padding=not is_inside)
+    elif outside and out_of_range == "error":
+        text, notes, after = _NO_STEP
+        last_notes = outside
+        number = None
+        outcome = ": an error"
+        offset = _NO_OFFSET
+    elif outside and out_of_range == "zero":
+        text, notes, after = _NO_STEP
+        last_notes = outside
     else:
         text, notes, after = _brought_in_range(element)
         if out_of_range == "error":
-            try:
-                check_indices(desc, indices)
-            except IndexOutOfRangeError as error:  # of another element
-                last = [f"but the gather is an error: {error}"]
-    last += _buffers(element, None if out_of_range == "directml" else after)
-    left = f"output[{','.join(map(str, element.at))}] = {_equation(element)}"
+            last_notes = _note_of_other_error(desc, indices)
+
+    # DirectML reads by the offset, which the text has already.
+    input_element = None if out_of_range == "directml" else after
+    last_notes += _notes_of_buffers(element, input_element)
+    output = f"output[{','.join(map(str, element.at))}]"
+    equation = f"{output} = {_equation(element)}"
     return Explanation(
-        left + text + outcome + _parenthesis(last),
+        equation + text + outcome + _parenthesis(last_notes),
         element.at,
         element.index_places,
-        tuple(element.before[k] for k in element.indexed),
+        element.index_values,
         element.before,
         after,
         None if offset < 0 else offset,
         number,
         None if number is None else value.tobytes().hex(),
-        (*notes, *last),
+        (*notes, *last_notes),
     )
 
 
@@ -166,21 +191,25 @@ def explain_all(
         out_of_range: As for `explain`.
 
     Raises:
-        DescriptorError: As `explain`; or OutputTensor has more than `MOST_EXPLAINED` elements.
+        DescriptorError: As `explain`; or OutputTensor has more than `MOST_EXPLAINED`
+            elements.
     """
-    count = prod(desc.output_tensor.sizes)
+    sizes = desc.output_tensor.sizes
     rule = (
         f"at must be given where OutputTensor has more than {MOST_EXPLAINED} elements"
     )
+    count = prod(sizes)
     require(count <= MOST_EXPLAINED, rule, count)
-    every = np.ndindex(*desc.output_tensor.sizes)
-    return [explain(desc, data, indices, at, out_of_range) for at in every]
+    places = np.ndindex(*sizes)
+    return [explain(desc, data, indices, at, out_of_range) for at in places]
 
 
 def explanation_text(
     desc: Descriptor, data: Array, indices: Array, explanations: Sequence[Explanation]
 ) -> str:
-    """A gather as text: its inputs where they are small, and a line for each output element.
+    """Return a gather as text.
+
+    The text has the inputs where they are small, and a line for each output element.
 
     Args:
         desc: As for `explain`.
@@ -200,73 +229,95 @@ def _tensor_text(name: str, tensor: TensorDesc, array: Array) -> str:
     head = f"{name}: {tensor.data_type} {list(tensor.sizes)}"
     if prod(tensor.sizes) > MOST_EXPLAINED:
         return head
-    texts: Any = {"all": value_text}
-    return f"{head}\n{np.array2string(elements(tensor, array), separator=', ', formatter=texts)}"
+    formatter: Any = {"all": value_text}
+    values = elements(tensor, array)
+    text = np.array2string(values, separator=", ", formatter=formatter)
+    return f"{head}\n{text}"
 
 
 def element_at(tensor: TensorDesc, offset: int) -> Coordinates | None:
-    """The coordinates of the element at an offset, in elements, of a tensor's buffer.
+    """Return the coordinates of the element at an offset of a tensor's buffer.
 
-    None where the offset is padding or a gap. Where elements overlap, the search, which
-    takes one stride after the other from the largest down, may also end in None.
+    The offset is in elements. The result is None where it is padding or a gap. The
+    search goes through the strides from the largest down, so where elements overlap, it
+    may also end in None.
     """
-    found, strides = [0] * tensor.dimension_count, tensor.element_strides
-    for k in sorted(range(len(found)), key=lambda k: -strides[k]):
-        if strides[k]:
-            found[k] = min(offset // strides[k], tensor.sizes[k] - 1)
-            offset -= found[k] * strides[k]
-    return None if offset else tuple(found)
+    strides = tensor.element_strides
+    at = [0] * tensor.dimension_count
+    for axis in sorted(range(len(at)), key=lambda axis: -strides[axis]):
+        if strides[axis] == 0:
+            continue
+        last = tensor.sizes[axis] - 1
+        at[axis] = min(offset // strides[axis], last)
+        offset -= at[axis] * strides[axis]
+    return None if offset else tuple(at)
 
 
 def value_text(value: np.generic) -> str:
-    """A number as text: short, but no other value of its type reads the same."""
+    """Return a number as short text; no other value of its type has the same text."""
     number: object = value.item()
-    whole = isinstance(number, float) and number.is_integer() and abs(number) < 1e16
-    return f"{number:.0f}" if whole else str(value)
+    # Larger numbers are shorter with the exponent that numpy writes.
+    if isinstance(number, float) and number.is_integer() and abs(number) < 1e16:
+        return f"{number:.0f}"
+    return str(value)
 
 
 def _checked(tensor: TensorDesc, at: object) -> Coordinates:
-    values, sizes = sequence("at", at), tensor.sizes
-    inside = [
-        integer(value) in range(n) for value, n in zip(values, sizes, strict=False)
-    ]
+    values = sequence("at", at)
+    sizes = tensor.sizes
+    pairs = zip(values, sizes, strict=False)
+    are_inside = [integer(value) in range(size) for value, size in pairs]
     count = number_of(len(sizes), "coordinate")
     rule = f"at must have {count} within OutputTensor.Sizes {list(sizes)}"
-    require(len(values) == len(sizes) and all(inside), rule, shown(values))
+    require(len(values) == len(sizes) and all(are_inside), rule, shown(values))
     return tuple(map(int, values))
 
 
 def _element(desc: Descriptor, indices: Array, at: Coordinates) -> _Element:
-    def one(array: Array) -> Array:
-        """The value for the output element, of an array that broadcasts to the output."""
+    read, indexed = coordinates(desc, elements(desc.indices_tensor, indices))
+
+    def value_at(array: Array) -> Array:
+        """Return the value for the output element in an array that broadcasts."""
         return np.broadcast_to(array, desc.output_tensor.sizes)[at].reshape(1)
 
-    read, indexed = coordinates(desc, elements(desc.indices_tensor, indices))
-    # Gathered by indices whose values are their own coordinates, the element reads the
-    # coordinates of its indices.
+    # An index whose value is its own coordinate says where it stands: so the gather is
+    # done with such indices, for each dimension of IndicesTensor.
     sizes = desc.indices_tensor.sizes
-    own = np.indices(sizes, sparse=True)
-    along = [coordinates(desc, np.broadcast_to(values, sizes))[0] for values in own]
-    index_at = tuple(
-        tuple(int(one(found[k]).item()) for found in along) for k in indexed
-    )
-    return _Element(desc, at, [one(array) for array in read], indexed, index_at)
+    reads_of_own: list[list[Array]] = []
+    for own_coordinate in np.indices(sizes, sparse=True):
+        own_values = np.broadcast_to(own_coordinate, sizes)
+        own_read, _ = coordinates(desc, own_values)
+        reads_of_own.append(own_read)
+    index_places: list[Coordinates] = []
+    for axis in indexed:
+        place = [int(value_at(own_read[axis]).item()) for own_read in reads_of_own]
+        index_places.append(tuple(place))
+
+    values = [value_at(array) for array in read]
+    return _Element(desc, at, values, indexed, tuple(index_places))
 
 
 def _equation(element: _Element) -> str:
-    """Such as `input[1, indices[0]] = input[1, 7]`; leading ones of the indices are left out."""
-    first, *more = element.indexed
-    counted = _counted_dimensions(element.desc)
-    index = [str(k) for k in element.index_places[0][-counted:]]
-    if more:
+    """Return an equation such as `input[1, indices[0]] = input[1, 7]`.
+
+    Leading ones of the indices are left out.
+    """
+    first, *others = element.indexed
+    dimensions = _counted_dimensions(element.desc)
+    index = [str(place) for place in element.index_places[0][-dimensions:]]
+    if others:  # a whole tuple, of which the coordinates are along the last dimension
         index[-1] = ":"
-    named = [str(c) for k, c in enumerate(element.before) if k not in more]
-    named[first] = f"indices[{', '.join(index)}]" if counted else "indices"
-    return f"input[{', '.join(named)}] = {_input(element, element.before)}"
+    before = enumerate(element.before)
+    names = [str(coordinate) for axis, coordinate in before if axis not in others]
+    names[first] = f"indices[{', '.join(index)}]" if dimensions else "indices"
+    return f"input[{', '.join(names)}] = {_input(element, element.before)}"
 
 
 def _counted_dimensions(desc: Descriptor) -> int:
-    """How many of the last sizes of IndicesTensor count; the sizes before them are ones."""
+    """Return how many of the last sizes of IndicesTensor count.
+
+    The sizes before them are ones.
+    """
     if isinstance(desc, GatherDesc):
         return desc.index_dimensions
     if isinstance(desc, GatherElementsDesc):
@@ -275,70 +326,133 @@ def _counted_dimensions(desc: Descriptor) -> int:
 
 
 def _input(element: _Element, at: Coordinates) -> str:
-    """Such as `input[0, 7]`, or `input[0, (1, 7)]` where 1 and 7 are an index tuple."""
-    texts = [str(c) for c in at]
-    first, last = element.indexed[0], element.indexed[-1]
+    """Return `input[0, 7]`, or `input[0, (1, 7)]` where 1 and 7 are an index tuple."""
+    texts = [str(coordinate) for coordinate in at]
+    first = element.indexed[0]
+    last = element.indexed[-1]
     if first < last:
         texts[first] = f"({texts[first]}"
         texts[last] += ")"
     return f"input[{', '.join(texts)}]"
 
 
+_NO_STEP: _Step = ("", [], None)
+"""The step of an output element that is read from nowhere."""
+
+
+def _notes_of_indices_outside(element: _Element) -> list[str]:
+    """Return a note for each coordinate of the index that is out of range."""
+    sizes = element.desc.input_tensor.sizes
+    notes: list[str] = []
+    for axis, index in zip(element.indexed, element.index_values, strict=True):
+        size = sizes[axis]
+        if not -size <= index < size:
+            notes.append(f"index {index} is out of range of {size}")
+    return notes
+
+
+def _note_of_other_error(desc: Descriptor, indices: Array) -> list[str]:
+    """Return a note where the index of another output element is an error."""
+    try:
+        check_indices(desc, indices)
+    except IndexOutOfRangeError as error:
+        return [f"but the gather is an error: {error}"]
+    return []
+
+
 def _brought_in_range(element: _Element) -> _Step:
-    """The step to the coordinates with each index brought in range of its own axis."""
-    moved, notes = list(element.before), list[str]()
-    for k in element.indexed:
-        index, size = moved[k], element.desc.input_tensor.sizes[k]
-        moved[k] = min(max(0, index + size if index < 0 else index), size - 1)
+    """Return the step that brings each index in range of its own axis."""
+    sizes = element.desc.input_tensor.sizes
+    moved = list(element.before)
+    notes: list[str] = []
+    for axis in element.indexed:
+        index = moved[axis]
+        size = sizes[axis]
+        from_start = index + size if index < 0 else index
+        clamped = min(max(0, from_start), size - 1)
+        moved[axis] = clamped
         if index >= size:
-            notes.append(f"{index} is past the end, clamped to {moved[k]}")
+            notes.append(f"{index} is past the end, clamped to {clamped}")
         elif index < -size:
-            notes.append(f"{index} is before the start, clamped to {moved[k]}")
+            notes.append(f"{index} is before the start, clamped to {clamped}")
         elif index < 0:
             notes.append(f"{index} is counted from the end of {size}")
     after = tuple(moved)
-    text = f" -> {_input(element, after)}{_parenthesis(notes)}" if notes else ""
+    text = ""
+    if notes:
+        text = f" -> {_input(element, after)}{_parenthesis(notes)}"
     return text, notes, after
 
 
 def _by_offset(element: _Element, offset: int, *, padding: bool) -> _Step:
-    """The step to the element of the buffer that DirectML.dll reads, with the sum of its offset."""
-    tensor, strides = element.desc.input_tensor, directml_strides(element.desc)
-    moved, terms, notes = list[int](), list[str](), list[str]()
+    """Return the step to the element of the buffer that DirectML.dll reads.
+
+    Its notes have the sum of the offset.
+    """
+    tensor = element.desc.input_tensor
+    strides = directml_strides(element.desc)
+    moved: list[int] = []
+    terms: list[str] = []
+    notes: list[str] = []
     for index, size, stride in zip(element.before, tensor.sizes, strides, strict=True):
-        if index >= 2**63:
-            notes.append(f"{index} is read as {index - 2**64}")
-            index -= 2**64
-        moved.append(index + size if index < 0 else index)
-        terms.append(f"{f'({index} + {size})' if index < 0 else index} x {stride}")
-    total = sum(c * stride for c, stride in zip(moved, strides, strict=True))
-    low = total % 2**32
-    rest = f", modulo 2^32 {low}" if low != total else ""
-    notes.append(f"{' + '.join(terms)} = {total}{rest}")
-    if low != offset:
-        notes.append(f"{low} is past the last element, clamped to {offset}")
+        if index >= 2**63:  # DirectML reads UINT64 as INT64
+            signed = index - 2**64
+            notes.append(f"{index} is read as {signed}")
+            index = signed
+        if index < 0:
+            moved.append(index + size)
+            terms.append(f"({index} + {size}) x {stride}")
+        else:
+            moved.append(index)
+            terms.append(f"{index} x {stride}")
+
+    products = [at * stride for at, stride in zip(moved, strides, strict=True)]
+    total = sum(products)
+    low_bits = total % 2**32
+    modulo = f", modulo 2^32 {low_bits}" if low_bits != total else ""
+    notes.append(f"{' + '.join(terms)} = {total}{modulo}")
+    if low_bits != offset:
+        notes.append(f"{low_bits} is past the last element, clamped to {offset}")
     if padding:
         notes.append("padding reads as zero")
-    inside = all(0 <= c < size for c, size in zip(moved, tensor.sizes, strict=True))
-    after = tuple(moved) if inside else element_at(tensor, offset)
+
+    # Where strides overlap, several elements are at the offset: the coordinates are
+    # those of the sum if they are of an element.
+    after: Coordinates | None = tuple(moved)
+    if not _is_inside(moved, tensor.sizes):
+        after = element_at(tensor, offset)
     text = f" -> buffer element {offset}{_parenthesis(notes)}"
-    if after not in (None, element.before):
+    if after is not None and after != element.before:
         text += f" = {_input(element, after)}"
     return text, notes, after
 
 
-def _buffers(element: _Element, after: Coordinates | None) -> list[str]:
-    """A note with the buffer offsets of the elements, for the tensors that have strides."""
-    desc, found = element.desc, list[str]()
-    for name, tensor, known in (
+def _is_inside(at: Sequence[int], sizes: Sequence[int]) -> bool:
+    pairs = zip(at, sizes, strict=True)
+    return all(0 <= coordinate < size for coordinate, size in pairs)
+
+
+def _notes_of_buffers(
+    element: _Element, input_element: Coordinates | None
+) -> list[str]:
+    """Return a note with the buffer offsets of the elements.
+
+    It names the tensors that have strides.
+    """
+    desc = element.desc
+    input_places = [input_element] if input_element else []
+    tensors = (
         ("output", desc.output_tensor, [element.at]),
         ("indices", desc.indices_tensor, element.index_places),
-        ("input", desc.input_tensor, [after] if after else []),
-    ):
-        if tensor.strides is not None and known:
-            offsets = " ".join(str(np.dot(at, tensor.element_strides)) for at in known)
-            found.append(f"{name} {offsets}")
-    return [f"buffer offsets: {', '.join(found)}"] if found else []
+        ("input", desc.input_tensor, input_places),
+    )
+    parts: list[str] = []
+    for name, tensor, places in tensors:
+        if tensor.strides is None or not places:
+            continue
+        places_in_buffer = [np.dot(at, tensor.element_strides) for at in places]
+        parts.append(f"{name} {' '.join(map(str, places_in_buffer))}")
+    return [f"buffer offsets: {', '.join(parts)}"] if parts else []
 
 
 def _parenthesis(notes: list[str]) -> str:

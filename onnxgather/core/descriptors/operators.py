@@ -35,70 +35,67 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
 
     def __post_init__(self) -> None:
         """Check the rules in the order of the fields."""
-        names = header_names(type(self))
-        for field, name in names.items():
+        for field, name in header_names(type(self)).items():
             value: object = getattr(self, field)
             if field not in TENSORS:
+                # numpy's integers become ints, so that equal descriptors print alike.
                 msgspec.structs.force_setattr(self, field, uint(name, value))
             elif not isinstance(value, TensorDesc):
-                raise DescriptorError(
-                    f"{name} must be a TensorDesc, got {shown(value)}"
-                )
+                rule = f"{name} must be a TensorDesc"
+                raise DescriptorError(f"{rule}, got {shown(value)}")
         self._check_tensors()
         self._check()
 
     def __repr__(self) -> str:
-        """The call that makes it."""
-        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        told = (
-            f"{value!r}" if name in TENSORS else f"{name}={value}"
-            for name, value in fields
-        )
-        return f"{type(self).__name__}({', '.join(told)})"
+        """Return the call that makes it."""
+        arguments: list[str] = []
+        for name in self.__struct_fields__:
+            value: object = getattr(self, name)
+            # The tensors explain themselves; a number needs its name to be read.
+            arguments.append(f"{value!r}" if name in TENSORS else f"{name}={value}")
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     def _repr_html_(self) -> str:
         fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return html_table(type(self).__name__, fields)
 
     def _check_tensors(self) -> None:
-        data, indices, output = (
-            self.input_tensor,
-            self.indices_tensor,
-            self.output_tensor,
-        )
+        data = self.input_tensor
+        indices = self.indices_tensor
+        output = self.output_tensor
         require(indices.data_type in INDEX_TYPES, _INDEX_RULE, indices.data_type)
         rule = f"OutputTensor.DataType must be that of InputTensor ({data.data_type})"
         require(output.data_type == data.data_type, rule, output.data_type)
+        data_count = data.dimension_count
         for name, tensor in (("IndicesTensor", indices), ("OutputTensor", output)):
-            rule = (
-                f"{name}.DimensionCount must be that of InputTensor"
-                f" ({data.dimension_count})"
-            )
             count = tensor.dimension_count
-            require(count == data.dimension_count, rule, count)
+            rule = f"{name}.DimensionCount must be that of InputTensor ({data_count})"
+            require(count == data_count, rule, count)
         rule = "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML"
         require(output.flags == TensorFlags.NONE, rule, output.flags.name)
         if output.strides is not None:
-            for i, (size, stride) in enumerate(
-                zip(output.sizes, output.strides, strict=True)
-            ):
-                rule = (
-                    f"OutputTensor.Strides[{i}] must be at least 1 where Sizes[{i}] is"
-                    f" {size}"
-                )
-                require(size == 1 or stride > 0, rule, stride)
-            rule = "OutputTensor.Strides must give each element of OutputTensor.Sizes "
-            rule += f"{list(output.sizes)} a place of its own"
-            require(
-                not overlaps(output.sizes, output.strides), rule, list(output.strides)
-            )
+            self._check_output_strides(output.sizes, output.strides)
+
+    def _check_output_strides(
+        self, sizes: tuple[int, ...], strides: tuple[int, ...]
+    ) -> None:
+        """Check that no two elements of the output are written to the same place."""
+        for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+            rule = f"OutputTensor.Strides[{axis}] must be at least 1"
+            rule += f" where Sizes[{axis}] is {size}"
+            # The stride of a size of 1 moves nothing.
+            require(size == 1 or stride > 0, rule, stride)
+        rule = "OutputTensor.Strides must give each element of OutputTensor.Sizes"
+        rule += f" {list(sizes)} a place of its own"
+        require(not overlaps(sizes, strides), rule, list(strides))
 
     def _check(self) -> None:
         raise NotImplementedError
 
     def _check_output(self, sizes: tuple[int, ...], formula: str) -> None:
-        """Check that OutputTensor.Sizes are `sizes` behind leading ones up to DimensionCount."""
-        output, count = self.output_tensor.sizes, self.output_tensor.dimension_count
+        """Check that OutputTensor.Sizes are `sizes` behind leading ones."""
+        output = self.output_tensor.sizes
+        count = self.output_tensor.dimension_count
         rule = f"OutputTensor.DimensionCount ({count}) must hold {formula}"
         require(len(sizes) <= count, rule, list(sizes))
         fitted = (1,) * (count - len(sizes)) + sizes
@@ -113,9 +110,10 @@ class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         input_tensor: The data.
         indices_tensor: The indices: INT64, INT32, UINT64 or UINT32.
         output_tensor: The result.
-        axis: The dimension of InputTensor that is indexed; leading ones are dimensions too.
-        index_dimensions: How many of the last sizes of IndicesTensor count: 0 (a scalar) to
-            DimensionCount.
+        axis: The dimension of InputTensor that is indexed; leading ones are dimensions
+            too.
+        index_dimensions: How many of the last sizes of IndicesTensor count: 0 (a
+            scalar) to DimensionCount.
 
     Raises:
         DescriptorError: A rule is broken, or the descriptor's meaning is undefined.
@@ -126,35 +124,35 @@ class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
     index_dimensions: int
 
     def _check(self) -> None:
-        data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        data = self.input_tensor.sizes
+        indices = self.indices_tensor.sizes
+        dimensions = self.index_dimensions
         _check_axis(self.axis, len(data))
+        rule = "IndexDimensions must be 0 to IndicesTensor.DimensionCount"
+        require(dimensions <= len(indices), f"{rule} ({len(indices)})", dimensions)
+        _check_leading_ones("IndicesTensor", indices, "IndexDimensions", dimensions)
+        kept = indices[len(indices) - dimensions :]
+        sizes = data[: self.axis] + kept + data[self.axis + 1 :]
+        formula = "InputTensor.Sizes with the one at Axis replaced by the last"
+        formula += " IndexDimensions sizes of IndicesTensor"
+        # The output has DimensionCount dimensions too, so its first ones are cropped.
+        cropped = self._check_cropped(sizes, formula)
+        self._check_output(sizes[cropped:], formula)
+
+    def _check_cropped(self, sizes: tuple[int, ...], formula: str) -> int:
+        """Check the leading sizes that the output crops, and return their number."""
+        cropped = max(0, self.index_dimensions - 1)
+        only_ones = set(sizes[:cropped]) <= {1}
+        # Of more than 8 sizes, cropped sizes of the indices are undefined even if 1.
+        are_defined = cropped <= self.axis or len(sizes) <= MAX_DIMENSIONS
         rule = (
-            "IndexDimensions must be 0 to IndicesTensor.DimensionCount"
-            f" ({len(indices)})"
-        )
-        require(self.index_dimensions <= len(indices), rule, self.index_dimensions)
-        _check_leading_ones(
-            "IndicesTensor", indices, "IndexDimensions", self.index_dimensions
-        )
-        kept = indices[len(indices) - self.index_dimensions :]
-        sizes, cropped = (
-            data[: self.axis] + kept + data[self.axis + 1 :],
-            max(0, len(kept) - 1),
-        )
-        formula = (
-            "InputTensor.Sizes with the one at Axis replaced by the last"
-            " IndexDimensions "
-        )
-        formula += "sizes of IndicesTensor"
-        require(
-            set(sizes[:cropped]) <= {1}
-            and (cropped <= self.axis or len(sizes) <= MAX_DIMENSIONS),
             f"The first IndexDimensions - 1 ({cropped}) of {formula} must be 1, and"
             f" stand before Axis where these are more than {MAX_DIMENSIONS}, as the"
-            " output crops them and what cropping others means is undefined",
-            f"Axis {self.axis} and {list(sizes)}",
+            " output crops them and what cropping others means is undefined"
         )
-        self._check_output(sizes[cropped:], formula)
+        value = f"Axis {self.axis} and {list(sizes)}"
+        require(only_ones and are_defined, rule, value)
+        return cropped
 
 
 class GatherElementsDesc(
@@ -176,13 +174,14 @@ class GatherElementsDesc(
     axis: int
 
     def _check(self) -> None:
-        data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        data = self.input_tensor.sizes
+        indices = self.indices_tensor.sizes
         _check_axis(self.axis, len(data))
-        for k, (found, size) in enumerate(zip(indices, data, strict=True)):
-            rule = f"IndicesTensor.Sizes[{k}] must be InputTensor.Sizes[{k}] ({size})"
-            require(
-                k == self.axis or found == size, rule + ", as it is not at Axis", found
-            )
+        pairs = zip(indices, data, strict=True)
+        for axis, (index_size, size) in enumerate(pairs):
+            rule = f"IndicesTensor.Sizes[{axis}] must be InputTensor.Sizes[{axis}]"
+            rule += f" ({size}), as it is not at Axis"
+            require(axis == self.axis or index_size == size, rule, index_size)
         self._check_output(indices, "IndicesTensor.Sizes")
 
 
@@ -203,54 +202,66 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         return self.indices_tensor.sizes[-1]
 
     def _check(self) -> None:
-        data, indices = self.input_tensor.sizes, self.indices_tensor.sizes
-        count = len(data)
-        rank, index_rank = self.input_dimension_count, self.indices_dimension_count
-        for name, value in (("Input", rank), ("Indices", index_rank)):
-            rule = (
-                f"{name}DimensionCount must be 1 to {name}Tensor.DimensionCount"
-                f" ({count})"
-            )
-            require(1 <= value <= count, rule, value)
-        rule = f"BatchDimensionCount must be less than DimensionCount ({count})"
-        require(self.batches < count, rule, self.batches)
-        rule = (
-            f"BatchDimensionCount must be less than InputDimensionCount ({rank}) and "
-        )
-        rule += f"IndicesDimensionCount ({index_rank})"
-        require(self.batches < min(rank, index_rank), rule, self.batches)
+        data = self.input_tensor.sizes
+        indices = self.indices_tensor.sizes
+        self._check_counts(len(data))
+
+        rank = self.input_dimension_count
+        index_rank = self.indices_dimension_count
         _check_leading_ones("InputTensor", data, "InputDimensionCount", rank)
         _check_leading_ones(
             "IndicesTensor", indices, "IndicesDimensionCount", index_rank
         )
-        data, indices = data[count - rank :], indices[count - index_rank :]
-        limit = "InputDimensionCount" + (
-            " - BatchDimensionCount" if self.batches else ""
-        )
-        rule = (
-            f"IndicesTensor.Sizes[{count - 1}], the size of an index tuple, must be at"
-            " most "
-        )
-        rule += f"{limit} ({rank - self.batches})"
-        require(self.tuple_size <= rank - self.batches, rule, self.tuple_size)
-        wanted, found = list(data[: self.batches]), list(indices[: self.batches])
-        rule = (
-            f"The first BatchDimensionCount ({self.batches}) sizes of IndicesTensor"
-            " must be "
-        )
-        rule += (
-            f"those of InputTensor, {wanted}; what other batch sizes mean is undefined"
-        )
-        require(wanted == found, rule, found)
-        self._check_output(
-            indices[:-1] + data[self.batches + self.tuple_size :],
+        # From here on only the sizes that count.
+        data = data[len(data) - rank :]
+        indices = indices[len(indices) - index_rank :]
+        self._check_tuples_and_batches(data, indices)
+
+        behind = data[self.batches + self.tuple_size :]
+        formula = (
             "the sizes of IndicesTensor before the tuples and those of InputTensor"
-            " after the indexed ones",
+            " after the indexed ones"
         )
+        self._check_output(indices[:-1] + behind, formula)
+
+    def _check_counts(self, count: int) -> None:
+        """Check the three counts; `count` is the DimensionCount of the tensors."""
+        rank = self.input_dimension_count
+        index_rank = self.indices_dimension_count
+        for name, value in (("Input", rank), ("Indices", index_rank)):
+            rule = f"{name}DimensionCount must be 1 to {name}Tensor.DimensionCount"
+            require(1 <= value <= count, f"{rule} ({count})", value)
+        rule = f"BatchDimensionCount must be less than DimensionCount ({count})"
+        require(self.batches < count, rule, self.batches)
+        rule = f"BatchDimensionCount must be less than InputDimensionCount ({rank})"
+        rule += f" and IndicesDimensionCount ({index_rank})"
+        require(self.batches < min(rank, index_rank), rule, self.batches)
+
+    def _check_tuples_and_batches(
+        self, data: tuple[int, ...], indices: tuple[int, ...]
+    ) -> None:
+        """Check the sizes that count: those of tuples and those of batches."""
+        last = self.indices_tensor.dimension_count - 1
+        longest = len(data) - self.batches
+        limit = "InputDimensionCount"
+        if self.batches:
+            limit += " - BatchDimensionCount"
+        rule = f"IndicesTensor.Sizes[{last}], the size of an index tuple, must be at"
+        rule += f" most {limit} ({longest})"
+        require(self.tuple_size <= longest, rule, self.tuple_size)
+
+        data_batches = list(data[: self.batches])
+        index_batches = list(indices[: self.batches])
+        rule = f"The first BatchDimensionCount ({self.batches}) sizes of IndicesTensor"
+        rule += f" must be those of InputTensor, {data_batches};"
+        rule += " what other batch sizes mean is undefined"
+        require(data_batches == index_batches, rule, index_batches)
 
 
 class GatherNDDesc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
-    """`DML_GATHER_ND_OPERATOR_DESC`: `out[i…, s…] = in[idx[i…, 0], …, idx[i…, t-1], s…]`.
+    """`DML_GATHER_ND_OPERATOR_DESC`: an index is a tuple of coordinates.
+
+    `out[i…, s…] = in[idx[i…, 0], …, idx[i…, t-1], s…]`
 
     Args:
         input_tensor: The data.
@@ -277,7 +288,8 @@ class GatherND1Desc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
         output_tensor: The result.
         input_dimension_count: How many of the last sizes of InputTensor count.
         indices_dimension_count: How many of the last sizes of IndicesTensor count.
-        batch_dimension_count: How many of the sizes that count, the first ones, are batches.
+        batch_dimension_count: How many of the sizes that count, the first ones, are
+            batches.
 
     Raises:
         DescriptorError: A rule is broken, or the descriptor's meaning is undefined.
@@ -299,7 +311,7 @@ TENSORS = ("input_tensor", "indices_tensor", "output_tensor")
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One of DirectML's operators."""
+    """A DirectML operator."""
 
     descriptor: type[Descriptor]
     """The class of its descriptor."""
@@ -312,22 +324,19 @@ class Operator:
     attribute: str
     """The attribute of the ONNX operator: axis or batch_dims."""
     onnx_index_types: tuple[str, ...]
-    """The types of indices that the ONNX operator takes, since opset 13."""
+    """The types of indices that the ONNX operator accepts, since opset 13."""
 
 
 _BOTH = ("INT32", "INT64")
+_INT64 = ("INT64",)
 
 FACTS = {
     "GATHER": Operator(GatherDesc, 67, "1_0", "Gather", "axis", _BOTH),
     "GATHER_ELEMENTS": Operator(
         GatherElementsDesc, 107, "2_1", "GatherElements", "axis", _BOTH
     ),
-    "GATHER_ND": Operator(
-        GatherNDDesc, 108, "2_1", "GatherND", "batch_dims", ("INT64",)
-    ),
-    "GATHER_ND1": Operator(
-        GatherND1Desc, 140, "3_0", "GatherND", "batch_dims", ("INT64",)
-    ),
+    "GATHER_ND": Operator(GatherNDDesc, 108, "2_1", "GatherND", "batch_dims", _INT64),
+    "GATHER_ND1": Operator(GatherND1Desc, 140, "3_0", "GatherND", "batch_dims", _INT64),
 }
 """The facts of each operator, by its name without DML_OPERATOR_."""
 
@@ -339,23 +348,22 @@ OPERATORS: dict[str, type[Descriptor]] = {
 
 @cache
 def header_names(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Field names of a descriptor class and their spelling in directml.h, in the header's order."""
+    """Return the names of a class's fields with their spelling in directml.h.
+
+    They are in the header's order.
+    """
     return {field.name: field.encode_name for field in msgspec.structs.fields(struct)}
 
 
 def _check_axis(axis: int, count: int) -> None:
-    require(
-        axis < count,
-        f"Axis must be less than InputTensor.DimensionCount ({count})",
-        axis,
-    )
+    rule = f"Axis must be less than InputTensor.DimensionCount ({count})"
+    require(axis < count, rule, axis)
 
 
 def _check_leading_ones(
     tensor: str, sizes: tuple[int, ...], count_name: str, count: int
 ) -> None:
-    rule = (
-        f"{tensor}.Sizes before the last {count_name} ({count}) must be 1, as what"
-        " others mean "
-    )
-    require(set(sizes[: len(sizes) - count]) <= {1}, rule + "is undefined", list(sizes))
+    leading = sizes[: len(sizes) - count]
+    rule = f"{tensor}.Sizes before the last {count_name} ({count}) must be 1,"
+    rule += " as what others mean is undefined"
+    require(set(leading) <= {1}, rule, list(sizes))

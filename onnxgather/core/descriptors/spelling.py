@@ -36,26 +36,32 @@ def from_dict(value: object) -> Descriptor:
     """Read a descriptor from a dict in DxDispatch's spelling.
 
     Args:
-        value: `{"type": "DML_OPERATOR_GATHER", "desc": {"InputTensor": {...}, ...}}`, in any of
-            the variants that DxDispatch reads.
+        value: `{"type": "DML_OPERATOR_GATHER", "desc": {"InputTensor": {...}, ...}}`,
+            in any of the variants that DxDispatch reads.
 
     Raises:
-        FileFormatError: A field is missing or has a wrong type; the message has the path to it.
+        FileFormatError: A field is missing or has a wrong type; the message has the
+            path to it.
         DescriptorError: The descriptor breaks a rule of DirectML.
     """
     return read_descriptor(Field(value))
 
 
 def to_dict(desc: Descriptor) -> dict[str, Any]:
-    """A descriptor as a dict that `from_dict` reads, without fields that have their defaults.
+    """Return a descriptor as a dict that `from_dict` reads.
+
+    Fields that have their defaults are left out.
 
     Raises:
         DescriptorError: `desc` is not a descriptor.
     """
     check_descriptor(desc)
-    header = header_names(type(desc))
-    fields = {name: getattr(desc, attribute) for attribute, name in header.items()}
-    fields |= {name: _tensor_to_dict(tensor) for name, tensor in tensors(desc).items()}
+    fields: dict[str, Any] = {}
+    for attribute, name in header_names(type(desc)).items():
+        value = getattr(desc, attribute)
+        if attribute in TENSORS:
+            value = _tensor_to_dict(value)
+        fields[name] = value
     return {"type": OPERATOR_PREFIX + desc.operator, "desc": fields}
 
 
@@ -64,77 +70,82 @@ def read_descriptor(dispatchable: Field) -> Descriptor:
 
     Raises:
         FileFormatError: As `from_dict`.
-        DescriptorError: As `from_dict`; the path to the fields is `fields_of(dispatchable).path`.
+        DescriptorError: As `from_dict`; the path to the fields is
+            `fields_of(dispatchable).path`.
     """
-    operator, fields = _operator(dispatchable), fields_of(dispatchable)
+    operator = _operator(dispatchable)
+    fields = fields_of(dispatchable)
     values: dict[str, Any] = {}
     for attribute, name in header_names(operator).items():
         member = fields.member(name)
-        values[attribute] = (
-            _tensor(name, member) if attribute in TENSORS else member.integer()
-        )
+        if attribute in TENSORS:
+            values[attribute] = _tensor(name, member)
+        else:
+            values[attribute] = member.integer()
     return operator(**values)
 
 
 def ignored(dispatchable: Field) -> Iterator[str]:
     """Yield a sentence for each field of a gather's tensors whose name is nearly right.
 
-    DxDispatch ignores it as it does every unknown field, so nothing else would tell.
+    DxDispatch ignores the field as it does every unknown field, so nothing else would
+    mention it.
     """
-    known = [*header_names(TensorDesc).values(), "DimensionCount", "Type", "Desc"]
+    names = [*header_names(TensorDesc).values(), "DimensionCount", "Type", "Desc"]
     for attribute, name in header_names(_operator(dispatchable)).items():
-        tensor = fields_of(dispatchable).member(name)
-        if attribute in TENSORS and (tensor := tensor.first("Desc") or tensor):
-            for key in islice(tensor.fields(), LONGEST_SEQUENCE):
-                meant = (
-                    ""
-                    if key in known or not key[:1].isalpha()
-                    else suggestion(key, known)
-                )
-                if meant:
-                    yield (
-                        f"{tensor.path} has no field {quoted(key)}, so it is"
-                        f" ignored{meant}"
-                    )
+        member = fields_of(dispatchable).member(name)
+        if attribute not in TENSORS:
+            continue
+        tensor = member.first("Desc") or member
+        for key in islice(tensor.fields(), LONGEST_SEQUENCE):
+            # A key that starts with no letter, such as "//", is not seen as a slip.
+            if key in names or not key[:1].isalpha():
+                continue
+            meant = suggestion(key, names)
+            if meant:
+                field = f"{tensor.path} has no field {quoted(key)}"
+                yield f"{field}, so it is ignored{meant}"
 
 
 def is_other(dispatchable: Field) -> bool:
-    """Whether a dispatchable is neither a gather nor named like one."""
+    """Return whether a dispatchable is neither a gather nor named like a gather."""
     kind = dispatchable.member("type")
     name = (dispatchable.first("Type") or kind).text()
     return kind.text().lower() in _OTHER_KINDS or "GATHER" not in name.upper()
 
 
 def fields_of(dispatchable: Field) -> Field:
-    """Find the object that has the operator's fields."""
+    """Return the object that has the operator's fields."""
     return dispatchable.first("Desc", "desc") or dispatchable
 
 
 def tensors(desc: Descriptor) -> dict[str, TensorDesc]:
-    """The tensors of a descriptor by their names in directml.h."""
+    """Return the tensors of a descriptor by their names in directml.h."""
     header = header_names(type(desc))
     return {header[attribute]: getattr(desc, attribute) for attribute in TENSORS}
 
 
 def is_owned(tensor: TensorDesc) -> bool:
-    """Whether a tensor is OWNED_BY_DML: bound when its operator is initialised, and only then."""
+    """Return whether a tensor is OWNED_BY_DML.
+
+    It is then bound when its operator is initialised, and only then.
+    """
     return TensorFlags.OWNED_BY_DML in tensor.flags
 
 
 def _operator(dispatchable: Field) -> type[Descriptor]:
     kind = dispatchable.member("type")
-    if other := _OTHER_KINDS.get(kind.text().lower()):
+    other = _OTHER_KINDS.get(kind.text().lower())
+    if other:
         raise kind.about(other).error("are not gathers")
-    return OPERATORS[
-        (dispatchable.first("Type") or kind).choice(OPERATORS, OPERATOR_PREFIX)
-    ]
+    name = dispatchable.first("Type") or kind
+    return OPERATORS[name.choice(OPERATORS, OPERATOR_PREFIX)]
 
 
 def _tensor(name: str, field: Field) -> TensorDesc:
     kind = field.member("Type", "BUFFER")
-    kind.require(
-        kind.text().removeprefix("DML_TENSOR_TYPE_") == "BUFFER", "must be BUFFER"
-    )
+    short_kind = kind.text().removeprefix("DML_TENSOR_TYPE_")
+    kind.require(short_kind == "BUFFER", "must be BUFFER")
     buffer = field.first("Desc") or field
     data_type = buffer.member("DataType").text()
     sizes = buffer.member("Sizes").integers()
@@ -157,5 +168,9 @@ def _tensor(name: str, field: Field) -> TensorDesc:
 
 
 def _tensor_to_dict(tensor: TensorDesc) -> dict[str, Any]:
-    header, fields = header_names(TensorDesc), tensor.arguments().items()
-    return {header[k]: list(v) if isinstance(v, tuple) else v for k, v in fields}
+    header = header_names(TensorDesc)
+    fields: dict[str, Any] = {}
+    for attribute, value in tensor.arguments().items():
+        # JSON has lists, no tuples.
+        fields[header[attribute]] = list(value) if isinstance(value, tuple) else value
+    return fields

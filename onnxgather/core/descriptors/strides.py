@@ -9,6 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+_Dimension = tuple[int, int]
+"""The size and the stride of a dimension."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -22,7 +25,7 @@ class Span:
 
 
 def merge_packed(spans: Iterable[Span]) -> list[Span]:
-    """The spans, those merged that lie packed in one another in all tensors.
+    """Return the spans; spans that lie packed in one another in all tensors are merged.
 
     Spans of one element and spans without a stride are left out.
     """
@@ -31,23 +34,20 @@ def merge_packed(spans: Iterable[Span]) -> list[Span]:
         size = math.prod(span.sizes)
         if size == 1 or not any(span.strides):
             continue
-        outer, steps = (
-            merged[-1] if merged else None,
-            tuple(size * s for s in span.strides),
-        )
-        if (
-            outer
-            and outer.first + len(outer.sizes) == span.first
-            and outer.strides == steps
-        ):
-            merged[-1] = Span(outer.first, outer.sizes + span.sizes, span.strides)
-        else:
-            merged.append(span)
+        if merged:
+            outer = merged[-1]
+            adjoins = outer.first + len(outer.sizes) == span.first
+            # A step of the outer span passes over all elements of this span.
+            if adjoins and outer.strides == tuple([size * s for s in span.strides]):
+                both_sizes = outer.sizes + span.sizes
+                merged[-1] = Span(outer.first, both_sizes, span.strides)
+                continue
+        merged.append(span)
     return merged
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The row-major strides, in elements, of a tensor without gaps."""
+    """Return the row-major strides, in elements, of a tensor without gaps."""
     strides = [1]
     for size in reversed(sizes[1:]):
         strides.append(strides[-1] * size)
@@ -55,57 +55,104 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def in_order(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements lie row-major and without gaps; `strides` are in elements."""
+    """Return whether elements lie row-major and without gaps.
+
+    `strides` are in elements.
+    """
     triples = zip(sizes, strides, packed_strides(sizes), strict=True)
     return all(size == 1 or stride == packed for size, stride, packed in triples)
 
 
 def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether two elements of a tensor have the same offset; `strides` are in elements.
+    """Return whether two elements of a tensor have the same offset.
 
-    d[k] is the difference of the coordinates of two elements along dimension k. The
-    elements have the same offset if sum(d[k] * strides[k]) == 0 for some d with |d[k]|
-    < sizes[k], not all zero. The answer is exact. First each dimension keeps only those
-    d[k] that the others can cancel: none in tensors that nest. The dimensions that are
-    left are cut in two parts, and the sums of one part are looked for among those of
-    the other, so that 2^32 elements take milliseconds.
+    `strides` are in elements. d[k] is the difference of the coordinates of two elements
+    along dimension k. The elements have the same offset if sum(d[k] * strides[k]) == 0
+    for some d with |d[k]| < sizes[k], not all zero. The answer is exact.
+
+    - First each dimension keeps only those d[k] that the others can cancel. In tensors
+      whose dimensions nest, nothing is left.
+    - The dimensions that are left are cut in two parts, and the sums of one part are
+      looked for among those of the other. So 2^32 elements take milliseconds.
     """
-    dims = [(n, s) for n, s in zip(sizes, strides, strict=True) if n > 1]
-    reach = sum((n - 1) * s for n, s in dims)
-    if any(s == 0 for _, s in dims) or math.prod(n for n, _ in dims) > 1 + reach:
-        return True  # an element that repeats, or more elements than offsets
+    pairs = zip(sizes, strides, strict=True)
+    dims = [(size, stride) for size, stride in pairs if size > 1]
+    if any(stride == 0 for _, stride in dims):  # an element repeats
+        return True
+    offset_count = 1 + _reach(dims)
+    if _element_count(dims) > offset_count:
+        return True
+
+    dims = _cancellable(dims)
+    if len(dims) < 3:
+        # Two dimensions are left where they cancel each other, one alone never.
+        return bool(dims)
+    return _has_common_sum(dims)
+
+
+def _reach(dims: Iterable[_Dimension]) -> int:
+    """Return the largest offset of an element."""
+    return sum((size - 1) * stride for size, stride in dims)
+
+
+def _element_count(dims: Iterable[_Dimension]) -> int:
+    return math.prod(size for size, _ in dims)
+
+
+def _cancellable(dims: list[_Dimension]) -> list[_Dimension]:
+    """Return dimensions with only those differences that the others can cancel.
+
+    The differences of a dimension that is left are multiples of a step, so its stride
+    grows by that step.
+    """
     before = None
     while dims != before:
         before = dims.copy()
-        for k, (size, stride) in enumerate(dims):
-            others = dims[:k] + dims[k + 1 :]
-            divisor = math.gcd(*(s for _, s in others))
+        for number, (size, stride) in enumerate(dims):
+            others = dims[:number] + dims[number + 1 :]
+            # The others' sums are multiples of this divisor, and at most their reach.
+            divisor = math.gcd(*(other_stride for _, other_stride in others))
             step = max(1, divisor // math.gcd(stride, divisor))
-            reach = sum((n - 1) * s for n, s in others)
-            most = min((size - 1) // step, reach // (stride * step))
-            dims[k] = most + 1, stride * step
-        dims = [(n, s) for n, s in dims if n > 1]
-    if len(dims) < 3:
-        return bool(dims)
-    (size, stride), *rest = sorted(dims, reverse=True)
-    parts: list[list[tuple[int, int]]] = [[], [(size, stride)]]
+            longest = _reach(others) // (stride * step)
+            most = min((size - 1) // step, longest)
+            dims[number] = (most + 1, stride * step)
+        dims = [(size, stride) for size, stride in dims if size > 1]
+    return dims
+
+
+def _has_common_sum(dims: list[_Dimension]) -> bool:
+    """Return whether the differences of three or more dimensions can sum to zero."""
+    longest, *rest = sorted(dims, reverse=True)
+    parts: list[list[_Dimension]] = [[], [longest]]
     for dim in rest:
-        min(parts, key=lambda part: math.prod(n for n, _ in part)).append(dim)
+        smaller = min(parts, key=_element_count)
+        smaller.append(dim)
+
+    # Case 1: the longest dimension is a part by itself. Its sums are the multiples of
+    # its stride, so they need not be written out.
     if len(parts[1]) == 1:
+        size, stride = longest
         sums = _sums(rest)
-        return bool(((sums % stride == 0) & (sums < size * stride)).any())
+        cancelled = (sums % stride == 0) & (sums < size * stride)
+        return bool(cancelled.any())
+
+    # Case 2: both parts have sums. Their last bits sort most of them out, as it takes
+    # seconds to sort all.
     few, many = sorted(map(_sums, parts), key=len)
-    seen = np.zeros(
-        2**22, np.bool_
-    )  # by their last bits, as it takes seconds to sort all
+    seen = np.zeros(2**22, np.bool_)
     seen[few % seen.size] = True
     likely = many[seen[many % seen.size]]
-    return bool(np.isin(likely, few).any()) or not (few.all() and many.all())
+    if np.isin(likely, few).any():
+        return True
+    # A sum of zero within a part needs nothing of the other.
+    return not (few.all() and many.all())
 
 
-def _sums(dims: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
-    """The sums of d[k] * stride over all d but zero, up to their sign."""
-    found = np.zeros(1, np.int64)
+def _sums(dims: Sequence[_Dimension]) -> npt.NDArray[np.int64]:
+    """Return the sums of d[k] * stride over all d but zero, up to their sign."""
+    sums = np.zeros(1, np.int64)
     for size, stride in dims:
-        found = np.add.outer(found, np.arange(1 - size, size) * stride).ravel()
-    return np.abs(found[: found.size // 2])
+        steps = np.arange(1 - size, size) * stride
+        sums = np.add.outer(sums, steps).ravel()
+    # The second half has the same sums with the other sign; zero lies between the two.
+    return np.abs(sums[: sums.size // 2])
