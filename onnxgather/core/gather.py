@@ -1,9 +1,9 @@
-"""One gather, told once: which sizes count, what is indexed, where the output comes from.
+"""A gather: which sizes count, what is indexed, where the output comes from.
 
-A descriptor and an ONNX node say the same in two ways. DirectML gives all tensors one
-DimensionCount, and fills their sizes up with leading ones. The other sizes are those
-that *count*: ONNX has them and nothing else. `Geometry` holds the sizes that count, and
-makes a descriptor or a node of them.
+A descriptor and an ONNX node are two ways to write a gather. DirectML gives all tensors
+the same DimensionCount, and fills their sizes up with leading ones. The other sizes are
+those that *count*: ONNX has these sizes and no others. `Geometry` holds the sizes that
+count, and makes a descriptor or a node of them.
 
 `reference` and the rules of the descriptors do not use this module, so that they see
 its mistakes.
@@ -47,19 +47,19 @@ ATTRIBUTES = {row.onnx: row.attribute for row in FACTS.values()}
 class Geometry:
     """The sizes of a gather, and what its operator does with them.
 
-    Dimensions are numbered from the end, -1 being the last one. So the numbers are
-    right however many leading ones a tensor has.
+    Dimensions are numbered from the end: -1 is the last. So the numbers are right
+    however many leading ones a tensor has.
 
     Args:
         operator: DirectML's name: GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1.
         data: The sizes of InputTensor that count.
-        indices: The sizes of IndicesTensor that count; () is a single index. Of GATHER_ND and
-            GATHER_ND1 the last one is the length of an index tuple.
-        number: The `axis` or `batch_dims` of the ONNX operator. Of GATHER and GATHER_ELEMENTS it
-            is the dimension of the data that is indexed, of GATHER_ND1 how many of the first
-            sizes are batches, of GATHER_ND 0.
-        dimension_count: The DimensionCount of the descriptor. A number too small for the sizes,
-            such as 0, stands for the smallest that is large enough.
+        indices: The sizes of IndicesTensor that count; () is a single index. Of
+            GATHER_ND and GATHER_ND1 the last is the length of an index tuple.
+        number: The `axis` or `batch_dims` of the ONNX operator. Of GATHER and
+            GATHER_ELEMENTS it is the dimension of the data that is indexed, of
+            GATHER_ND1 how many of the first sizes are batches, of GATHER_ND 0.
+        dimension_count: The DimensionCount of the descriptor. A number too small for
+            the sizes, such as 0, stands for the smallest that is large enough.
     """
 
     operator: str
@@ -75,7 +75,7 @@ class Geometry:
 
     @property
     def attribute(self) -> str:
-        """What the ONNX operator calls `number`: axis or batch_dims."""
+        """The ONNX operator's name for `number`: axis or batch_dims."""
         return FACTS[self.operator].attribute
 
     @property
@@ -85,12 +85,13 @@ class Geometry:
 
     @property
     def tuple_size(self) -> int:
-        """How many coordinates an index has."""
+        """The number of coordinates of an index."""
+        # A node that ONNX forbids may have tuples and no sizes.
         return self.indices[-1] if self.has_tuples and self.indices else 1
 
     @property
     def indexed(self) -> range:
-        """The dimensions of the data that are indexed, one per coordinate of an index."""
+        """The indexed dimensions of the data, as many as an index has coordinates."""
         first = self.number - len(self.data)
         return range(first, first + self.tuple_size)
 
@@ -101,22 +102,25 @@ class Geometry:
 
     @property
     def behind(self) -> Sizes:
-        """The sizes of the data behind the indexed dimensions; packed, these elements adjoin."""
+        """The sizes of the data behind the indexed dimensions.
+
+        In a packed tensor, the elements along them adjoin.
+        """
         return self.data[self.number + self.tuple_size :]
 
     @property
     def per_index(self) -> Sizes:
-        """The sizes of the indices without the length of a tuple: one element per index."""
+        """The sizes of the indices without the length of a tuple."""
         return self.indices[:-1] if self.has_tuples else self.indices
 
     @property
     def after(self) -> int:
-        """How many dimensions of the output follow those of the indices."""
+        """The number of dimensions of the output that follow those of the indices."""
         return 0 if self.onnx == "GatherElements" else len(self.behind)
 
     @property
     def output(self) -> Sizes:
-        """The sizes of the output that count; leading ones fill it up to DimensionCount."""
+        """The sizes of the output that count, without leading ones."""
         if self.onnx == "GatherElements":
             return self.indices
         if self.has_tuples:
@@ -127,37 +131,49 @@ class Geometry:
     def passed(self) -> list[tuple[int, int]]:
         """The dimensions of the data that are not indexed, as pairs (output's, data's).
 
-        The coordinate along such a dimension is the same in the output and in the data.
-        The dimensions in front of the indexed ones come first, then those behind.
+        The coordinate along a dimension that is not indexed is the same in the output
+        and in the data. The dimensions in front of the indexed dimensions come first,
+        then those behind.
         """
-        rank, count = len(self.data), len(self.output)
-        behind = range(self.number + self.tuple_size, rank)
-        # Dimensions in front of the indexed ones, batches included, come first in the
-        # output.
-        return [(k - count, k - rank) for k in range(self.number)] + [
-            (k - rank, k - rank) for k in behind
-        ]
+        rank = len(self.data)
+        output_rank = len(self.output)
+        # The dimensions in front, batches included, are the first of the output, and
+        # those behind are the last.
+        in_front = [(axis - output_rank, axis - rank) for axis in range(self.number)]
+        first_behind = self.number + self.tuple_size - rank
+        behind = [(from_end, from_end) for from_end in range(first_behind, 0)]
+        return in_front + behind
 
     def spread(self, shape: Sizes, rank: int) -> Sizes:
-        """A shape per index as one that broadcasts to the output.
+        """Return a shape per index as a shape that broadcasts to the output.
 
         Args:
             shape: The shape, such as `per_index`.
-            rank: How many dimensions the output has, leading ones included.
+            rank: The number of dimensions of the output, leading ones included.
         """
-        return (1,) * (rank - self.after - len(shape)) + shape + (1,) * self.after
+        after = self.after
+        return (1,) * (rank - after - len(shape)) + shape + (1,) * after
 
     # The way to a descriptor.
 
     def tensor_sizes(self) -> tuple[Sizes, Sizes, Sizes]:
-        """The sizes of InputTensor, IndicesTensor and OutputTensor, leading ones included."""
-        counted = (self.data, self.indices, self.output)
-        ones = (1,) * max(1, self.dimension_count, *map(len, counted))
-        data, indices, output = (ones[len(sizes) :] + sizes for sizes in counted)
-        return data, indices, output
+        """Return the sizes of InputTensor, IndicesTensor and OutputTensor.
+
+        Leading ones are included.
+        """
+        data = self.data
+        indices = self.indices
+        output = self.output
+        longest = max(len(data), len(indices), len(output))
+        ones = (1,) * max(1, self.dimension_count, longest)
+        return (
+            ones[len(data) :] + data,
+            ones[len(indices) :] + indices,
+            ones[len(output) :] + output,
+        )
 
     def descriptor(self, tensors: Sequence[TensorDesc]) -> Descriptor:
-        """The descriptor of the gather, with three tensors that have `tensor_sizes`.
+        """Return the descriptor of the gather, with three tensors of `tensor_sizes`.
 
         With the smallest DimensionCount it is the descriptor that ONNX Runtime's
         DirectML provider makes of the ONNX node (source: its DmlOperatorGather.cpp).
@@ -168,45 +184,50 @@ class Geometry:
         Raises:
             DescriptorError: The descriptor breaks a rule of DirectML.
         """
-        axis, ranks = self.number - len(self.data), (len(self.data), len(self.indices))
         data, indices, output = tensors
+        rank = len(self.data)
+        index_rank = len(self.indices)
+        axis = self.number + data.dimension_count - rank
         if self.operator == "GATHER":
-            return GatherDesc(
-                data, indices, output, axis + data.dimension_count, ranks[1]
-            )
+            return GatherDesc(data, indices, output, axis, index_rank)
         if self.operator == "GATHER_ELEMENTS":
-            return GatherElementsDesc(
-                data, indices, output, axis + data.dimension_count
-            )
+            return GatherElementsDesc(data, indices, output, axis)
         if self.operator == "GATHER_ND":
-            return GatherNDDesc(data, indices, output, *ranks)
-        return GatherND1Desc(data, indices, output, *ranks, self.number)
+            return GatherNDDesc(data, indices, output, rank, index_rank)
+        return GatherND1Desc(data, indices, output, rank, index_rank, self.number)
 
     # The way to an ONNX node.
 
     def node(self) -> Geometry:
-        """The gather whose ONNX node computes this one, of ranks up to the 8 that DirectML takes.
+        """Return the gather whose ONNX node computes this gather.
 
-        The node's shapes and attribute are the `data`, `indices` and `number` of that
-        gather. Its output has all DimensionCount dimensions, or fewer leading ones
-        where only that fits.
+        The node's ranks are at most the 8 that DirectML accepts. Its shapes and
+        attribute are the `data`, `indices` and `number` of the result. Its output has
+        all DimensionCount dimensions, or fewer leading ones where only that fits.
         """
         gathers = self._nodes()
         return next(
-            g for g in gathers if max(len(g.data), len(g.indices)) <= MAX_DIMENSIONS
+            gather
+            for gather in gathers
+            if max(len(gather.data), len(gather.indices)) <= MAX_DIMENSIONS
         )
 
     def _nodes(self) -> Iterator[Geometry]:
-        """Yield gathers that take the leading ones of the output from data or indices.
+        """Yield gathers that have the leading ones of the output in data or indices.
 
-        The last one takes none, but for an output that would be a scalar: DirectML has
-        no such.
+        The last gather adds none, except where the output would be a scalar, which
+        DirectML does not have.
         """
-        data, indices, number = self.data, self.indices, self.number
+        data = self.data
+        indices = self.indices
+        number = self.number
         output = self.tensor_sizes()[2]
         ones = output[: len(output) - len(self.output)]
+
+        # Case 1: the output has no leading ones.
         if not ones:
             yield self
+        # Case 2: the first dimensions are those of both, so both get the ones.
         elif self.onnx == "GatherElements" or (self.has_tuples and number):
             yield replace(
                 self,
@@ -214,81 +235,86 @@ class Geometry:
                 indices=ones + indices,
                 number=number + len(ones),
             )
+        # Case 3: tuples without batches: the first dimensions are those of the indices.
         elif self.has_tuples:
             yield replace(self, indices=ones + indices)
+        # Case 4: Gather: the first dimensions are those of the data in front of the
+        # axis.
         else:
             yield replace(self, data=ones + data, number=number + len(ones))
-            if (
-                math.prod(data[:number]) == 1
-            ):  # then all sizes before those of the indices are ones
+            # Only ones are in front of the indices, so these may have further ones.
+            if math.prod(data[:number]) == 1:
                 yield replace(self, indices=ones + indices)
+
+        # Batches of a single element need not be batches.
         if self.has_tuples and number and math.prod(data[:number]) == 1:
             merged = (1,) * number + ones + indices[number:]
             yield replace(self, data=data[number:], indices=merged, number=0)
         yield self if self.output else replace(self, indices=(1, *indices))
 
     def broken_rule(self, index_type: str = "INT64") -> str | None:
-        """The rule of the ONNX operator that the sizes or the type of the indices break.
+        """Return the rule of the ONNX operator that the gather breaks.
 
-        Source: Gather-13, GatherElements-13 and GatherND-13. None where ONNX allows the
-        node.
+        It is broken by the sizes or by the type of the indices. None means that ONNX
+        allows the node. Source: Gather-13, GatherElements-13 and GatherND-13.
         """
-        rule, types = self._broken_by_sizes(), FACTS[self.operator].onnx_index_types
-        if rule is None and index_type not in types:
-            rule = f"indices must be {' or '.join(types)}, got {index_type}"
-        return rule
+        rule = self._broken_by_sizes()
+        if rule is not None:
+            return rule
+        types = FACTS[self.operator].onnx_index_types
+        if index_type not in types:
+            return f"indices must be {' or '.join(types)}, got {index_type}"
+        return None
 
     def _broken_by_sizes(self) -> str | None:
-        data, indices, number, rank = (
-            self.data,
-            self.indices,
-            self.number,
-            len(self.data),
-        )
-        if not rank or not (indices or not self.has_tuples):
+        data = self.data
+        indices = self.indices
+        rank = len(data)
+        if not data or (self.has_tuples and not indices):
             shapes = f"{list(data)} and {list(indices)}"
-            return (
-                f"what {self.onnx} takes must have a dimension, got the shapes {shapes}"
-            )
+            rule = f"what {self.onnx} takes must have a dimension"
+            return f"{rule}, got the shapes {shapes}"
         if self.has_tuples:
-            return self._broken_by_tuples(min(rank, len(indices)))
+            return self._broken_by_tuples()
+        number = self.number
         if not -rank <= number < rank:
             return f"axis must be in [{-rank}, {rank}), got {number}"
         if self.onnx == "Gather":
             return None
+
+        # GatherElements: the indices may be cut short, but at the axis alone longer.
         if len(indices) != rank:
             return f"indices must have the rank of data ({rank}), got {len(indices)}"
-        if any(k != number % rank and indices[k] > data[k] for k in range(rank)):
-            rule = f"no size of indices but that at axis may exceed data's {list(data)}"
-            return f"{rule}, got {list(indices)}"
+        for axis in range(rank):
+            if axis != number % rank and indices[axis] > data[axis]:
+                rule = "no size of indices but that at axis may exceed data's"
+                return f"{rule} {list(data)}, got {list(indices)}"
         return None
 
-    def _broken_by_tuples(self, least: int) -> str | None:
-        data, indices, number = self.data, self.indices, self.number
-        if not 0 <= number < least:
-            return (
-                f"batch_dims must be at least 0 and less than both ranks ({least}), got"
-                f" {number}"
-            )
+    def _broken_by_tuples(self) -> str | None:
+        data = self.data
+        indices = self.indices
+        number = self.number
+        lower_rank = min(len(data), len(indices))
+        if not 0 <= number < lower_rank:
+            rule = "batch_dims must be at least 0 and less than both ranks"
+            return f"{rule} ({lower_rank}), got {number}"
         longest = len(data) - number
         if not 1 <= indices[-1] <= longest:
-            rule = (
-                "the last size of indices must be 1 to rank(data) - batch_dims"
-                f" ({longest})"
-            )
-            return f"{rule}, got {indices[-1]}"
-        if data[:number] != indices[:number]:
-            rule = (
-                f"the first batch_dims ({number}) sizes of indices must be those of"
-                " data"
-            )
-            return f"{rule}, {list(data[:number])}, got {list(indices[:number])}"
+            rule = "the last size of indices must be 1 to rank(data) - batch_dims"
+            return f"{rule} ({longest}), got {indices[-1]}"
+        batches = data[:number]
+        index_batches = indices[:number]
+        if batches != index_batches:
+            rule = f"the first batch_dims ({number}) sizes of indices must be those of"
+            return f"{rule} data, {list(batches)}, got {list(index_batches)}"
         return None
 
 
 def gather_of(desc: Descriptor) -> Geometry:
-    """The gather of a descriptor."""
-    data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    """Return the gather of a descriptor."""
+    data = desc.input_tensor.sizes
+    indices = desc.indices_tensor.sizes
     count = len(data)
     if isinstance(desc, GatherElementsDesc):
         return Geometry(desc.operator, data, indices, desc.axis, count)
@@ -297,17 +323,17 @@ def gather_of(desc: Descriptor) -> Geometry:
         # as the indices add dimensions: those of the input before Axis, and then those
         # of the indices.
         counted = min(desc.index_dimensions, desc.axis + 1)
-        cropped, kept = max(0, counted - 1), count - counted
-        return Geometry(
-            desc.operator, data[cropped:], indices[kept:], desc.axis - cropped, count
-        )
+        cropped = max(0, counted - 1)
+        indices = indices[count - counted :]
+        axis = desc.axis - cropped
+        return Geometry(desc.operator, data[cropped:], indices, axis, count)
     data = data[count - desc.input_dimension_count :]
     indices = indices[count - desc.indices_dimension_count :]
     return Geometry(desc.operator, data, indices, desc.batches, count)
 
 
 def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> Geometry:
-    """The gather of an ONNX node, as ONNX Runtime's DirectML provider reads it.
+    """Return the gather of an ONNX node, as ONNX Runtime's DirectML provider reads it.
 
     Args:
         operator: Gather, GatherElements or GatherND.
@@ -330,59 +356,66 @@ def from_onnx(
     axis: int = 0,
     batch_dims: int = 0,
 ) -> Descriptor:
-    """The descriptor that ONNX Runtime's DirectML provider makes of an ONNX node.
+    """Return the descriptor that ONNX Runtime's DirectML provider makes of a node.
 
     Args:
         op_type: Gather, GatherElements or GatherND.
-        data: The type and the shape of the data: a packed `TensorDesc`, or a name such as FLOAT32
-            and sizes. BOOL becomes UINT8.
+        data: The type and the shape of the data: a packed `TensorDesc`, or a name such
+            as FLOAT32 and sizes. BOOL becomes UINT8.
         indices: Likewise for the indices; the sizes of a scalar are ().
         axis: The attribute of Gather and GatherElements; it may count from the end.
         batch_dims: The attribute of GatherND.
 
     Raises:
-        DescriptorError: The provider refuses the node, or ONNX does; the message has the rule. A
-            node with an empty tensor has no descriptor, as the provider does nothing there.
-        OnnxGatherError: There is no such operator.
+        DescriptorError: The provider refuses the node, or ONNX does; the message has
+            the rule. A node with an empty tensor has no descriptor, as the provider
+            does nothing there.
+        OnnxGatherError: There is no operator of that name.
     """
     check_choice("op_type", op_type, ATTRIBUTES)
     data_type, data_sizes = _type_and_sizes("InputTensor", data)
     index_type, index_sizes = _type_and_sizes("IndicesTensor", indices)
-    name = ATTRIBUTES[op_type]
-    number = integer(given := axis if name == "axis" else batch_dims)
+    attribute = ATTRIBUTES[op_type]
+    value = axis if attribute == "axis" else batch_dims
+    number = integer(value)
     if number is None:
-        raise DescriptorError(f"{name} must be an integer, got {shown(given)}")
+        raise DescriptorError(f"{attribute} must be an integer, got {shown(value)}")
     gather = gather_of_node(op_type, data_sizes, index_sizes, number)
-    if (rule := gather.broken_rule(index_type)) is not None:
-        raise DescriptorError(rule)
-    rule = (
-        "OutputTensor of GatherND must have a dimension, as the provider refuses a"
-        " scalar"
-    )
+    broken_rule = gather.broken_rule(index_type)
+    if broken_rule is not None:
+        raise DescriptorError(broken_rule)
+    rule = "OutputTensor of GatherND must have a dimension,"
+    rule += " as the provider refuses a scalar"
     require(op_type != "GatherND" or gather.output != (), rule, "none")
-    tensors: list[TensorDesc] = []
+    return gather.descriptor(_packed_tensors(gather, data_type, index_type))
+
+
+def _packed_tensors(
+    gather: Geometry, data_type: str, index_type: str
+) -> list[TensorDesc]:
+    """Return the three tensors of a gather, without strides."""
+    header = header_names(GatherDesc)
     types = (data_type, index_type, data_type)
-    for field, kind, sizes in zip(TENSORS, types, gather.tensor_sizes(), strict=True):
+    tensors: list[TensorDesc] = []
+    rows = zip(TENSORS, types, gather.tensor_sizes(), strict=True)
+    for field, tensor_type, sizes in rows:
         try:
-            tensors.append(TensorDesc(kind, sizes))
+            tensors.append(TensorDesc(tensor_type, sizes))
         except DescriptorError as error:
-            raise DescriptorError(
-                f"{header_names(GatherDesc)[field]}.{error}"
-            ) from None
-    return gather.descriptor(tensors)
+            raise DescriptorError(f"{header[field]}.{error}") from None
+    return tensors
 
 
-def _type_and_sizes(name: str, given: object) -> tuple[str, Sizes]:
-    if isinstance(given, TensorDesc):
+def _type_and_sizes(name: str, value: object) -> tuple[str, Sizes]:
+    if isinstance(value, TensorDesc):
         rule = f"{name}.Strides must be none, as an ONNX value is packed"
-        require(given.strides is None, rule, list(given.strides or ()))
-        return given.data_type, given.sizes
-    pair = sequence(name, given)
-    require(
-        len(pair) == 2,
-        f"{name} must be a TensorDesc, or a type and sizes",
-        shown(given),
-    )
+        require(value.strides is None, rule, list(value.strides or ()))
+        return value.data_type, value.sizes
+    pair = sequence(name, value)
+    rule = f"{name} must be a TensorDesc, or a type and sizes"
+    require(len(pair) == 2, rule, shown(value))
     sizes = uints(f"{name}.Sizes", sequence(f"{name}.Sizes", pair[1]))
-    kind = pair[0] if isinstance(pair[0], str) else shown(pair[0])
-    return "UINT8" if kind == "BOOL" else kind, sizes
+    data_type = pair[0] if isinstance(pair[0], str) else shown(pair[0])
+    if data_type == "BOOL":  # DirectML has no truth values; the provider reads bytes
+        data_type = "UINT8"
+    return data_type, sizes
