@@ -27,10 +27,10 @@ LONGEST_SHOWN = 200
 """The most characters of a value that a message shows."""
 
 
-def require(holds: bool, rule: str, found: object) -> None:
+def require(holds: bool, rule: str, value: object) -> None:
     """Raise DescriptorError, with the rule and the value, unless the rule holds."""
     if not holds:
-        raise DescriptorError(f"{rule}, got {found}")
+        raise DescriptorError(f"{rule}, got {value}")
 
 
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
@@ -45,50 +45,60 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
 
 
 def suggestion(
-    found: str, names: Iterable[str], prefix: str = "", near: float = 0.7
+    name: str, names: Iterable[str], prefix: str = "", near: float = 0.7
 ) -> str:
-    """The end of a message about an unknown name: `; did you mean "X"?` where a name is near.
+    """Return the end of a message about an unknown name.
+
+    It is `; did you mean "X"?` where a name is near, else empty.
 
     Args:
-        found: The unknown name; upper and lower case count as equal.
-        names: The known names.
+        name: The unknown name; upper and lower case count as equal.
+        names: The names that exist.
         prefix: A text that may stand before each name.
         near: How alike two names must be, from 0 to 1, where 1 means equal.
     """
-    from difflib import (
-        get_close_matches,
-    )  # late, as few need it and it takes time to import
+    # Imported late: few calls need it, and it takes time to import.
+    from difflib import get_close_matches
 
-    short = found.removeprefix(prefix)
-    known = {name.lower(): name for name in islice(names, 2000)}
-    for match in get_close_matches(short[:LONGEST_SHOWN].lower(), known, 1, near):
-        meant = (prefix if short != found else "") + known[match]
-        return f"; did you mean {json.dumps(meant, ensure_ascii=False)}?"
-    return ""
+    short = name.removeprefix(prefix)
+    names_by_lower = {other.lower(): other for other in islice(names, 2000)}
+    wanted = short[:LONGEST_SHOWN].lower()
+    matches = get_close_matches(wanted, names_by_lower, 1, near)
+    if not matches:
+        return ""
+    meant = names_by_lower[matches[0]]
+    if short != name:  # the name has the prefix, so the suggestion has it too
+        meant = prefix + meant
+    return f"; did you mean {json.dumps(meant, ensure_ascii=False)}?"
 
 
-def shown_with_suggestion(found: object, names: Iterable[str], prefix: str = "") -> str:
-    """An unknown name as a message shows it, with a suggestion where a known name is near."""
-    return shown(found) + (
-        suggestion(found, names, prefix) if isinstance(found, str) else ""
-    )
+def shown_with_suggestion(name: object, names: Iterable[str], prefix: str = "") -> str:
+    """Return an unknown name as a message shows it, with a suggestion."""
+    text = shown(name)
+    if isinstance(name, str):
+        text += suggestion(name, names, prefix)
+    return text
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: its repr, cut after `LONGEST_SHOWN` characters."""
+    """Return a value as a message shows it: its repr, cut to `LONGEST_SHOWN`."""
     try:
         text = printable(repr(value))  # an array's has several lines
-    except (
-        Exception
-    ):  # such as an integer of thousands of digits, which Python does not print
+    except Exception:
+        # Such as an integer of thousands of digits, which Python does not print.
         return f"a value of type {type(value).__name__} that cannot be shown"
-    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+    if len(text) > LONGEST_SHOWN:
+        return text[:LONGEST_SHOWN] + "…"
+    return text
 
 
 def listed(items: Sequence[str], most: int) -> str:
-    """The first `most` items with commas between them, and the number of the others."""
+    """Return the first `most` items with commas, and the number of the others."""
+    text = ", ".join(items[:most])
     more = len(items) - most
-    return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
+    if more > 0:
+        text += f" and {more} more"
+    return text
 
 
 def uint(
@@ -98,92 +108,97 @@ def uint(
     least: int = 0,
     error: type[OnnxGatherError] = DescriptorError,
 ) -> int:
-    """The value as an int, if it is an integer of Python or numpy from `least` to `largest`.
+    """Return the value as an int, if it is an integer from `least` to `largest`.
+
+    It may be an integer of Python or numpy.
 
     Raises:
-        OnnxGatherError: The value is something else, such as a bool or a float; the message starts
-            with `name`. It is an `error`.
+        OnnxGatherError: The value is something else, such as a bool or a float; the
+            message starts with `name`. It is an `error`.
     """
     number = value if type(value) is int else integer(value)
     if number is None or not least <= number <= largest:
-        raise error(
-            f"{name} must be an integer from {least} to {largest}, got {shown(value)}"
-        )
+        rule = f"{name} must be an integer from {least} to {largest}"
+        raise error(f"{rule}, got {shown(value)}")
     return number
 
 
 def uints(name: str, values: Iterable[object]) -> tuple[int, ...]:
-    """The values as ints, each as `uint` takes it; an error names the place, such as `Sizes[1]`."""
-    return tuple(
-        [
-            (
-                value
-                if type(value) is int and 0 <= value <= MAX_ELEMENTS
-                else uint(f"{name}[{k}]", value)
-            )
-            for k, value in enumerate(values)
-        ]
-    )
+    """Return the values as ints, each as `uint` accepts it.
+
+    An error names the place, such as `Sizes[1]`.
+    """
+    numbers: list[int] = []
+    for place, value in enumerate(values):
+        # The usual case is decided here, as each descriptor has many sizes.
+        if type(value) is int and 0 <= value <= MAX_ELEMENTS:
+            numbers.append(value)
+        else:
+            numbers.append(uint(f"{name}[{place}]", value))
+    return tuple(numbers)
 
 
 def integer(value: object) -> int | None:
-    """The value as an int, if it is an integer of Python or numpy.
+    """Return the value as an int, if it is an integer of Python or numpy.
 
-    None for anything that is not an integer, including bool.
+    None stands for anything that is not an integer, including bool.
     """
     try:
-        return (
-            None
-            if isinstance(value, bool)
-            else operator.index(cast("SupportsIndex", value))
-        )
-    except Exception:
+        if isinstance(value, bool):
+            return None
+        return operator.index(cast("SupportsIndex", value))
+    except Exception:  # whatever the class of the value raises
         return None
 
 
 def sequence(name: str, value: object) -> list[Any]:
-    """The value as a list, if it can be iterated and has an order.
+    """Return the value as a list, if it can be iterated and has an order.
 
     Raises:
-        DescriptorError: The value is something else, such as text, a dict or a set; the message
-            starts with `name`.
+        DescriptorError: The value is something else, such as text, a dict or a set; the
+            message starts with `name`.
     """
-    unordered = isinstance(value, str | bytes | dict | set)
+    is_unordered = isinstance(value, str | bytes | dict | set)
     with suppress(Exception):  # whatever its iteration raises
-        if not unordered:
+        if not is_unordered:
             endless = cast("Sequence[object]", value)  # as a generator may be
             return list(islice(endless, LONGEST_SEQUENCE))
     raise DescriptorError(f"{name} must be a sequence, got {shown(value)}")
 
 
 def texts(name: str, value: object, rule: str) -> list[str]:
-    """The texts that are iterated, at most `LONGEST_SEQUENCE` of them, in no order of a set.
+    """Return the texts that are iterated, at most `LONGEST_SEQUENCE` of them.
+
+    Those of a set are in no order.
 
     Raises:
         OnnxGatherError: The value is something else; the message has the rule in words.
     """
     with suppress(Exception):  # whatever its iteration raises
-        found = list(islice(cast("Iterable[object]", value), LONGEST_SEQUENCE))
-        if all(isinstance(text, str) for text in found):
-            return cast("list[str]", found)
+        items = list(islice(cast("Iterable[object]", value), LONGEST_SEQUENCE))
+        if all(isinstance(item, str) for item in items):
+            return cast("list[str]", items)
     raise OnnxGatherError(f"{name} must be {rule}, got {shown(value)}")
 
 
 def mapping(name: str, value: object) -> dict[str, Any]:
-    """The value as a dict, if it is a mapping from names; an empty one for None.
+    """Return the value as a dict, if it is a mapping from names.
+
+    None stands for an empty mapping.
 
     Raises:
         OnnxGatherError: The value is something else; the message starts with `name`.
     """
-    given = cast("Mapping[Any, Any]", {} if value is None else value)
-    check_type(name, given, rule := "a mapping from names", Mapping)
-    if not all(isinstance(key, str) for key in given):
-        raise OnnxGatherError(f"{name} must be {rule}, got {shown(given)}")
-    return dict(given)
+    rule = "a mapping from names"
+    items = cast("Mapping[Any, Any]", {} if value is None else value)
+    check_type(name, items, rule, Mapping)
+    if not all(isinstance(key, str) for key in items):
+        raise OnnxGatherError(f"{name} must be {rule}, got {shown(items)}")
+    return dict(items)
 
 
 def check_type(name: str, value: object, rule: str, *types: type[Any]) -> None:
-    """Check that a value is of one of some types, as a rule says in words.
+    """Check that a value is of any of some types, as a rule says in words.
 
     Raises:
         OnnxGatherError: It is not; the message starts with `name`.
@@ -198,21 +213,23 @@ def check_name(name: str, value: object) -> None:
     Raises:
         OnnxGatherError: It is not; the message starts with `name`.
     """
+    # UTF-8 has no bytes for a lone surrogate.
     if not isinstance(value, str) or re.search("[\ud800-\udfff]", value):
         raise OnnxGatherError(f"{name} must be a text in UTF-8, got {shown(value)}")
 
 
 def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    """Names with their values as a table for a notebook."""
-    cells = (
-        f"<tr><th>{escape(printable(name))}</th><td>{escape(printable(str(value)))}</td></tr>"
-        for name, value in rows
-    )
-    return (
-        f"<table><caption>{escape(printable(title))}</caption>{''.join(cells)}</table>"
-    )
+    """Return names with their values as a table for a notebook."""
+    cells: list[str] = []
+    for name, value in rows:
+        shown_name = escape(printable(name))
+        shown_value = escape(printable(str(value)))
+        cells.append(f"<tr><th>{shown_name}</th><td>{shown_value}</td></tr>")
+    caption = escape(printable(title))
+    return f"<table><caption>{caption}</caption>{''.join(cells)}</table>"
 
 
 def number_of(number: int, noun: str) -> str:
-    """A number with its noun, such as `1,500 cases` or `1 case`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    """Return a number with its noun, such as `1,500 cases` or `1 case`."""
+    plural = "" if number == 1 else "s"
+    return f"{number:,} {noun}{plural}"

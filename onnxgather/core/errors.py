@@ -1,4 +1,4 @@
-"""The errors that bad input raises. Each is one sentence: where, which rule, what was found."""
+"""The errors that bad input raises: each names the place, the rule and the value."""
 
 from __future__ import annotations
 
@@ -6,21 +6,34 @@ import contextlib
 from collections.abc import Generator
 from typing import ClassVar, Self
 
-GOOD, FINDINGS, UNUSABLE, NOT_RUN = 0, 1, 2, 3
-"""The exit codes of the commands."""
+# The exit codes of the commands.
+
+GOOD = 0
+"""Nothing is wrong."""
+FINDINGS = 1
+"""A rule is broken, or a result differs."""
+UNUSABLE = 2
+"""The input cannot be used."""
+NOT_RUN = 3
+"""A provider is missing, or did not run the model."""
 
 
 def printable(text: str) -> str:
-    r"""Text with every character escaped that is not plain to see: `\x1b` is written, not sent.
+    r"""Return text with each character escaped that is not plain to see.
 
-    These are control characters and line breaks, characters that turn the direction of the text,
-    blanks other than the space, and the surrogates of a file name that is not Unicode.
+    `\x1b` is then written, and not sent to the terminal. The characters are control
+    characters and line breaks, characters that turn the direction of the text, blanks
+    other than the space, and the surrogates of a file name that is not Unicode.
     """
     if text.isprintable():
         return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
-    )
+    parts: list[str] = []
+    for character in text:
+        if character.isprintable():
+            parts.append(character)
+        else:
+            parts.append(character.encode("unicode_escape").decode())
+    return "".join(parts)
 
 
 class OnnxGatherError(Exception):
@@ -30,22 +43,28 @@ class OnnxGatherError(Exception):
     """The exit code of a command that ends with this error."""
 
     def __str__(self) -> str:
-        """The message, in one line: it may hold names of files and values as they were given."""
+        """Return the message on a single line.
+
+        It may contain names of files and values as the user wrote them.
+        """
         return printable(super().__str__())
 
     def at(self, where: str) -> Self:
-        """The same error, its message starting with `where`: a file, path or command."""
+        """Return the same error with a file, path or command before its message."""
         return type(self)(f"{where}: {self}")
 
 
 class DescriptorError(OnnxGatherError):
-    """A descriptor, or an array given for one of its tensors, breaks a rule of DirectML."""
+    """A descriptor, or an array for one of its tensors, breaks a rule of DirectML."""
 
     exit_code = FINDINGS
 
 
 class FileFormatError(OnnxGatherError):
-    """A file or dict is not what DxDispatch reads; names the file and the path to the field."""
+    """A file or dict is not what DxDispatch reads.
+
+    The message names the file and the path to the field.
+    """
 
 
 class ProviderError(OnnxGatherError):
@@ -62,8 +81,9 @@ class IndexOutOfRangeError(OnnxGatherError):
 
 @contextlib.contextmanager
 def located(where: str) -> Generator[None, None, None]:
-    """Put a file, path or command in front of the message of an error that leaves the block."""
+    """Put a file, path or command in front of the message of an error of the block."""
     try:
         yield
     except OnnxGatherError as error:
+        # A cause would show its message a second time.
         raise error.at(where) from None

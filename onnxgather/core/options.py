@@ -1,4 +1,7 @@
-"""The options of a model (policy, target, opset, threads), and of an exported corpus (format)."""
+"""The options of a model and of an exported corpus.
+
+A model has a policy, a target, an opset and a number of threads, a corpus a format.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class Policy:
     returns: str
     """What the output holds where the index is out of range."""
     element: str = ""
-    """The same of one index, where it reads otherwise."""
+    """What the output holds for a single index, where it reads otherwise."""
 
 
 POLICIES: dict[OutOfRange, Policy] = {
@@ -40,11 +43,14 @@ POLICIES: dict[OutOfRange, Policy] = {
         "what DirectML returns",
     ),
 }
-"""The one table of policies."""
+"""The only table of policies."""
 
+# An error makes no value, so it hardens nothing.
 HARDENED = (*(name for name in POLICIES if name != "error"), "index=N")
-"""The policies that make a value of an index out of range; under the last it means row
-N."""
+"""The policies that make a value of an index out of range.
+
+Under "index=N" the index means row N.
+"""
 
 
 Target = Literal["portable", "cpu", "webgpu", "native"]
@@ -62,7 +68,10 @@ TARGETS: dict[Target, str] = {
         " are not"
     ),
 }
-"""The one table of targets, and what their models are. All models compute the same."""
+"""The only table of targets, with what their models are.
+
+All models compute the same.
+"""
 
 FormatName = Literal["onnx", "dxdispatch", "json"]
 """The name of a format of the exported corpus; see `FORMATS`."""
@@ -72,25 +81,29 @@ FORMATS: dict[FormatName, str] = {
     "dxdispatch": "programs",
     "json": "plain arrays",
 }
-"""The one table of the formats of the exported corpus, and what each holds."""
+"""The only table of the formats of the exported corpus, with what each holds."""
 
 OPSETS = range(13, 26)
-"""The versions of the ONNX operator set that a model may have: from the one where the
-gathers took their present form to the newest that ONNX Runtime 1.24.4 loads
-(measured)."""
+"""The versions of the ONNX operator set that a model may have.
+
+The first is the version that gave the gathers their present form, the last the newest
+that ONNX Runtime 1.24.4 loads (measured).
+"""
 
 DEFAULT_OPSET = 17
-"""Every node of it is registered by ONNX Runtime's DirectML provider, old builds
-included."""
+"""ONNX Runtime's DirectML provider, old builds included, has each of its nodes."""
 
 DEFAULT_THREADS = 2
-"""Threads that a model for the CPU provider is made for where no number is given."""
+"""The number of threads of a model for the CPU provider, if the user gives none."""
 
 MOST_THREADS = 1024
-"""The most threads that may be asked for."""
+"""The most threads that the user may ask for."""
 
 
 def usable_cores() -> int:
-    """The number of cores that the program may run on, of those that the machine has."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone has it
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    """Return the number of cores that the program may run on."""
+    # Python has the function on Linux alone, where a container may have fewer cores.
+    affinity = getattr(os, "sched_getaffinity", None)
+    if affinity:
+        return len(affinity(0))
+    return os.cpu_count() or 1

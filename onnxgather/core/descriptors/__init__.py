@@ -1,1 +1,1 @@
-"""Descriptors of the four gathers: their rules, their meaning, their spelling in files."""
+"""Descriptors of the four gathers: their rules, meaning and spelling in files."""

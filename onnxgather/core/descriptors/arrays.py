@@ -73,82 +73,92 @@ def check_arrays(
 
 
 def check_array(name: str, tensor: TensorDesc, array: object) -> Array:
-    """Check that an array has the data type and the shape of a tensor; return `plain_array` of it.
+    """Check that an array has the data type and the shape of a tensor.
+
+    Returns:
+        The array as `plain_array` returns it.
 
     Raises:
         DescriptorError: The data type or the shape differs, or `array` is not an array.
     """
-    wanted, shape = tensor.data_type.numpy, tensor.array_shape
-    rule = f"{name} must be an array of {wanted} {shape}"
+    dtype = tensor.data_type.numpy
+    shape = tensor.array_shape
+    rule = f"{name} must be an array of {dtype} {shape}"
     plain = plain_array(rule, array)
-    if plain.dtype == wanted and plain.shape == shape:
+    if plain.dtype == dtype and plain.shape == shape:
         return plain
     raise DescriptorError(f"{rule}, got {plain.dtype} {plain.shape}")
 
 
 def plain_array(rule: str, array: object) -> Array:
-    """The array as a plain array of numpy, without what a subclass such as `matrix` adds.
+    """Return the array without what a subclass such as `matrix` adds to numpy's class.
 
     Raises:
-        DescriptorError: `array` is not an array, or has a mask; the message starts with `rule`.
+        DescriptorError: `array` is not an array, or has a mask; the message starts
+            with `rule`.
     """
     kind = type(array)
     if issubclass(kind, np.ma.MaskedArray):
-        found = "a masked array, whose masked values would be lost"
-    elif issubclass(kind, np.ndarray):
+        text = "a masked array, whose masked values would be lost"
+        raise DescriptorError(f"{rule}, got {text}")
+    if issubclass(kind, np.ndarray):
         return np.asarray(cast("Array", array))
+
+    try:
+        memory = _memory_of(array)
+    except Exception as error:  # whatever the library of the object raises
+        reason = printable(str(error))
+        text = f"{kind.__name__}, whose memory numpy cannot read: {reason}"
     else:
-        try:
-            memory = _memory_of(array)
-        except Exception as error:
-            found = (
-                f"{kind.__name__}, whose memory numpy cannot read:"
-                f" {printable(str(error))}"
-            )
-        else:
-            if memory is not None:
-                return memory
-            found = shown(array)
-            if issubclass(kind, list | tuple) or hasattr(kind, "__array__"):
-                found = f"{kind.__name__}, of which numpy.asarray makes an array"
-    raise DescriptorError(f"{rule}, got {found}")
+        if memory is not None:
+            return memory
+        text = shown(array)
+        if issubclass(kind, list | tuple) or hasattr(kind, "__array__"):
+            text = f"{kind.__name__}, of which numpy.asarray makes an array"
+    raise DescriptorError(f"{rule}, got {text}")
 
 
 def _memory_of(array: Any) -> Array | None:
-    """An array of numpy over the memory of an object; None if the object does not offer it."""
+    """Return an array of numpy over the memory of an object.
+
+    None means that the object does not offer its memory.
+    """
     kind = cast("type[object]", type(array))
-    if hasattr(
-        kind, "data_ptr"
-    ):  # torch and ONNX Runtime: DLPack loses their BOOL or the writing
-        found = np.asarray(array.numpy())
-        if found.ctypes.data != array.data_ptr():
+    # Case 1: tensors of torch and ONNX Runtime. DLPack loses the BOOL of the latter,
+    # or that the memory may be written.
+    if hasattr(kind, "data_ptr"):
+        memory = np.asarray(array.numpy())
+        if memory.ctypes.data != array.data_ptr():
             raise BufferError("it is not on the CPU")
-        return found
+        return memory
+    # Case 2: other libraries.
     if hasattr(kind, "__dlpack__"):
         return np.from_dlpack(array)
-    if hasattr(kind, "__array__"):  # such as a scalar of numpy, which has a buffer too
+    # Case 3: numpy would copy, such as a scalar of numpy, which has a buffer too.
+    if hasattr(kind, "__array__"):
         return None
+    # Case 4: buffers of Python, such as bytes.
     try:
-        memory = memoryview(array)
+        buffer = memoryview(array)
     except TypeError:
         return None
-    return np.asarray(memory)
+    return np.asarray(buffer)
 
 
 def check_written(name: str, output: Array, others: Mapping[str, Array]) -> None:
     """Check that an array can be written into, beside the others of a call.
 
     Raises:
-        DescriptorError: It is read-only, not C-contiguous, not aligned, or memory of another.
+        DescriptorError: It is read-only, not C-contiguous, not aligned, or memory of
+            another.
     """
     for flag, rule in _UNUSABLE.items():
         if not getattr(output.flags, flag):
             raise DescriptorError(f"{name} must {rule.format(output)}")
     for other, array in others.items():
         if np.may_share_memory(array, output):
-            raise DescriptorError(
-                f"{name} must be memory of its own, got memory of {other}"
-            )
+            rule = f"{name} must be memory of its own"
+            raise DescriptorError(f"{rule}, got memory of {other}")
 
 
 def check_indices(desc: Descriptor, indices: Array, size: int | None = None) -> None:
@@ -165,30 +175,31 @@ def check_indices(desc: Descriptor, indices: Array, size: int | None = None) -> 
     values = elements(desc.indices_tensor, indices)
     sizes = np.array(axis_sizes(desc) if size is None else size)
     mask = is_outside(values, sizes)
-    if mask.any():
-        first = np.unravel_index(np.argmax(mask), values.shape)
-        size = int(np.broadcast_to(sizes, values.shape)[first])
-        low = -size if desc.indices_tensor.data_type.is_signed else 0
-        where = ",".join(map(str, first))
-        raise IndexOutOfRangeError(
-            f"IndicesTensor[{where}] must be in [{low}, {size}), got {values[first]}"
-        )
+    if not mask.any():
+        return
+    first = np.unravel_index(np.argmax(mask), values.shape)
+    axis_size = int(np.broadcast_to(sizes, values.shape)[first])
+    low = -axis_size if desc.indices_tensor.data_type.is_signed else 0
+    where = ",".join(map(str, first))
+    rule = f"IndicesTensor[{where}] must be in [{low}, {axis_size})"
+    raise IndexOutOfRangeError(f"{rule}, got {values[first]}")
 
 
 def all_in_range(desc: Descriptor, indices: Array) -> bool:
-    """Whether `check_indices` accepts every index."""
+    """Return whether `check_indices` accepts every index."""
     return not indices_outside(desc, indices).any()
 
 
 def indices_outside(desc: Descriptor, indices: Array) -> npt.NDArray[np.bool_]:
-    """Which elements of IndicesTensor are out of range of their axes."""
+    """Return which elements of IndicesTensor are out of range of their axes."""
     return is_outside(elements(desc.indices_tensor, indices), axis_sizes(desc))
 
 
 def elements(tensor: TensorDesc, array: Array) -> Array:
-    """The elements of a tensor in the array that stands for it, with the shape of its `sizes`.
+    """Return the elements of a tensor in the array that stands for it.
 
-    Of a contiguous array they are a view: writing to the elements writes to the array.
+    They have the shape of the tensor's `sizes`. Of a contiguous array they are a view:
+    writing to the elements writes to the array.
     """
     if tensor.strides is None:
         return array
@@ -198,19 +209,21 @@ def elements(tensor: TensorDesc, array: Array) -> Array:
 
 
 def with_padding(desc: Descriptor) -> Descriptor:
-    """The descriptor whose InputTensor is its whole buffer.
+    """Return the descriptor whose InputTensor is its whole buffer.
 
-    There DirectML reads what lies behind the elements of a packed tensor, where an
-    index is out of range.
+    In that buffer DirectML reads what lies behind the elements of a packed tensor,
+    where an index is out of range.
     """
     tensor = desc.input_tensor
     if tensor.element_count == math.prod(tensor.array_shape):
         return desc
-    return replace(desc, input_tensor=replace(tensor, strides=tensor.element_strides))
+    # The array that stands for a tensor with strides has the padding too.
+    whole = replace(tensor, strides=tensor.element_strides)
+    return replace(desc, input_tensor=whole)
 
 
 def array_with(tensor: TensorDesc, values: Array, between: Array | int = 0) -> Array:
-    """The array that stands for a tensor with given elements.
+    """Return the array that stands for a tensor with given elements.
 
     Args:
         tensor: The tensor.
@@ -225,7 +238,7 @@ def array_with(tensor: TensorDesc, values: Array, between: Array | int = 0) -> A
 
 
 def axis_sizes(desc: Descriptor) -> list[int]:
-    """The sizes of the indexed dimensions, one per coordinate of an index tuple."""
+    """Return the sizes of the indexed dimensions: one per coordinate of an index."""
     sizes = desc.input_tensor.sizes
     if isinstance(desc, GatherDesc | GatherElementsDesc):
         return [sizes[desc.axis]]
@@ -234,12 +247,13 @@ def axis_sizes(desc: Descriptor) -> list[int]:
 
 
 def is_outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
-    """Which index values are out of range of an axis.
+    """Return which index values are out of range of an axis.
 
     Args:
         index: The values.
         size: The size of the axis, or an array of sizes that broadcasts to the values.
     """
+    # As INT64, an unsigned index of 2^63 or more would be negative.
     if index.dtype.kind == "u":
         return index.astype(np.uint64) >= np.asarray(size, np.uint64)
     wide = index.astype(np.int64)
@@ -248,11 +262,15 @@ def is_outside(index: Array, size: Any) -> npt.NDArray[np.bool_]:
 
 
 def brought_in_range(index: Array, sizes: Array) -> Array:
-    """The indices as INT64 in [0, n): clamped, and negative ones counted from the end."""
-    if index.dtype.kind == "u":
-        index = np.minimum(index, (sizes - 1).astype(np.uint64))
-    wide = np.clip(index.astype(np.int64), -sizes, sizes - 1)
-    return np.where(wide < 0, wide + sizes, wide)
+    """Return the indices as INT64 in [0, n).
+
+    They are clamped, and negative indices are counted from the end.
+    """
+    last = sizes - 1
+    if index.dtype.kind == "u":  # INT64 does not hold each UINT64
+        index = np.minimum(index, last.astype(np.uint64))
+    clamped = np.clip(index.astype(np.int64), -sizes, last)
+    return np.where(clamped < 0, clamped + sizes, clamped)
 
 
 def differing(one: Array, other: Array) -> Array:

@@ -37,24 +37,23 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
 
     @classmethod
     def parse(cls, value: object) -> TensorFlags:
-        """The flags with a name or a sequence of names in the short or long spelling.
+        """Return the flags with a name or a sequence of names, short or long.
 
         Raises:
             DescriptorError: A name is not a flag.
         """
         if isinstance(value, TensorFlags):
             return value
+        # A text is a sequence too, of characters.
+        is_name = isinstance(value, str)
+        names: list[Any] = [value] if is_name else sequence("Flags", value)
         flags = cls.NONE
-        names: list[Any] = (
-            [value] if isinstance(value, str) else sequence("Flags", value)
-        )
         for name in names:
             short = name.removeprefix(FLAG_PREFIX) if isinstance(name, str) else None
             if not isinstance(short, str) or short not in cls.__members__:
-                found = shown_with_suggestion(name, cls.__members__, FLAG_PREFIX)
-                raise DescriptorError(
-                    f"Flags must be NONE or OWNED_BY_DML, got {found}"
-                )
+                text = shown_with_suggestion(name, cls.__members__, FLAG_PREFIX)
+                rule = "Flags must be NONE or OWNED_BY_DML"
+                raise DescriptorError(f"{rule}, got {text}")
             flags |= cls[short]
         return flags
 
@@ -62,21 +61,23 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
 
 
 class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
-    """`DML_BUFFER_TENSOR_DESC`: the data type, sizes and strides of a tensor in a buffer.
+    """`DML_BUFFER_TENSOR_DESC`: the type, sizes and strides of a tensor in a buffer.
 
     Args:
         data_type: A `TensorDataType` or its name.
         sizes: 1 to 8 sizes, each at least 1.
-        strides: In elements, one per size; None means packed. 0 repeats an element. The array
-            that stands for a tensor with strides is its 1-D buffer of `element_count` elements;
-            without strides it is an array of shape `sizes`.
-        total_tensor_size_in_bytes: The bytes of the buffer; None or 0 means the smallest legal
-            number, a multiple of 4.
+        strides: In elements, one per size; None means packed. 0 repeats an element. The
+            array that stands for a tensor with strides is its 1-D buffer of
+            `element_count` elements; without strides it is an array of shape `sizes`.
+        total_tensor_size_in_bytes: The bytes of the buffer; None or 0 means the
+            smallest legal number, a multiple of 4.
         flags: A `TensorFlags`, a name or names.
-        guaranteed_base_offset_alignment: 0, or a power of two of at least 16 (measured).
+        guaranteed_base_offset_alignment: 0, or a power of two of at least 16
+            (measured).
 
     Raises:
-        DescriptorError: A value breaks a rule; the message starts with the field's name.
+        DescriptorError: A value breaks a rule; the message starts with the field's
+            name.
     """
 
     data_type: TensorDataType
@@ -99,13 +100,13 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Convert every field to its own type and check the rules of a single tensor."""
+        """Convert every field to its own type and check the rules of a tensor."""
         put = msgspec.structs.force_setattr
         put(self, "data_type", TensorDataType.parse(self.data_type))
-        given = sequence("Sizes", self.sizes)
-        count = len(given)
+        values = sequence("Sizes", self.sizes)
+        count = len(values)
         require(1 <= count <= MAX_DIMENSIONS, "DimensionCount must be 1 to 8", count)
-        sizes = uints("Sizes", given)
+        sizes = uints("Sizes", values)
         if 0 in sizes:
             raise DescriptorError(f"Sizes[{sizes.index(0)}] must be at least 1, got 0")
         put(self, "sizes", sizes)
@@ -114,56 +115,55 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
             rule = f"Strides must have as many elements as Sizes ({count})"
             require(len(values) == count, rule, len(values))
             put(self, "strides", uints("Strides", values))
+        # A stride of 0 repeats elements, so there may be more of them than places.
         elements = max(math.prod(sizes), self.span)
         rule = f"Sizes and Strides must describe at most {MAX_ELEMENTS} elements"
         require(elements <= MAX_ELEMENTS, rule, elements)
         self._check_buffer()
 
     def _check_buffer(self) -> None:
+        """Check the fields of the buffer; those of the elements are checked."""
         put = msgspec.structs.force_setattr
-        given = cast("object", self.total_tensor_size_in_bytes)
-        total = uint(
-            "TotalTensorSizeInBytes", 0 if given is None else given, MAX_ELEMENTS * 8
-        )
+        value = cast("object", self.total_tensor_size_in_bytes)
+        if value is None:
+            value = 0
+        total = uint("TotalTensorSizeInBytes", value, MAX_ELEMENTS * 8)
         smallest = self.default_total_tensor_size_in_bytes
-        total = total or smallest
-        require(
-            total >= smallest,
-            f"TotalTensorSizeInBytes must be at least {smallest}",
-            total,
-        )
+        if total == 0:
+            total = smallest
+        rule = f"TotalTensorSizeInBytes must be at least {smallest}"
+        require(total >= smallest, rule, total)
         put(self, "total_tensor_size_in_bytes", total)
         rule = f"TotalTensorSizeInBytes must hold at most {MAX_ELEMENTS} elements"
-        require(self.reachable_count <= MAX_ELEMENTS, rule, self.reachable_count)
+        reachable_count = self.reachable_count
+        require(reachable_count <= MAX_ELEMENTS, rule, reachable_count)
+
         put(self, "flags", TensorFlags.parse(self.flags))
-        alignment = uint(
-            "GuaranteedBaseOffsetAlignment", self.guaranteed_base_offset_alignment
-        )
+        field = "GuaranteedBaseOffsetAlignment"
+        alignment = uint(field, self.guaranteed_base_offset_alignment)
         put(self, "guaranteed_base_offset_alignment", alignment)
-        rule = (
-            "GuaranteedBaseOffsetAlignment must be 0 or a power of two from"
-            f" {LEAST_ALIGNMENT}"
-        )
-        aligns = alignment >= LEAST_ALIGNMENT and alignment.bit_count() == 1
+        is_power_of_two = alignment.bit_count() == 1
+        aligns = alignment >= LEAST_ALIGNMENT and is_power_of_two
+        rule = f"{field} must be 0 or a power of two from {LEAST_ALIGNMENT}"
         require(alignment == 0 or aligns, rule, alignment)
 
     def arguments(self) -> dict[str, str | int | tuple[int, ...]]:
-        """The fields that make it, without those that have their defaults."""
+        """Return the fields that make it, without those that have their defaults."""
         total = self.total_tensor_size_in_bytes
+        has_default_size = total == self.default_total_tensor_size_in_bytes
         fields = {
             "data_type": str(self.data_type),
             "sizes": self.sizes,
             "strides": self.strides,
-            "total_tensor_size_in_bytes": (
-                total - self.default_total_tensor_size_in_bytes and total
-            ),
+            "total_tensor_size_in_bytes": 0 if has_default_size else total,
             "flags": self.flags.name if self.flags else None,
             "guaranteed_base_offset_alignment": self.guaranteed_base_offset_alignment,
         }
+        # All defaults are false: None, 0 and no flags.
         return {name: value for name, value in fields.items() if value}
 
     def __repr__(self) -> str:
-        """The call that makes it."""
+        """Return the call that makes it."""
         fields = self.arguments()
         unnamed = f"{fields.pop('data_type')!r}, {fields.pop('sizes')}"
         named = "".join(f", {name}={value!r}" for name, value in fields.items())
@@ -182,23 +182,25 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     @property
     def span(self) -> int:
         """The offset of the last element plus one, in elements."""
-        return 1 + sum(
-            (n - 1) * s for n, s in zip(self.sizes, self.element_strides, strict=True)
-        )
+        pairs = zip(self.sizes, self.element_strides, strict=True)
+        return 1 + sum([(size - 1) * stride for size, stride in pairs])
 
     @property
     def element_count(self) -> int:
-        """How many whole elements fit into `TotalTensorSizeInBytes`, padding included."""
+        """The number of whole elements in the buffer, padding included."""
         return self.total_tensor_size_in_bytes // self.data_type.size
 
     @property
     def reachable_count(self) -> int:
-        """How many elements the buffer has for DirectML, which counts a partial last one."""
+        """The number of elements in the buffer for DirectML.
+
+        A last element of which the buffer holds only a part is included (measured).
+        """
         return -(-self.total_tensor_size_in_bytes // self.data_type.size)
 
     @property
     def default_total_tensor_size_in_bytes(self) -> int:
-        """The smallest legal size: up to the last element, rounded up to a multiple of 4."""
+        """The smallest legal size, rounded up to a multiple of 4."""
         return (self.span * self.data_type.size + 3) // 4 * 4
 
     @property
@@ -208,7 +210,7 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the array that stands for the tensor holds its elements in order, without gaps.
+        """Whether the array for the tensor holds its elements in order, without gaps.
 
         Strides of dimensions of size 1 play no part here, although DirectML uses them
         when an index passes the end of such an axis.
