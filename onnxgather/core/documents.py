@@ -1,4 +1,4 @@
-"""JSON documents as DxDispatch reads them: the text, and each value with the path to it.
+"""JSON documents as DxDispatch reads them: the text, and each value with its path.
 
 DxDispatch allows comments, trailing commas and anything after the root value. The
 standard library's scanner does the reading. Comments and trailing commas, which it does
@@ -51,8 +51,7 @@ _RULES = {
     ),
     "Invalid \\": "expected an escape that JSON knows",
 }
-"""The starts of the standard library's messages, each with the rule that our message
-names."""
+"""The starts of the standard library's messages, with the rules of our messages."""
 
 _REQUIRED = object()
 
@@ -62,24 +61,25 @@ _T = TypeVar("_T")
 class JsonObject(dict[str, object]):
     """An object: a repeated key keeps its first value.
 
-    `pairs` has all keys and values in order where a key is repeated; else it is None,
-    as a second list takes memory.
+    `pairs` has all keys and values in order where a key is repeated. Else it is None,
+    as a second list needs memory.
     """
 
     __slots__ = ("pairs",)
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        """Take the pairs in the order of the text."""
+        """Keep the pairs in the order of the text."""
         super().__init__(pairs)
         self.pairs = pairs if len(self) < len(pairs) else None
+        # A dict keeps the last value of a key: backwards, that is the first.
         self.update(reversed(self.pairs or ()))
 
 
 class _LiteralError(Exception):
-    """A number or constant that DxDispatch does not read: its text and the rule it breaks."""
+    """A number or constant that DxDispatch does not read: its text and a rule."""
 
 
-@dataclass(slots=True)  # as making one takes three times as long when it is frozen
+@dataclass(slots=True)  # a frozen field would take three times as long to make
 class Field:
     """A value of a document and its path, such as `$.commands[0].resource`.
 
@@ -90,97 +90,124 @@ class Field:
     value: object
     path: str = "$"
 
-    def error(self, rule: str, found: object = None) -> FileFormatError:
-        """The error for a broken rule ("must be ..."); `found` is by default the value."""
-        found = quoted(self.value) if found is None else found
-        return FileFormatError(f"{self.path} {rule}, got {found}")
+    def error(self, rule: str, shown: object = None) -> FileFormatError:
+        """Return the error for a broken rule, such as "must be true or false".
 
-    def require(self, holds: bool, rule: str, found: object = None) -> None:
+        It shows the value, or what is given in its place.
+        """
+        if shown is None:
+            shown = quoted(self.value)
+        return FileFormatError(f"{self.path} {rule}, got {shown}")
+
+    def require(self, holds: bool, rule: str, shown: object = None) -> None:
         """Raise the error for a rule unless the rule holds."""
         if not holds:
-            raise self.error(rule, found)
+            raise self.error(rule, shown)
 
     def about(self, subject: str) -> Field:
-        """The same value, with errors that name a subject, such as the file that it stands for."""
+        """Return the same value, with errors that name a subject.
+
+        The subject is, for example, the file that the value stands for.
+        """
         return Field(self.value, f"{self.path}: {subject}")
 
     @contextmanager
     def opening(self, path: str | None = None) -> Generator[None, None, None]:
-        """Turn an OSError into FileFormatError, which names the file: by default the value."""
+        """Turn an OSError into FileFormatError, which names the file.
+
+        The file is by default the value.
+        """
         try:
             yield
         except OSError as error:
-            raise FileFormatError(
-                f"{self.path}: {reason(error)}: {path or self.text()}"
-            ) from None
+            where = f"{self.path}: {reason(error)}"
+            raise FileFormatError(f"{where}: {path or self.text()}") from None
 
     def fields(self) -> dict[str, object]:
         """Read an object; of repeated fields the first counts."""
         return cast("dict[str, object]", self._of(dict, "must be an object"))
 
     def member(self, name: str, default: object = _REQUIRED) -> Field:
-        """Read a field of an object; it may be absent only if there is a default value."""
-        value, path = self.fields().get(name, default), self._member_path(name)
+        """Read a field of an object; without a default value, it may not be absent."""
+        value = self.fields().get(name, default)
+        path = self._member_path(name)
         if value is _REQUIRED:
-            # The keys of a dict that no JSON was read from may be anything.
-            for near in islice(cast("Iterable[object]", self.fields()), 1000):
-                if not isinstance(near, str):
-                    raise self.error("must have strings as keys", quoted(near))
-                if meant := suggestion(near, [name], near=0.85):
-                    raise FileFormatError(
-                        f"{path} is required, got {quoted(near)}{meant}"
-                    )
-            raise FileFormatError(f"{path} is required")
+            raise self._missing(name, path)
         return Field(value, path)
+
+    def _missing(self, name: str, path: str) -> FileFormatError:
+        """Return the error for a field that is absent."""
+        # The keys of a dict that no JSON was read from may be anything.
+        keys = cast("Iterable[object]", self.fields())
+        for key in islice(keys, 1000):
+            if not isinstance(key, str):
+                return self.error("must have strings as keys", quoted(key))
+            meant = suggestion(key, [name], near=0.85)
+            if meant:
+                return FileFormatError(f"{path} is required, got {quoted(key)}{meant}")
+        return FileFormatError(f"{path} is required")
 
     def first(self, *names: str) -> Field | None:
         """Read the first of these fields that an object has."""
-        return next(
-            (self.member(name) for name in names if name in self.fields()), None
-        )
+        for name in names:
+            if name in self.fields():
+                return self.member(name)
+        return None
 
     def entries(self) -> list[tuple[str, Field]]:
         """Read an object whose keys the program's author chose.
 
-        Repeated entries are all in the list. A dict made of it keeps the last one, as
+        Repeated entries are all in the list. A dict made of it keeps the last entry, as
         DxDispatch does for resources, dispatchables and bindings.
         """
         fields = self.fields()
         repeated = fields.pairs if isinstance(fields, JsonObject) else None
         pairs = fields.items() if repeated is None else repeated
-        found = [(key, Field(value, self._member_path(key))) for key, value in pairs]
-        for key, _ in found:
-            Field(key, self.about("a name").path).text()
-        return found
+        entries = [(key, Field(value, self._member_path(key))) for key, value in pairs]
+        for key, _ in entries:
+            # A key is checked like a text: a NUL would end it.
+            name = Field(key, f"{self.path}: a name")
+            name.text()
+        return entries
 
     def array(self) -> list[object]:
         """Read an array of plain values."""
-        found = cast("list[object]", self._of((list, tuple), "must be an array"))
-        return (
-            found if type(found) is list else list(iter(found))
-        )  # whatever its len says
+        values = cast("list[object]", self._of((list, tuple), "must be an array"))
+        if type(values) is list:
+            return values
+        # A class of the user may iterate over other values than its len says.
+        return list(iter(values))
 
     def item(self, index: int) -> Field:
-        """The item of an array."""
+        """Return an item of an array."""
         return Field(self.array()[index], f"{self.path}[{index}]")
 
     def items(self) -> Generator[Field, None, None]:
         """Yield the items of an array."""
-        for i, value in enumerate(self.array()):
-            yield Field(value, f"{self.path}[{i}]")
+        for place, value in enumerate(self.array()):
+            yield Field(value, f"{self.path}[{place}]")
 
     def integers(self, largest: int | None = None) -> list[int]:
         """Read an array of integers: of 64 bits, or from 0 to `largest`."""
-        low, high = (-(2**63), UINT64_MAX) if largest is None else (0, largest)
+        low = -(2**63)
+        high = UINT64_MAX
+        if largest is not None:
+            low = 0
+            high = largest
         values = self.array()
-        for i, value in enumerate(values):
-            if type(value) is not int or not low <= value <= high:
-                item = self.item(i)
-                _ = item.integer() if largest is None else item.unsigned(largest)
+        for place, value in enumerate(values):
+            if type(value) is int and low <= value <= high:
+                continue
+            # Only a wrong value becomes a field, as an array may have millions.
+            item = self.item(place)
+            if largest is None:
+                item.integer()
+            else:
+                item.unsigned(largest)
         return cast("list[int]", values)
 
     def text(self) -> str:
-        """Read a string, which must not hold a NUL: for DxDispatch the string ends there."""
+        """Read a string without a NUL, as for DxDispatch the string ends at a NUL."""
         value = self._of(str, "must be a string")
         self.require("\0" not in value, "must not hold a NUL character")
         return value
@@ -197,9 +224,8 @@ class Field:
         """Read a string that is one of the names; the prefix may stand before it."""
         name = self.text().removeprefix(prefix)
         if name not in names:
-            raise self.error(
-                rule, quoted(self.value) + suggestion(self.text(), names, prefix)
-            )
+            meant = suggestion(self.text(), names, prefix)
+            raise self.error(rule, quoted(self.value) + meant)
         return name
 
     def choice(self, choices: Collection[str], prefix: str = "") -> str:
@@ -240,7 +266,7 @@ class Field:
 
 
 def quoted(value: object) -> str:
-    """A JSON value as a message shows it, shortened if it is long."""
+    """Return a JSON value as a message shows it, shortened if it is long."""
     if isinstance(value, str):
         return repr(_shortened(value))
     if value is None or isinstance(value, bool):
@@ -251,9 +277,9 @@ def quoted(value: object) -> str:
         return "an object"
     if isinstance(value, int):
         return str(value) if value.bit_length() <= 128 else "a larger integer"
-    return (
-        repr(value) if isinstance(value, float) else f"a Python {type(value).__name__}"
-    )
+    if isinstance(value, float):
+        return repr(value)
+    return f"a Python {type(value).__name__}"
 
 
 def _shortened(text: str) -> str:
@@ -264,28 +290,23 @@ def parse_json(source: str | bytes) -> object:
     """Read the root value of a text.
 
     Raises:
-        FileFormatError: The text has no root value; the message starts with line and column.
+        FileFormatError: The text has no root value; the message starts with line and
+            column.
     """
     if isinstance(source, bytes):
         # Bytes that are not UTF-8 become lone surrogates: harmless in a comment or
         # after the root.
         source = source.decode("utf-8", "surrogateescape")
-    text = _blanked(_TRAILING_COMMA, _blanked(_COMMENT, source.removeprefix("\ufeff")))
+    # The order matters: a comment may stand between a trailing comma and the bracket.
+    text = _blanked(_COMMENT, source.removeprefix("\ufeff"))
+    text = _blanked(_TRAILING_COMMA, text)
     start = len(text) - len(text.lstrip(" \t\r\n"))
     try:
         value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
         raise _syntax_error(text, error) from None
     except _LiteralError as error:
-        literal, rule = error.args
-        found = (
-            m.start()
-            for m in _LITERAL.finditer(text, start)
-            if m[0].startswith(literal)
-        )
-        position = next(found, start)
-        found = repr(literal[:40]) + "..." * (len(literal) > 40)
-        raise _error(text, position, rule, found) from None
+        raise _literal_error(text, start, error) from None
     except RecursionError:
         rule = "expected fewer arrays and objects inside one another"
         raise _error(text, start, rule, "too many") from None
@@ -294,24 +315,31 @@ def parse_json(source: str | bytes) -> object:
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
-    """The text with spaces in place of what the pattern calls blank, and its lines as they were.
+    """Return the text with spaces in place of what the pattern calls blank.
 
-    It is written piece by piece, as millions of pieces in a list take more memory than
-    the text.
+    Its lines are as they were. It is written piece by piece, as millions of pieces in a
+    list take more memory than the text.
     """
-    written, end = io.StringIO(), 0
+    written = io.StringIO()
+    end = 0
     for match in pattern.finditer(text):
-        if match["blank"]:
+        blank = match["blank"]
+        if blank:
             written.write(text[end : match.start()])
-            written.write(_NO_NEWLINE.sub(" ", match["blank"]))
+            written.write(_NO_NEWLINE.sub(" ", blank))
             end = match.end()
+    if end == 0:  # nothing is blank
+        return text
     written.write(text[end:])
-    return written.getvalue() if end else text
+    return written.getvalue()
 
 
 def _integer(literal: str) -> int | float:
-    if len(literal) <= 20 and -(2**63) <= (value := int(literal)) <= UINT64_MAX:
-        return value
+    # A longer literal is not tried: the time to read it grows with its square.
+    if len(literal) <= 20:
+        value = int(literal)
+        if -(2**63) <= value <= UINT64_MAX:
+            return value
     return _float(literal)  # as DxDispatch reads an integer that 64 bits do not hold
 
 
@@ -323,9 +351,8 @@ def _float(literal: str) -> float:
 
 
 def _constant(literal: str) -> float:
-    raise _LiteralError(
-        literal, f'expected a value ("{literal}" is written as a string)'
-    )
+    rule = f'expected a value ("{literal}" is written as a string)'
+    raise _LiteralError(literal, rule)
 
 
 _DECODER = json.JSONDecoder(
@@ -338,8 +365,11 @@ _DECODER = json.JSONDecoder(
 
 def _check_characters(text: str, start: int, end: int) -> None:
     """Check that the text which was read has no half of a surrogate pair."""
-    if found := _SURROGATE.search(text, start, end):
-        raise _error(text, found.start(), "expected UTF-8", _character(found[0]))
+    half = _SURROGATE.search(text, start, end)
+    if half:
+        character = _character(half[0])
+        raise _error(text, half.start(), "expected UTF-8", character)
+    # Most texts have no escape, so they need not be searched by the slower pattern.
     if text.find("\\u", start, end) < 0:
         return
     for escape in _LONE_ESCAPE.finditer(text, start, end):
@@ -348,25 +378,47 @@ def _check_characters(text: str, start: int, end: int) -> None:
             raise _error(text, escape.start(), rule, escape[0] + " alone")
 
 
+def _literal_error(text: str, start: int, error: _LiteralError) -> FileFormatError:
+    """Return the error for a literal, at the first place where it is in the text."""
+    literal, rule = error.args
+    position = start
+    for match in _LITERAL.finditer(text, start):
+        if match[0].startswith(literal):
+            position = match.start()
+            break
+    shown = repr(literal[:40])
+    if len(literal) > 40:
+        shown += "..."
+    return _error(text, position, rule, shown)
+
+
 def _syntax_error(text: str, error: json.JSONDecodeError) -> FileFormatError:
-    if text.startswith("/*", error.pos):
-        return _error(
-            text, error.pos, "expected '*/' after '/*'", "the end of the text"
-        )
-    rules = (ours for theirs, ours in _RULES.items() if error.msg.startswith(theirs))
-    rule = next(rules, "expected JSON")
-    if text.startswith("'", error.pos):
+    position = error.pos
+    # A comment with an end is blank by now.
+    if text.startswith("/*", position):
+        rule = "expected '*/' after '/*'"
+        return _error(text, position, rule, "the end of the text")
+    rule = "expected JSON"
+    for start, our_rule in _RULES.items():
+        if error.msg.startswith(start):
+            rule = our_rule
+            break
+    if text.startswith("'", position):
         rule = "expected double quotes"
-    return _error(text, error.pos, rule, _character(text[error.pos : error.pos + 1]))
+    character = _character(text[position : position + 1])
+    return _error(text, position, rule, character)
 
 
-def _error(text: str, position: int, rule: str, found: str) -> FileFormatError:
+def _error(text: str, position: int, rule: str, shown: str) -> FileFormatError:
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
-    return FileFormatError(f"line {line} column {column}: {rule}, got {found}")
+    return FileFormatError(f"line {line} column {column}: {rule}, got {shown}")
 
 
-def _character(found: str) -> str:
-    if "\udc80" <= found <= "\udcff":
-        return f"byte 0x{ord(found) - 0xDC00:02x}"
-    return repr(found) if found else "the end of the text"
+def _character(text: str) -> str:
+    """Return a character as a message shows it; empty text is the end."""
+    if not text:
+        return "the end of the text"
+    if "\udc80" <= text <= "\udcff":  # a byte that is not UTF-8
+        return f"byte 0x{ord(text) - 0xDC00:02x}"
+    return repr(text)

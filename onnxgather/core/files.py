@@ -26,10 +26,15 @@ from onnxgather.core.errors import OnnxGatherError
 _REPORT = re.compile(
     rb'(\xef\xbb\xbf)?\s*\{\s*("schema"\s*:\s*\d+\s*,\s*)?"onnxgather"\s*:'
 )
-"""How a report starts, however it is formatted; reports of earlier versions have no
-schema."""
+"""How a report starts, however it is formatted.
 
-_CPP = rb"(\s|//[^\n]*+|/\*.*?\*/)*+(#\s*(include|pragma|define|if)|(const|using|namespace)\s)"
+Reports of earlier versions have no schema.
+"""
+
+_CPP = (
+    rb"(\s|//[^\n]*+|/\*.*?\*/)*+"
+    rb"(#\s*(include|pragma|define|if)|(const|using|namespace)\s)"
+)
 """How C and C++ start, behind comments."""
 
 _KINDS = {
@@ -55,7 +60,7 @@ _KINDS = {
         "check, convert, explain, repro, run and show take"
     ),
 }
-"""How files start, what they are, and which commands take them."""
+"""How files start, what they are, and which commands accept them."""
 
 _CASELESS = sys.platform in ("darwin", "win32")
 """Whether names of files that differ only in case are usually one file."""
@@ -77,14 +82,15 @@ def check_apart(written: Iterable[tuple[str, str]], inputs: Iterable[str]) -> No
     read = {_identity(path): path for path in inputs}
     purposes: dict[str, str] = {}
     for path, purpose in written:
-        identity, rule = _identity(path), f"{path} must not be written"
+        identity = _identity(path)
+        rule = f"{path} must not be written"
         if identity in read:
-            other = "" if read[identity] == path else f": {read[identity]}"
-            raise OnnxGatherError(f"{rule}, as it is an input{other}")
+            source = read[identity]
+            other_name = "" if source == path else f": {source}"
+            raise OnnxGatherError(f"{rule}, as it is an input{other_name}")
         if identity in purposes:
-            raise OnnxGatherError(
-                f"{rule} twice, for {purposes[identity]} and {purpose}"
-            )
+            both = f"{purposes[identity]} and {purpose}"
+            raise OnnxGatherError(f"{rule} twice, for {both}")
         purposes[identity] = purpose
 
 
@@ -110,9 +116,8 @@ def check_writable(path: str) -> None:
     if target.is_dir():
         raise OnnxGatherError(f"{path or os.curdir}: is a directory")
     try:
-        if (
-            target.is_file() or not target.exists()
-        ):  # a device or a pipe is written to as it is
+        # A device or a pipe needs no folder: it is written to as it is.
+        if target.is_file() or not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:
@@ -127,12 +132,13 @@ def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -
     Args:
         path: The file.
         content: The parts of the content, in order.
-        follow: Whether a link leads to the file that is written, and a device or a pipe is written
-            to; if not, all of them are replaced.
+        follow: Whether a link leads to the file that is written, and a device or a pipe
+            is written to; if not, all of them are replaced.
 
     Raises:
         OSError: The file cannot be written; an earlier file is as it was.
     """
+    # A device or a pipe cannot be replaced by a file that is whole.
     if follow and os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as stream:
             stream.writelines(content)
@@ -151,7 +157,7 @@ def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -
 
 @dataclass(frozen=True, slots=True)
 class FolderKind:
-    """A kind of folder that is written whole, and how an earlier such folder is recognised."""
+    """A kind of folder that is written whole, with how to recognise an earlier one."""
 
     name: str
     """Such as `export`."""
@@ -160,45 +166,50 @@ class FolderKind:
     sometimes: Sequence[str]
     """The names of files and folders that a folder of the kind may hold."""
     always: Sequence[str]
-    """The names of files that a folder of the kind must hold; the last is written
-    last."""
+    """The names of files that a folder of the kind must hold.
+
+    The last is written last.
+    """
     is_earlier: Callable[[str], bool] = lambda _: True
     """Whether a folder that holds all of `always` is really of the kind."""
 
     def check(self, folder: str) -> None:
-        """Check that a folder may be written: it is new or empty, or an earlier folder of the kind.
+        """Check that a folder may be written.
+
+        It may if it is new or empty, or an earlier folder of the kind.
 
         Raises:
             OnnxGatherError: The folder holds other files, or cannot be read.
         """
         try:
             # of the path, as pathlib takes an empty one for the current folder
-            names = os.listdir(Path(folder))
+            entries = os.listdir(Path(folder))
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
             raise _sentence(folder, error, "the folder") from None
-        found = {name for name in names if not _UNFINISHED.fullmatch(name)}
-        other = found - {*self.sometimes, *self.always}
-        if other or (
-            found and not (found.issuperset(self.always) and self.is_earlier(folder))
-        ):
-            where = folder or os.curdir
-            raise OnnxGatherError(
-                f"{where}: {self.rule.format(shown(min(other or found)))}"
-            )
+        names = {entry for entry in entries if not _UNFINISHED.fullmatch(entry)}
+        others = names - {*self.sometimes, *self.always}
+        if not names:
+            return
+        if not others and names.issuperset(self.always) and self.is_earlier(folder):
+            return
+        named = shown(min(others or names))
+        raise OnnxGatherError(f"{folder or os.curdir}: {self.rule.format(named)}")
 
     def write(self, folder: str, files: Iterable[tuple[str, bytes]]) -> None:
-        """Write a folder whole or not at all; it replaces an earlier folder of the kind.
+        """Write a folder whole or not at all.
+
+        It replaces an earlier folder of the kind.
 
         Args:
             folder: The folder.
-            files: Paths below the folder, and their content. If a path comes again, the content
-                is appended to the file.
+            files: Paths below the folder, and their content. If a path comes again, the
+                content is appended to the file.
 
         Raises:
-            OnnxGatherError: The folder holds other files, or cannot be written. An earlier
-                folder is as it was, or the error says where it is.
+            OnnxGatherError: The folder holds other files, or cannot be written. An
+                earlier folder is as it was, or the error says where it is.
         """
         self.check(folder)
         target = Path(folder)
@@ -220,10 +231,12 @@ class FolderKind:
             raise _sentence(folder, error, "the folder") from None
 
     def _exchange(self, folder: Path, partial: Path) -> None:
-        """Move the earlier files of a folder aside, and the files of `partial` into the folder."""
+        """Move earlier files of a folder aside, and those of `partial` into it."""
         names = [*self.sometimes, *self.always]
         aside = _partial(folder)
         aside.mkdir()
+        # The last name is moved away first and written last, so that a folder without
+        # it is one that an interruption left.
         moves = [(folder / name, aside / name) for name in reversed(names)]
         moves += [(partial / name, folder / name) for name in names]
         try:
@@ -235,29 +248,37 @@ class FolderKind:
                 undo.pop_all()
             shutil.rmtree(aside, ignore_errors=True)
         except OSError as error:
+            # Each move was undone, but an undoing may fail too.
             if any(aside.iterdir()):
-                raise OnnxGatherError(
-                    f"{folder}: the earlier {self.name} is in {aside}, as it cannot be"
-                    f" moved back: {reason(error)}"
-                ) from None
+                place = f"the earlier {self.name} is in {aside}"
+                why = f"as it cannot be moved back: {reason(error)}"
+                raise OnnxGatherError(f"{folder}: {place}, {why}") from None
             raise
         finally:
             _remove_empty(aside)
 
 
 def filled_in(template: str, **values: object) -> str:
-    """A template of the package, such as `checking/repro/issue.md.template`, with its $names filled in."""
+    """Return a template of the package with its $names filled in.
+
+    A template is, for example, `checking/repro/issue.md.template`.
+    """
     text = resources.files("onnxgather").joinpath(template).read_text("utf-8")
     return Template(text).substitute(values)
 
 
 def is_report(start: bytes) -> bool:
-    """Whether a file that starts with these bytes, at least 40, is a report of `check --json`."""
+    """Return whether a file that starts like this is a report of `check --json`.
+
+    The start must have at least 40 bytes, if the file has.
+    """
     return _REPORT.match(start) is not None
 
 
 def got(content: bytes, wanted: str) -> str:
-    """The end of a message about a file of the wrong kind: `, got an ONNX model, which ... take`.
+    """Return the end of a message about a file of the wrong kind.
+
+    It is, for example, `, got an ONNX model, which ... take`.
 
     Args:
         content: The file, or how it starts.
@@ -266,35 +287,43 @@ def got(content: bytes, wanted: str) -> str:
     Returns:
         An empty text where the file is of the right kind, or of no known kind.
     """
-    kinds = (
-        kind for start, kind in _KINDS.items() if re.match(start, content, re.DOTALL)
-    )
-    kind = next(kinds, wanted)
-    return "" if kind.startswith(wanted) else f", got {kind}"
+    for start, kind in _KINDS.items():
+        if not re.match(start, content, re.DOTALL):
+            continue
+        # A file may start like several kinds; the first in the table decides.
+        return "" if kind.startswith(wanted) else f", got {kind}"
+    return ""
 
 
 def is_model(path: str) -> bool:
-    """Whether a file is an ONNX model, by its name or by how it starts."""
-    named = path.lower().endswith(".onnx")
-    if os.path.isfile(path):
-        with suppress(OSError), open(path, "rb") as stream:
+    """Return whether a file is an ONNX model, by its name or by how it starts."""
+    is_named = path.lower().endswith(".onnx")
+    if not os.path.isfile(path):
+        return is_named
+    try:
+        with open(path, "rb") as stream:
             start = stream.read(100)
-            named = named and start[:1] not in (b"{", b"/")  # as a program starts
-            return named or "an ONNX model" in got(start, "a program")
-    return named
+    except OSError:
+        return is_named
+    starts_like_program = start[:1] in (b"{", b"/")
+    if is_named and not starts_like_program:
+        return True
+    return "an ONNX model" in got(start, "a program")
 
 
 def reason(error: OSError | ValueError) -> str:
-    """The message of an error of opening a file, without its number and its path.
+    """Return the message of an error of opening a file, without number and path.
 
-    The error is a ValueError if the path holds a NUL.
+    The error is a ValueError if the path contains a NUL.
     """
+    # A ValueError has no strerror, and some errors of Python have no message at all.
     strerror: str | None = getattr(error, "strerror", None)
-    return (strerror or str(error) or type(error).__name__).lower()
+    text = strerror or str(error) or type(error).__name__
+    return text.lower()
 
 
 def _partial(folder: Path) -> Path:
-    """A path in a folder with a random name, for an unfinished file or folder."""
+    """Return a path with a random name, for an unfinished file or folder."""
     return folder / f".onnxgather.{secrets.token_hex(16)}.partial"
 
 
@@ -304,13 +333,13 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _identity(path: str) -> str:
-    """What all paths of one file have in common."""
+    """Return the text that all paths of a file have in common."""
     path = os.path.normcase(os.path.realpath(path))
     return path.casefold() if _CASELESS else path
 
 
 def _sentence(path: str, error: OSError | ValueError, folder: str) -> OnnxGatherError:
-    what = reason(error)
+    text = reason(error)
     if isinstance(error, (FileExistsError, NotADirectoryError)):
-        what = f"a file stands where {folder} should be"
-    return OnnxGatherError(f"{path}: {what}")
+        text = f"a file stands where {folder} should be"
+    return OnnxGatherError(f"{path}: {text}")

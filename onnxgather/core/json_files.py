@@ -22,7 +22,7 @@ _RULES = {
     r"Object contains unknown field `(.*)`": r" must not have \1",
     r"Invalid enum value (.*)": r" must be a value that {page} lists, got \1",
 }
-"""How msgspec says that a rule is broken, and how it is said here."""
+"""Patterns of msgspec's messages about broken rules, with the messages used here."""
 
 
 @contextmanager
@@ -40,27 +40,38 @@ def decoding(where: str, page: str) -> Generator[None]:
     except UnicodeDecodeError:
         raise FileFormatError(f"{where}: $ must be UTF-8, got other bytes") from None
     except msgspec.DecodeError as error:
-        message, _, path = str(error).partition(" - at `")
-        for told, rule in _RULES.items():
-            if re.fullmatch(told, message, re.DOTALL):
-                message = re.sub(told, rule.format(page=page), message, flags=re.DOTALL)
-        field = path.removesuffix("`") or "$"
-        between = ": " if message[0].isupper() else "" if message[0] == " " else "."
-        raise FileFormatError(f"{where}: {field}{between}{message}") from None
+        raise FileFormatError(f"{where}: {_sentence_of(error, page)}") from None
     except (OSError, ValueError) as error:
         raise FileFormatError(f"{where}: {reason(error)}") from None
 
 
+def _sentence_of(error: msgspec.DecodeError, page: str) -> str:
+    """Return the message of msgspec with the path of the value first."""
+    message, _, path = str(error).partition(" - at `")
+    for msgspec_pattern, rule in _RULES.items():
+        if re.fullmatch(msgspec_pattern, message, re.DOTALL):
+            our_rule = rule.format(page=page)
+            message = re.sub(msgspec_pattern, our_rule, message, flags=re.DOTALL)
+    field = path.removesuffix("`") or "$"
+    # A rule of the table starts with a space. Other messages are msgspec's own
+    # sentences, or those of our own checks: these start with a name of a field.
+    if message[0] == " ":
+        return field + message
+    if message[0].isupper():
+        return f"{field}: {message}"
+    return f"{field}.{message}"
+
+
 def whole(file: BufferedReader, most: int) -> bytes:
-    """The content of a file of at most so many bytes.
+    """Return the content of a file that has at most `most` bytes.
 
     Raises:
         FileFormatError: The file has more.
     """
     size = os.fstat(file.fileno()).st_size
+    # A large file is not read at all. A pipe's size is 0, so its bytes are counted.
     content = b"" if size > most else file.read(most + 1)
     if max(size, len(content)) > most:
-        raise FileFormatError(
-            f"{file.name}: must have at most {most:,} bytes, got more"
-        )
+        rule = f"must have at most {most:,} bytes"
+        raise FileFormatError(f"{file.name}: {rule}, got more")
     return content

@@ -22,70 +22,99 @@ Type = np.dtype[Any]
 
 
 def data_values(dtype: Type, shape: tuple[int, ...], kind: str, seed: int) -> Array:
-    """Data of a type and a shape; `kind` is a key of `DATA_BY_WORD`."""
-    return DATA_BY_WORD[kind](dtype, math.prod(shape), seed).reshape(shape)
+    """Return data of a type and a shape; `kind` is a key of `DATA_BY_WORD`."""
+    draw = DATA_BY_WORD[kind]
+    values = draw(dtype, math.prod(shape), seed)
+    return values.reshape(shape)
 
 
 def index_values(desc: Descriptor, kind: str, seed: int) -> Array:
-    """The array of IndicesTensor; `kind` is a key of `INDICES_BY_WORD`.
+    """Return the array of IndicesTensor; `kind` is a key of `INDICES_BY_WORD`.
 
     In a tensor with strides the numbers between the elements are out of range.
     """
     tensor = desc.indices_tensor
     sizes: Array = np.array(axis_sizes(desc))
     if tensor.strides is not None and overlaps(tensor.sizes, tensor.strides):
-        sizes = sizes.min(keepdims=True)  # one element may be an index of several axes
-    each = np.broadcast_to(sizes, tensor.sizes).astype(np.int64).reshape(-1)
-    values = INDICES_BY_WORD[kind](tensor.data_type.numpy, each, seed).reshape(
-        tensor.sizes
-    )
-    return array_with(tensor, values, np.iinfo(values.dtype).max)
+        # An element may be a coordinate along several axes, so it fits the shortest.
+        sizes = sizes.min(keepdims=True)
+    size_of_each = np.broadcast_to(sizes, tensor.sizes).astype(np.int64)
+    draw = INDICES_BY_WORD[kind]
+    values = draw(tensor.data_type.numpy, size_of_each.reshape(-1), seed)
+    out_of_range = np.iinfo(values.dtype).max
+    return array_with(tensor, values.reshape(tensor.sizes), out_of_range)
 
 
 def _floats(dtype: Type, signs: Array, exponent: Array | int, fraction: Array) -> Array:
-    """Floats with given exponents and fractions; the lowest bits of `signs` are the signs."""
-    sign = (signs & np.uint64(1)) << np.uint64(dtype.itemsize * 8 - 1)
-    middle = np.asarray(exponent, np.uint64) << np.uint64(np.finfo(dtype).nmant)
-    return (sign | middle | fraction).astype(f"u{dtype.itemsize}").view(dtype)
+    """Return floats with given exponents and fractions.
+
+    The lowest bits of `signs` are the signs.
+    """
+    sign_place = np.uint64(dtype.itemsize * 8 - 1)
+    exponent_place = np.uint64(np.finfo(dtype).nmant)
+    sign_bits = (signs & np.uint64(1)) << sign_place
+    exponent_bits = np.asarray(exponent, np.uint64) << exponent_place
+    bits = sign_bits | exponent_bits | fraction
+    return bits.astype(f"u{dtype.itemsize}").view(dtype)
 
 
 def _largest_exponent(dtype: Type) -> int:
-    """The exponent, with its bias, of infinities and NaNs."""
-    return (1 << dtype.itemsize * 8 - 1 - np.finfo(dtype).nmant) - 1
+    """Return the exponent, with its bias, of infinities and NaNs."""
+    exponent_bits = dtype.itemsize * 8 - 1 - np.finfo(dtype).nmant
+    return (1 << exponent_bits) - 1
 
 
 def _unlike(bits: int, size: int, seed: int) -> Array:
-    """Numbers below 2^bits, spread evenly; none repeats among the first 2^bits."""
+    """Return numbers below 2^bits, spread evenly.
+
+    None of them repeats among the first 2^bits.
+    """
+    # An odd step passes over all numbers below a power of two before it comes back.
     step = np.uint64(GOLDEN >> (64 - bits) | 1)
-    numbers = splitmix64(seed, 1) + np.arange(size, dtype=np.uint64) * step
+    first = splitmix64(seed, 1)
+    numbers = first + np.arange(size, dtype=np.uint64) * step
     return numbers & np.uint64(2**bits - 1)
 
 
 def _distinct(dtype: Type, size: int, seed: int) -> Array:
-    """Integers or normal floats; none repeats before the type has no others."""
+    """Return integers or normal floats; each is drawn before any repeats."""
     if dtype.kind != "f":
         numbers = _unlike(dtype.itemsize * 8, size, seed)
         return numbers.astype(f"u{dtype.itemsize}").view(dtype)
     random = splitmix64(seed + 1, size)
-    exponent = random // np.uint64(2) % np.uint64(
-        _largest_exponent(dtype) - 1
-    ) + np.uint64(1)
-    return _floats(dtype, random, exponent, _unlike(np.finfo(dtype).nmant, size, seed))
+    # The exponent 0 is that of subnormals. The lowest bit of a number is the sign.
+    normal_exponents = np.uint64(_largest_exponent(dtype) - 1)
+    exponent = random // np.uint64(2) % normal_exponents + np.uint64(1)
+    fraction = _unlike(np.finfo(dtype).nmant, size, seed)
+    return _floats(dtype, random, exponent, fraction)
 
 
 def _odd_floats(dtype: Type, size: int, seed: int, exponent: int) -> Array:
-    """Floats of one exponent, of both signs, with fractions that differ and are not 0."""
-    fraction = np.maximum(_unlike(np.finfo(dtype).nmant, size, seed), np.uint64(1))
+    """Return floats of an exponent, of both signs.
+
+    Their fractions differ and are not 0.
+    """
+    numbers = _unlike(np.finfo(dtype).nmant, size, seed)
+    fraction = np.maximum(numbers, np.uint64(1))
     return _floats(dtype, splitmix64(seed + 1, size), exponent, fraction)
 
 
 def _nan(dtype: Type, size: int, seed: int) -> Array:
-    """NaNs, quiet and signalling, of both signs and with payloads that differ."""
+    """Return NaNs, quiet and signalling, of both signs and with different payloads."""
     return _odd_floats(dtype, size, seed, _largest_exponent(dtype))
 
 
+def _subnormal(dtype: Type, size: int, seed: int) -> Array:
+    """Return floats of the exponent 0, of both signs."""
+    return _odd_floats(dtype, size, seed, exponent=0)
+
+
 def _extremes(dtype: Type, size: int, seed: int) -> Array:
-    """The ends of an integer type and zero; of floats infinities, zeros, largest and smallest."""
+    """Return the ends of a type and zero, by turns.
+
+    Of floats these are infinities, zeros, the largest and the smallest.
+    """
+    ends: list[Any]
     if dtype.kind == "f":
         info = np.finfo(dtype)
         ends = [
@@ -98,44 +127,53 @@ def _extremes(dtype: Type, size: int, seed: int) -> Array:
             info.smallest_normal,
         ]
     else:
-        low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        low = int(np.iinfo(dtype).min)
+        high = int(np.iinfo(dtype).max)
         ends = [low, high, 0, high - 1, low + 1, high // 2 + 1]
-    return np.array(ends, dtype)[(np.arange(size) + seed % len(ends)) % len(ends)]
+    turn = np.arange(size) + seed % len(ends)
+    return np.array(ends, dtype)[turn % len(ends)]
 
 
 DATA_BY_WORD: dict[str, Callable[[Type, int, int], Array]] = {
     "distinct": _distinct,
     "nan": _nan,
-    "subnormal": partial(_odd_floats, exponent=0),
+    "subnormal": _subnormal,
     "extremes": _extremes,
 }
-"""Functions of a data type, a number of elements and a seed, by the table's word for
-the data."""
+"""Functions of a data type, an element count and a seed, by the word for the data."""
 
 
 def _within(low: int, high: int, dtype: Type, sizes: Array, seed: int) -> Array:
-    """Indices in [low x n, high x n), n being the size of the axis."""
-    random = splitmix64(seed, sizes.size) % ((high - low) * sizes).astype(np.uint64)
+    """Return indices in [low x n, high x n), n being the size of the axis."""
+    counts = ((high - low) * sizes).astype(np.uint64)
+    random = splitmix64(seed, sizes.size) % counts
     return (random.astype(np.int64) + low * sizes).astype(dtype)
 
 
 def _any(dtype: Type, sizes: Array, seed: int) -> Array:
-    """All indices in range: [0, n), for a signed type [-n, n)."""
-    return _within(-1 if dtype.kind == "i" else 0, 1, dtype, sizes, seed)
+    """Return any indices in range: [0, n), for a signed type [-n, n)."""
+    low = -1 if dtype.kind == "i" else 0
+    return _within(low, 1, dtype, sizes, seed)
 
 
 def _edges(dtype: Type, sizes: Array, seed: int) -> Array:
-    """0, n - 1 and, for a signed type, -1 and -n by turns, for each coordinate's own n."""
+    """Return the ends of each coordinate's own range by turns.
+
+    They are 0, n - 1 and, for a signed type, -1 and -n.
+    """
     ends = [0 * sizes, sizes - 1]
     if dtype.kind == "i":
         ends += [0 * sizes - 1, -sizes]
-    turn = (np.arange(sizes.size) + splitmix64(seed, 1).astype(np.int64)) % len(ends)
+    first_turn = splitmix64(seed, 1).astype(np.int64)
+    turn = (np.arange(sizes.size) + first_turn) % len(ends)
     return np.choose(turn, ends).astype(dtype)
 
 
 Outlier = Callable[[int, int, int], int]
-"""An index out of range: a function of the axis size and the type's least and greatest
-value."""
+"""An index out of range.
+
+It is a function of the axis size and the type's least and greatest value.
+"""
 
 OUTLIERS: dict[str, Outlier] = {
     "just-past": lambda n, low, high: n,
@@ -150,12 +188,15 @@ OUTLIERS: dict[str, Outlier] = {
 
 
 def _with(outlier: Outlier, dtype: Type, sizes: Array, seed: int) -> Array:
-    """Indices of which the first and about a third of the others are out of range."""
-    indices, limits = _any(dtype, sizes, seed), np.iinfo(dtype)
-    chosen = splitmix64(seed + 1, sizes.size) % np.uint64(3) == 0
-    chosen[0] = True
-    for k in np.flatnonzero(chosen):
-        indices[k] = outlier(int(sizes[k]), int(limits.min), int(limits.max))
+    """Return indices, the first and about a third of the others out of range."""
+    indices = _any(dtype, sizes, seed)
+    limits = np.iinfo(dtype)
+    least = int(limits.min)
+    greatest = int(limits.max)
+    are_outside = splitmix64(seed + 1, sizes.size) % np.uint64(3) == 0
+    are_outside[0] = True
+    for place in np.flatnonzero(are_outside):
+        indices[place] = outlier(int(sizes[place]), least, greatest)
     return indices
 
 
@@ -166,17 +207,20 @@ INDICES_BY_WORD: dict[str, Callable[[Type, Array, int], Array]] = {
     "edges": _edges,
     **{word: partial(_with, outlier) for word, outlier in OUTLIERS.items()},
 }
-"""Functions of a type, the size of each index's axis and a seed, by the word for the
-indices."""
+"""Functions of a type, the sizes of axes and a seed, by the word for the indices.
+
+The sizes are those of the axes of all indices, one after another.
+"""
 
 
 def takes(data_type: str, index_type: str, data: str, indices: str) -> bool:
-    """Whether the types can hold what the words `data` and `indices` stand for."""
+    """Return whether the types can hold what the words for data and indices mean."""
     limits = np.iinfo(np.dtype(index_type.lower()))
     if indices in OUTLIERS:
+        # Any size of an axis does: here 10.
         value = OUTLIERS[indices](10, int(limits.min), int(limits.max))
         return limits.min <= value <= limits.max and not 0 <= value < 10
-    floats = np.dtype(data_type.lower()).kind == "f"
-    return (floats or data not in ("nan", "subnormal")) and (
-        limits.min < 0 or indices != "negative"
-    )
+    if indices == "negative" and limits.min == 0:
+        return False
+    is_for_floats = data in ("nan", "subnormal")
+    return not is_for_floats or np.dtype(data_type.lower()).kind == "f"
