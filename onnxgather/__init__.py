@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
 __version__: str
 
-# numpy, onnx and onnxruntime take longer to import than all else together, and each
-# caller needs some of the names only: each name waits for its use.
+# numpy, onnx and onnxruntime take longer to import than all else together, and a caller
+# needs only some of the names: so each is imported at its first use.
 _MODULES = {
     "proving.certify": "certify",
     "core.descriptors.datatypes": "TensorDataType",
@@ -91,26 +91,28 @@ _MODULES = {
 """The modules that define the public names, and these names."""
 
 _LATE = {name: module for module, names in _MODULES.items() for name in names.split()}
+"""The module that defines each public name."""
 
 __all__ = sorted(_LATE)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-if not TYPE_CHECKING:  # a type checker knows the names, and tells of others
+if not TYPE_CHECKING:  # a type checker has the names, and reports all others
 
     def __getattr__(name: str) -> Any:
-        """Import a public name when it is first asked for."""
+        """Import a public name at its first use."""
         if name == "__version__":
             from importlib.metadata import version
 
             value = version("onnxgather")
         elif name in _LATE:
-            value = getattr(import_module(f"onnxgather.{_LATE[name]}"), name)
+            module = import_module(f"onnxgather.{_LATE[name]}")
+            value = getattr(module, name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = value
+        globals()[name] = value  # so that the next use does not come here
         return value
 
 
 def __dir__() -> list[str]:
-    """The public names, though each is imported when it is first asked for."""
+    """Return the public names, though each is imported at its first use."""
     return [*__all__, "__version__"]

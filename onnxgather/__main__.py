@@ -1,4 +1,4 @@
-"""`python -m onnxgather`."""
+"""The commands as `python -m onnxgather`."""
 
 from __future__ import annotations
 
