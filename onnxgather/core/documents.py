@@ -1,8 +1,8 @@
 """JSON documents as DxDispatch reads them: the text, and each value with its path.
 
 DxDispatch allows comments, trailing commas and anything after the root value. The
-standard library's scanner does the reading. Comments and trailing commas, which it does
-not know, are replaced with spaces first, one per character, so that its positions are
+standard library's scanner does the reading. It does not know comments and trailing
+commas, so each of their characters is first replaced by a space: its positions are then
 those of the text.
 """
 
@@ -24,8 +24,8 @@ from onnxgather.core.files import reason
 UINT32_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
 
-# A string or comment without an end takes the rest of the text with it, so that each
-# pattern passes over every character once.
+# A string or comment without an end matches the rest of the text, so that each pattern
+# passes over every character once.
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
 _COMMENT = re.compile(rf"{_STRING}|(?P<blank>//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
 _TRAILING_COMMA = re.compile(
@@ -221,7 +221,7 @@ class Field:
         return [item.text() for item in self.items()]
 
     def known(self, rule: str, names: Collection[str], prefix: str = "") -> str:
-        """Read a string that is one of the names; the prefix may stand before it."""
+        """Read a string that is any of the names; the prefix may be before it."""
         name = self.text().removeprefix(prefix)
         if name not in names:
             meant = suggestion(self.text(), names, prefix)
@@ -318,7 +318,7 @@ def _blanked(pattern: re.Pattern[str], text: str) -> str:
     """Return the text with spaces in place of what the pattern calls blank.
 
     Its lines are as they were. It is written piece by piece, as millions of pieces in a
-    list take more memory than the text.
+    list need more memory than the text.
     """
     written = io.StringIO()
     end = 0

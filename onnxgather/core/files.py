@@ -162,7 +162,7 @@ class FolderKind:
     name: str
     """Such as `export`."""
     rule: str
-    """The error if the folder holds other files; `{}` stands for one of them."""
+    """The error if the folder holds other files; `{}` becomes the name of a file."""
     sometimes: Sequence[str]
     """The names of files and folders that a folder of the kind may hold."""
     always: Sequence[str]
@@ -182,7 +182,7 @@ class FolderKind:
             OnnxGatherError: The folder holds other files, or cannot be read.
         """
         try:
-            # of the path, as pathlib takes an empty one for the current folder
+            # pathlib reads an empty path as the current folder, which os does not.
             entries = os.listdir(Path(folder))
         except FileNotFoundError:
             return
@@ -235,8 +235,8 @@ class FolderKind:
         names = [*self.sometimes, *self.always]
         aside = _partial(folder)
         aside.mkdir()
-        # The last name is moved away first and written last, so that a folder without
-        # it is one that an interruption left.
+        # The last name is moved away first and written last: a folder that lacks the
+        # file was left by an interruption.
         moves = [(folder / name, aside / name) for name in reversed(names)]
         moves += [(partial / name, folder / name) for name in names]
         try:

@@ -29,12 +29,10 @@ _NUMBERS = {
 """The numbers of each type in ONNX's TensorProto.DataType and in
 DML_TENSOR_DATA_TYPE."""
 
-_SPELLINGS = {np.dtype(name.lower()).str: name for name in _NUMBERS}
-"""How others spell the types, in lower case.
+_NUMPY_CODES = {np.dtype(name.lower()).str: name for name in _NUMBERS}
+"""How numpy writes the types in files, such as "<f4"."""
 
-"" is for types that no gather accepts.
-"""
-_SPELLINGS |= {
+_SPELLINGS = _NUMPY_CODES | {
     "float": "FLOAT32",
     "double": "FLOAT64",
     "half": "FLOAT16",
@@ -44,6 +42,7 @@ _SPELLINGS |= {
     "int4": "",
     "uint4": "",
 }
+"""How others spell the types, in lower case; "" is for types that no gather accepts."""
 
 
 class TensorDataType(enum.StrEnum):
@@ -90,7 +89,7 @@ class TensorDataType(enum.StrEnum):
         The name is short (FLOAT32) or long (DML_TENSOR_DATA_TYPE_FLOAT32).
 
         Raises:
-            DescriptorError: The name is not one of the eleven types.
+            DescriptorError: The name is not that of any of the eleven types.
         """
         if isinstance(value, TensorDataType):
             return value
@@ -111,6 +110,7 @@ class TensorDataType(enum.StrEnum):
         types = ", ".join(_NUMBERS)
         raise DescriptorError(f"DataType must be one of {types}, got {text}")
 
+    # So that `TensorDataType("DML_TENSOR_DATA_TYPE_INT8")` accepts long names too.
     _missing_ = parse
 
 

@@ -280,8 +280,8 @@ def _element(desc: Descriptor, indices: Array, at: Coordinates) -> _Element:
         """Return the value for the output element in an array that broadcasts."""
         return np.broadcast_to(array, desc.output_tensor.sizes)[at].reshape(1)
 
-    # An index whose value is its own coordinate says where it stands: so the gather is
-    # done with such indices, for each dimension of IndicesTensor.
+    # Where each index is read from, the gather itself says: with indices whose values
+    # are their own coordinates along a dimension of IndicesTensor.
     sizes = desc.indices_tensor.sizes
     reads_of_own: list[list[Array]] = []
     for own_coordinate in np.indices(sizes, sparse=True):
@@ -305,7 +305,7 @@ def _equation(element: _Element) -> str:
     first, *others = element.indexed
     dimensions = _counted_dimensions(element.desc)
     index = [str(place) for place in element.index_places[0][-dimensions:]]
-    if others:  # a whole tuple, of which the coordinates are along the last dimension
+    if others:  # a whole tuple: its coordinates are along the last dimension
         index[-1] = ":"
     before = enumerate(element.before)
     names = [str(coordinate) for axis, coordinate in before if axis not in others]

@@ -26,6 +26,8 @@ FEATURE_LEVELS = (
 )
 """`DML_FEATURE_LEVEL_*`, oldest first. Nothing changes for gathers after 4_1."""
 
+# From which level on a tensor may have a type, or a number of dimensions.
+
 _DATA_TYPE = {
     "FLOAT64": "4_1",
     "FLOAT32": "1_0",

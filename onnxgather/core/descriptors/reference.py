@@ -57,7 +57,7 @@ def reference(
     """
     data, indices = check_arrays(desc, data, indices, out_of_range)
     offset = source_map(desc, indices, out_of_range)
-    # The last element is 0: for -1, and for all padding, which may take more memory
+    # The last element is 0: for -1, and for all padding, which may need more memory
     # than there is.
     buffer = np.append(data, np.zeros(1, data.dtype))
     values = buffer[np.minimum(offset, data.size)]
@@ -124,7 +124,7 @@ def _coordinates_of_gather(
     zero = np.zeros((1,) * count, np.intp)
 
     # `whole` has the coordinates along in[a…] idx[i…] in[b…], leading ones included. A
-    # scalar index leaves a dimension less, so the output starts with a further one.
+    # scalar index removes a dimension, so the output has a further leading one.
     further_ones = 1 if kept.ndim == 0 else 0
     missing_ones = max(0, kept.ndim - 1)
     whole = [zero] * missing_ones + position[further_ones:]

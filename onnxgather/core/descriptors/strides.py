@@ -25,9 +25,9 @@ class Span:
 
 
 def merge_packed(spans: Iterable[Span]) -> list[Span]:
-    """Return the spans; spans that lie packed in one another in all tensors are merged.
+    """Return the spans, merged where they lie packed in one another in all tensors.
 
-    Spans of one element and spans without a stride are left out.
+    Spans of a single element and spans without a stride are left out.
     """
     merged: list[Span] = []
     for span in spans:
@@ -38,7 +38,8 @@ def merge_packed(spans: Iterable[Span]) -> list[Span]:
             outer = merged[-1]
             adjoins = outer.first + len(outer.sizes) == span.first
             # A step of the outer span passes over all elements of this span.
-            if adjoins and outer.strides == tuple([size * s for s in span.strides]):
+            packed = tuple([size * stride for stride in span.strides])
+            if adjoins and outer.strides == packed:
                 both_sizes = outer.sizes + span.sizes
                 merged[-1] = Span(outer.first, both_sizes, span.strides)
                 continue
@@ -72,8 +73,8 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
     - First each dimension keeps only those d[k] that the others can cancel. In tensors
       whose dimensions nest, nothing is left.
-    - The dimensions that are left are cut in two parts, and the sums of one part are
-      looked for among those of the other. So 2^32 elements take milliseconds.
+    - The dimensions that are left are cut in two parts, and the sums of a part are
+      looked for among those of the other. So 2^32 elements need milliseconds.
     """
     pairs = zip(sizes, strides, strict=True)
     dims = [(size, stride) for size, stride in pairs if size > 1]
@@ -85,7 +86,7 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
     dims = _cancellable(dims)
     if len(dims) < 3:
-        # Two dimensions are left where they cancel each other, one alone never.
+        # Two dimensions that are left cancel each other; a single one is never left.
         return bool(dims)
     return _has_common_sum(dims)
 
@@ -136,15 +137,15 @@ def _has_common_sum(dims: list[_Dimension]) -> bool:
         cancelled = (sums % stride == 0) & (sums < size * stride)
         return bool(cancelled.any())
 
-    # Case 2: both parts have sums. Their last bits sort most of them out, as it takes
-    # seconds to sort all.
+    # Case 2: both parts have several dimensions. It takes seconds to sort all sums, so
+    # only those go on whose last bits are in both parts.
     few, many = sorted(map(_sums, parts), key=len)
     seen = np.zeros(2**22, np.bool_)
     seen[few % seen.size] = True
     likely = many[seen[many % seen.size]]
     if np.isin(likely, few).any():
         return True
-    # A sum of zero within a part needs nothing of the other.
+    # A sum that is zero within a part needs no sum of the other part.
     return not (few.all() and many.all())
 
 

@@ -57,6 +57,7 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
             flags |= cls[short]
         return flags
 
+    # So that `TensorFlags("OWNED_BY_DML")` accepts names too.
     _missing_ = parse
 
 
@@ -101,6 +102,7 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
 
     def __post_init__(self) -> None:
         """Convert every field to its own type and check the rules of a tensor."""
+        # The struct is frozen from here on for everyone else.
         put = msgspec.structs.force_setattr
         put(self, "data_type", TensorDataType.parse(self.data_type))
         values = sequence("Sizes", self.sizes)
@@ -213,7 +215,7 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
         """Whether the array for the tensor holds its elements in order, without gaps.
 
         Strides of dimensions of size 1 play no part here, although DirectML uses them
-        when an index passes the end of such an axis.
+        when an index passes the end of the axis.
         """
         return self.is_packed and math.prod(self.array_shape) == math.prod(self.sizes)
 
