@@ -226,33 +226,36 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
 
     def _check_counts(self, count: int) -> None:
         """Check the three counts; `count` is the DimensionCount of the tensors."""
+        batches = self.batches
         rank = self.input_dimension_count
         index_rank = self.indices_dimension_count
         for name, value in (("Input", rank), ("Indices", index_rank)):
             rule = f"{name}DimensionCount must be 1 to {name}Tensor.DimensionCount"
             require(1 <= value <= count, f"{rule} ({count})", value)
         rule = f"BatchDimensionCount must be less than DimensionCount ({count})"
-        require(self.batches < count, rule, self.batches)
+        require(batches < count, rule, batches)
         rule = f"BatchDimensionCount must be less than InputDimensionCount ({rank})"
         rule += f" and IndicesDimensionCount ({index_rank})"
-        require(self.batches < min(rank, index_rank), rule, self.batches)
+        require(batches < min(rank, index_rank), rule, batches)
 
     def _check_tuples_and_batches(
         self, data: tuple[int, ...], indices: tuple[int, ...]
     ) -> None:
         """Check the sizes that count: those of tuples and those of batches."""
+        batches = self.batches
+        tuple_size = self.tuple_size
         last = self.indices_tensor.dimension_count - 1
-        longest = len(data) - self.batches
+        longest = len(data) - batches
         limit = "InputDimensionCount"
-        if self.batches:
+        if batches:
             limit += " - BatchDimensionCount"
         rule = f"IndicesTensor.Sizes[{last}], the size of an index tuple, must be at"
         rule += f" most {limit} ({longest})"
-        require(self.tuple_size <= longest, rule, self.tuple_size)
+        require(tuple_size <= longest, rule, tuple_size)
 
-        data_batches = list(data[: self.batches])
-        index_batches = list(indices[: self.batches])
-        rule = f"The first BatchDimensionCount ({self.batches}) sizes of IndicesTensor"
+        data_batches = list(data[:batches])
+        index_batches = list(indices[:batches])
+        rule = f"The first BatchDimensionCount ({batches}) sizes of IndicesTensor"
         rule += f" must be those of InputTensor, {data_batches};"
         rule += " what other batch sizes mean is undefined"
         require(data_batches == index_batches, rule, index_batches)
