@@ -11,8 +11,15 @@ from functools import partial
 
 from onnxgather.core.checks import listed, number_of, shown
 from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.model.network import Network, Scope, read_network, refusal
+from onnxgather.core.model.network import (
+    Network,
+    Operation,
+    Scope,
+    read_network,
+    refusal,
+)
 from onnxgather.core.model.values import ModelProto, ValueType, name_of
 from onnxgather.proving import terms
 from onnxgather.proving.formula import GatherFormula
@@ -65,7 +72,7 @@ class Claim:
     """The coordinates in OutputTensor that it is about."""
 
     def script(self, *within: Truth) -> tuple[str, dict[str, Term]]:
-        """What `terms.script` gives for the claim, where more is assumed."""
+        """Return the script of the claim where more is assumed, and its constants."""
         return terms.script([self.given, *within], self.conclusion)
 
 
@@ -79,262 +86,368 @@ def walk(
     run: Run,
     outer: Mapping[str, LazyTensor] | None = None,
 ) -> list[LazyTensor]:
-    """The outputs of a graph for inputs.
+    """Return the outputs of a graph for inputs.
+
+    Args:
+        scope: The graph.
+        inputs: The values of its inputs.
+        run: What the walk meets is added to it.
+        outer: The values of the graphs around it, by their names.
 
     Raises:
         UndecidedError: An operator, or what it does, is not known.
     """
-    ensure(
-        scope.version >= FIRST_OPSET, f"the opset {scope.version}, below {FIRST_OPSET}"
-    )
-    own = (
-        scope.types if scope.outer else ()
-    )  # a body may have names of the graphs around it
-    around = {k: v for k, v in (outer or {}).items() if k not in own}
-    values = {**around, **dict(zip(scope.inputs, inputs, strict=False))}
-
-    def value(name: str) -> LazyTensor:
-        if name not in values:
-            array = scope.constant(name) if scope.is_constant(name) else None
-            if array is None:
-                raise UndecidedError(f"the value {name} is not known")
-            values[name] = constant_tensor(array)
-        return values[name]
+    rule = f"the opset {scope.version}, below {FIRST_OPSET}"
+    ensure(scope.version >= FIRST_OPSET, rule)
+    values: dict[str, LazyTensor] = {}
+    for name, tensor in (outer or {}).items():
+        # A body may use a name of the graphs around it for a value of its own.
+        if not scope.outer or name not in scope.types:
+            values[name] = tensor
+    values.update(zip(scope.inputs, inputs, strict=False))
 
     for operation in scope.operations:
         if (operation.domain, operation.operator) == ("", "Constant"):
             continue
-        given = tuple(value(name) if name else None for name in operation.inputs)
+        arguments: list[LazyTensor | None] = []
+        for name in operation.inputs:
+            argument = _value(scope, values, name) if name else None
+            arguments.append(argument)
         if "function" in operation.bodies:
-            ensure(None not in given, "a call of a function that leaves an input out")
-            body = operation.bodies["function"]
-            rule = (
-                "a call of a function with more inputs or outputs than the function has"
-            )
-            is_more = len(given) > len(body.inputs) or len(operation.outputs) > len(
-                body.outputs
-            )
-            ensure(not is_more, rule)
-            rule = (  # ONNX Runtime refuses it
-                "a function whose output is one of its inputs"
-            )
-            ensure({*body.inputs}.isdisjoint(body.outputs), rule)
-            found = walk(body, [one for one in given if one], run)
+            outputs = _call(operation, arguments, run)
         else:
-            key = operation.domain, operation.operator
-            if key not in TABLE:
-                raise UndecidedError(f"the operator {'.'.join(filter(None, key))}")
-            refused = refusal(operation, scope)
-            ensure(
-                not refused,
-                f"the node {operation.label}, which ONNX refuses: {refused}",
-            )
-            inner = partial(walk, outer=values)
-            made = TABLE[key](NodeCall(operation, given, scope.version, run, inner))
-            found = made if isinstance(made, list) else [made]
-        values |= {
-            k: one for k, one in zip(operation.outputs, found, strict=False) if k
-        }
-        for name in scope.declared.keys() & {*operation.outputs} & values.keys():
-            run.ensure_declared(name, scope.declared[name], values[name].shape)
-    return [*map(value, scope.outputs)]
+            outputs = _compute(scope, operation, arguments, run, values)
+        for name, output in zip(operation.outputs, outputs, strict=False):
+            if name:
+                values[name] = output
+        for name in operation.outputs:
+            if name in scope.declared and name in values:
+                run.ensure_declared(name, scope.declared[name], values[name].shape)
+    return [_value(scope, values, name) for name in scope.outputs]
+
+
+def _value(scope: Scope, values: dict[str, LazyTensor], name: str) -> LazyTensor:
+    """Return a value of a graph; a constant is added to the values."""
+    if name not in values:
+        array = scope.constant(name) if scope.is_constant(name) else None
+        if array is None:
+            raise UndecidedError(f"the value {name} is not known")
+        values[name] = constant_tensor(array)
+    return values[name]
+
+
+def _call(
+    operation: Operation, arguments: Sequence[LazyTensor | None], run: Run
+) -> list[LazyTensor]:
+    """Return the outputs of a call of a function of the model."""
+    given = [argument for argument in arguments if argument]
+    is_whole = len(given) == len(arguments)
+    ensure(is_whole, "a call of a function that leaves an input out")
+    body = operation.bodies["function"]
+    has_more_inputs = len(arguments) > len(body.inputs)
+    has_more_outputs = len(operation.outputs) > len(body.outputs)
+    rule = "a call of a function with more inputs or outputs than the function has"
+    ensure(not has_more_inputs and not has_more_outputs, rule)
+    is_apart = {*body.inputs}.isdisjoint(body.outputs)  # else ONNX Runtime refuses it
+    ensure(is_apart, "a function whose output is one of its inputs")
+    return walk(body, given, run)
+
+
+def _compute(
+    scope: Scope,
+    operation: Operation,
+    arguments: Sequence[LazyTensor | None],
+    run: Run,
+    values: Mapping[str, LazyTensor],
+) -> list[LazyTensor]:
+    """Return the outputs of a node by its row of the table."""
+    key = operation.domain, operation.operator
+    if key not in TABLE:
+        raise UndecidedError(f"the operator {'.'.join(filter(None, key))}")
+    refused = refusal(operation, scope)
+    rule = f"the node {operation.label}, which ONNX refuses: {refused}"
+    ensure(not refused, rule)
+    walk_body = partial(walk, outer=values)
+    node = NodeCall(operation, tuple(arguments), scope.version, run, walk_body)
+    result = TABLE[key](node)
+    return result if isinstance(result, list) else [result]
 
 
 def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
-    """The names of InputTensor, IndicesTensor and OutputTensor in a model.
+    """Return the names of InputTensor, IndicesTensor and OutputTensor in a model.
 
     They are found by these names with a common prefix, as `to_onnx` gives them, else by
     their order.
 
     Raises:
-        OnnxGatherError: It is not clear which they are, or they do not fit the descriptor.
+        OnnxGatherError: It is not clear which they are, or they do not fit the
+            descriptor.
     """
-    inputs, outputs = main.inputs, main.outputs
-    starts = [
-        name.removesuffix("InputTensor")
-        for name in inputs
-        if name.endswith("InputTensor")
-    ]
-    starts = [start for start in starts if f"{start}IndicesTensor" in inputs]
-    if len(starts) == 1:
-        inputs = f"{starts[0]}InputTensor", f"{starts[0]}IndicesTensor"
-        own = f"{starts[0]}OutputTensor"
-        outputs = (own,) if own in outputs else outputs
+    inputs = main.inputs
+    outputs = main.outputs
+    prefixes: list[str] = []
+    for name in inputs:
+        prefix = name.removesuffix("InputTensor")
+        if prefix != name and f"{prefix}IndicesTensor" in inputs:
+            prefixes.append(prefix)
+    if len(prefixes) == 1:
+        prefix = prefixes[0]
+        inputs = f"{prefix}InputTensor", f"{prefix}IndicesTensor"
+        output_name = f"{prefix}OutputTensor"
+        if output_name in outputs:
+            outputs = (output_name,)
     for what, names, count in (("input", inputs, 2), ("output", outputs, 1)):
         if len(names) != count:
-            rule = (
-                f"the model must have {number_of(count, what)}, or have names of"
-                " to_onnx"
-            )
+            number = number_of(count, what)
+            rule = f"the model must have {number}, or have names of to_onnx"
             raise OnnxGatherError(f"{rule}, got {listed(names, 4) or 'none'}")
-    for name, tensor in zip(
-        inputs, (desc.input_tensor, desc.indices_tensor), strict=True
-    ):
-        wanted = ValueType(name_of(tensor.data_type.onnx), tensor.array_shape)
-        found = main.types[name]
-        sizes = zip(found.sizes or (), tensor.array_shape, strict=False)
-        if found.data_type != wanted.data_type or any(
-            n not in (None, size) for n, size in sizes
-        ):
-            raise OnnxGatherError(
-                f"{shown(name)} of the model must be {wanted}, got {found}"
-            )
-    return inputs[0], inputs[1], outputs[0]
+    data_name, indices_name = inputs
+    _check_type(main, data_name, desc.input_tensor)
+    _check_type(main, indices_name, desc.indices_tensor)
+    return data_name, indices_name, outputs[0]
+
+
+def _check_type(main: Scope, name: str, tensor: TensorDesc) -> None:
+    """Check that an input of a model has the type of a tensor; a size may be open.
+
+    Raises:
+        OnnxGatherError: It has another type.
+    """
+    wanted = ValueType(name_of(tensor.data_type.onnx), tensor.array_shape)
+    actual = main.types[name]
+    fits = actual.data_type == wanted.data_type
+    for size, wanted_size in zip(actual.sizes or (), tensor.array_shape, strict=False):
+        if size not in (None, wanted_size):
+            fits = False
+    if not fits:
+        rule = f"{shown(name)} of the model must be {wanted}"
+        raise OnnxGatherError(f"{rule}, got {actual}")
 
 
 def claims(
     model: AnyModel | Network, formula: GatherFormula, run: Run
 ) -> Iterator[Claim]:
-    """What must follow for a model to mean a descriptor.
+    """Yield what must follow for a model to mean a descriptor.
 
     Raises:
         UndecidedError: The model has what nothing is known of.
     """
     desc = formula.desc
     network = read_network(model)
-    data, indices, output = tensor_names(network.main, desc)
-    shape, index_shape = desc.input_tensor.array_shape, desc.indices_tensor.array_shape
-    main = read_network(network, {data: shape, indices: index_shape}).main
-    dtype, index_dtype = (
-        one.data_type.numpy for one in (desc.input_tensor, desc.indices_tensor)
-    )
+    data_name, indices_name, output_name = tensor_names(network.main, desc)
+    shape = desc.input_tensor.array_shape
+    index_shape = desc.indices_tensor.array_shape
+    main = read_network(network, {data_name: shape, indices_name: index_shape}).main
+    dtype = desc.input_tensor.data_type.numpy
+    index_dtype = desc.indices_tensor.data_type.numpy
+
+    def data_element(place: Place) -> Moved:
+        # Nothing is known of InputTensor but that its elements only move.
+        return Moved(True, flat(place, shape), 0)
+
+    def index_element(place: Place) -> Int:
+        return formula.index(flat(place, index_shape))
+
     given = {
-        # nothing is known of InputTensor but that its elements only move
-        data: lazy(dtype, shape, lambda at: Moved(True, flat(at, shape), 0)),
-        indices: lazy(
-            index_dtype, index_shape, lambda at: formula.index(flat(at, index_shape))
-        ),
+        data_name: lazy(dtype, shape, data_element),
+        indices_name: lazy(index_dtype, index_shape, index_element),
     }
-    for value in main.proto.input:
-        if value.name in given and value.type.tensor_type.HasField("shape"):
-            dims = value.type.tensor_type.shape.dim
-            told = [
-                dim.dim_value if dim.dim_value > 0 else dim.dim_param for dim in dims
-            ]
-            run.ensure_declared(value.name, told, given[value.name].shape)
-    found = walk(main, [], run, given)[main.outputs.index(output)]
+    _ensure_declared(main, given, run)
+    outputs = walk(main, [], run, given)
+    output = outputs[main.outputs.index(output_name)]
     wanted = desc.output_tensor.array_shape
-    if found.dtype != dtype or len(found.shape) != len(wanted):
+    if output.dtype != dtype or len(output.shape) != len(wanted):
         yield Claim(True, False)
         return
-    yield from (
-        Claim(True, is_equal(*sizes)) for sizes in zip(found.shape, wanted, strict=True)
-    )
-    yield from _elements(formula, found)
+    for size, wanted_size in zip(output.shape, wanted, strict=True):
+        yield Claim(True, is_equal(size, wanted_size))
+    yield from _elements(formula, output)
     yield from _failures(formula, run.failures)
 
 
+def _ensure_declared(main: Scope, given: Mapping[str, LazyTensor], run: Run) -> None:
+    """Go on only where inputs have the sizes that the model declares."""
+    for value in main.proto.input:
+        type_of_tensor = value.type.tensor_type
+        if value.name not in given or not type_of_tensor.HasField("shape"):
+            continue
+        declared: list[int | str] = []
+        for dim in type_of_tensor.shape.dim:
+            # A size that is not above 0 declares nothing; its name is empty then.
+            declared.append(dim.dim_value if dim.dim_value > 0 else dim.dim_param)
+        run.ensure_declared(value.name, declared, given[value.name].shape)
+
+
 def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
-    """Each element of OutputTensor is the one that the formula names, and 0 is between them."""
+    """Yield that each element of OutputTensor is right, and that 0 is between them."""
     tensor = formula.desc.output_tensor
     has_gaps = tensor.array_shape != tensor.sizes
+    is_small = math.prod(tensor.sizes) <= MOST_ELEMENTS
     rule = f"an output of more than {MOST_ELEMENTS:,} elements has strides"
-    ensure(not has_gaps or math.prod(tensor.sizes) <= MOST_ELEMENTS, rule)
-    used = set[Int]()
-    for at in _places(tensor.sizes, MOST_ELEMENTS if has_gaps else ONE_BY_ONE):
-        offset = weighted(zip(at, tensor.element_strides, strict=True))
+    ensure(not has_gaps or is_small, rule)
+
+    # Case 1: no gaps; the coordinates of OutputTensor are those in the model's output.
+    if not has_gaps:
+        for place in _places(tensor.sizes):
+            yield _element_claim(formula, output, place, place)
+        return
+
+    # Case 2: with strides, the model's output is the flat array.
+    used: set[Int] = set()
+    for place in _places(tensor.sizes, MOST_ELEMENTS):
+        offset = weighted(zip(place, tensor.element_strides, strict=True))
         used.add(offset)
-        source = formula.source(at)
-        element = moved(output.at((offset,) if has_gaps else at), output.dtype)
-        given = formula.policy != "error" or no(source.outside)
-        here = all_of(given, source.is_input, element.is_input)
-        found, wanted = (
-            terms.assuming(one, here) for one in (element.position, source.position)
-        )
-        conclusion = all_of(
-            terms.agree(element.is_input, source.is_input),
-            any_of(no(here), _alike(found, wanted), is_equal(found, wanted)),
-            any_of(source.is_input, element.is_input, is_equal(element.bits, 0)),
-        )
-        yield Claim(given, conclusion, at)
-    for offset in range(math.prod(tensor.array_shape) if has_gaps else 0):
+        yield _element_claim(formula, output, place, (offset,))
+    for offset in range(math.prod(tensor.array_shape)):
         if offset not in used:
             element = moved(output.at((offset,)), output.dtype)
-            yield Claim(
-                True, all_of(no(element.is_input), is_equal(element.bits, 0)), (offset,)
-            )
+            is_constant = no(element.is_input)
+            is_zero = is_equal(element.bits, 0)
+            yield Claim(True, all_of(is_constant, is_zero), (offset,))
+
+
+def _element_claim(
+    formula: GatherFormula, output: LazyTensor, place: Place, output_place: Place
+) -> Claim:
+    """Return that an element of OutputTensor is the one that the formula names.
+
+    Args:
+        formula: The formula.
+        output: The output of the model.
+        place: The coordinates of the element in OutputTensor.
+        output_place: Its coordinates in the output of the model.
+    """
+    source = formula.source(place)
+    element = moved(output.at(output_place), output.dtype)
+    given: Truth = True
+    if formula.policy == "error":  # the model fails where an index is out of range
+        given = no(source.outside)
+    both_read = all_of(given, source.is_input, element.is_input)
+    actual = terms.assuming(element.position, both_read)
+    wanted = terms.assuming(source.position, both_read)
+    is_same_kind = terms.agree(element.is_input, source.is_input)
+    is_same_position = any_of(
+        no(both_read), _alike(actual, wanted), is_equal(actual, wanted)
+    )
+    is_zero = is_equal(element.bits, 0)
+    is_read_or_zero = any_of(source.is_input, element.is_input, is_zero)
+    conclusion = all_of(is_same_kind, is_same_position, is_read_or_zero)
+    return Claim(given, conclusion, place)
 
 
 def _alike(first: Int, second: Int) -> Truth:
-    """Whether two sums are equal as the sums of the terms with each factor are.
+    """Return whether two sums are equal as the sums of the terms with each factor are.
 
     A solver sees that sooner than that the whole sums are.
     """
     start, factors = terms.as_sum(first - second)
-    parts = dict[int, list[tuple[Int, int]]]()
+    parts: dict[int, list[tuple[Int, int]]] = {}
     for term, factor in factors.items():
         parts.setdefault(abs(factor), []).append((term, factor))
-    return all_of(start == 0, *(is_equal(weighted(part), 0) for part in parts.values()))
+    are_equal = [is_equal(weighted(part), 0) for part in parts.values()]
+    return all_of(start == 0, *are_equal)
 
 
-def _places(sizes: Sequence[int], most: int = ONE_BY_ONE) -> Iterable[Place]:
-    """The coordinates of each element of a tensor; variables for them if it is large."""
-    is_small = math.prod(sizes) <= most
-    return itertools.product(*map(range, sizes)) if is_small else [_anywhere(sizes)]
+def _places(sizes: Sequence[int], limit: int = ONE_BY_ONE) -> Iterable[Place]:
+    """Return the coordinates of each element; variables for them beyond a limit."""
+    if math.prod(sizes) <= limit:
+        return itertools.product(*map(range, sizes))
+    return [_anywhere(sizes)]
 
 
 def _anywhere(sizes: Sequence[int]) -> Place:
-    """Variables for the coordinates of any element of a tensor."""
-    return tuple(
-        terms.variable(f"at{k}", 0, n - 1) if n > 1 else 0 for k, n in enumerate(sizes)
-    )
+    """Return variables for the coordinates of any element of a tensor."""
+    place: list[Int] = []
+    for axis, size in enumerate(sizes):
+        place.append(terms.variable(f"at{axis}", 0, size - 1) if size > 1 else 0)
+    return tuple(place)
 
 
 def _failures(
     formula: GatherFormula, failures: Sequence[LazyTensor]
 ) -> Iterator[Claim]:
-    """The model fails under the policy "error" where an index is out of range, and never else."""
+    """Yield that the model fails where it must, and never else.
+
+    It must where an index is out of range, under the policy "error".
+    """
+    # Case 1: another policy; the model never fails.
     if formula.policy != "error":
-        for one in failures:
-            yield from (
-                Claim(True, no(unrounded(one.at(at)))) for at in _places(one.sizes)
-            )
+        for failure in failures:
+            for place in _places(failure.sizes):
+                yield Claim(True, no(unrounded(failure.at(place))))
         return
+
     indices = formula.desc.indices_tensor
     outside = lazy(bool, indices.sizes, formula.is_outside)
     # Where strides overlap, it is not seen which place reads the same element.
-    most = ONE_BY_ONE if indices.array_shape == indices.sizes else MOST_ELEMENTS
-    if all(one.size <= most for one in (*failures, outside)):
-        is_outside, fails = (
-            any_of(
-                *(
-                    unrounded(one.at(at))
-                    for one in several
-                    for at in _places(one.sizes, most)
-                )
-            )
-            for several in ([outside], failures)
-        )
+    limit = ONE_BY_ONE if indices.array_shape == indices.sizes else MOST_ELEMENTS
+    # Case 2: few elements; all of them are named at once.
+    if all(tensor.size <= limit for tensor in (*failures, outside)):
+        is_outside = _holds_somewhere([outside], limit)
+        fails = _holds_somewhere(failures, limit)
         yield Claim(True, any_of(no(is_outside), fails))
         yield Claim(True, any_of(no(fails), is_outside))
         return
+
+    # Case 3: many elements; each is compared with those that read the same index.
     yield from _implying(outside, failures)
     for failure in failures:
         yield from _implying(failure, [outside])
 
 
+def _holds_somewhere(truths: Sequence[LazyTensor], limit: int) -> Truth:
+    """Return whether any element of some tensors holds."""
+    elements: list[Truth] = []
+    for tensor in truths:
+        for place in _places(tensor.sizes, limit):
+            elements.append(unrounded(tensor.at(place)))
+    return any_of(*elements)
+
+
 def _implying(cause: LazyTensor, effects: Sequence[LazyTensor]) -> Iterator[Claim]:
-    """Where a truth holds, so does one of others: at a place where it reads the same element."""
-    for at in _places(cause.sizes):
-        truth, found = unrounded(cause.at(at)), list[Truth]()
+    """Yield that where an element of the cause holds, so does an element of an effect.
+
+    That is an element at the same place, or at a place where the effect reads the same
+    element of IndicesTensor.
+    """
+    for place in _places(cause.sizes):
+        truth = unrounded(cause.at(place))
+        implied: list[Truth] = []
         for effect in effects:
-            sizes = effect.sizes
-            found += [unrounded(effect.at(at))] if effect.shape == cause.shape else []
-            place = _anywhere(sizes)
-            reads = itertools.product(_read(truth), _read(unrounded(effect.at(place))))
-            for position, own in reads:
-                start, factors = terms.as_sum(own)
-                # If the steps are not multiples of each other, this is any place.
-                steps = [
-                    factors.get(one, 0) if isinstance(one, Term) else 0 for one in place
-                ]
-                pairs = zip(steps, sizes, strict=True)
-                where = ((position - start) // s % n if s > 0 else 0 for s, n in pairs)
-                found.append(unrounded(effect.at(tuple(where))))
-        yield Claim(True, any_of(no(truth), *found))
+            if effect.shape == cause.shape:
+                implied.append(unrounded(effect.at(place)))
+            anywhere = _anywhere(effect.sizes)
+            own_positions = _positions_read(unrounded(effect.at(anywhere)))
+            for position in _positions_read(truth):
+                for own_position in own_positions:
+                    same = _place_reading(position, own_position, anywhere, effect)
+                    implied.append(unrounded(effect.at(same)))
+        yield Claim(True, any_of(no(truth), *implied))
 
 
-def _read(truth: Truth) -> list[Int]:
-    """The positions of the elements of IndicesTensor that a truth depends on."""
-    inside = terms.inside(truth) if isinstance(truth, Term) else ()
-    return [one.args[1] for one in inside if one.kind == "read"]
+def _place_reading(
+    position: Int, own_position: Int, anywhere: Place, effect: LazyTensor
+) -> Place:
+    """Return the place where a tensor reads a position of IndicesTensor.
+
+    Args:
+        position: The position.
+        own_position: The position that the tensor reads at `anywhere`.
+        anywhere: Variables for the coordinates of any element of the tensor.
+        effect: The tensor.
+    """
+    start, factors = terms.as_sum(own_position)
+    coordinates: list[Int] = []
+    for variable, size in zip(anywhere, effect.sizes, strict=True):
+        # If the steps are not multiples of each other, this is any place.
+        step = factors.get(variable, 0) if isinstance(variable, Term) else 0
+        coordinate = (position - start) // step % size if step > 0 else 0
+        coordinates.append(coordinate)
+    return tuple(coordinates)
+
+
+def _positions_read(truth: Truth) -> list[Int]:
+    """Return the positions in IndicesTensor's array that a truth depends on."""
+    if not isinstance(truth, Term):
+        return []
+    return [term.args[1] for term in terms.inside(truth) if term.kind == "read"]

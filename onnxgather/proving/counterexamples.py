@@ -1,4 +1,4 @@
-"""Counterexamples: inputs for which a model on the CPU provider does what its descriptor does not.
+"""Counterexamples: inputs with which a model breaks its descriptor on the CPU provider.
 
 A solver's values for the indices are made as small as the solver finds them in time,
 and the model is run with them.
@@ -15,17 +15,19 @@ import numpy as np
 
 from onnxgather.core.checks import listed
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import tensors
+from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import IndexOutOfRangeError
 from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup, line
-from onnxgather.core.model.network import read_network
-from onnxgather.core.model.values import loaded, values_of
+from onnxgather.core.model.network import Network, read_network
+from onnxgather.core.model.values import ValueType, loaded, values_of
 from onnxgather.proving.claims import AnyModel, Claim, tensor_names
 from onnxgather.proving.formula import GatherFormula
 from onnxgather.proving.solvers import solve
 from onnxgather.proving.tensors import UndecidedError, ensure, is_known
-from onnxgather.proving.terms import Term, evaluate
+from onnxgather.proving.terms import Term, Truth, evaluate
 
 MOST_STEPS = 20_000_000
 """The most steps that the solver takes to find smaller values once."""
@@ -42,7 +44,7 @@ _OF_LOW_HALVES = "what the formula says", "something else before ONNX Runtime 1.
 
 
 class Counterexample(msgspec.Struct, frozen=True):
-    """Inputs for which a model does not what its descriptor says, as the CPU provider ran it."""
+    """Inputs with which the CPU provider ran a model that breaks its descriptor."""
 
     indices: dict[int, int]
     """The elements of IndicesTensor's array that are not 0, by their positions."""
@@ -59,7 +61,9 @@ class Counterexample(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         indices = [f"{value} at {at}" for at, value in self.indices.items()]
-        given = "IndicesTensor is 0" + (f" but {listed(indices, 8)}" if indices else "")
+        given = "IndicesTensor is 0"
+        if indices:
+            given += f" but {listed(indices, 8)}"
         where = "" if self.output is None else f" at {self.output}"
         output = f"OutputTensor must be {self.expected}{where}, got {self.found}"
         return (
@@ -75,124 +79,189 @@ def counterexample(
     seconds: float,
     low_halves: bool = False,
 ) -> Counterexample:
-    """Small inputs with which a model differs from its descriptor.
+    """Return small inputs with which a model differs from its descriptor.
 
     Args:
         model: The model, or the path of its file.
         formula: The formula of the descriptor.
         claim: A claim that the solver has refuted; None if all indices are 0.
         seconds: How long the solver may look for small values.
-        low_halves: Whether the claim is about comparisons that the installed ONNX Runtime may not
-            have; then the model need not differ here.
+        low_halves: Whether the claim is about comparisons that the installed ONNX
+            Runtime may not have; then the model need not differ here.
 
     Raises:
         UndecidedError: The model does not run, or does not differ.
     """
     desc = formula.desc
-    needed = sum(one.total_tensor_size_in_bytes for one in tensors(desc).values())
-    ensure(
-        needed <= LARGEST_RUN,
-        f"tensors of {needed:,} bytes, with which no model is run",
-    )
-    values = (
-        _smallest(claim, time.monotonic() + seconds) if claim else dict[Term, int]()
-    )
-    indices = np.zeros(
-        desc.indices_tensor.array_shape, desc.indices_tensor.data_type.numpy
-    )
-    for term, value in values.items():
-        # What a model reads behind the indices counts nowhere.
-        if (
-            term.kind == "read"
-            and (at := evaluate(term.args[1], values)) < indices.size
-        ):
-            indices.reshape(-1)[at] = value
-    if shown := _differing(model, formula, indices):
-        return shown
-    if low_halves:
+    needed = 0
+    for tensor in tensors(desc).values():
+        needed += tensor.total_tensor_size_in_bytes
+    rule = f"tensors of {needed:,} bytes, with which no model is run"
+    ensure(needed <= LARGEST_RUN, rule)
+    values: Mapping[Term, int] = {}
+    if claim:
+        values = _smallest(claim, time.monotonic() + seconds)
+    indices = _indices_of(desc, values)
+    example = _differing(model, formula, indices)
+    if example:
+        return example
+    if low_halves:  # ONNX Runtime before 1.32 differs, the installed one need not
         return Counterexample(_numbered(indices), COUNTS[0], None, *_OF_LOW_HALVES)
-    raise UndecidedError(
-        "the model does not differ on the CPU provider where it is refuted"
-    )
+    rule = "the model does not differ on the CPU provider where it is refuted"
+    raise UndecidedError(rule)
+
+
+def _indices_of(desc: Descriptor, values: Mapping[Term, int]) -> Array:
+    """Return IndicesTensor's array with a solver's values, and 0 elsewhere."""
+    tensor = desc.indices_tensor
+    indices = np.zeros(tensor.array_shape, tensor.data_type.numpy)
+    elements = indices.reshape(-1)
+    for term, value in values.items():
+        if term.kind != "read":
+            continue
+        _, position = term.args
+        at = evaluate(position, values)
+        if at < indices.size:  # what a model reads behind the indices counts nowhere
+            elements[at] = value
+    return indices
 
 
 def _differing(
     model: AnyModel, formula: GatherFormula, indices: Array
 ) -> Counterexample | None:
-    """The counterexample with an IndicesTensor."""
-    desc, tensor = formula.desc, formula.desc.input_tensor
+    """Return the counterexample with an IndicesTensor; None if there is none.
+
+    Raises:
+        UndecidedError: The model does not run, or must not.
+    """
     network = read_network(model)
-    for operation, scope in ((o, s) for s in network.scopes() for o in s.operations):
-        if operation.operator in ("Div", "Mod") and not operation.domain:
-            divisor = scope.constant(operation.inputs[1])
-            is_safe = divisor is not None and not np.isin(divisor, [0, -1]).any()
-            ensure(is_safe, "a division that may stop the process")
+    _check_divisions(network)
     try:
         content, proto = loaded(model)
-        opened, (inputs, outputs) = (
-            Opened(content, Setup(CPU, threads=1)),
-            values_of(proto),
-        )
+        opened = Opened(content, Setup(CPU, threads=1))
+        inputs, outputs = values_of(proto)
     except Exception as error:  # whatever ONNX Runtime says of a model
-        raise UndecidedError(
-            f"the model does not run on the CPU provider: {line(error)}"
-        ) from None
-    names = tensor_names(network.main, desc)
-    for name, kind in inputs.items():
-        rule = f"the input {name} of {kind}, with which no model is run"
-        ensure(kind.dtype is not None and is_known(kind.dtype), rule)
-    sizes = {k: [max(1, n or 1) for n in v.sizes or ()] for k, v in inputs.items()}
-    feeds = {k: np.zeros(sizes[k], v.dtype) for k, v in inputs.items()}
+        rule = f"the model does not run on the CPU provider: {line(error)}"
+        raise UndecidedError(rule) from None
+    data_name, indices_name, output_name = tensor_names(network.main, formula.desc)
+    feeds = _zeros(inputs)
+    feeds[indices_name] = indices
+    output_number = [*outputs].index(output_name)
     for most in COUNTS:
-        data = np.resize(
-            np.arange(1, most + 1, dtype=tensor.data_type.numpy), tensor.array_shape
-        )
-        expected = found = None
+        data = _counting(formula.desc.input_tensor, most)
+        feeds[data_name] = data
+        expected = actual = None
         with suppress(IndexOutOfRangeError):
-            expected = reference(desc, data, indices, formula.policy)
+            expected = reference(formula.desc, data, indices, formula.policy)
         with suppress(FailedError):
-            feeds |= {names[0]: data, names[1]: indices}
-            found = opened.run_all(feeds)[[*outputs].index(names[2])]
-        told = [
-            "an error" if x is None else f"{x.dtype} {[*x.shape]}"
-            for x in (expected, found)
-        ]
-        if told[0] != told[1]:
-            return Counterexample(_numbered(indices), most, None, told[0], told[1])
-        if expected is None or found is None:
-            continue
-        bits = [
-            array.reshape(-1).view(f"u{array.itemsize}") for array in (expected, found)
-        ]
-        for at in np.flatnonzero(bits[0] != bits[1])[:1].tolist():
-            own = (array.reshape(-1)[at].item() for array in (expected, found))
-            return Counterexample(_numbered(indices), most, at, *own)
+            actual = opened.run_all(feeds)[output_number]
+        difference = _difference(expected, actual)
+        if difference:
+            return Counterexample(_numbered(indices), most, *difference)
     return None
 
 
+def _check_divisions(network: Network) -> None:
+    """Check that no division of a model can stop the process that runs it.
+
+    Raises:
+        UndecidedError: A divisor may be 0 or -1.
+    """
+    for scope in network.scopes():
+        for operation in scope.operations:
+            if operation.operator not in ("Div", "Mod") or operation.domain:
+                continue
+            divisor = scope.constant(operation.inputs[1])
+            is_safe = divisor is not None and not np.isin(divisor, [0, -1]).any()
+            ensure(is_safe, "a division that may stop the process")
+
+
+def _zeros(inputs: Mapping[str, ValueType]) -> dict[str, Array]:
+    """Return an array of zeros for each input; an open size is 1.
+
+    Raises:
+        UndecidedError: An input has a type that no array has.
+    """
+    for name, value_type in inputs.items():
+        dtype = value_type.dtype
+        rule = f"the input {name} of {value_type}, with which no model is run"
+        ensure(dtype is not None and is_known(dtype), rule)
+    zeros: dict[str, Array] = {}
+    for name, value_type in inputs.items():
+        sizes = [max(1, size or 1) for size in value_type.sizes or ()]
+        zeros[name] = np.zeros(sizes, value_type.dtype)
+    return zeros
+
+
+def _counting(tensor: TensorDesc, most: int) -> Array:
+    """Return an array whose elements count from 1 to a number, over and over."""
+    numbers = np.arange(1, most + 1, dtype=tensor.data_type.numpy)
+    return np.resize(numbers, tensor.array_shape)
+
+
+def _difference(
+    expected: Array | None, actual: Array | None
+) -> tuple[int | None, float | str, float | str] | None:
+    """Return where two outputs differ first, and what is there; None if nowhere.
+
+    An output that is None is an error. There is no position where the types or the
+    sizes differ.
+    """
+    expected_kind = _kind_of(expected)
+    actual_kind = _kind_of(actual)
+    if expected_kind != actual_kind:
+        return None, expected_kind, actual_kind
+    if expected is None or actual is None:  # both are errors
+        return None
+    # Bits are compared, as a NaN is not equal to itself, and 0.0 is to -0.0.
+    are_different = _bits(expected) != _bits(actual)
+    if not are_different.any():
+        return None
+    at = int(np.flatnonzero(are_different)[0])
+    return at, expected.reshape(-1)[at].item(), actual.reshape(-1)[at].item()
+
+
+def _kind_of(output: Array | None) -> str:
+    """Return the type and the sizes of an output, in words."""
+    if output is None:
+        return "an error"
+    return f"{output.dtype} {[*output.shape]}"
+
+
+def _bits(array: Array) -> Array:
+    """Return the bits of each element as an unsigned integer."""
+    return array.reshape(-1).view(f"u{array.itemsize}")
+
+
 def _numbered(array: Array) -> dict[int, int]:
-    """The elements of an array that are not 0, by their positions."""
-    return {int(at): int(array.reshape(-1)[at]) for at in np.flatnonzero(array)}
+    """Return the elements of an array that are not 0, by their positions."""
+    elements = array.reshape(-1)
+    return {int(at): int(elements[at]) for at in np.flatnonzero(array)}
 
 
 def _smallest(claim: Claim, end: float) -> Mapping[Term, int]:
-    """Values that refute a claim, the largest of them as small as the solver finds it in time."""
-    values, low, most, high = dict[Term, int](), 0, 2**64, 2**64
+    """Return values that refute a claim.
+
+    The largest of them is as small as the solver finds it in time.
+    """
+    values: dict[Term, int] = {}
+    low = 0
+    limit = high = 2**64
     _, constants = claim.script()
     while low < high and time.monotonic() < end:
-        within = [
-            bound
-            for one in constants.values()
-            for bound in (one < most + 1, -one < most + 1)
-        ]
+        within: list[Truth] = []
+        for constant in constants.values():
+            within.append(constant < limit + 1)
+            within.append(-constant < limit + 1)
         text, names = claim.script(*within)
         answer = solve(text, end - time.monotonic(), steps=MOST_STEPS)
+        if answer.verdict == "unknown":
+            break
         if answer.verdict == "sat":
             values = {term: answer.values[name] for name, term in names.items()}
             high = max(map(abs, values.values()), default=0)
-        elif answer.verdict == "unsat":
-            low = most + 1
         else:
-            break
-        most = min(2 * low, (low + high) // 2)
+            low = limit + 1
+        # The limit doubles until a solver finds values; then the interval is halved.
+        limit = min(2 * low, (low + high) // 2)
     return values

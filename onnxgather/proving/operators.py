@@ -1,8 +1,8 @@
 """What each operator of ONNX computes, one row each, from ONNX's specification.
 
-Where providers were measured to do less than the specification says, so does the row.
-An operator that is not in the table, or of which a row does not know what it does,
-makes a certificate undecided.
+Where providers were measured to do less than the specification says, so does the row. A
+certificate is undecided where an operator is not in the table, or where its row does
+not know what the operator does.
 """
 
 from __future__ import annotations
@@ -10,47 +10,67 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial, reduce
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.model.network import Scope
 from onnxgather.core.model.values import ValueType, name_of
 from onnxgather.proving import tensors, terms
 from onnxgather.proving.lemmas import DIGITS, LEMMAS
-from onnxgather.proving.tensors import Item, LazyTensor, NodeCall, Place, ensure, lazy
+from onnxgather.proving.tensors import (
+    Item,
+    LazyTensor,
+    NodeCall,
+    Place,
+    Run,
+    ensure,
+    lazy,
+)
 from onnxgather.proving.terms import Int, Term, Truth
 
 MOST_TURNS = 16
 """The most steps of a Scan whose body is walked for each; for more, the step is a
 variable."""
 
+MOST_SCATTERED = 2**20
+"""The most elements of the data and the updates of a ScatterElements."""
+
 Semantics = Callable[[NodeCall], LazyTensor | list[LazyTensor]]
-
-
-def _largest_exact(dtype: np.dtype[Any]) -> int:
-    """The integer up to which floats hold every integer."""
-    return 2 ** DIGITS[dtype.name][1]
+"""A row of the table: the outputs of a node."""
 
 
 # Elements
 
 
+def _largest_exact(dtype: np.dtype[Any]) -> int:
+    """Return the integer up to which floats hold every integer."""
+    _, digits = DIGITS[dtype.name]
+    return 2**digits
+
+
 def _wrapped(value: Int, dtype: np.dtype[Any]) -> Int:
+    """Return an integer in the two's complement of a data type."""
     info = np.iinfo(dtype)
     return terms.in_twos_complement(value, int(info.min), int(info.max))
 
 
 def _rely(node: NodeCall, lemma: str, dtype: np.dtype[Any], *values: Int) -> None:
-    """Take down a lemma about floats, which holds where floats hold the integers."""
-    most = _largest_exact(dtype)
-    ends = [max(-terms.lowest(value), terms.highest(value)) for value in values]
-    holds = max(ends) <= most
+    """Note a lemma about floats, which holds where floats hold the integers.
+
+    Raises:
+        UndecidedError: The floats may not hold them, or there is no such lemma.
+    """
+    limit = _largest_exact(dtype)
+    magnitudes = [max(-terms.lowest(value), terms.highest(value)) for value in values]
+    holds = max(magnitudes) <= limit
     if lemma in ("clip", "order", "equal"):
-        holds = holds or min(ends) <= most - 1
-    ensure(holds, f"{dtype} of integers beyond {most:,}")
+        # One number strictly inside is enough: rounding moves no other number past it.
+        holds = holds or min(magnitudes) <= limit - 1
+    ensure(holds, f"{dtype} of integers beyond {limit:,}")
     name = f"{lemma} {dtype}"
     ensure(name in LEMMAS, f"the {name}, which no lemma tells")
     node.run.lemmas.add(name)
@@ -60,42 +80,47 @@ def _rely(node: NodeCall, lemma: str, dtype: np.dtype[Any], *values: Int) -> Non
 
 
 def _view(
-    tensor: LazyTensor, shape: Sequence[Int], place: Callable[[Place], Place]
+    tensor: LazyTensor, shape: Sequence[Int], source: Callable[[Place], Place]
 ) -> LazyTensor:
-    """A tensor whose elements are those of another one at other coordinates."""
-    return lazy(tensor.dtype, shape, lambda at: tensor.at(place(at)))
+    """Return a tensor whose elements are those of another tensor at `source`."""
+    return lazy(tensor.dtype, shape, lambda place: tensor.at(source(place)))
 
 
 def _expanded(tensor: LazyTensor, shape: Sequence[Int]) -> LazyTensor:
-    """A tensor in a shape that it broadcasts to."""
+    """Return a tensor in a shape that it broadcasts to."""
     first = len(shape) - len(tensor.shape)
 
-    def place(at: Place) -> Place:
-        pairs = zip(tensor.shape, at[first:], strict=True)
-        return tuple(0 if size == 1 else own for size, own in pairs)
+    def source(place: Place) -> Place:
+        pairs = zip(tensor.shape, place[first:], strict=True)
+        return tuple(0 if size == 1 else at for size, at in pairs)
 
-    return _view(tensor, shape, place)
+    return _view(tensor, shape, source)
 
 
 def _common(shapes: Sequence[Sequence[Int]]) -> list[Int]:
-    """The shape that others broadcast to."""
-    common = list[Int]()
-    for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
-        larger = [size for size in sizes if size != 1] or [1]
-        ensure(
-            all(size - larger[0] == 0 for size in larger), "sizes that do not broadcast"
-        )
-        common.insert(0, larger[0])
+    """Return the shape that several shapes broadcast to."""
+    common: list[Int] = []
+    backwards = [shape[::-1] for shape in shapes]
+    for sizes in itertools.zip_longest(*backwards, fillvalue=1):
+        larger = [size for size in sizes if size != 1]
+        common_size = larger[0] if larger else 1
+        is_common = all(size - common_size == 0 for size in larger)
+        ensure(is_common, "sizes that do not broadcast")
+        common.insert(0, common_size)
     return common
 
 
 def _each(
     dtype: Any, compute: Callable[..., Item], inputs: Sequence[LazyTensor]
 ) -> LazyTensor:
-    """What is computed of the elements of tensors that broadcast."""
-    shape = _common([one.shape for one in inputs])
-    own = [_expanded(one, shape) for one in inputs]
-    return lazy(dtype, shape, lambda at: compute(*(one.at(at) for one in own)))
+    """Return what is computed of the elements of tensors that broadcast."""
+    shape = _common([tensor.shape for tensor in inputs])
+    expanded = [_expanded(tensor, shape) for tensor in inputs]
+
+    def element(place: Place) -> Item:
+        return compute(*(tensor.at(place) for tensor in expanded))
+
+    return lazy(dtype, shape, element)
 
 
 def _fold(
@@ -105,428 +130,536 @@ def _fold(
     result: Any = None,
     inputs: Sequence[LazyTensor] = (),
 ) -> LazyTensor:
-    """What is computed of the elements of tensors of one type, two at a time.
+    """Return what is computed of the elements of tensors of one type, two at a time.
 
     Args:
         node: The node.
         compute: Makes an integer of two, or a truth.
-        lemma: What floats rely on; without one there are no floats.
+        lemma: What floats rely on; without a lemma there are no floats.
         result: The type of the result, that of the inputs if None.
         inputs: The tensors; those of the node if there are none.
     """
     inputs = inputs or node.tensors
     dtype = inputs[0].dtype
-    made = np.dtype(result or dtype)
+    result_dtype = np.dtype(result or dtype)
     name = node.operation.operator
-    ensure(all(one.dtype == dtype for one in inputs), f"{name} of several types")
+    ensure(all(tensor.dtype == dtype for tensor in inputs), f"{name} of several types")
     ensure(lemma or dtype.kind != "f", f"{name} of {dtype}")
     ensure(node.attribute("broadcast") is None, f"{name} as before opset 7")
 
     def step(first: Int, second: Int) -> Int:
-        found = compute(first, second)
-        if dtype.kind == "f" and (lemma != "clip" or found not in (first, second)):
-            _rely(node, lemma, dtype, first, second)
-        return found if made.kind in "bf" else _wrapped(found, made)
+        value = compute(first, second)
+        if dtype.kind == "f":
+            # A Clip that changes nothing relies on nothing.
+            is_kept = lemma == "clip" and value in (first, second)
+            if not is_kept:
+                _rely(node, lemma, dtype, first, second)
+        if result_dtype.kind in "bf":
+            return value
+        return _wrapped(value, result_dtype)
 
-    def folded(*items: Item) -> Item:
-        found = reduce(step, map(tensors.unrounded, items))
-        return tensors.Rounded(found) if made.kind == "f" else found
+    def element(first: Item, *others: Item) -> Item:
+        value = tensors.unrounded(first)
+        for item in others:
+            value = step(value, tensors.unrounded(item))
+        return tensors.Rounded(value) if result_dtype.kind == "f" else value
 
-    return _each(made, folded, inputs)
+    return _each(result_dtype, element, inputs)
 
 
 def _compare(lemma: str, compute: Callable[[Int, Int], Truth]) -> Semantics:
-    return lambda node: _fold(node, compute, lemma, bool)
+    """Return the row of an operator that compares two numbers."""
+    return partial(_fold, compute=compute, lemma=lemma, result=bool)
 
 
 def _equal(node: NodeCall) -> LazyTensor:
-    is_truth = node[0].dtype.kind == "b"
-    return _fold(node, terms.agree if is_truth else terms.is_equal, "equal", bool)
+    """Return Equal, of numbers or of truths."""
+    compute = terms.agree if node[0].dtype.kind == "b" else terms.is_equal
+    return _fold(node, compute, "equal", bool)
 
 
 def _of_truths(compute: Callable[..., Truth]) -> Semantics:
-    return lambda node: _fold(node, compute, result=bool)
+    """Return the row of an operator of truths."""
+    return partial(_fold, compute=compute, result=bool)
 
 
 def _times(first: Int, second: Int) -> Int:
-    """The product of two integers, one of them known."""
-    value, factor = (first, second) if isinstance(first, Term) else (second, first)
-    return value * tensors.known_integer(factor, "a factor")
+    """Return the product of two integers, of which at least one is a constant."""
+    if isinstance(first, Term):
+        return first * tensors.known_integer(second, "a factor")
+    return second * tensors.known_integer(first, "a factor")
 
 
 def _division(compute: Callable[[Int, int], Int]) -> Semantics:
-    """A division by constants: by 0 it stops the process, and so may one by -1.
+    """Return the row of a division by constants.
 
-    That holds for elements that nothing uses, too.
+    ONNX Runtime may stop the process where the divisor is 0 or -1, also in elements
+    that nothing uses. So no divisor may be either.
     """
 
-    def of(node: NodeCall) -> LazyTensor:
-        ensure(not node.attribute("fmod", 0), "Mod with fmod")
-        ensure(
-            {0, -1}.isdisjoint(node[1].numbers()),
-            "a division that may stop the process",
-        )
-        return _fold(
-            node, lambda a, b: compute(a, tensors.known_integer(b, "a divisor"))
-        )
+    def divided(first: Int, second: Int) -> Int:
+        divisor = tensors.known_integer(second, "a divisor")
+        return compute(first, divisor)
 
-    return of
+    def row(node: NodeCall) -> LazyTensor:
+        ensure(not node.attribute("fmod", 0), "Mod with fmod")
+        is_safe = {0, -1}.isdisjoint(node[1].numbers())
+        ensure(is_safe, "a division that may stop the process")
+        return _fold(node, divided)
+
+    return row
 
 
 def _quotient(node: NodeCall) -> LazyTensor | list[LazyTensor]:
-    """Div; of `1 / x * y` ONNX Runtime makes `y / x`, of integers too."""
+    """Return Div; of `1 / x * y` ONNX Runtime makes `y / x`, of integers too."""
     data = node[0]
-    is_single = all(size == 1 for size in data.shape)
-    first = tensors.unrounded(data.at((0,) * len(data.shape))) if is_single else 0
+    first: Int = 0
+    if all(size == 1 for size in data.shape):
+        origin = (0,) * len(data.shape)
+        first = tensors.unrounded(data.at(origin))
     rule = "a Div of 1, which ONNX Runtime may join with a Mul behind it"
     ensure(isinstance(first, Term) or first != 1, rule)
     return _division(_divided)(node)
 
 
 def _divided(value: Int, divisor: int) -> Int:
-    """An integer divided towards 0."""
-    found = terms.choose(value < 0, -(-value // abs(divisor)), value // abs(divisor))
-    return found if divisor > 0 else -found
+    """Return an integer divided towards 0."""
+    size = abs(divisor)
+    quotient = terms.choose(value < 0, -(-value // size), value // size)
+    return quotient if divisor > 0 else -quotient
 
 
 def _modulo(value: Int, divisor: int) -> Int:
-    """The remainder has the sign of the divisor."""
-    return value % divisor if divisor > 0 else -(-value % -divisor)
+    """Return the remainder, which has the sign of the divisor."""
+    if divisor > 0:
+        return value % divisor
+    return -(-value % -divisor)
 
 
 def _limited(
     node: NodeCall, compute: Callable[[Int, Int], Int], inputs: Sequence[LazyTensor]
 ) -> LazyTensor:
-    """A Min or Max."""
+    """Return a Min or a Max."""
 
     def by_halves(first: Int, second: Int) -> Int:
         is_less = _ordered(first) < _ordered(second)
-        ends = (first, second) if compute is terms.smaller_of else (second, first)
-        return terms.choose(is_less, *ends)
+        if compute is terms.smaller_of:
+            return terms.choose(is_less, first, second)
+        return terms.choose(is_less, second, first)
 
     has_fault = node.run.low_halves and inputs[0].dtype == np.int64
     return _fold(node, by_halves if has_fault else compute, "clip", inputs=inputs)
 
 
 def _ordered(value: Int) -> Int:
-    """An integer whose order is the one of a fault: low halves count as signed integers."""
-    return value // 2**32 * 2**32 + (value + 2**31) % 2**32
+    """Return an integer whose order is that of the fault `Run.low_halves`."""
+    high_half = value // 2**32 * 2**32
+    signed_low_half = (value + 2**31) % 2**32
+    return high_half + signed_low_half
 
 
 def _clip(node: NodeCall) -> LazyTensor:
-    """Clip: a maximum, then a minimum."""
-    data, is_old = node[0], bool(node.operation.attributes)
+    """Return Clip: a maximum, then a minimum."""
+    data = node[0]
+    is_old = bool(node.operation.attributes)
     ensure(not is_old, "a Clip with attributes, as before opset 11")
     ensure(data.dtype.kind in "iuf", f"a Clip of {data.dtype}")
     info = np.finfo(data.dtype) if data.dtype.kind == "f" else np.iinfo(data.dtype)
-    rows = (info.min, terms.larger_of), (info.max, terms.smaller_of)
-    for k, (end, compute) in enumerate(rows, 1):
-        bound = node.get(k) or tensors.constant_tensor(np.array(end, data.dtype))
-        ensure(bound.shape == (), "a Clip with bounds of several elements")
-        data = _limited(node, compute, [data, bound])
-    return data
+    raised = _limited(node, terms.larger_of, [data, _clip_bound(node, 1, info.min)])
+    bound = _clip_bound(node, 2, info.max)
+    return _limited(node, terms.smaller_of, [raised, bound])
+
+
+def _clip_bound(node: NodeCall, number: int, default: Any) -> LazyTensor:
+    """Return a bound of a Clip, an end of the data type where it is left out."""
+    bound = node.get(number)
+    if bound is None:
+        bound = tensors.constant_tensor(np.array(default, node[0].dtype))
+    ensure(bound.shape == (), "a Clip with bounds of several elements")
+    return bound
 
 
 def _alone(compute: Callable[[Int], Int], result: Any = None) -> Semantics:
-    """An operator of one integer or truth."""
-    return lambda node: _fold(
-        node, lambda own, _: compute(own), result=result, inputs=[node[0]] * 2
-    )
+    """Return the row of an operator of one integer or truth."""
+
+    def row(node: NodeCall) -> LazyTensor:
+        # A fold needs two inputs; the second is not looked at.
+        both = [node[0], node[0]]
+        return _fold(node, lambda value, _: compute(value), result=result, inputs=both)
+
+    return row
 
 
 def _where(node: NodeCall) -> LazyTensor:
-    """Where; the CPU provider changes -0.0 and NaNs, so floats of InputTensor must not pass."""
+    """Return Where.
+
+    The CPU provider changes -0.0 and NaNs, so floats of InputTensor must not pass.
+    """
     dtype = node[1].dtype
     ensure(node[2].dtype == dtype, "Where of several types")
+    rule = "Where of floats, of which the CPU provider changes -0.0 and NaNs"
 
     def compute(truth: Item, first: Item, second: Item) -> Item:
-        found = tensors.chosen(tensors.unrounded(truth), first, second, dtype)
-        is_data = isinstance(found, tensors.Moved) and dtype.kind == "f"
-        ensure(
-            not is_data,
-            "Where of floats, of which the CPU provider changes -0.0 and NaNs",
-        )
-        return found
+        item = tensors.chosen(tensors.unrounded(truth), first, second, dtype)
+        is_data = isinstance(item, tensors.Moved) and dtype.kind == "f"
+        ensure(not is_data, rule)
+        return item
 
     return _each(dtype, compute, [node[0], node[1], node[2]])
 
 
-def _cast_beyond(node: NodeCall, value: Term) -> Int:
-    """What a Cast makes of the FLOAT32 of an integer: the integer, if FLOAT32 holds it."""
-    most = _largest_exact(np.dtype(np.float32))
-    node.run.lemmas |= {"exact float32", "beyond float32"}
-    above = terms.variable(f"above{value.number}", most, 2**31 - 1)
-    below = terms.variable(f"below{value.number}", -(2**31), -most)
-    return terms.choose(value < -most, below, terms.choose(most < value, above, value))
-
-
-def _cast(node: NodeCall, after: np.dtype[Any] | None) -> LazyTensor:
-    """Cast."""
-    data, before = node[0], node[0].dtype
+def _cast(node: NodeCall) -> LazyTensor:
+    """Return Cast."""
+    data = node[0]
+    before = data.dtype
+    after = ValueType(name_of(node.attribute("to"))).dtype
     if after is None or not tensors.is_known(after):
         raise tensors.UndecidedError(f"a Cast from {before} to another type")
 
-    def at(place: Place) -> Item:
-        item = data.at(place)
-        if before == after:
-            return item
-        value = tensors.unrounded(item)
-        if before.kind == "b":
-            value = terms.choose(value, 1, 0)
-        low, high = terms.lowest(value), terms.highest(value)
-        is_beyond = before == np.float32 and max(-low, high) > _largest_exact(before)
-        fits = (
-            low >= -(2**31) and high < 2**31 - 64 and after.name in ("int32", "int64")
-        )
-        if is_beyond and fits and isinstance(value, Term):
-            return _cast_beyond(node, value)
-        if before.kind == "f":
-            _rely(node, "exact", before, value)
-            if after.kind == "f":
-                _rely(node, "exact", after, value)
-            if after.kind in "iu":
-                is_held = _wrapped(value, after) == value
-                ensure(is_held, f"a Cast of {before} to {after} that need not hold it")
-        if after.kind == "f":
-            return tensors.Rounded(value)
-        return (
-            terms.no(terms.is_equal(value, 0))
-            if after.kind == "b"
-            else _wrapped(value, after)
-        )
+    def element(place: Place) -> Item:
+        return _cast_item(node, data.at(place), before, after)
 
-    return lazy(after, data.shape, at)
+    return lazy(after, data.shape, element)
+
+
+def _cast_item(
+    node: NodeCall, item: Item, before: np.dtype[Any], after: np.dtype[Any]
+) -> Item:
+    """Return an element in another data type."""
+    if before == after:  # elements of InputTensor pass this Cast alone
+        return item
+    value = tensors.unrounded(item)
+    if before.kind == "b":
+        value = terms.choose(value, 1, 0)
+    if isinstance(value, Term) and _may_be_beyond(value, before, after):
+        return _cast_beyond(node, value)
+    if before.kind == "f":
+        _rely(node, "exact", before, value)
+        if after.kind == "f":
+            _rely(node, "exact", after, value)
+        if after.kind in "iu":
+            is_held = _wrapped(value, after) == value
+            ensure(is_held, f"a Cast of {before} to {after} that need not hold it")
+
+    if after.kind == "f":
+        return tensors.Rounded(value)
+    if after.kind == "b":
+        is_zero = terms.is_equal(value, 0)
+        return terms.no(is_zero)
+    return _wrapped(value, after)
+
+
+def _may_be_beyond(value: Term, before: np.dtype[Any], after: np.dtype[Any]) -> bool:
+    """Return whether `_cast_beyond` says what becomes of a value.
+
+    That is so for a FLOAT32 of an integer that it may not hold, but whose type the
+    FLOAT32 does not leave.
+    """
+    if before != np.float32 or after.name not in ("int32", "int64"):
+        return False
+    magnitude = max(-value.low, value.high)
+    if magnitude <= _largest_exact(before):
+        return False
+    return value.low >= -(2**31) and value.high < 2**31 - 64
+
+
+def _cast_beyond(node: NodeCall, value: Term) -> Int:
+    """Return what a Cast makes of the FLOAT32 of an integer.
+
+    It is the integer where FLOAT32 holds it, else any integer beyond the limit.
+    """
+    limit = _largest_exact(np.dtype(np.float32))
+    node.run.lemmas |= {"exact float32", "beyond float32"}
+    above = terms.variable(f"above{value.number}", limit, 2**31 - 1)
+    below = terms.variable(f"below{value.number}", -(2**31), -limit)
+    is_below = value < -limit
+    at_least = terms.choose(limit < value, above, value)
+    return terms.choose(is_below, below, at_least)
 
 
 # Shapes
 
 
 def _axis(number: int, rank: int) -> int:
+    """Return the number of an axis counted from the first."""
     ensure(-rank <= number < rank, f"the axis {number} of {rank} dimensions")
     return number % rank
 
 
-def _axes(numbers: Sequence[int] | None, rank: int) -> list[int]:
-    """The numbers of axes, all axes if None."""
-    found = [*range(rank)] if numbers is None else [_axis(one, rank) for one in numbers]
-    ensure(len({*found}) == len(found), "an axis that is named twice")
-    return found
+def _axes(numbers: Iterable[int] | None, rank: int) -> list[int]:
+    """Return the numbers of axes counted from the first, all axes if None."""
+    if numbers is None:
+        numbers = range(rank)
+    axes = [_axis(number, rank) for number in numbers]
+    ensure(len({*axes}) == len(axes), "an axis that is named twice")
+    return axes
 
 
-def _instead(at: Place, axis: int, *new: Int) -> Place:
-    """Coordinates with others in the place of one."""
-    return (*at[:axis], *new, *at[axis + 1 :])
+def _instead(place: Place, axis: int, *new: Int) -> Place:
+    """Return coordinates with others in the place of one coordinate."""
+    return (*place[:axis], *new, *place[axis + 1 :])
 
 
 def _reshaped(tensor: LazyTensor, shape: Sequence[int]) -> LazyTensor:
+    """Return a tensor in a shape with as many elements."""
     sizes = tensor.sizes
-    ensure(
-        math.prod(shape) == math.prod(sizes), f"a Reshape of {[*sizes]} to {[*shape]}"
-    )
+    is_usual = math.prod(shape) == math.prod(sizes)
+    ensure(is_usual, f"a Reshape of {[*sizes]} to {[*shape]}")
+    larger_before = [size for size in sizes if size != 1]
+    larger_after = [size for size in shape if size != 1]
 
-    def place(at: Place) -> Place:
-        own = [one for one, size in zip(at, shape, strict=True) if size != 1]
-        if [n for n in shape if n != 1] != [n for n in sizes if n != 1]:
-            return tensors.unflat(tensors.flat(at, shape), sizes)
-        return tuple(0 if size == 1 else own.pop(0) for size in sizes)
+    def source(place: Place) -> Place:
+        # Case 1: an element keeps only its number.
+        if larger_after != larger_before:
+            return tensors.unflat(tensors.flat(place, shape), sizes)
+        # Case 2: only dimensions of size 1 come or go. A coordinate that is passed on
+        # is simpler than a quotient and a remainder.
+        pairs = zip(place, shape, strict=True)
+        kept = iter([at for at, size in pairs if size != 1])
+        return tuple([0 if size == 1 else next(kept) for size in sizes])
 
-    return _view(tensor, shape, place)
+    return _view(tensor, shape, source)
 
 
 def _reshape(node: NodeCall) -> LazyTensor:
-    """Reshape."""
-    sizes, wanted = node[0].sizes, node.numbers(1, "shape") or []
+    """Return Reshape."""
+    sizes = node[0].sizes
+    wanted = node.numbers(1, "shape") or []
     name = f"a Reshape of {[*sizes]} to {wanted}"
     if not node.attribute("allowzero", 0):
         ensure(0 not in wanted[len(sizes) :], name)
-        wanted = [n or sizes[k] for k, n in enumerate(wanted)]
+        wanted = [size or sizes[k] for k, size in enumerate(wanted)]
     if -1 in wanted:
-        rest = -math.prod(wanted)
-        ensure(rest > 0, name)
-        wanted[wanted.index(-1)] = math.prod(sizes) // rest
+        others = -math.prod(wanted)
+        ensure(others > 0, name)
+        wanted[wanted.index(-1)] = math.prod(sizes) // others
     ensure(min(wanted, default=0) >= 0, name)
     return _reshaped(node[0], wanted)
 
 
 def _squeeze(node: NodeCall) -> LazyTensor:
-    """Squeeze."""
-    sizes, named = node[0].sizes, node.numbers(1, "axes")
-    ensure(
-        named != [], "a Squeeze of no axes, of which the CPU provider makes one of all"
-    )
-    ones = [k for k, size in enumerate(sizes) if size == 1]
-    dropped = ones if named is None else _axes(named, len(sizes))
-    ensure({*dropped} <= {*ones}, "a Squeeze of sizes other than 1")
-    return _reshaped(node[0], [n for k, n in enumerate(sizes) if k not in dropped])
+    """Return Squeeze."""
+    sizes = node[0].sizes
+    named = node.numbers(1, "axes")
+    rule = "a Squeeze of no axes, of which the CPU provider makes one of all"
+    ensure(named != [], rule)
+    single = [axis for axis, size in enumerate(sizes) if size == 1]
+    dropped = single if named is None else _axes(named, len(sizes))
+    ensure({*dropped} <= {*single}, "a Squeeze of sizes other than 1")
+    kept = [size for axis, size in enumerate(sizes) if axis not in dropped]
+    return _reshaped(node[0], kept)
 
 
 def _unsqueeze(node: NodeCall) -> LazyTensor:
-    """Unsqueeze."""
-    shape, named = [*node[0].sizes], node.numbers(1, "axes") or []
+    """Return Unsqueeze."""
+    shape = [*node[0].sizes]
+    named = node.numbers(1, "axes") or []
     for axis in sorted(_axes(named, len(shape) + len(named))):
         shape.insert(axis, 1)
     return _reshaped(node[0], shape)
 
 
 def _transpose(node: NodeCall) -> LazyTensor:
-    """Transpose."""
-    shape = node[0].shape
-    order: list[int] = [*node.attribute("perm", range(len(shape))[::-1])]
-    ensure(sorted(order) == [*range(len(shape))], "a Transpose that is no permutation")
-    places = [order.index(k) for k in range(len(shape))]
-    return _view(
-        node[0], [shape[k] for k in order], lambda at: tuple(at[k] for k in places)
-    )
+    """Return Transpose."""
+    data = node[0]
+    every = range(len(data.shape))
+    order: list[int] = [*node.attribute("perm", every[::-1])]
+    ensure(sorted(order) == [*every], "a Transpose that is no permutation")
+    inverse = [order.index(axis) for axis in every]
+    shape = [data.shape[axis] for axis in order]
+    return _view(data, shape, lambda place: tuple(place[axis] for axis in inverse))
 
 
 def _expand(node: NodeCall) -> LazyTensor:
-    """Expand."""
-    sizes = [tensors.unrounded(node[1].at(at)) for at in node[1].coordinates()]
-    ensure(
-        all(terms.lowest(size) >= 0 for size in sizes), f"Expand with the sizes {sizes}"
-    )
+    """Return Expand."""
+    wanted = node[1]
+    sizes = [tensors.unrounded(wanted.at(place)) for place in wanted.coordinates()]
+    is_usual = all(terms.lowest(size) >= 0 for size in sizes)
+    ensure(is_usual, f"Expand with the sizes {sizes}")
     return _expanded(node[0], _common([node[0].shape, sizes]))
 
 
 def _shape_of(node: NodeCall) -> LazyTensor:
-    """Shape."""
-    sizes = node[0].shape[slice(node.attribute("start", 0), node.attribute("end"))]
-    return lazy(
-        np.int64,
-        [len(sizes)],
-        lambda at: sizes[tensors.known_integer(at[0], "a place")],
-    )
+    """Return Shape."""
+    start = node.attribute("start", 0)
+    end = node.attribute("end")
+    sizes = node[0].shape[start:end]
+
+    def element(place: Place) -> Item:
+        number = tensors.known_integer(place[0], "a place")
+        return sizes[number]
+
+    return lazy(np.int64, [len(sizes)], element)
 
 
-def _joined(parts: Sequence[LazyTensor], number: int) -> LazyTensor:
-    """Tensors one after the other."""
-    shape, axis = parts[0].shape, _axis(number, len(parts[0].shape))
-    others = {(one.dtype, len(one.shape), _instead(one.shape, axis)) for one in parts}
-    ensure(len(others) == 1, "tensors of other sizes or types one after the other")
+def _concat(node: NodeCall) -> LazyTensor:
+    """Return Concat."""
+    return _joined(node.tensors, node.attribute("axis", 1))
 
-    def at(place: Place, k: int = 0) -> Item:
+
+def _joined(parts: Sequence[LazyTensor], axis: int) -> LazyTensor:
+    """Return tensors one after the other."""
+    first = parts[0]
+    axis = _axis(axis, len(first.shape))
+    kinds = {
+        (part.dtype, len(part.shape), _instead(part.shape, axis)) for part in parts
+    }
+    ensure(len(kinds) == 1, "tensors of other sizes or types one after the other")
+
+    def element(place: Place, number: int = 0) -> Item:
+        """Return an element, whose place counts from the start of the numbered part."""
         while True:
-            size = parts[k].shape[axis]
-            is_here = k == len(parts) - 1 or place[axis] < size
+            part = parts[number]
+            size = part.shape[axis]
+            is_last = number == len(parts) - 1
+            is_here = is_last or place[axis] < size
             if is_here is True:
-                return parts[k].at(place)
+                return part.at(place)
             later = _instead(place, axis, place[axis] - size)
-            if is_here is not False:
-                return tensors.chosen(
-                    is_here, parts[k].at(place), at(later, k + 1), parts[0].dtype
-                )
-            place, k = later, k + 1
+            if is_here is not False:  # a truth that is not known
+                here = part.at(place)
+                behind = element(later, number + 1)
+                return tensors.chosen(is_here, here, behind, first.dtype)
+            place = later
+            number += 1
 
     whole = sum(part.shape[axis] for part in parts)
-    return lazy(parts[0].dtype, _instead(shape, axis, whole), at)
+    return lazy(first.dtype, _instead(first.shape, axis, whole), element)
 
 
 def _slice(node: NodeCall) -> LazyTensor:
-    """Slice."""
-    picked = [*map(range, node[0].sizes)]
-    starts, ends = (
-        node.numbers(k, name) or [] for k, name in ((1, "starts"), (2, "ends"))
-    )
-    named, steps = (
-        node.numbers(3, "axes"),
-        node.numbers(4, "steps") or [1] * len(starts),
-    )
+    """Return Slice."""
+    picked = [range(size) for size in node[0].sizes]
+    starts = node.numbers(1, "starts") or []
+    ends = node.numbers(2, "ends") or []
+    named = node.numbers(3, "axes")
+    steps = node.numbers(4, "steps") or [1] * len(starts)
     axes = _axes(range(len(starts)) if named is None else named, len(picked))
     lengths = {len(axes), len(starts), len(ends), len(steps)}
     ensure(picked and len(lengths) == 1, "a Slice of other lengths")
-    for k, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        # Backwards ONNX starts at 0 where Python starts nowhere, and ONNX Runtime takes
-        # the largest number of a type for the end that it goes to.
-        is_usual = step > 0 or (
-            step < 0 and start >= -len(picked[k]) < 0 and end < 2**31 - 1
-        )
-        ensure(
-            is_usual,
-            "a Slice with the step 0, or backwards from below 0 or to 2^31 - 1",
-        )
-        picked[k] = picked[k][start:end:step]
+    rule = "a Slice with the step 0, or backwards from below 0 or to 2^31 - 1"
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        every = picked[axis]
+        ensure(_is_usual_slice(start, end, step, len(every)), rule)
+        picked[axis] = every[start:end:step]
 
-    def place(at: Place) -> Place:
-        return tuple(
-            one.start + own * one.step for one, own in zip(picked, at, strict=True)
-        )
+    def source(place: Place) -> Place:
+        pairs = zip(picked, place, strict=True)
+        return tuple(numbers.start + at * numbers.step for numbers, at in pairs)
 
-    return _view(node[0], [*map(len, picked)], place)
+    return _view(node[0], [len(numbers) for numbers in picked], source)
+
+
+def _is_usual_slice(start: int, end: int, step: int, size: int) -> bool:
+    """Return whether ONNX Runtime slices an axis as Python does."""
+    if step >= 0:
+        return step > 0
+    # Backwards ONNX starts at 0 where Python starts nowhere, and ONNX Runtime takes
+    # the largest number of a type for the end that it goes to.
+    return size > 0 and start >= -size and end < 2**31 - 1
 
 
 def _scatter(node: NodeCall) -> LazyTensor:
-    """ScatterElements whose indices are constants, none of them twice."""
-    data, indices, updates = node[0], node[1], node[2]
-    ensure(data.size + updates.size <= 2**20, "a ScatterElements of many elements")
-    moved = np.arange(data.size).reshape(data.sizes)
-    own = np.arange(updates.size).reshape(updates.sizes) + moved.size
-    is_usual = len(indices.shape) == moved.ndim and indices.shape == updates.shape
-    is_usual = is_usual and node.attribute("reduction", "none") == "none"
+    """Return ScatterElements whose indices are constants, none of them twice."""
+    data = node[0]
+    indices = node[1]
+    updates = node[2]
+    count = data.size + updates.size
+    ensure(count <= MOST_SCATTERED, "a ScatterElements of many elements")
+
+    # Each element of the output is that with a number in data and updates, joined.
+    numbers = np.arange(data.size).reshape(data.sizes)
+    update_numbers = np.arange(data.size, count).reshape(updates.sizes)
     places = [*np.indices(indices.sizes)]
     axis = _axis(node.attribute("axis", 0), len(places))
     places[axis] = np.array(indices.numbers(), np.int64).reshape(indices.sizes)
-    pairs = zip(places, moved.shape, strict=False)
-    is_usual = is_usual and all(((-n <= at) & (at < n)).all() for at, n in pairs)
-    ensure(
-        is_usual, "ScatterElements out of range, of other sizes, or with a reduction"
+    is_usual = (
+        len(indices.shape) == numbers.ndim
+        and indices.shape == updates.shape
+        and node.attribute("reduction", "none") == "none"
+        and _are_in_range(places, numbers.shape)
     )
-    moved[tuple(places)] = own
-    ensure(np.isin(own, moved).all(), "ScatterElements twice to one place")
-    both = _joined([_reshaped(one, [one.size]) for one in (data, updates)], 0)
-    numbers = tensors.constant_tensor(moved)
-    return lazy(
-        data.dtype,
-        moved.shape,
-        lambda at: both.at((tensors.unrounded(numbers.at(at)),)),
-    )
+    rule = "ScatterElements out of range, of other sizes, or with a reduction"
+    ensure(is_usual, rule)
+    numbers[tuple(places)] = update_numbers
+    is_once = np.isin(update_numbers, numbers).all()
+    ensure(is_once, "ScatterElements twice to one place")
+
+    flat_tensors = [_reshaped(tensor, [tensor.size]) for tensor in (data, updates)]
+    joined = _joined(flat_tensors, 0)
+    number_tensor = tensors.constant_tensor(numbers)
+
+    def element(place: Place) -> Item:
+        number = tensors.unrounded(number_tensor.at(place))
+        return joined.at((number,))
+
+    return lazy(data.dtype, numbers.shape, element)
+
+
+def _are_in_range(places: Sequence[Array], sizes: Sequence[int]) -> bool:
+    """Return whether all coordinates of each axis are in range."""
+    for positions, size in zip(places, sizes, strict=True):
+        is_in_range = (-size <= positions) & (positions < size)
+        if not is_in_range.all():
+            return False
+    return True
 
 
 def _filled(node: NodeCall) -> LazyTensor:
-    """ConstantOfShape."""
+    """Return ConstantOfShape."""
     value: Array = node.attribute("value", np.zeros(1, np.float32))
     ensure(value.size == 1, "a ConstantOfShape of several values")
-    return _expanded(tensors.constant_tensor(value.reshape(())), node.wanted_sizes(0))
+    scalar = tensors.constant_tensor(value.reshape(()))
+    return _expanded(scalar, node.wanted_sizes(0))
 
 
 def _reduce_sum(node: NodeCall) -> LazyTensor:
-    """ReduceSum, which the CPU provider computes in floats."""
-    data, sizes, named = node[0], node[0].sizes, node.numbers(1, "axes")
-    is_usual = data.dtype.kind in "iu" and data.dtype.itemsize >= 4 and 0 not in sizes
-    ensure(is_usual, f"a ReduceSum of {data.dtype} {[*sizes]}")
+    """Return ReduceSum, which the CPU provider computes in floats."""
+    data = node[0]
+    sizes = data.sizes
+    dtype = data.dtype
+    named = node.numbers(1, "axes")
+    is_usual = dtype.kind in "iu" and dtype.itemsize >= 4 and 0 not in sizes
+    ensure(is_usual, f"a ReduceSum of {dtype} {[*sizes]}")
     if not named and node.attribute("noop_with_empty_axes", 0):
         return data
-    axes, keeps = _axes(named or None, len(sizes)), node.attribute("keepdims", 1)
-    kept = [k for k in range(len(sizes)) if keeps or k not in axes]
-    count = math.prod(sizes[k] for k in axes)
+    axes = _axes(named or None, len(sizes))
+    keeps = node.attribute("keepdims", 1)
+    kept = [axis for axis in range(len(sizes)) if keeps or axis not in axes]
+    count = math.prod(sizes[axis] for axis in axes)
     ensure(count <= tensors.MOST_ELEMENTS, f"a ReduceSum of {count:,} elements")
+    float_dtype = np.dtype(f"f{dtype.itemsize}")
 
-    def at(place: Place) -> Item:
-        own = dict(zip(kept, place, strict=True))
-        inner = (range(n) if k in axes else [own[k]] for k, n in enumerate(sizes))
-        numbers = [tensors.unrounded(data.at(one)) for one in itertools.product(*inner)]
-        most = sum(terms.larger_of(one, -one) for one in numbers)
-        _rely(node, "exact", np.dtype(f"f{data.dtype.itemsize}"), most)
+    def element(place: Place) -> Item:
+        kept_at = dict(zip(kept, place, strict=True))
+        positions: list[Iterable[Int]] = []
+        for axis, size in enumerate(sizes):
+            positions.append(range(size) if axis in axes else [kept_at[axis]])
+        summed = itertools.product(*positions)
+        numbers = [tensors.unrounded(data.at(source)) for source in summed]
+        # No partial sum is beyond the sum of the magnitudes.
+        largest = sum(terms.larger_of(number, -number) for number in numbers)
+        _rely(node, "exact", float_dtype, largest)
         return sum(numbers)
 
-    return lazy(data.dtype, [1 if k in axes else sizes[k] for k in kept], at)
+    shape = [1 if axis in axes else sizes[axis] for axis in kept]
+    return lazy(dtype, shape, element)
 
 
 def _range_of(node: NodeCall) -> LazyTensor:
-    """Range of constants."""
-    ensure(not any(one.shape for one in node.tensors), "a Range of several numbers")
-    ends = (
-        tensors.known_integer(one.at(()), "an end of a Range") for one in node.tensors
-    )
-    start, limit, delta = ends
+    """Return Range of constants."""
+    inputs = node.tensors
+    is_usual = not any(tensor.shape for tensor in inputs)
+    ensure(is_usual, "a Range of several numbers")
+    what = "an end of a Range"
+    start, limit, delta = [tensors.known_integer(t.at(()), what) for t in inputs]
     ensure(delta, "a Range with the step 0")
     # ONNX Runtime may make a Slice of it and a Gather, whose ends below 0 count from
     # the end.
-    ensure(
-        min(start, limit) >= 0,
-        "a Range with an end below 0, of which may be made a Slice",
-    )
+    rule = "a Range with an end below 0, of which may be made a Slice"
+    ensure(min(start, limit) >= 0, rule)
     count = len(range(start, limit, delta))
-    return lazy(node[0].dtype, [count], lambda at: at[0] * delta + start)
+    return lazy(node[0].dtype, [count], lambda place: place[0] * delta + start)
 
 
 # Gathers
@@ -537,10 +670,10 @@ def _indexed(
     indices: Sequence[LazyTensor],
     axis: int,
     shape: Sequence[Int],
-    cut: Callable[[Place], tuple[Place, Place]],
+    split: Callable[[Place], tuple[Place, Place]],
     lowest: int = -1,
 ) -> LazyTensor:
-    """Data at indices, which count from the end where negative.
+    """Return data at indices, which count from the end where negative.
 
     The node fails where an index is out of range; some coordinate in range stands for
     it then.
@@ -550,147 +683,223 @@ def _indexed(
         indices: For each indexed dimension of the data, its indices.
         axis: The first dimension that is indexed.
         shape: The shape of the output.
-        cut: The coordinates in the indices, and those in the data that are not indexed.
+        split: The coordinates in the indices, and those in the data that are not
+            indexed.
         lowest: The lowest index, in sizes of the dimension.
     """
     data = node[0]
     sizes = data.shape[axis : axis + len(indices)]
-    ensure(
-        0 not in data.shape and len(sizes) == len(indices) > 0,
-        "a gather from other sizes",
-    )
+    is_usual = 0 not in data.shape and len(sizes) == len(indices) > 0
+    ensure(is_usual, "a gather from other sizes")
 
-    def is_outside(size: Int, item: Item) -> Truth:
-        index = tensors.unrounded(item)
-        return terms.any_of(index < size * lowest, terms.no(index < size))
+    def source(place: Place) -> Place:
+        index_place, others = split(place)
+        coordinates: list[Int] = []
+        for tensor, size in zip(indices, sizes, strict=True):
+            index = tensors.unrounded(tensor.at(index_place))
+            coordinates.append(_in_range(index, size))
+        return (*others[:axis], *coordinates, *others[axis:])
 
-    def counted(index: Int, size: Int) -> Int:
-        raised = terms.choose(index < 0, index + size, index)
-        return terms.larger_of(0, terms.smaller_of(raised, size - 1))
+    failures: list[LazyTensor] = []
+    for tensor, size in zip(indices, sizes, strict=True):
+        fails = partial(_is_outside, size, lowest)
+        failures.append(_each(bool, fails, [tensor]))
+    node.run.failures += failures
+    return _view(data, shape, source)
 
-    def place(at: Place) -> Place:
-        own, rest = cut(at)
-        pairs = zip(indices, sizes, strict=True)
-        found = [counted(tensors.unrounded(one.at(own)), size) for one, size in pairs]
-        return (*rest[:axis], *found, *rest[axis:])
 
-    pairs = zip(indices, sizes, strict=True)
-    node.run.failures += [
-        _each(bool, partial(is_outside, size), [one]) for one, size in pairs
-    ]
-    return _view(data, shape, place)
+def _is_outside(size: Int, lowest: int, item: Item) -> Truth:
+    """Return whether an index is out of range."""
+    index = tensors.unrounded(item)
+    is_below = index < size * lowest
+    is_beyond = terms.no(index < size)
+    return terms.any_of(is_below, is_beyond)
+
+
+def _in_range(index: Int, size: Int) -> Int:
+    """Return the coordinate of an index; the nearest where it is out of range."""
+    counted = terms.choose(index < 0, index + size, index)
+    return terms.larger_of(0, terms.smaller_of(counted, size - 1))
 
 
 def _gather(node: NodeCall) -> LazyTensor:
-    """Gather."""
-    data, indices = node[0], node[1]
+    """Return Gather."""
+    data = node[0]
+    indices = node[1]
     axis = _axis(node.attribute("axis", 0), len(data.shape))
     end = axis + len(indices.shape)
     shape = _instead(data.shape, axis, *indices.shape)
-    return _indexed(
-        node, [indices], axis, shape, lambda at: (at[axis:end], at[:axis] + at[end:])
-    )
+
+    def split(place: Place) -> tuple[Place, Place]:
+        return place[axis:end], place[:axis] + place[end:]
+
+    return _indexed(node, [indices], axis, shape, split)
 
 
 def _gather_elements(node: NodeCall) -> LazyTensor:
-    """GatherElements."""
-    data, shape = node[0], node[1].shape
+    """Return GatherElements."""
+    data = node[0]
+    indices = node[1]
+    shape = indices.shape
     axis = _axis(node.attribute("axis", 0), len(data.shape))
     ensure(len(shape) == len(data.shape), "GatherElements of other dimensions")
     pairs = zip(_instead(shape, axis), _instead(data.shape, axis), strict=True)
-    ensure(
-        all(terms.highest(n - m) <= 0 for n, m in pairs),
-        "indices that are larger than data",
-    )
-    return _indexed(node, [node[1]], axis, shape, lambda at: (at, _instead(at, axis)))
+    is_inside = all(terms.highest(ours - theirs) <= 0 for ours, theirs in pairs)
+    ensure(is_inside, "indices that are larger than data")
+
+    def split(place: Place) -> tuple[Place, Place]:
+        return place, _instead(place, axis)
+
+    return _indexed(node, [indices], axis, shape, split)
 
 
 def _gather_nd(node: NodeCall) -> LazyTensor:
-    """GatherND."""
-    data, indices, batches = node[0], node[1], node.attribute("batch_dims", 0)
+    """Return GatherND."""
+    data = node[0]
+    indices = node[1]
+    batches = node.attribute("batch_dims", 0)
     ensure(indices.shape, "a GatherND of a scalar")
-    outer, length = (
-        indices.shape[:-1],
-        tensors.known_integer(indices.shape[-1], "a length"),
-    )
+    outer = indices.shape[:-1]
+    length = tensors.known_integer(indices.shape[-1], "a length")
     ensure(data.shape[:batches] == outer[:batches], "a GatherND of other sizes")
-    each = [_view(indices, outer, lambda at, k=k: (*at, k)) for k in range(length)]
-    shape, end = (*outer, *data.shape[batches + length :]), len(outer)
-    return _indexed(
-        node, each, batches, shape, lambda at: (at[:end], at[:batches] + at[end:])
-    )
+    by_dimension = [_at_last(indices, number) for number in range(length)]
+    shape = (*outer, *data.shape[batches + length :])
+    end = len(outer)
+
+    def split(place: Place) -> tuple[Place, Place]:
+        return place[:end], place[:batches] + place[end:]
+
+    return _indexed(node, by_dimension, batches, shape, split)
+
+
+def _at_last(tensor: LazyTensor, number: int) -> LazyTensor:
+    """Return the elements of a tensor with one coordinate on the last axis."""
+    return _view(tensor, tensor.shape[:-1], lambda place: (*place, number))
 
 
 def _array_feature_extractor(node: NodeCall) -> LazyTensor:
-    """ArrayFeatureExtractor: the last coordinate is an index, which must not be negative."""
-    data, indices = node[0], _reshaped(node[1], [node[1].size])
+    """Return ArrayFeatureExtractor.
+
+    The last coordinate is an index, which must not be negative.
+    """
+    data = node[0]
+    indices = _reshaped(node[1], [node[1].size])
     last = len(data.shape) - 1
-    shape = (*(data.shape[:-1] or (1,)), *indices.shape)
-    return _indexed(node, [indices], last, shape, lambda at: (at[-1:], at[:last]), 0)
+    leading = data.shape[:-1] or (1,)
+    shape = (*leading, *indices.shape)
+
+    def split(place: Place) -> tuple[Place, Place]:
+        return place[-1:], place[:last]
+
+    return _indexed(node, [indices], last, shape, split, 0)
 
 
 # Bodies
 
 
 def _scan(node: NodeCall) -> list[LazyTensor]:
-    """Scan without states: its body once for each slice."""
-    body, parts = node.operation.bodies["body"], node.tensors
+    """Return the outputs of a Scan without states: its body once for each slice."""
+    body = node.operation.bodies["body"]
+    parts = node.tensors
+    axes = _scan_axes(node, parts)
+    steps = parts[0].shape[axes[0]]
+    ensure(terms.lowest(steps) > 0, "a Scan of no steps")
+    for part, axis in zip(parts, axes, strict=True):
+        ensure(part.shape[axis] - steps == 0, "a Scan of other lengths")
+
+    @cache
+    def run_at(step: Int) -> list[LazyTensor]:
+        return _run_step(node, body, parts, axes, step)
+
+    first_results = run_at(0)
+    shapes = [result.shape for result in first_results]
+    # What the body computes of its inputs may be sizes, or a divisor.
+    last = terms.highest(steps) - 1
+    looked_at: Iterable[Int] = range(last + 1)
+    if last >= MOST_TURNS:
+        looked_at = [terms.variable("step", 0, last)]
+    for step in looked_at:
+        is_same = [result.shape for result in run_at(step)] == shapes
+        ensure(is_same, "a Scan whose values have other sizes in other steps")
+
+    def stacked(number: int, first: LazyTensor) -> LazyTensor:
+        def element(place: Place) -> Item:
+            return run_at(place[0])[number].at(place[1:])
+
+        return lazy(first.dtype, (steps, *first.shape), element)
+
+    results = [stacked(number, first) for number, first in enumerate(first_results)]
+    count = len(body.outputs)
+    node.run.failures += results[count:]
+    return results[:count]
+
+
+def _scan_axes(node: NodeCall, parts: Sequence[LazyTensor]) -> list[int]:
+    """Return the axis of each input that a Scan cuts.
+
+    Raises:
+        UndecidedError: The Scan has states, or goes another way than forward.
+    """
     count = len(parts)
     is_usual = node.attribute("num_scan_inputs") == count > 0 and node.version >= 9
     ensure(is_usual, "a Scan with states")
     for name in ("scan_input_directions", "scan_output_directions", "scan_output_axes"):
-        usual = (0,) * (count if "input" in name else len(node.operation.outputs))
+        length = count if "input" in name else len(node.operation.outputs)
+        usual = (0,) * length
         ensure(tuple(node.attribute(name, usual)) == usual, f"a Scan with {name}")
     axes = node.attribute("scan_input_axes", (0,) * count)
     ensure(len(axes) == count, "a Scan with other scan_input_axes")
-    axes = [_axis(axis, len(one.shape)) for axis, one in zip(axes, parts, strict=True)]
-    steps = parts[0].shape[axes[0]]
-    ensure(terms.lowest(steps) > 0, "a Scan of no steps")
-    lengths = (one.shape[axis] for one, axis in zip(parts, axes, strict=True))
-    ensure(all(length - steps == 0 for length in lengths), "a Scan of other lengths")
+    pairs = zip(axes, parts, strict=True)
+    return [_axis(axis, len(part.shape)) for axis, part in pairs]
 
-    def part(tensor: LazyTensor, axis: int, step: Int) -> LazyTensor:
-        shape = _instead(tensor.shape, axis)
-        return _view(tensor, shape, lambda at: (*at[:axis], step, *at[axis:]))
 
-    @cache
-    def run_at(step: Int) -> list[LazyTensor]:
-        """The outputs of a step, and where it fails."""
-        run = tensors.Run(
-            lemmas=node.run.lemmas, names=node.run.names, low_halves=node.run.low_halves
-        )
-        own = [part(one, axis, step) for one, axis in zip(parts, axes, strict=True)]
-        return [*node.walk(body, own, run), *run.failures]
+def _run_step(
+    node: NodeCall,
+    body: Scope,
+    parts: Sequence[LazyTensor],
+    axes: Sequence[int],
+    step: Int,
+) -> list[LazyTensor]:
+    """Return the outputs of a step of a Scan, then where the step fails."""
+    outer = node.run
+    run = Run(lemmas=outer.lemmas, names=outer.names, low_halves=outer.low_halves)
+    slices: list[LazyTensor] = []
+    for part, axis in zip(parts, axes, strict=True):
+        slices.append(_slice_at(part, axis, step))
+    return [*node.walk(body, slices, run), *run.failures]
 
-    shapes = [one.shape for one in run_at(0)]
-    # What the body computes of its inputs may be sizes, or a divisor.
-    last = terms.highest(steps) - 1
-    for step in (
-        range(last + 1) if last < MOST_TURNS else [terms.variable("step", 0, last)]
-    ):
-        is_same = [one.shape for one in run_at(step)] == shapes
-        ensure(is_same, "a Scan whose values have other sizes in other steps")
 
-    def joined(k: int, first: LazyTensor) -> LazyTensor:
-        return lazy(
-            first.dtype, (steps, *first.shape), lambda at: run_at(at[0])[k].at(at[1:])
-        )
+def _slice_at(tensor: LazyTensor, axis: int, step: Int) -> LazyTensor:
+    """Return the elements of a tensor with one coordinate on an axis."""
 
-    made = [joined(k, first) for k, first in enumerate(run_at(0))]
-    count = len(body.outputs)
-    node.run.failures += made[count:]
-    return made[:count]
+    def source(place: Place) -> Place:
+        return (*place[:axis], step, *place[axis:])
+
+    return _view(tensor, _instead(tensor.shape, axis), source)
+
+
+# The table
+
+
+def _absolute(value: Int) -> Int:
+    return terms.larger_of(value, -value)
+
+
+def _is_at_least(first: Int, second: Int) -> Truth:
+    return terms.no(first < second)
+
+
+def _is_at_most(first: Int, second: Int) -> Truth:
+    return terms.no(second < first)
 
 
 TABLE: Mapping[tuple[str, str], Semantics] = {
-    ("", "Abs"): _alone(lambda a: terms.larger_of(a, -a)),
+    ("", "Abs"): _alone(_absolute),
     ("", "Add"): lambda node: _fold(node, operator.add),
     ("", "And"): _of_truths(terms.all_of),
-    ("", "Cast"): lambda node: _cast(
-        node, ValueType(name_of(node.attribute("to"))).dtype
-    ),
+    ("", "Cast"): _cast,
     ("", "Clip"): _clip,
-    ("", "Concat"): lambda node: _joined(node.tensors, node.attribute("axis", 1)),
+    ("", "Concat"): _concat,
     ("", "ConstantOfShape"): _filled,
     ("", "Div"): _quotient,
     ("", "Equal"): _equal,
@@ -699,15 +908,15 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "GatherElements"): _gather_elements,
     ("", "GatherND"): _gather_nd,
     ("", "Greater"): _compare("order", operator.gt),
-    ("", "GreaterOrEqual"): _compare("order", lambda a, b: terms.no(a < b)),
+    ("", "GreaterOrEqual"): _compare("order", _is_at_least),
     ("", "Identity"): lambda node: node[0],
     ("", "Less"): _compare("order", operator.lt),
-    ("", "LessOrEqual"): _compare("order", lambda a, b: terms.no(b < a)),
+    ("", "LessOrEqual"): _compare("order", _is_at_most),
     ("", "Max"): lambda node: _limited(node, terms.larger_of, node.tensors),
     ("", "Min"): lambda node: _limited(node, terms.smaller_of, node.tensors),
     ("", "Mod"): _division(_modulo),
     ("", "Mul"): lambda node: _fold(node, _times),
-    ("", "Neg"): _alone(lambda a: -a),
+    ("", "Neg"): _alone(operator.neg),
     ("", "Not"): _alone(terms.no, bool),
     ("", "Or"): _of_truths(terms.any_of),
     ("", "Range"): _range_of,
