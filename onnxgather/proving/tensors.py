@@ -1,4 +1,4 @@
-"""The values of a model as lazy tensors: each element is made when it is asked for."""
+"""The values of a model as lazy tensors: an element is made when it is needed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ MOST_ELEMENTS = 4096
 
 
 FLAGS = ("allowzero", "fmod", "keepdims", "noop_with_empty_axes")
-"""The attributes that say whether something is so; providers differ in what other
-numbers mean."""
+"""The attributes that are 0 or 1; providers differ in what other numbers mean."""
 
 
 class UndecidedError(Exception):
@@ -53,13 +52,16 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """The float that is nearest to an integer, an even one where two are as near."""
+    """The float that is nearest to an integer, the even float where two are as near."""
 
     value: Int
 
 
 Item = Int | Truth | Rounded | Moved
+"""An element."""
+
 Place = tuple[Int, ...]
+"""The coordinates of an element."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -74,7 +76,7 @@ class LazyTensor:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape.
+        """Return the shape.
 
         Raises:
             UndecidedError: A size is not known.
@@ -83,135 +85,147 @@ class LazyTensor:
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return math.prod(self.sizes)
 
     def coordinates(self) -> itertools.product[tuple[int, ...]]:
-        """The coordinates of all elements, in their order.
+        """Return the coordinates of all elements, in their order.
 
         Raises:
             UndecidedError: There are too many.
         """
-        ensure(
-            self.size <= MOST_ELEMENTS,
-            f"a constant of more than {MOST_ELEMENTS:,} elements",
-        )
+        rule = f"a constant of more than {MOST_ELEMENTS:,} elements"
+        ensure(self.size <= MOST_ELEMENTS, rule)
         return itertools.product(*map(range, self.sizes))
 
     def numbers(self) -> list[int]:
-        """The elements, which must be integers that are known, in their order."""
-        return [known_integer(self.at(at), "an element") for at in self.coordinates()]
+        """Return the elements in their order, which must be known integers."""
+        places = self.coordinates()
+        return [known_integer(self.at(place), "an element") for place in places]
 
 
 def lazy(dtype: Any, shape: Sequence[Int], at: Callable[[Place], Item]) -> LazyTensor:
-    """A tensor that makes each element once."""
+    """Return a tensor that makes each element once."""
     return LazyTensor(np.dtype(dtype), tuple(shape), cache(at))
 
 
 def known_integer(value: object, what: str) -> int:
-    """An integer, which must be known."""
+    """Return an integer, which must be known.
+
+    Raises:
+        UndecidedError: It is not.
+    """
     if isinstance(value, Term) or not isinstance(value, int):
         raise UndecidedError(f"{what} that the model computes must be a constant")
     return int(value)
 
 
 def is_known(dtype: np.dtype[Any]) -> bool:
-    """Whether elements of a data type have a meaning here."""
+    """Return whether elements of a data type have a meaning here."""
     return dtype.kind in "iufb" and dtype.isbuiltin == 1
 
 
 def constant_tensor(array: Array) -> LazyTensor:
-    """An initializer."""
+    """Return the tensor of an initializer."""
     ensure(is_known(array.dtype), f"a constant has the type {array.dtype}")
-    return lazy(array.dtype, array.shape, lambda at: _looked_up(array, at))
+    return lazy(array.dtype, array.shape, lambda place: _looked_up(array, place))
 
 
-def _looked_up(array: Array, coordinates: Place) -> Item:
-    """The element of an array at coordinates that need not be known."""
+def _looked_up(array: Array, place: Sequence[Int]) -> Item:
+    """Return the element of an array at coordinates that need not be known."""
     ensure(array.size, "an element of an empty constant")
-    pairs = zip(coordinates, array.shape, strict=True)
-    known = [
-        slice(None) if isinstance(at, Term) else max(0, min(at, n - 1))
-        for at, n in pairs
-    ]
-    part, free = (
-        array[tuple(known)],
-        tuple(at for at in coordinates if isinstance(at, Term)),
-    )
-    if not free:
+    selection: list[int | slice] = []
+    unknown: list[Int] = []
+    for at, size in zip(place, array.shape, strict=True):
+        if isinstance(at, Term):
+            selection.append(slice(None))
+            unknown.append(at)
+        else:
+            selection.append(max(0, min(at, size - 1)))
+    part = array[tuple(selection)]
+    if not unknown:
         return _element(part)
+
+    # Case 1: all elements follow from the coordinates, as those of an arange do.
     steps = _steps(part)
     if steps is not None:
         base, *factors = steps
-        value = base + terms.weighted(zip(free, factors, strict=True))
+        value = base + terms.weighted(zip(unknown, factors, strict=True))
         return Rounded(value) if part.dtype.kind == "f" else value
-    ensure(
-        part.size <= MOST_ELEMENTS,
-        f"a constant without a pattern has {part.size:,} elements",
-    )
+
+    # Case 2: the array is halved until they do.
+    rule = f"a constant without a pattern has {part.size:,} elements"
+    ensure(part.size <= MOST_ELEMENTS, rule)
+    first_at, *others = unknown
     if len(part) == 1:
-        return _looked_up(part[0], free[1:])
+        return _looked_up(part[0], others)
     middle = len(part) // 2
-    second = _looked_up(part[middle:], (free[0] - middle, *free[1:]))
-    return chosen(free[0] < middle, _looked_up(part[:middle], free), second, part.dtype)
+    second = _looked_up(part[middle:], [first_at - middle, *others])
+    is_first = first_at < middle
+    first = _looked_up(part[:middle], unknown)
+    return chosen(is_first, first, second, part.dtype)
 
 
 def _steps(array: Array) -> list[int] | None:
-    """The first element and the step of each dimension, where all elements follow from them."""
+    """Return the first element, then the step of each dimension.
+
+    None if not all elements follow from them.
+    """
     first = array.flat[0]
     if array.dtype.kind == "b" or not isinstance(_element(first), int | Rounded):
         return None
-    if (array == first).all() and not np.signbit(array[array == 0]).any():
-        return [int(first)] + [0] * array.ndim
+    base = int(first)
+    is_constant = (array == first).all()
+    if is_constant and not np.signbit(array[array == 0]).any():
+        return [base] + [0] * array.ndim
     with np.errstate(all="ignore"):
         exact = array.astype(np.int64)
         is_same = np.array_equal(exact.astype(array.dtype), array)
     if not is_same or not np.array_equal(np.signbit(array), exact < 0):
-        return None  # INT64 does not hold all values: they come back as others, or change signs
-    ends = [
-        exact[(0,) * k + (min(1, n - 1),) + (0,) * (array.ndim - k - 1)]
-        for k, n in enumerate(array.shape)
-    ]
-    steps = [int(end) - int(first) for end in ends]
-    if (
-        max(map(abs, steps), default=0) * array.size >= 2**62
-        or abs(int(first)) >= 2**62
-    ):
+        # INT64 does not hold all values: they come back as others, or change signs.
         return None
-    for step, along in zip(
-        steps, np.indices(array.shape, np.int64, sparse=True), strict=True
-    ):
+
+    steps: list[int] = []
+    for axis, size in enumerate(array.shape):
+        second_place = [0] * array.ndim
+        second_place[axis] = min(1, size - 1)
+        steps.append(int(exact[tuple(second_place)]) - base)
+    longest = max(map(abs, steps), default=0)
+    if longest * array.size >= 2**62 or abs(base) >= 2**62:  # INT64 may overflow below
+        return None
+    positions = np.indices(array.shape, np.int64, sparse=True)
+    for step, along in zip(steps, positions, strict=True):
         exact = exact - step * along
-    return [int(first), *steps] if (exact == int(first)).all() else None
+    return [base, *steps] if (exact == base).all() else None
 
 
 def _element(value: Any) -> Item:
+    """Return the element that a scalar of numpy is."""
     number = value.item()
     if value.dtype.kind != "f":
         return number
-    if (
-        value == np.trunc(value)
-        and np.isfinite(value)
-        and not (number == 0 and np.signbit(value))
-    ):
+    is_whole = value == np.trunc(value) and np.isfinite(value)
+    is_negative_zero = number == 0 and np.signbit(value)
+    if is_whole and not is_negative_zero:
         return Rounded(int(number))
     return Moved(False, 0, int.from_bytes(value.tobytes(), sys.byteorder))
 
 
 def moved(element: Item, dtype: np.dtype[Any]) -> Moved:
-    """An element beside elements of InputTensor."""
+    """Return an element beside elements of InputTensor."""
     if isinstance(element, Moved):
         return element
     value = element.value if isinstance(element, Rounded) else element
     number = known_integer(value, "a number beside data")
-    array = (
-        np.array(number).astype(dtype) if dtype.kind == "f" else np.array(number, dtype)
-    )
+    if dtype.kind == "f":
+        array = np.array(number).astype(dtype)
+    else:
+        array = np.array(number, dtype)
     return Moved(False, 0, int(array.view(f"u{dtype.itemsize}")))
 
 
 def unrounded(item: Item) -> Int:
-    """The integer or the truth that an element is, or whose float it is.
+    """Return the integer or the truth that an element is, or whose float it is.
 
     Raises:
         UndecidedError: It is an element of InputTensor.
@@ -222,43 +236,58 @@ def unrounded(item: Item) -> Int:
 
 
 def chosen(truth: Truth, first: Item, second: Item, dtype: np.dtype[Any]) -> Item:
-    """The first element where a truth holds, else the second."""
+    """Return the first element where a truth holds, else the second."""
     if not isinstance(truth, Term):
         return first if truth else second
     if isinstance(first, Moved) or isinstance(second, Moved):
-        a, b = moved(first, dtype), moved(second, dtype)
-        position = terms.choose(truth, a.position, b.position)
-        bits = terms.choose(truth, a.bits, b.bits)
-        # What does not count is left out, so that less is asked of a solver.
-        if a.is_input is False or b.is_input is False:
-            position = b.position if a.is_input is False else a.position
-        if a.is_input is True or b.is_input is True:
-            bits = b.bits if a.is_input is True else a.bits
-        return Moved(terms.choose_truth(truth, a.is_input, b.is_input), position, bits)
+        return _chosen_moved(truth, moved(first, dtype), moved(second, dtype))
     if isinstance(first, Rounded) and isinstance(second, Rounded):
         return Rounded(terms.choose(truth, first.value, second.value))
     assert not isinstance(first, Rounded)
     assert not isinstance(second, Rounded)
-    return (terms.choose_truth if dtype.kind == "b" else terms.choose)(
-        truth, first, second
-    )
+    if dtype.kind == "b":
+        return terms.choose_truth(truth, first, second)
+    return terms.choose(truth, first, second)
 
 
-def flat(coordinates: Sequence[Int], shape: Sequence[int]) -> Int:
-    """The number of an element in its tensor."""
+def _chosen_moved(truth: Term, first: Moved, second: Moved) -> Moved:
+    """Return the first element where a truth holds, else the second.
+
+    What does not count is left out, so that a solver has less to solve.
+    """
+    if first.is_input is False:  # it has no position
+        position = second.position
+    elif second.is_input is False:
+        position = first.position
+    else:
+        position = terms.choose(truth, first.position, second.position)
+    if first.is_input is True:  # it has no bits of its own
+        bits = second.bits
+    elif second.is_input is True:
+        bits = first.bits
+    else:
+        bits = terms.choose(truth, first.bits, second.bits)
+    is_input = terms.choose_truth(truth, first.is_input, second.is_input)
+    return Moved(is_input, position, bits)
+
+
+def flat(place: Sequence[Int], shape: Sequence[int]) -> Int:
+    """Return the number of an element in its tensor."""
     number: Int = 0
-    for at, size in zip(coordinates, shape, strict=True):
+    for at, size in zip(place, shape, strict=True):
         number = number * size + at
     return number
 
 
 def unflat(number: Int, sizes: Sequence[int]) -> Place:
-    """The coordinates of the element with a number."""
-    found = list[Int]()
+    """Return the coordinates of the element with a number."""
+    backwards: list[Int] = []
     for size in reversed(sizes[1:]):
-        found.append(number % size)
+        backwards.append(number % size)
         number = number // size
-    return (*([number] if sizes else []), *reversed(found))
+    if sizes:
+        backwards.append(number)
+    return tuple(reversed(backwards))
 
 
 @dataclass(slots=True)
@@ -276,20 +305,23 @@ class Run:
     the high ones are equal, as ONNX Runtime's CPU provider does before version 1.32."""
 
     def ensure_declared(
-        self, name: str, told: Sequence[int | str], sizes: Sequence[Int]
+        self, name: str, declared: Sequence[int | str], sizes: Sequence[Int]
     ) -> None:
-        """Go on only where a value has the sizes that the model declares, of each name one."""
-        pairs = zip(told, sizes, strict=False)
-        is_so = all(
-            (
-                (not size or self.names.setdefault(size, own) == own)
-                if isinstance(size, str)
-                else size == own
-            )
-            for size, own in pairs
-        )
-        rule = f"the value {name}, of which other sizes are declared"
-        ensure(is_so and len(told) == len(sizes), rule)
+        """Go on only where a value has the sizes that the model declares.
+
+        Raises:
+            UndecidedError: It has others, or two sizes have one name.
+        """
+        is_so = len(declared) == len(sizes)
+        for declared_size, size in zip(declared, sizes, strict=False):
+            expected = declared_size
+            if isinstance(declared_size, str):
+                if not declared_size:  # any size will do
+                    continue
+                expected = self.names.setdefault(declared_size, size)
+            if expected != size:
+                is_so = False
+        ensure(is_so, f"the value {name}, of which other sizes are declared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,50 +336,49 @@ class NodeCall:
     """Walks through a body of the node."""
 
     def __getitem__(self, number: int) -> LazyTensor:
-        """An input that must be there."""
-        found = self.get(number)
-        ensure(found, f"{self.operation.operator} needs more inputs")
-        assert found
-        return found
+        """Return an input that must be there."""
+        tensor = self.get(number)
+        ensure(tensor, f"{self.operation.operator} needs more inputs")
+        assert tensor
+        return tensor
 
     @property
     def tensors(self) -> list[LazyTensor]:
-        """All inputs, which must be there."""
-        return [self[k] for k in range(len(self.inputs))]
+        """Return all inputs, which must be there."""
+        return [self[number] for number in range(len(self.inputs))]
 
     def get(self, number: int) -> LazyTensor | None:
-        """An input, or None."""
+        """Return an input, or None."""
         return self.inputs[number] if number < len(self.inputs) else None
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute.
+        """Return an attribute.
 
         Raises:
-            UndecidedError: It says whether something is so, with another number than 0 or 1.
+            UndecidedError: It is one of `FLAGS`, and neither 0 nor 1.
         """
         value = self.operation.attributes.get(name, default)
-        ensure(
-            name not in FLAGS or value in (0, 1), f"the attribute {name} must be 0 or 1"
-        )
+        is_usual = name not in FLAGS or value in (0, 1)
+        ensure(is_usual, f"the attribute {name} must be 0 or 1")
         return value
 
     def numbers(self, number: int, name: str) -> list[int] | None:
-        """The integers of an input, or of the attribute that older versions have in its place."""
-        given = self.get(number)
-        if given is None:
-            own = self.attribute(name)
-            return None if own is None else [*own]
-        rank = len(given.shape)
-        ensure(
-            rank == 1, f"the {name} of {self.operation.operator} in {rank} dimensions"
-        )
-        return given.numbers()
+        """Return the integers of an input.
+
+        Older versions of an operator have an attribute in its place.
+        """
+        tensor = self.get(number)
+        if tensor is None:
+            attribute = self.attribute(name)
+            return None if attribute is None else [*attribute]
+        rank = len(tensor.shape)
+        rule = f"the {name} of {self.operation.operator} in {rank} dimensions"
+        ensure(rank == 1, rule)
+        return tensor.numbers()
 
     def wanted_sizes(self, number: int) -> list[int]:
-        """The sizes that an input names."""
+        """Return the sizes that an input names."""
         sizes = self.numbers(number, "shape") or []
-        ensure(
-            min(sizes, default=0) >= 0,
-            f"{self.operation.operator} with the sizes {sizes}",
-        )
+        rule = f"{self.operation.operator} with the sizes {sizes}"
+        ensure(min(sizes, default=0) >= 0, rule)
         return sizes
