@@ -1,4 +1,4 @@
-"""What is known of floats made from integers: sentences that a solver shows, for all values.
+"""Lemmas about floats made from integers, which a solver proves for all values.
 
 fl(v) is the float nearest to an integer v, to even where two are as near; v is any
 integer of 65 bits, so any INT64 and any UINT64. E is 2^11, 2^24, 2^53 for FLOAT16,
@@ -63,19 +63,27 @@ _CLAIMS = {
 }
 """What the lemmas claim, by the words that their names start with."""
 
-LEMMAS = {
-    f"{kind} {dtype}": (kind, *DIGITS[dtype])
-    for kind in _CLAIMS
-    for dtype in DIGITS
-    if kind != "beyond" or dtype == "float32"
-}
-"""The lemmas, each with its kind and its type."""
+
+def _all_lemmas() -> dict[str, tuple[str, int, int]]:
+    """Return the kind, the exponent's bits and the digits of each lemma."""
+    lemmas: dict[str, tuple[str, int, int]] = {}
+    for kind in _CLAIMS:
+        for dtype, (exponent, digits) in DIGITS.items():
+            # It is about INT32, for which no other type is needed.
+            if kind == "beyond" and dtype != "float32":
+                continue
+            lemmas[f"{kind} {dtype}"] = (kind, exponent, digits)
+    return lemmas
+
+
+LEMMAS = _all_lemmas()
+"""The lemmas by their names, each with its kind and the bits of its type."""
 
 
 def prove(
     name: str, seconds: float, solver: str | None = None, beyond: int = 0
 ) -> Solved:
-    """Prove a lemma: unsat says that all of its scripts are, any other answer is that of one.
+    """Prove a lemma: unsat if all of its scripts are, else the first other answer.
 
     Args:
         name: One of `LEMMAS`.
@@ -83,12 +91,11 @@ def prove(
         solver: As in `solve`.
         beyond: Is added to E; the lemmas hold for 0 alone.
     """
-    answers = (
-        solved(script, seconds, solver) for script in lemma_scripts(name, beyond)
-    )
-    return next(
-        (answer for answer in answers if answer.verdict != "unsat"), Solved("unsat")
-    )
+    for script in lemma_scripts(name, beyond):
+        answer = solved(script, seconds, solver)
+        if answer.verdict != "unsat":
+            return answer
+    return Solved("unsat")
 
 
 def lemma_scripts(name: str, beyond: int = 0) -> Iterator[str]:
@@ -99,8 +106,8 @@ def lemma_scripts(name: str, beyond: int = 0) -> Iterator[str]:
         beyond: Is added to E.
     """
     kind, exponent, digits = LEMMAS[name]
-    width = digits + 3
-    known: dict[str, object] = {
+    width = digits + 3  # so many bits hold -E, E and some integers beyond
+    values: dict[str, object] = {
         "exponent": exponent,
         "digits": digits,
         "width": width,
@@ -112,9 +119,10 @@ def lemma_scripts(name: str, beyond: int = 0) -> Iterator[str]:
         "cast": f"(_ fp.to_sbv {width}) RTZ",
     }
     for claim in _CLAIMS[kind]:
-        yield f"{_START}(assert (not {claim}))\n(check-sat)\n".format(**known)
+        script = f"{_START}(assert (not {claim}))\n(check-sat)\n"
+        yield script.format(**values)
 
 
 def _bits(value: int, width: int) -> str:
-    """An integer in so many bits."""
+    """Return an integer in so many bits."""
     return f"(_ bv{value % 2**width} {width})"

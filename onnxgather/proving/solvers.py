@@ -1,4 +1,4 @@
-"""Scripts in SMT-LIB for a solver, which works in a program of its own, with limits.
+"""Scripts in SMT-LIB for a solver, which runs in a program of its own, with limits.
 
 A script declares constants and functions, defines, asserts, and ends with
 `(check-sat)`, one command in a line. For terms that it has twice it has definitions
@@ -74,26 +74,27 @@ class Solved(msgspec.Struct, frozen=True):
     """If the verdict is unknown: what stopped the solver."""
 
 
-def installed_solver(asked: str | None = None) -> str:
-    """The solver that is asked for, else the first of `SOLVERS` that is installed.
+def installed_solver(name: str | None = None) -> str:
+    """Return the name of a solver that is installed, by default the first of `SOLVERS`.
 
     Raises:
         OnnxGatherError: It is not installed.
     """
-    for name in SOLVERS:
+    for solver in SOLVERS:
+        if name not in (None, solver):
+            continue
         with suppress(ImportError):
-            if asked in (None, name):
-                import_module(name)
-                return name
-    missing = f"{asked}, which is" if asked else "z3 or cvc5, which are"
-    wheel = "cvc5" if asked == "cvc5" else "z3-solver"
+            import_module(solver)
+            return solver
+    missing = f"{name}, which is" if name else "z3 or cvc5, which are"
+    wheel = "cvc5" if name == "cvc5" else "z3-solver"
     raise OnnxGatherError(f"a proof needs {missing} not installed: pip install {wheel}")
 
 
 def solve(
     script: str, seconds: float, solver: str | None = None, steps: int = 0
 ) -> Solved:
-    """Solve a script; a foreign one must pass `check_script`.
+    """Solve a script; a foreign script must pass `check_script`.
 
     A script that ends the solver's program is unknown; the next one is solved by
     another program.
@@ -102,22 +103,21 @@ def solve(
         script: The script.
         seconds: How long the solver may take.
         solver: One of `SOLVERS`; by default the first that is installed.
-        steps: How many of its own steps the solver may take, so that it stops at the same place on
-            each machine; 0 is any number.
+        steps: How many of its own steps the solver may take, so that it stops at the
+            same place on each machine; 0 is any number.
 
     Raises:
         OnnxGatherError: The solver is not installed.
     """
     name = installed_solver(solver)
+    request = msgspec.json.encode([script, seconds, steps])
     with _lock:
         program = _programs.pop(name, None) or _started(name)
         assert program.stdin
         assert program.stdout
         try:
             with suppress(BrokenPipeError):
-                program.stdin.write(
-                    msgspec.json.encode([script, seconds, steps]) + b"\n"
-                )
+                program.stdin.write(request + b"\n")
                 program.stdin.flush()
             line = program.stdout.readline()
         except BaseException:  # a signal, which does not wait for the solver
@@ -126,16 +126,15 @@ def solve(
         if line:
             _programs[name] = program
             return msgspec.json.decode(line, type=Solved)
-        return Solved(
-            "unknown", why=f"{name}: its program ended with code {_end(program)}"
-        )
+        code = _end(program)
+        return Solved("unknown", why=f"{name}: its program ended with code {code}")
 
 
 _proved = set[tuple[str, str | None]]()
 
 
 def solved(script: str, seconds: float, solver: str | None = None) -> Solved:
-    """As `solve`, for a script of ours; what is proved is kept."""
+    """Solve a script of ours as `solve` does; what is proved is kept."""
     if (script, solver) in _proved:
         return Solved("unsat")
     if seconds <= 0:
@@ -147,11 +146,17 @@ def solved(script: str, seconds: float, solver: str | None = None) -> Solved:
 
 
 def _started(solver: str) -> subprocess.Popen[bytes]:
-    command, pipe = [sys.executable, "-P", "-c", _PROGRAM, solver], subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-P", "-c", _PROGRAM, solver]
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _end(program: subprocess.Popen[bytes]) -> int:
+    """End a program, and return its exit code."""
     program.kill()
     with program:  # closes its pipes
         return program.wait()
@@ -161,7 +166,8 @@ def _end(program: subprocess.Popen[bytes]) -> int:
 def end_programs() -> None:
     """End the programs that wait for scripts."""
     while _programs:
-        _end(_programs.popitem()[1])
+        _, program = _programs.popitem()
+        _end(program)
 
 
 def serve_scripts() -> None:
@@ -172,52 +178,68 @@ def serve_scripts() -> None:
     os.dup2(2, 1)  # what a solver prints must not stand between the answers
     for line in sys.stdin.buffer:
         script, seconds, steps = msgspec.json.decode(line, type=tuple[str, float, int])
-        if sys.platform != "win32":  # which has the solver's own limit of time alone
-            import resource
-
-            most = int(time.process_time() + seconds) + SPARE
-            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
-            with suppress(ValueError, OSError):  # macOS has no limit of address space
-                resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.RLIM_INFINITY))
+        _limit_resources(seconds)
         answer = _solved(sys.argv[1], script, seconds, steps)
         os.write(answers, msgspec.json.encode(answer) + b"\n")
 
 
+def _limit_resources(seconds: float) -> None:
+    """Limit the memory of this program, and its time for the next script."""
+    if sys.platform == "win32":  # which has the solver's own limit of time alone
+        return
+    import resource
+
+    latest = int(time.process_time() + seconds) + SPARE
+    resource.setrlimit(resource.RLIMIT_CPU, (latest, resource.RLIM_INFINITY))
+    with suppress(ValueError, OSError):  # macOS has no limit of address space
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.RLIM_INFINITY))
+
+
 def _solved(solver: str, script: str, seconds: float, steps: int) -> Solved:
+    """Solve a script in this program."""
     limits = SOLVERS[solver].format(round(seconds * 1000), steps)
-    questions = "".join(f"(get-value ({name}))" for name in _DECLARED.findall(script))
-    said = ""
+    output = ""
     try:
         session = _session(solver)
-        said = session(f"{limits}{script}(get-info :reason-unknown)")
-        verdict = said.partition("\n")[0]
-        if verdict == "sat":
-            found = _VALUE.findall(session(questions)) if questions else []
-            return Solved(
-                verdict, {name: int(high or f"-{low}") for name, high, low in found}
-            )
+        output = session(f"{limits}{script}(get-info :reason-unknown)")
+        verdict, _, _ = output.partition("\n")
         if verdict == "unsat":
             return Solved(verdict)
+        if verdict == "sat":
+            return Solved(verdict, _values(session, script))
     except Exception as error:  # whatever a solver raises, it proves nothing
-        said = str(error)
-    reason = _REASON.search(said)
-    why = (
-        reason[1]
-        if reason
-        else f"it cannot read the script, or fails: {printable(said)}"
-    )
+        output = str(error)
+    why = f"it cannot read the script, or fails: {printable(output)}"
+    reason = _REASON.search(output)
+    if reason:
+        why = reason[1]
     return Solved("unknown", why=f"{solver}: {why}")
 
 
+def _values(session: Callable[[str], str], script: str) -> dict[str, int]:
+    """Return the solver's values of the constants of a script."""
+    names = _DECLARED.findall(script)
+    if not names:
+        return {}
+    questions = [f"(get-value ({name}))" for name in names]
+    values: dict[str, int] = {}
+    for name, positive, negative in _VALUE.findall(session("".join(questions))):
+        values[name] = int(positive) if positive else -int(negative)
+    return values
+
+
 def _end_with(caller: int) -> None:
-    """End this program when the one that started it has ended, as a solver may be at work."""
+    """End this program when the program that started it has ended.
+
+    A solver may be at work then.
+    """
     while os.getppid() == caller:
         time.sleep(1)
     os._exit(1)
 
 
 def _session(solver: str) -> Callable[[str], str]:
-    """What runs commands one after another, and gives what the solver prints."""
+    """Return a function that runs commands, and returns what the solver prints."""
     module = import_module(solver)
     if solver == "z3":
         return partial(module.Z3_eval_smtlib2_string, _context().ref())
@@ -227,17 +249,19 @@ def _session(solver: str) -> Callable[[str], str]:
 
     def session(commands: str) -> str:
         parser.appendIncrementalStringInput(commands)
-        said = ""
-        while not (command := parser.nextCommand()).isNull():
-            said += command.invoke(program, parser.getSymbolManager())
-        return said
+        output = ""
+        command = parser.nextCommand()
+        while not command.isNull():
+            output += command.invoke(program, parser.getSymbolManager())
+            command = parser.nextCommand()
+        return output
 
     return session
 
 
 @cache
 def _context() -> Any:
-    """The context of z3, as making one takes longer than most scripts."""
+    """Return the context of z3; it is kept, as most scripts take less time than it."""
     return import_module("z3").Context()
 
 
@@ -245,19 +269,26 @@ def check_script(script: str) -> None:
     """Check that a foreign script can be read.
 
     Raises:
-        FileFormatError: It has other commands than a script of ours, or too many parentheses.
+        FileFormatError: It has other commands than a script of ours, or too many
+            parentheses.
     """
     *lines, last = script.splitlines() or [""]
     for line in lines:
         if not _COMMAND.fullmatch(line):
             rule = "must have a command to declare, define or assert in each line"
             raise FileFormatError(f"{rule}, got {shown(line)}")
-        deep = [
-            *accumulate(1 if mark == "(" else -1 for mark in re.findall("[()]", line))
-        ]
-        if min(deep[:-1]) < 1 or max(deep) > DEEP or deep[-1]:
-            raise FileFormatError(
-                f"must have pairs of parentheses, at most {DEEP} in one another"
-            )
+        if not _has_pairs(line):
+            rule = f"must have pairs of parentheses, at most {DEEP} in one another"
+            raise FileFormatError(rule)
     if last != "(check-sat)":
         raise FileFormatError(f"must end with (check-sat), got {shown(last)}")
+
+
+def _has_pairs(line: str) -> bool:
+    """Return whether the parentheses of a line are pairs, and not too deep.
+
+    The first parenthesis must be closed by the last one, so that a line is one command.
+    """
+    steps = [1 if mark == "(" else -1 for mark in re.findall("[()]", line)]
+    *depths, last_depth = accumulate(steps)
+    return min(depths) >= 1 and max(depths) <= DEEP and last_depth == 0
