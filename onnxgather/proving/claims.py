@@ -99,13 +99,8 @@ def walk(
     """
     rule = f"the opset {scope.version}, below {FIRST_OPSET}"
     ensure(scope.version >= FIRST_OPSET, rule)
-    values: dict[str, LazyTensor] = {}
-    for name, tensor in (outer or {}).items():
-        # A body may use a name of the graphs around it for a value of its own.
-        if not scope.outer or name not in scope.types:
-            values[name] = tensor
+    values = _visible(scope, outer or {})
     values.update(zip(scope.inputs, inputs, strict=False))
-
     for operation in scope.operations:
         if (operation.domain, operation.operator) == ("", "Constant"):
             continue
@@ -124,6 +119,16 @@ def walk(
             if name in scope.declared and name in values:
                 run.ensure_declared(name, scope.declared[name], values[name].shape)
     return [_value(scope, values, name) for name in scope.outputs]
+
+
+def _visible(scope: Scope, outer: Mapping[str, LazyTensor]) -> dict[str, LazyTensor]:
+    """Return the values of the graphs around a graph that its nodes may use."""
+    values = dict(outer)
+    if scope.outer:
+        # A body may use a name of the graphs around it for a value of its own.
+        for name in outer.keys() & scope.types.keys():
+            del values[name]
+    return values
 
 
 def _value(scope: Scope, values: dict[str, LazyTensor], name: str) -> LazyTensor:

@@ -142,17 +142,14 @@ def _fold(
     inputs = inputs or node.tensors
     dtype = inputs[0].dtype
     result_dtype = np.dtype(result or dtype)
-    name = node.operation.operator
-    ensure(all(tensor.dtype == dtype for tensor in inputs), f"{name} of several types")
-    ensure(lemma or dtype.kind != "f", f"{name} of {dtype}")
-    ensure(node.attribute("broadcast") is None, f"{name} as before opset 7")
+    _check_fold(node, inputs, lemma)
 
     def step(first: Int, second: Int) -> Int:
         value = compute(first, second)
         if dtype.kind == "f":
-            # A Clip that changes nothing relies on nothing.
-            is_kept = lemma == "clip" and value in (first, second)
-            if not is_kept:
+            # A Min or a Max that is always the same input relies on nothing.
+            is_input = lemma == "clip" and value in (first, second)
+            if not is_input:
                 _rely(node, lemma, dtype, first, second)
         if result_dtype.kind in "bf":
             return value
@@ -165,6 +162,20 @@ def _fold(
         return tensors.Rounded(value) if result_dtype.kind == "f" else value
 
     return _each(result_dtype, element, inputs)
+
+
+def _check_fold(node: NodeCall, inputs: Sequence[LazyTensor], lemma: str) -> None:
+    """Check that the inputs of a fold have one type, with a lemma if they are floats.
+
+    Raises:
+        UndecidedError: They do not, or the operator is older than broadcasting.
+    """
+    name = node.operation.operator
+    dtype = inputs[0].dtype
+    is_one_type = all(tensor.dtype == dtype for tensor in inputs)
+    ensure(is_one_type, f"{name} of several types")
+    ensure(lemma or dtype.kind != "f", f"{name} of {dtype}")
+    ensure(node.attribute("broadcast") is None, f"{name} as before opset 7")
 
 
 def _compare(lemma: str, compute: Callable[[Int, Int], Truth]) -> Semantics:
@@ -211,7 +222,11 @@ def _division(compute: Callable[[Int, int], Int]) -> Semantics:
 
 
 def _quotient(node: NodeCall) -> LazyTensor | list[LazyTensor]:
-    """Return Div; of `1 / x * y` ONNX Runtime makes `y / x`, of integers too."""
+    """Return Div, but for a Div of 1.
+
+    Of `1 / x * y` ONNX Runtime makes `y / x`, of integers too
+    (test_what_onnx_runtime_makes_another_node_of_is_never_proved).
+    """
     data = node[0]
     first: Int = 0
     if all(size == 1 for size in data.shape):
@@ -252,7 +267,11 @@ def _limited(
 
 
 def _ordered(value: Int) -> Int:
-    """Return an integer whose order is that of the fault `Run.low_halves`."""
+    """Return an integer whose order is that of the fault `Run.low_halves`.
+
+    ONNX Runtime 1.24.4 and 1.31.1 have the fault, 1.32.0 does not
+    (test_low_halves_are_what_older_cpu_providers_compute).
+    """
     high_half = value // 2**32 * 2**32
     signed_low_half = (value + 2**31) % 2**32
     return high_half + signed_low_half
@@ -428,7 +447,7 @@ def _reshape(node: NodeCall) -> LazyTensor:
     name = f"a Reshape of {[*sizes]} to {wanted}"
     if not node.attribute("allowzero", 0):
         ensure(0 not in wanted[len(sizes) :], name)
-        wanted = [size or sizes[k] for k, size in enumerate(wanted)]
+        wanted = [size or sizes[axis] for axis, size in enumerate(wanted)]
     if -1 in wanted:
         others = -math.prod(wanted)
         ensure(others > 0, name)
@@ -555,7 +574,8 @@ def _is_usual_slice(start: int, end: int, step: int, size: int) -> bool:
     if step >= 0:
         return step > 0
     # Backwards ONNX starts at 0 where Python starts nowhere, and ONNX Runtime takes
-    # the largest number of a type for the end that it goes to.
+    # the largest number of a type for the end that it goes to
+    # (test_what_onnx_runtime_makes_another_node_of_is_never_proved).
     return size > 0 and start >= -size and end < 2**31 - 1
 
 
@@ -652,10 +672,11 @@ def _range_of(node: NodeCall) -> LazyTensor:
     is_usual = not any(tensor.shape for tensor in inputs)
     ensure(is_usual, "a Range of several numbers")
     what = "an end of a Range"
-    start, limit, delta = [tensors.known_integer(t.at(()), what) for t in inputs]
+    numbers = [tensors.known_integer(tensor.at(()), what) for tensor in inputs]
+    start, limit, delta = numbers
     ensure(delta, "a Range with the step 0")
     # ONNX Runtime may make a Slice of it and a Gather, whose ends below 0 count from
-    # the end.
+    # the end (test_what_onnx_runtime_makes_another_node_of_is_never_proved).
     rule = "a Range with an end below 0, of which may be made a Slice"
     ensure(min(start, limit) >= 0, rule)
     count = len(range(start, limit, delta))
@@ -700,11 +721,9 @@ def _indexed(
             coordinates.append(_in_range(index, size))
         return (*others[:axis], *coordinates, *others[axis:])
 
-    failures: list[LazyTensor] = []
     for tensor, size in zip(indices, sizes, strict=True):
-        fails = partial(_is_outside, size, lowest)
-        failures.append(_each(bool, fails, [tensor]))
-    node.run.failures += failures
+        is_outside = partial(_is_outside, size, lowest)
+        node.run.failures.append(_each(bool, is_outside, [tensor]))
     return _view(data, shape, source)
 
 

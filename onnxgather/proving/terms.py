@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
@@ -504,25 +504,31 @@ def script(
     names: dict[Term, str] = {}
     constants: dict[str, Term] = {}
     for number, term in enumerate(parts):
-        if term.kind not in ("variable", "read"):
+        if term.kind in ("variable", "read"):
+            name = f"x{number}"
+            constants[name] = term
+            lines.extend(_declarations(term, name, names, arrays))
+        else:
             name = f"t{number}"
             lines.append(f"(define-fun {name} () {_definition(term, names)})")
-            names[term] = name
-            continue
-        name = f"x{number}"
         names[term] = name
-        constants[name] = term
-        lines.append(f"(declare-const {name} Int)")
-        low = _written(term.low, names)
-        high = _written(term.high, names)
-        lines.append(f"(assert (<= {low} {name} {high}))")
-        if term.kind == "read" and term.args[0] in arrays:
-            array, position = term.args
-            at = _written(position, names)
-            lines.append(f"(assert (= {name} ({array} {at})))")
     lines.append(f"(assert {names[whole]})")
     lines.append("(check-sat)\n")
     return "\n".join(lines), constants
+
+
+def _declarations(
+    term: Term, name: str, names: Mapping[Term, str], arrays: Container[str]
+) -> Iterator[str]:
+    """Yield the lines in SMT-LIB that declare a variable or a read with its bounds."""
+    yield f"(declare-const {name} Int)"
+    low = _written(term.low, names)
+    high = _written(term.high, names)
+    yield f"(assert (<= {low} {name} {high}))"
+    if term.kind == "read" and term.args[0] in arrays:
+        array, position = term.args
+        at = _written(position, names)
+        yield f"(assert (= {name} ({array} {at})))"
 
 
 def _definition(term: Term, names: Mapping[Term, str]) -> str:
