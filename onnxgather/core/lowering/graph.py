@@ -50,7 +50,7 @@ class Node(NamedTuple):
 
 @dataclass(slots=True)
 class Graph:
-    """Nodes in topological order, with the inputs, the output and the constants of the graph."""
+    """Nodes in topological order, with the values and the constants that they read."""
 
     fold_all: bool = False
     """Whether constants of any size are folded; if not, those of up to LONGEST_INLINE
@@ -67,12 +67,13 @@ class Graph:
     passed_over: tuple[tuple[str, str], ...] = ()
     """The forms that were tried before the chosen one, and why each does not fit."""
     values: dict[str, Value] = field(default_factory=dict[str, Value])
-    """Every value that a node makes, by name."""
+    """Every input and every value that a node computes, by name."""
     names: set[str] = field(default_factory=set[str])
     """The names that are taken."""
-    _made: dict[tuple[object, ...], Value] = field(
+    _outputs: dict[tuple[object, ...], Value] = field(
         default_factory=dict[tuple[object, ...], Value]
     )
+    """The output of each node, by its operator, inputs and attributes."""
 
     @property
     def integer(self) -> type[np.int32 | np.int64]:
@@ -80,14 +81,17 @@ class Graph:
         return np.int32 if self.narrow else np.int64
 
     def body(self) -> Graph:
-        """An empty subgraph. It shares the constants and the names in use with this graph."""
-        return replace(self, inputs=[], nodes=[], _made=dict(self._made))
+        """Return an empty subgraph, which shares this graph's constants and names."""
+        # A body reads what nodes before it computed, but not the other way round.
+        outputs = dict(self._outputs)
+        return replace(self, inputs=[], nodes=[], _outputs=outputs)
 
     def input(self, name: str, dtype: np.dtype[Any], shape: Shape) -> Value:
-        """The graph input with a name; it is added if the graph does not have it yet."""
+        """Return the graph input with a name; add it if the graph does not have it."""
         if name in self.values:
             return self.values[name]
-        value = self.values[name] = Value(new_name(name, self.names), dtype, shape)
+        value = Value(new_name(name, self.names), dtype, shape)
+        self.values[name] = value
         self.inputs.append(value)
         return value
 
@@ -102,41 +106,56 @@ class Graph:
         bodies: Mapping[str, Graph] | None = None,
         **attributes: Attribute,
     ) -> Value:
-        """Add a node unless the graph has the same node or can fold it; return its output.
+        """Add a node; return its output.
+
+        Nothing is added if the graph has the same node or can fold it.
 
         Args:
             op: The ONNX operator.
             name: The name of the output; a number is added if it is taken.
             inputs: The inputs, in order; `LEFT_OUT` for an optional one.
             why: What the node is for.
-            shape: The shape of the output; None means the broadcast shape of the inputs.
-            dtype: The data type of the output; None means bool of a comparison, of a Where that of
-                what it chooses from, of other operators that of the first input.
+            shape: The shape of the output; None means the broadcast shape of the
+                inputs.
+            dtype: The data type of the output; None means bool of a comparison, of a
+                Where that of what it chooses from, of other operators that of the first
+                input.
             bodies: The subgraphs, by the names of their attributes.
             attributes: The other attributes.
         """
         if shape is None:
-            shapes = {value.shape for value in inputs if value.shape}
-            shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
-        if dtype is None and op in ("Equal", "Less"):
-            dtype = np.bool_
-        dtype = np.dtype(inputs[int(op == "Where")].dtype if dtype is None else dtype)
+            shape = _broadcast_shape(inputs)
+        if dtype is None:
+            dtype = _output_type(op, inputs)
+        dtype = np.dtype(dtype)
+
+        # Case 1: numpy computes the node, as all of its inputs are constants.
         if op in _FOLD and (self.fold_all or math.prod(shape) <= LONGEST_INLINE):
-            known = [value.constant for value in inputs if value.constant is not None]
-            if len(known) == len(inputs):
+            arrays = [value.constant for value in inputs if value.constant is not None]
+            if len(arrays) == len(inputs):
                 with np.errstate(over="ignore"):
-                    folded = _FOLD[op](*known, **attributes)
+                    folded = _FOLD[op](*arrays, **attributes)
                 return constant(name, np.asarray(folded, dtype).reshape(shape))
+
+        # Case 2: the graph has the same node. Nodes with bodies are never the same.
         names = tuple([self._reference(value) for value in inputs])
         key = (op, names, tuple(attributes.items()))
-        if key not in self._made or bodies:
-            made = Value(new_name(name, self.names), dtype, shape)
-            self._made[key] = self.values[made.name] = made
-            self.nodes.append(Node(op, names, made.name, attributes, why, bodies or {}))
-        return self._made[key]
+        if key in self._outputs and not bodies:
+            return self._outputs[key]
+
+        # Case 3: a new node.
+        output = Value(new_name(name, self.names), dtype, shape)
+        self._outputs[key] = output
+        self.values[output.name] = output
+        node = Node(op, names, output.name, attributes, why, bodies or {})
+        self.nodes.append(node)
+        return output
 
     def cast(self, value: Value, dtype: Any, name: str, why: str) -> Value:
-        """`value` in another data type; integers that do not fit lose their high bits."""
+        """Return `value` in another data type.
+
+        Integers that do not fit lose their high bits.
+        """
         dtype = np.dtype(dtype)
         if value.dtype == dtype:
             return value
@@ -146,27 +165,26 @@ class Graph:
         return self.add("Cast", name, value, why=why, dtype=dtype, to=to)
 
     def reshape(self, value: Value, shape: Shape, name: str, why: str) -> Value:
-        """`value` with another shape of as many elements."""
+        """Return `value` with another shape of as many elements."""
         if value.shape == shape:
             return value
         if value.constant is not None:
             return constant(name, value.constant.reshape(shape))
         if self.narrow and value.dtype == np.bool_:
-            number = self.cast(
-                value, np.int32, f"{name}_int32", "a type that Reshape takes"
-            )
-            return self.cast(
-                self.reshape(number, shape, name, why), np.bool_, name, "a mask again"
-            )
+            # WebGPU's provider has no Reshape of masks.
+            cast_why = "a type that Reshape takes"
+            number = self.cast(value, np.int32, f"{name}_int32", cast_why)
+            number = self.reshape(number, shape, name, why)
+            return self.cast(number, np.bool_, name, "a mask again")
         target = constant(f"{name}_shape", np.array(shape, np.int64))
         return self.add("Reshape", name, value, target, why=why, shape=shape)
 
     def expand(self, value: Value, shape: Shape, name: str, why: str) -> Value:
-        """`value` repeated along its dimensions of size 1 to fill `shape`."""
+        """Return `value` repeated along its dimensions of size 1 to fill `shape`."""
         if value.shape == shape:
             return value
-        small = self.fold_all or math.prod(shape) <= LONGEST_INLINE
-        if value.constant is not None and small:
+        is_inline = self.fold_all or math.prod(shape) <= LONGEST_INLINE
+        if value.constant is not None and is_inline:
             return constant(name, np.broadcast_to(value.constant, shape))
         target = constant(f"{name}_shape", np.array(shape, np.int64))
         return self.add("Expand", name, value, target, why=why, shape=shape)
@@ -174,7 +192,7 @@ class Graph:
     def with_zeros(
         self, value: Value, axis: int, zeros: tuple[str, str], both: tuple[str, str]
     ) -> Value:
-        """`value` with zeros behind its last elements along a dimension.
+        """Return `value` with zeros behind its last elements along a dimension.
 
         Args:
             value: The value.
@@ -182,53 +200,56 @@ class Graph:
             zeros: The name of the zeros, and why they are there.
             both: The name of the value with them, and why it is there.
         """
-        front, behind = value.shape[:axis], value.shape[axis + 1 :]
+        front = value.shape[:axis]
+        behind = value.shape[axis + 1 :]
         zero = constant("zero", np.zeros((1,) * len(value.shape), value.dtype))
         zero = self.expand(zero, (*front, 1, *behind), *zeros)
-        (name, why), shape = both, (*front, value.shape[axis] + 1, *behind)
+        name, why = both
+        shape = (*front, value.shape[axis] + 1, *behind)
         return self.add("Concat", name, value, zero, why=why, shape=shape, axis=axis)
 
     def transpose(
         self, value: Value, perm: tuple[int, ...], name: str, why: str
     ) -> Value:
-        """`value` with its dimensions in another order."""
+        """Return `value` with its dimensions in another order."""
         if perm == tuple(range(len(perm))):
             return value
-        shape = tuple(value.shape[k] for k in perm)
+        shape = tuple(value.shape[dimension] for dimension in perm)
         return self.add("Transpose", name, value, why=why, shape=shape, perm=perm)
 
     def slice(self, value: Value, first: int, end: int, name: str, why: str) -> Value:
-        """The elements from `first` to before `end` of the last dimension of `value`."""
+        """Return the elements from `first` to before `end` of the last dimension."""
         limits = {"start": first, "end": end, "axis": len(value.shape) - 1}
-        parts = [
-            constant(f"{name}_{part}", np.array([n], np.int64))
-            for part, n in limits.items()
-        ]
+        inputs: list[Value] = []
+        for part, number in limits.items():
+            inputs.append(constant(f"{name}_{part}", np.array([number], np.int64)))
         shape = (*value.shape[:-1], end - first)
-        return self.add("Slice", name, value, *parts, why=why, shape=shape)
+        return self.add("Slice", name, value, *inputs, why=why, shape=shape)
 
     def arange(self, count: int, step: int, dtype: Any, name: str) -> Value:
-        """The 1-D value 0, step, …: a constant, or a Range node if it is too long to write."""
+        """Return the 1-D value 0, step, …, of `count` elements.
+
+        It is a constant, or a Range node if it is too long to write.
+        """
         if self.fold_all or count <= LONGEST_INLINE:
             steps = np.arange(count, dtype=np.uint64) * np.uint64(step)
             return constant(name, steps.astype(dtype))
-        limits = (0, count * step, step)
-        scalars = [
-            constant(f"{name}_{part}", np.array(limit, np.int64))
-            for part, limit in zip(("start", "limit", "delta"), limits, strict=True)
-        ]
+        limits = {"start": 0, "limit": count * step, "delta": step}
+        scalars: list[Value] = []
+        for part, limit in limits.items():
+            scalars.append(constant(f"{name}_{part}", np.array(limit, np.int64)))
         why = "counts the offsets; folded when the model is loaded"
         value = self.add("Range", name, *scalars, why=why, shape=(count,))
-        return self.cast(
-            value, dtype, f"{name}_{np.dtype(dtype).name}", "the offsets' type"
-        )
+        typed_name = f"{name}_{np.dtype(dtype).name}"
+        return self.cast(value, dtype, typed_name, "the offsets' type")
 
     def finish(self, value: Value, name: str) -> None:
         """Rename `value`, the last node's output, and make it the graph's output."""
         last = self.nodes[-1]
         assert last.output == value.name
         self.nodes[-1] = last._replace(output=name)
-        self.output = self.values[name] = Value(name, value.dtype, value.shape)
+        self.output = Value(name, value.dtype, value.shape)
+        self.values[name] = self.output
 
     def inline(self, other: Graph, given: Mapping[str, Value], name: str) -> Value:
         """Add the nodes of another graph, named after its output; return the output.
@@ -240,22 +261,23 @@ class Graph:
         """
         assert other.output is not None
         output = other.output._replace(name=new_name(name, self.names))
-        names = {old: value.name for old, value in given.items()} | {
-            other.output.name: output.name
-        }
+        names = {old: value.name for old, value in given.items()}
+        names[other.output.name] = output.name
         for old, array in other.constants.items():
             names[old] = self._reference(constant(f"{output.name}.{old}", array))
         for value in other.values.values():
             if value.name not in names:
                 names[value.name] = new_name(f"{output.name}.{value.name}", self.names)
+        # A name without an entry is that of an input left out.
         self.nodes += renamed(other, lambda old: names.get(old, old)).nodes
         return output
 
     def _reference(self, value: Value) -> str:
-        """The name by which a node reads a value; a constant is stored in the graph first."""
+        """Return the name by which a node reads a value; store a constant first."""
         if value.constant is None:  # an input left out has no name
             return value.name
         array = np.asarray(value.constant, order="C")
+        # Short constants are compared by their bytes, as 0.0 equals -0.0.
         for name, stored in self.constants.items():
             alike = stored.dtype == array.dtype and stored.shape == array.shape
             if alike and array.size <= 64 and stored.tobytes() == array.tobytes():
@@ -263,6 +285,23 @@ class Graph:
         name = new_name(value.name, self.names)
         self.constants[name] = array
         return name
+
+
+def _broadcast_shape(inputs: tuple[Value, ...]) -> Shape:
+    """Return the shape of an operator's output that broadcasts its inputs."""
+    shapes = {value.shape for value in inputs if value.shape}
+    if len(shapes) == 1:  # numpy's function is slow, and this is the usual case
+        return shapes.pop()
+    return np.broadcast_shapes(*shapes)
+
+
+def _output_type(op: str, inputs: tuple[Value, ...]) -> Any:
+    """Return the data type of an operator's output, for which its inputs decide."""
+    if op in ("Equal", "Less"):
+        return np.bool_
+    if op == "Where":
+        return inputs[1].dtype
+    return inputs[0].dtype
 
 
 LEFT_OUT = Value("", np.dtype(np.bool_), ())
@@ -291,52 +330,54 @@ masks."""
 
 
 def new_name(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it if it is taken; it is taken now."""
-    unused, number = name, 2
+    """Return the name, with a number behind it if it is taken; it is taken now."""
+    unused = name
+    number = 2
     while unused in taken:
-        unused, number = f"{name}_{number}", number + 1
+        unused = f"{name}_{number}"
+        number += 1
     taken.add(unused)
     return unused
 
 
 def renamed(graph: Graph, name: Callable[[str], str]) -> Graph:
-    """A graph whose nodes and values have other names; those in functions keep their own.
+    """Return a graph whose nodes and values have other names.
+
+    The nodes and values in the bodies of functions keep their names.
 
     Args:
         graph: The graph.
         name: The other name of a node or a value.
     """
 
-    def named(value: Value) -> Value:
+    def renamed_value(value: Value) -> Value:
         return value._replace(name=name(value.name))
 
-    nodes = [
-        node._replace(
-            inputs=tuple(map(name, node.inputs)),
-            output=name(node.output),
-            bodies={
-                k: b if k == FUNCTION else renamed(b, name)
-                for k, b in node.bodies.items()
-            },
-        )
-        for node in graph.nodes
-    ]
+    # The order of calls matters: `name` gives a new name to what it sees first.
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        inputs = tuple(map(name, node.inputs))
+        output = name(node.output)
+        bodies: dict[str, Graph] = {}
+        for key, body in node.bodies.items():
+            bodies[key] = body if key == FUNCTION else renamed(body, name)
+        nodes.append(node._replace(inputs=inputs, output=output, bodies=bodies))
     return replace(
         graph,
-        inputs=[*map(named, graph.inputs)],
+        inputs=[renamed_value(value) for value in graph.inputs],
         nodes=nodes,
         constants={name(key): array for key, array in graph.constants.items()},
-        output=graph.output and named(graph.output),
+        output=graph.output and renamed_value(graph.output),
     )
 
 
 def constant(name: str, array: Array) -> Value:
-    """A value whose elements are known; it is stored when a node reads it."""
+    """Return a value whose elements are known; it is stored when a node reads it."""
     return Value(name, array.dtype, array.shape, array)
 
 
 def size_of(shape: Shape) -> int:
-    """The number of elements of a shape."""
+    """Return the number of elements of a shape."""
     return math.prod(shape)
 
 
@@ -345,7 +386,8 @@ def _clip(x: Array, low: Array, high: Array) -> Array:
 
 
 def _reduce_sum(x: Array, axes: Array, keepdims: int) -> Array:
-    return x.sum(axis=tuple(int(a) for a in axes), keepdims=bool(keepdims))
+    dimensions = tuple(int(axis) for axis in axes)
+    return x.sum(axis=dimensions, keepdims=bool(keepdims))
 
 
 _FOLD: dict[str, Callable[..., Array]] = {

@@ -1,8 +1,7 @@
-"""Nodes for indices: read them at their strides, clamp them, find those out of range."""
+"""Nodes for indices: read at their strides, clamped, and whether they are in range."""
 
 from __future__ import annotations
 
-from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -31,38 +30,49 @@ def read_indices(
     tensor: TensorDesc,
     kept: Shape,
     shape: Shape,
-    known: Array | None,
+    array: Array | None,
     dtype: Any = None,
 ) -> Value:
-    """The indices in `shape`; with strides, in the sizes that count, or 1 where they are repeated.
+    """Return the indices in `shape`.
+
+    With strides they are in the sizes that count, or 1 where they are repeated.
 
     Args:
-        graph: Takes the graph input and the nodes.
+        graph: Gets the graph input and the nodes.
         tensor: IndicesTensor.
         kept: The sizes of the tensor that count.
-        shape: The shape that the operator takes, of as many elements as `kept`.
-        known: The array that stands for the tensor, if it is known; else None.
-        dtype: The data type in which those that are not known come back; None means their own.
+        shape: The shape that the operator accepts, of as many elements as `kept`.
+        array: The array that stands for the tensor, if it is known; else None.
+        dtype: The data type in which those that are not known come back; None means
+            their own.
     """
-    if known is not None:
-        return constant("indices", elements(tensor, known).reshape(shape))
+    if array is not None:
+        return constant("indices", elements(tensor, array).reshape(shape))
     value = graph.input(INDICES, tensor.data_type.numpy, tensor.array_shape)
-    if (
-        dtype is not None
-    ):  # first, as WebGPU's provider has no Reshape of INT64 and gathers none
+    if dtype is not None:
+        # First, as WebGPU's provider has no Reshape of INT64 and gathers none.
         why = _EXACT if dtype is np.float32 else "the low 32 bits"
         value = graph.cast(value, dtype, f"indices_{np.dtype(dtype).name}", why)
-    if tensor.is_packed and size_of(value.shape) == size_of(kept):
+    count = size_of(value.shape)
+
+    # Case 1: the buffer holds the indices in order, each of them once.
+    if tensor.is_packed and count == size_of(kept):
         why = "drops the leading ones that do not count"
         if len(shape) > len(value.shape):
             why = "adds leading ones for the output"
         return graph.reshape(value, shape, "indices", why)
-    strides = tensor.element_strides[tensor.dimension_count - len(kept) :]
-    moving = tuple(1 if s == 0 else n for n, s in zip(kept, strides, strict=True))
-    if size_of(value.shape) == size_of(moving) and in_order(moving, strides):
-        if size_of(shape) == size_of(moving):
+
+    # Case 2: they are in order, but those of stride 0 are repeated.
+    leading = tensor.dimension_count - len(kept)
+    strides = tensor.element_strides[leading:]
+    pairs = zip(kept, strides, strict=True)
+    moving = tuple(1 if stride == 0 else size for size, stride in pairs)
+    if count == size_of(moving) and in_order(moving, strides):
+        if size_of(shape) == count:
             return graph.reshape(value, shape, "indices", "none for the repeated sizes")
         return graph.reshape(value, moving, "indices", "leaves the repeated sizes at 1")
+
+    # Case 3: any strides.
     offset = positions(graph, kept, strides, "index_positions")
     why = "reads the indices at their strides"
     return graph.add(
@@ -71,15 +81,15 @@ def read_indices(
 
 
 def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
-    """The indices clamped to [0, n), or [-n, n) for a signed type, n being the size of the axis.
+    """Return the indices clamped to [0, n), or [-n, n) for a signed type.
 
-    INT64 indices come back as FLOAT32 or as INT32 where these hold n: in Min, Max and
-    Clip the CPU provider compares the low halves of INT64 as signed numbers before ONNX
-    Runtime 1.32, and DirectML does so in Less too, so that 2^31 … 2^32 - 1 count as
-    negative.
+    n is the size of the axis. INT64 indices come back as FLOAT32 or as INT32 where
+    these hold n: in Min, Max and Clip the CPU provider compares the low halves of INT64
+    as signed numbers before ONNX Runtime 1.32, and DirectML does so in Less too, so
+    that 2^31 … 2^32 - 1 count as negative.
 
     Args:
-        graph: Takes the nodes.
+        graph: Gets the nodes.
         index: The indices.
         sizes: The sizes of the axes, as `axis_limits` gives them.
     """
@@ -95,24 +105,26 @@ def clamp(graph: Graph, index: Value, sizes: Array) -> Value:
 
 
 def _bounds(dtype: np.dtype[Any], sizes: Array) -> tuple[Value, Value]:
-    """The first and the last index that is in range of each axis, in the type of the indices."""
-    info = np.iinfo(np.int64 if dtype.kind == "f" else dtype)  # floats stand for INT64
+    """Return the first and the last index of each axis, in the type of the indices."""
+    # Floats stand for INT64.
+    info = np.iinfo(np.int64 if dtype.kind == "f" else dtype)
     first = np.maximum(-sizes, info.min)
-    last = np.minimum(sizes - 1, min(int(info.max), MAX_ELEMENTS))
-    return (
-        constant("first_index", first.astype(dtype)),
-        constant("last_index", last.astype(dtype)),
-    )
+    most = min(int(info.max), MAX_ELEMENTS)
+    last = np.minimum(sizes - 1, most)
+    first_index = constant("first_index", first.astype(dtype))
+    last_index = constant("last_index", last.astype(dtype))
+    return first_index, last_index
 
 
 def _limit(graph: Graph, index: Value, first: Value, last: Value) -> Value:
-    """The indices limited to `first` … `last`; unsigned ones only to `last`."""
+    """Return the indices limited to `first` … `last`; unsigned ones only to `last`."""
     if index.dtype.kind == "u":
         why = "clamps to the last element, before a Cast could wrap"
         return bounded(graph, "Min", "indices_clamped", index, last, why)
     if not last.shape:
         why = "clamps to the axis; negative indices stay and count from its end"
         return graph.add("Clip", "indices_clamped", index, first, last, why=why)
+    # Clip accepts scalar bounds alone, and each axis has its own.
     why = "clamps each coordinate to the last element of its own axis"
     index = bounded(graph, "Min", "indices_limited", index, last, why)
     why = "clamps each coordinate to the first element of its own axis"
@@ -122,21 +134,21 @@ def _limit(graph: Graph, index: Value, first: Value, last: Value) -> Value:
 def bounded(
     graph: Graph, op: str, name: str, value: Value, bound: Value, why: str
 ) -> Value:
-    """The Min or Max of a value and a bound."""
+    """Return the Min or Max of a value and a bound."""
     if not graph.narrow:
         return graph.add(op, name, value, bound, why=why)
+    # The target webgpu has neither: Less and Where stand for them.
     pair = (bound, value) if op == "Min" else (value, bound)
     beyond = graph.add("Less", "is_beyond", *pair, why="finds those beyond the bound")
     return graph.add("Where", name, beyond, bound, value, why=why)
 
 
 def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
-    """INT64 indices clamped as INT32, for axes of at most 2^31 elements."""
+    """Return INT64 indices clamped as INT32, for axes of at most 2^31 elements."""
     first, last = _bounds(np.dtype(np.int32), sizes)
     word = _low_word(graph, index)
-    back = graph.cast(
-        word, np.int64, "words_int64", "to compare with the whole indices"
-    )
+    why = "to compare with the whole indices"
+    back = graph.cast(word, np.int64, "words_int64", why)
     fits = graph.add("Equal", "fits", back, index, why="finds those that INT32 holds")
     negative = is_negative(graph, index)
     why = "the end of the axis on the side of the index"
@@ -147,25 +159,25 @@ def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
 
 
 def _clamp_biased(graph: Graph, index: Value, sizes: Array) -> Value:
-    """INT64 indices clamped as UINT64: adding 2^63 keeps their order, and it is its own inverse."""
-    bias, middle = (
-        constant("bias", np.array(-(2**63), np.int64)),
-        np.array(2**63, np.uint64),
-    )
-    first = constant("first_index", np.asarray(middle - sizes.astype(np.uint64)))
-    last = constant("last_index", np.asarray(middle + (sizes - 1).astype(np.uint64)))
-    raised = graph.add(
-        "Add", "indices_biased", index, bias, why="keeps the order as UINT64"
-    )
-    raised = graph.cast(
-        raised, np.uint64, "indices_uint64", "a type that is compared rightly"
-    )
+    """Return INT64 indices clamped as UINT64.
+
+    Adding 2^63 keeps their order, and it is its own inverse.
+    """
+    bias = constant("bias", np.array(-(2**63), np.int64))
+    middle = np.array(2**63, np.uint64)
+    lowest = middle - sizes.astype(np.uint64)
+    first = constant("first_index", np.asarray(lowest))
+    highest = middle + (sizes - 1).astype(np.uint64)
+    last = constant("last_index", np.asarray(highest))
+    why = "keeps the order as UINT64"
+    raised = graph.add("Add", "indices_biased", index, bias, why=why)
+    why = "a type that is compared rightly"
+    raised = graph.cast(raised, np.uint64, "indices_uint64", why)
     why = "clamps each index to the first element of its own axis"
     raised = graph.add("Max", "indices_raised", raised, first, why=why)
     raised = _limit(graph, raised, first, last)
-    raised = graph.cast(
-        raised, np.int64, "indices_biased_int64", "to take the bias away"
-    )
+    why = "to take the bias away"
+    raised = graph.cast(raised, np.int64, "indices_biased_int64", why)
     return graph.add("Add", "indices_int64", raised, bias, why="takes the bias away")
 
 
@@ -174,14 +186,16 @@ def _low_word(graph: Graph, index: Value) -> Value:
 
 
 def is_negative(graph: Graph, index: Value, largest: int | None = None) -> Value:
-    """A mask: true where an index is negative.
+    """Return a mask: true where an index is negative.
 
     Args:
-        graph: Takes the nodes.
+        graph: Gets the nodes.
         index: The indices.
-        largest: The largest index that there may be; None means any that the type holds.
+        largest: The largest index that there may be; None means any that the type
+            holds.
     """
-    if index.dtype == np.int64 and (largest is None or largest >= LONGEST_INT32):
+    is_any = largest is None or largest >= LONGEST_INT32
+    if index.dtype == np.int64 and is_any:
         why = "keeps the sign, and DirectML compares FLOAT32 rightly, INT64 not"
         index = graph.cast(index, np.float32, "indices_float32", why)
     zero = constant("zero", np.zeros((), index.dtype))
@@ -190,26 +204,16 @@ def is_negative(graph: Graph, index: Value, largest: int | None = None) -> Value
 
 
 def outside_mask(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Value:
-    """A mask: true where an index is out of range.
+    """Return a mask: true where an index is out of range.
 
     Args:
-        graph: Takes the nodes.
+        graph: Gets the nodes.
         index: The indices.
         clamped: What `clamp` made of them.
         sizes: The sizes of the axes, as `axis_limits` gives them.
     """
     if index.dtype == np.int64 or index.dtype.kind == "f":
-        # In FLOAT32, where it is exact: OpenVINO compares INT64 by its low 32 bits.
-        dtype = clamped.dtype if int(sizes.max()) < EXACT_FLOAT else index.dtype
-        same = graph.cast(clamped, dtype, "indices_kept", "to compare with the indices")
-        index = graph.cast(
-            index, dtype, "indices_float32", "the type of what was clamped"
-        )
-        why = "finds the indices in range, which the clamp left as they were"
-        same = graph.add("Equal", "is_inside", same, index, why=why)
-        return graph.add(
-            "Not", "is_outside", same, why="finds the indices out of range"
-        )
+        return _changed_mask(graph, index, clamped, sizes)
     first, last = _bounds(index.dtype, sizes)
     why = "finds the indices past the end"
     above = graph.add("Less", "is_above", last, index, why=why)
@@ -217,28 +221,42 @@ def outside_mask(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Va
         return above
     why = "finds the indices before the beginning"
     below = graph.add("Less", "is_below", index, first, why=why)
-    return graph.add(
-        "Or", "is_outside", above, below, why="finds the indices out of range"
-    )
+    why = "finds the indices out of range"
+    return graph.add("Or", "is_outside", above, below, why=why)
+
+
+def _changed_mask(graph: Graph, index: Value, clamped: Value, sizes: Array) -> Value:
+    """Return a mask: true where `clamp` changed an index, INT64 or a float."""
+    # In FLOAT32, where it is exact: OpenVINO compares INT64 by its low 32 bits.
+    is_exact = int(sizes.max()) < EXACT_FLOAT
+    dtype = clamped.dtype if is_exact else index.dtype
+    why = "to compare with the indices"
+    kept = graph.cast(clamped, dtype, "indices_kept", why)
+    why = "the type of what was clamped"
+    index = graph.cast(index, dtype, "indices_float32", why)
+    why = "finds the indices in range, which the clamp left as they were"
+    same = graph.add("Equal", "is_inside", kept, index, why=why)
+    why = "finds the indices out of range"
+    return graph.add("Not", "is_outside", same, why=why)
 
 
 def non_negative(
     graph: Graph, index: Value, sizes: Array, negative: Value | None = None
 ) -> Value:
-    """The indices with the axis size added to the negative ones.
+    """Return the indices with the axis size added to the negative ones.
 
     Args:
-        graph: Takes the nodes.
+        graph: Gets the nodes.
         index: The indices, in [-n, n) unless `negative` is given.
         sizes: The sizes of the axes, as `axis_limits` gives them.
         negative: A mask of the negative indices, if there is one.
     """
     if negative is None:
-        negative = is_negative(graph, index, int(sizes.max()) - 1)
+        largest = int(sizes.max()) - 1
+        negative = is_negative(graph, index, largest)
     size = constant("axis_size", sizes.astype(index.dtype))
-    raised = graph.add(
-        "Add", "indices_raised", index, size, why="counts them from the end"
-    )
+    why = "counts them from the end"
+    raised = graph.add("Add", "indices_raised", index, size, why=why)
     why = "takes that where the index is negative"
     return graph.add("Where", "indices_wrapped", negative, raised, index, why=why)
 
@@ -246,12 +264,13 @@ def non_negative(
 def wrapped_word(
     graph: Graph, index: Value, sizes: Array, negative: Value | None = None
 ) -> Value:
-    """The indices as UINT32: the axis size is added to negative ones, and the low 32 bits kept.
+    """Return the indices as UINT32, as DirectML reads them.
 
-    So DirectML reads indices; it reads UINT64 as INT64.
+    The axis size is added to negative ones, and the low 32 bits are kept. DirectML
+    reads UINT64 as INT64.
 
     Args:
-        graph: Takes the nodes.
+        graph: Gets the nodes.
         index: The indices, or with `negative` their low 32 bits.
         sizes: The sizes of the axes, as `axis_limits` gives them.
         negative: A mask of the negative indices, if there is one.
@@ -259,52 +278,61 @@ def wrapped_word(
     if index.dtype == np.uint32:
         return index
     if index.dtype == np.uint64:
-        index = graph.cast(
-            index, np.int64, "indices_int64", "DirectML reads UINT64 as INT64"
-        )
+        why = "DirectML reads UINT64 as INT64"
+        index = graph.cast(index, np.int64, "indices_int64", why)
     if negative is None:
         negative = is_negative(graph, index)
     raised = non_negative(graph, _low_word(graph, index), sizes, negative)
-    return graph.cast(
-        raised, np.uint32, "indices_uint32", "DirectML keeps the low 32 bits"
-    )
+    why = "DirectML keeps the low 32 bits"
+    return graph.cast(raised, np.uint32, "indices_uint32", why)
 
 
 def axis_limits(gather: Geometry) -> Array:
-    """The sizes of the indexed dimensions, INT64: one per coordinate, a scalar if all are equal."""
-    return np.array(
-        gather.axes[0] if len(set(gather.axes)) == 1 else gather.axes, np.int64
-    )
+    """Return the sizes of the indexed dimensions, INT64.
+
+    There is a size for each coordinate, or a scalar if all are equal.
+    """
+    axes = gather.axes
+    sizes = axes[0] if len(set(axes)) == 1 else axes
+    return np.array(sizes, np.int64)
 
 
 def sum_tuples(graph: Graph, gather: Geometry, offset: Value) -> Value:
-    """One offset per index tuple: the sum of the offsets of its coordinates."""
+    """Return the offset of each index tuple: the sum over its coordinates."""
     if not gather.has_tuples:
         return offset
     shape = offset.shape[:-1]
     if offset.shape[-1] == 1:
         return graph.reshape(offset, shape, "tuple_offsets", "tuples of one coordinate")
     if graph.narrow:
-        add = partial(
-            graph.add, "Gather", "coordinate", offset, shape=shape, axis=len(shape)
-        )
-        numbers = [
-            constant("number", np.array(k, np.int32)) for k in range(offset.shape[-1])
-        ]
-        coordinates = [add(k, why="one coordinate of each tuple") for k in numbers]
-        why = (
-            "adds the coordinates; a ReduceSum of UINT32 is not everywhere, of INT32"
-            " not exact"
-        )
-        return reduce(partial(graph.add, "Add", "tuple_offsets", why=why), coordinates)
+        return _sum_coordinates(graph, offset)
     if offset.dtype != np.int32:
-        offset = graph.cast(
-            offset, np.int64, "offsets_int64", "a type that ReduceSum takes"
-        )
-    axes, why = (
-        constant("tuple_axis", np.array([-1], np.int64)),
-        "adds the coordinates of a tuple",
-    )
+        why = "a type that ReduceSum takes"
+        offset = graph.cast(offset, np.int64, "offsets_int64", why)
+    axes = constant("tuple_axis", np.array([-1], np.int64))
+    why = "adds the coordinates of a tuple"
     return graph.add(
         "ReduceSum", "tuple_offsets", offset, axes, why=why, shape=shape, keepdims=0
     )
+
+
+def _sum_coordinates(graph: Graph, offset: Value) -> Value:
+    """Return the sum of the last dimension without ReduceSum, by a chain of Adds."""
+    shape = offset.shape[:-1]
+    axis = len(shape)
+    why = "one coordinate of each tuple"
+    coordinates: list[Value] = []
+    for k in range(offset.shape[-1]):
+        number = constant("number", np.array(k, np.int32))
+        coordinate = graph.add(
+            "Gather", "coordinate", offset, number, why=why, shape=shape, axis=axis
+        )
+        coordinates.append(coordinate)
+    why = (
+        "adds the coordinates; a ReduceSum of UINT32 is not everywhere, of INT32"
+        " not exact"
+    )
+    total = coordinates[0]
+    for coordinate in coordinates[1:]:
+        total = graph.add("Add", "tuple_offsets", total, coordinate, why=why)
+    return total

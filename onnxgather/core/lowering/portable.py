@@ -1,4 +1,4 @@
-"""The portable lowering: a gather descriptor as standard ONNX that every provider takes.
+"""The portable lowering: a descriptor as standard ONNX that every provider accepts.
 
 There are two ways. *By node*, the graph has ONNX's own operator, on the shapes from
 which ONNX Runtime's DirectML provider rebuilds the descriptor. *By offsets*, the graph
@@ -9,7 +9,6 @@ flat buffer. This way says what the node cannot: strides of the data, and the po
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,8 @@ from onnxgather.core.lowering.offsets import by_offset
 from onnxgather.core.lowering.positions import scatter
 from onnxgather.core.options import OutOfRange
 
-INPUT, OUTPUT = "InputTensor", "OutputTensor"
+INPUT = "InputTensor"
+OUTPUT = "OutputTensor"
 
 
 def lower_portable(
@@ -42,7 +42,7 @@ def lower_portable(
     indices: Array | None = None,
     narrow: bool = False,
 ) -> Graph:
-    """The portable graph of a descriptor; arguments as of `onnxgather.core.lowering.lower`.
+    """Return the portable graph of a descriptor; arguments as of `lowering.lower`.
 
     With `narrow` it is the graph for the target webgpu.
     """
@@ -60,29 +60,22 @@ def lower_into(
     out_of_range: OutOfRange,
     indices: Array | None,
 ) -> Value:
-    """Add the portable nodes of a descriptor to a graph; arguments as of `lower_portable`.
+    """Add the portable nodes of a descriptor to a graph.
+
+    The arguments are those of `lower_portable`.
 
     Returns:
         The elements of OutputTensor, of shape OutputTensor.Sizes.
     """
-    data = graph.input(
-        INPUT, desc.input_tensor.data_type.numpy, desc.input_tensor.array_shape
-    )
+    tensor = desc.input_tensor
+    data = graph.input(INPUT, tensor.data_type.numpy, tensor.array_shape)
     gather = gather_of(desc)
-    node = None if out_of_range == "directml" else node_of(desc, gather)
+    node = None
+    if out_of_range != "directml":
+        node = node_of(desc, gather)
     if graph.narrow and node is not None and not _has_kernel(node, data):
         node = None
-    shape = gather.indices if node is None else node.indices
-    read = partial(
-        read_indices, graph, desc.indices_tensor, gather.indices, shape, indices
-    )
-    wide = desc.indices_tensor.data_type == "INT64" and indices is None
-    if graph.narrow and out_of_range == "directml" and wide:
-        negative = is_negative(graph, read(np.float32))
-        index = wrapped_word(graph, read(np.int32), axis_limits(gather), negative)
-    else:
-        as_float = graph.narrow and _as_float(desc, gather, node, out_of_range)
-        index = read(np.float32 if as_float else None)
+    index = _read_index(graph, desc, gather, node, out_of_range, indices)
     if node is not None:
         gathered, mask = by_node(graph, desc, gather, node, data, index, out_of_range)
     else:
@@ -94,8 +87,38 @@ def lower_into(
     return gathered
 
 
+def _read_index(
+    graph: Graph,
+    desc: Descriptor,
+    gather: Geometry,
+    node: Geometry | None,
+    out_of_range: OutOfRange,
+    indices: Array | None,
+) -> Value:
+    """Return the indices in the shape and the type that their arithmetic needs."""
+    tensor = desc.indices_tensor
+    shape = gather.indices if node is None else node.indices
+
+    def read(dtype: Any) -> Value:
+        return read_indices(graph, tensor, gather.indices, shape, indices, dtype)
+
+    # Case 1: INT64 by DirectML's rule. WebGPU only casts INT64: to the sign, and to the
+    # low word.
+    is_wide = tensor.data_type == "INT64" and indices is None
+    if graph.narrow and out_of_range == "directml" and is_wide:
+        negative = is_negative(graph, read(np.float32))
+        return wrapped_word(graph, read(np.int32), axis_limits(gather), negative)
+
+    # Case 2: WebGPU has no arithmetic on the type of the indices, but on FLOAT32.
+    if graph.narrow and _as_float(desc, gather, node, out_of_range):
+        return read(np.float32)
+
+    # Case 3: the indices in their own type.
+    return read(None)
+
+
 def node_of(desc: Descriptor, gather: Geometry) -> Geometry | None:
-    """The gather whose ONNX node computes a descriptor, as `Geometry.node` gives it.
+    """Return the gather whose ONNX node computes a descriptor, as `Geometry.node` does.
 
     None where the data has strides, unless they are those of packed data without
     padding.
@@ -108,24 +131,28 @@ def node_of(desc: Descriptor, gather: Geometry) -> Geometry | None:
 
 
 def _has_kernel(node: Geometry, data: Value) -> bool:
-    """Whether the WebGPU provider has the node's operator for data that Gather takes."""
+    """Return whether WebGPU's provider has the node's operator for data of Gather's."""
     return node.onnx != "GatherElements" or data.dtype.kind == "f"
 
 
 def _as_float(
     desc: Descriptor, gather: Geometry, node: Geometry | None, out_of_range: OutOfRange
 ) -> bool:
-    """Whether the indices are read as FLOAT32: their type allows no arithmetic on them."""
-    dtype, tensor = desc.indices_tensor.data_type.numpy, desc.indices_tensor
+    """Return whether indices are read as FLOAT32: their type allows no arithmetic."""
+    tensor = desc.indices_tensor
+    dtype = tensor.data_type.numpy
     # As FLOAT32 -2^24 - 1 is -2^24, so it must be out of range as well.
     longest = EXACT_FLOAT - tensor.data_type.is_signed
     if out_of_range == "directml" or int(axis_limits(gather).max()) > longest:
         return False
-    bare = out_of_range == "error" and node is not None
-    as_they_are = (
-        node is not None and tensor.is_packed and tensor.array_shape == node.indices
-    )
-    return not (bare and (dtype == np.int32 or (dtype == np.int64 and as_they_are)))
+    if out_of_range != "error" or node is None:
+        return True
+    # Under "error" the operator itself limits the indices: no arithmetic is needed if
+    # it reads them as they are.
+    if dtype == np.int32:
+        return False
+    is_unshaped = tensor.is_packed and tensor.array_shape == node.indices
+    return not (dtype == np.int64 and is_unshaped)
 
 
 def by_node(
@@ -140,7 +167,7 @@ def by_node(
     """Add the nodes that limit the indices, and ONNX's own operator.
 
     Args:
-        graph: Takes the nodes.
+        graph: Gets the nodes.
         desc: Any of the four gather descriptors.
         gather: Its geometry.
         node: The gather whose ONNX node computes it, as `node_of` gives it.
@@ -149,7 +176,8 @@ def by_node(
         out_of_range: What an index out of range does.
 
     Returns:
-        The output of the operator, and under "zero" the mask of the indices out of range.
+        The output of the operator, and under "zero" the mask of the indices out of
+        range.
     """
     sizes = axis_limits(node)
     index, mask = _limited(graph, index, sizes, out_of_range)
@@ -160,29 +188,29 @@ def by_node(
         why = "gives the indices the leading ones of the output"
         index = graph.reshape(index, node.indices, "indices_shaped", why)
     if node.onnx == "GatherND":
-        index = graph.cast(
-            index, np.int64, "indices_int64", "the index type that GatherND takes"
-        )
+        why = "the index type that GatherND takes"
+        index = graph.cast(index, np.int64, "indices_int64", why)
     why = f"gives the data the shape that {node.onnx} reads the descriptor from"
     data = graph.reshape(data, node.data, "data", why)
     number: dict[str, Any] = {node.attribute: node.number}
-    why, shape = f"DML_OPERATOR_{desc.operator}", node.output
+    shape = node.output
+    why = f"DML_OPERATOR_{desc.operator}"
     gathered = graph.add(
         node.onnx, "gathered", data, index, why=why, shape=shape, **number
     )
     # With these ones the node itself would have more than 8 dimensions.
-    return (
-        graph.reshape(
-            gathered, desc.output_tensor.sizes, "shaped", "adds leading ones"
-        ),
-        mask,
-    )
+    shape = desc.output_tensor.sizes
+    shaped = graph.reshape(gathered, shape, "shaped", "adds leading ones")
+    return shaped, mask
 
 
 def _limited(
     graph: Graph, index: Value, sizes: Array, out_of_range: OutOfRange
 ) -> tuple[Value, Value | None]:
-    """The indices limited as the policy asks, and under "zero" the mask of those out of range."""
+    """Return the indices limited as the policy asks, and the mask of "zero".
+
+    The mask is true where an index is out of range.
+    """
     if out_of_range == "error":
         if index.dtype == np.uint64:
             # A Cast alone would turn 2^64 - 1 into -1, the last element; n itself stays
@@ -192,25 +220,30 @@ def _limited(
             index = graph.add("Min", "indices_limited", index, last, why=why)
         return index, None
     limited = clamp(graph, index, sizes)
-    return limited, (
-        outside_mask(graph, index, limited, sizes) if out_of_range == "zero" else None
-    )
+    mask = None
+    if out_of_range == "zero":
+        mask = outside_mask(graph, index, limited, sizes)
+    return limited, mask
 
 
 def _typed(
     graph: Graph, node: Geometry, index: Value, sizes: Array, out_of_range: OutOfRange
 ) -> Value:
-    """Limited indices in a type that the node's operator takes; known ones are not negative.
+    """Return limited indices in a type that the node's operator accepts.
 
-    They are INT32 where that holds each of them, else INT64.
+    They are INT32 where that holds each of them, else INT64. Known ones are not
+    negative.
     """
-    dtype, unlimited = index.dtype, out_of_range == "error"
-    held = index.constant is not None or dtype == np.int32 or dtype == np.float32
-    held = held or (dtype == np.uint32 and not unlimited)
-    takes_int32 = node.onnx != "GatherND" or graph.narrow
+    dtype = index.dtype
+    accepts_int32 = node.onnx != "GatherND" or graph.narrow
     # On an axis beyond 2^31 ONNX Runtime's Gather of INT32 indices overflows and reads
     # anywhere.
-    if takes_int32 and held and max(node.axes) <= LONGEST_INT32:
+    if max(node.axes) > LONGEST_INT32:
+        accepts_int32 = False
+    fits_int32 = index.constant is not None or dtype in (np.int32, np.float32)
+    if dtype == np.uint32 and out_of_range != "error":
+        fits_int32 = True
+    if accepts_int32 and fits_int32:
         why = f"an index type that {node.onnx} takes"
         index = graph.cast(index, np.int32, "indices_int32", why)
     else:
@@ -219,31 +252,33 @@ def _typed(
     if index.constant is None:
         return index
     wide = index.constant.astype(np.int64)
-    return constant(
-        "indices", np.where(wide < 0, wide + sizes, wide).astype(index.dtype)
-    )
+    positive = np.where(wide < 0, wide + sizes, wide)
+    return constant("indices", positive.astype(index.dtype))
 
 
 def _zero_outside(
     graph: Graph, gather: Geometry, gathered: Value, mask: Value | None
 ) -> Value:
-    """`gathered` with 0 where the mask is true: a second gather, from `gathered` and a zero.
+    """Return `gathered` with 0 where the mask is true.
 
-    Where would not do: ONNX Runtime's CPU kernel turns -0.0 into 0.0 and quiets the
-    NaNs of FLOAT16 (measured on 1.24.4 and 1.31.1). Only operators that move elements
-    keep every bit.
+    It is a second gather, from `gathered` and a zero. Where would not do: ONNX
+    Runtime's CPU kernel turns -0.0 into 0.0 and quiets the NaNs of FLOAT16 (measured on
+    1.24.4 and 1.31.1). Only operators that move elements keep every bit.
     """
     assert mask is not None
     mask = _any_of_tuple(graph, gather, mask)
     if mask.constant is not None and not mask.constant.any():
         return gathered
     split = len(gathered.shape) - gather.after
-    outer, inner = gathered.shape[:split], gathered.shape[split:]
+    outer = gathered.shape[:split]
+    inner = gathered.shape[split:]
     per_index = gather.per_index
     if size_of(mask.shape) < size_of(per_index):
         per_index = mask.shape  # indices of stride 0 are there once
+    leading = (1,) * (split - len(per_index))
     why = "one dimension per output dimension"
-    mask = graph.reshape(mask, (1,) * (split - len(per_index)) + per_index, "mask", why)
+    mask = graph.reshape(mask, leading + per_index, "mask", why)
+
     rows = size_of(outer)
     why = "the elements that one index tuple leads to, row by row"
     table = graph.reshape(gathered, (rows, *inner), "rows", why)
@@ -254,19 +289,19 @@ def _zero_outside(
     last = constant("row_of_zeros", np.array(rows, graph.integer))
     why = "the row of zeros where the index is out of range"
     chosen = graph.add("Where", "chosen_rows", mask, last, own, why=why)
+    shape = gathered.shape
     why = 'out_of_range="zero"'
-    return graph.add(
-        "Gather", "zeroed", table, chosen, why=why, shape=gathered.shape, axis=0
-    )
+    return graph.add("Gather", "zeroed", table, chosen, why=why, shape=shape, axis=0)
 
 
 def _any_of_tuple(graph: Graph, gather: Geometry, mask: Value) -> Value:
-    """A mask per index tuple: true where any of its coordinates is out of range."""
-    if gather.has_tuples and mask.shape[-1] > 1:
-        name = f"is_outside_{graph.integer.__name__}"
-        count = graph.cast(mask, graph.integer, name, "a type that ReduceSum takes")
-        count = sum_tuples(graph, gather, count)
-        zero = constant("zero", np.array(0, graph.integer))
-        why = "any coordinate out of range"
-        return graph.add("Less", "is_tuple_outside", zero, count, why=why)
-    return sum_tuples(graph, gather, mask)
+    """Return a mask per index tuple: true where any coordinate is out of range."""
+    if not gather.has_tuples or mask.shape[-1] == 1:
+        return sum_tuples(graph, gather, mask)
+    integer = graph.integer
+    why = "a type that ReduceSum takes"
+    count = graph.cast(mask, integer, f"is_outside_{integer.__name__}", why)
+    count = sum_tuples(graph, gather, count)
+    zero = constant("zero", np.array(0, integer))
+    why = "any coordinate out of range"
+    return graph.add("Less", "is_tuple_outside", zero, count, why=why)

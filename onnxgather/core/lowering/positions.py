@@ -12,27 +12,29 @@ from onnxgather.core.lowering.graph import Graph, Shape, Value, constant, size_o
 
 
 def span_offsets(graph: Graph, span: Span, rank: int, dtype: np.dtype[Any]) -> Value:
-    """The offsets of a span, of a shape with `rank` dimensions, 1 outside the span."""
+    """Return the offsets of a span, of a shape with `rank` dimensions, 1 outside it."""
     value = graph.arange(size_of(span.sizes), span.strides[0], dtype, "count")
-    shape = (
-        (1,) * span.first + span.sizes + (1,) * (rank - span.first - len(span.sizes))
-    )
-    return graph.reshape(
-        value, shape, "positions", "along the dimensions that it counts"
-    )
+    behind = rank - span.first - len(span.sizes)
+    shape = (1,) * span.first + span.sizes + (1,) * behind
+    why = "along the dimensions that it counts"
+    return graph.reshape(value, shape, "positions", why)
 
 
 def positions(graph: Graph, sizes: Shape, strides: Shape, name: str) -> Value:
-    """The INT64 offsets of the elements, of shape `sizes`, but 1 where the stride is 0."""
-    dims = [
-        Span(k, (n,), (s,)) for k, (n, s) in enumerate(zip(sizes, strides, strict=True))
-    ]
+    """Return INT64 offsets of elements, of shape `sizes`, but 1 where a stride is 0."""
+    dimensions: list[Span] = []
+    for number, size in enumerate(sizes):
+        dimensions.append(Span(number, (size,), (strides[number],)))
+    rank = len(sizes)
     int64 = np.dtype(np.int64)
-    offset = constant(name, np.zeros((1,) * len(sizes), int64))
-    for k, span in enumerate(merge_packed(dims)):
-        step = span_offsets(graph, span, len(sizes), int64)
-        why = "adds the offsets of the dimensions"
-        offset = graph.add("Add", name, offset, step, why=why) if k else step
+    spans = merge_packed(dimensions)
+    if not spans:  # nothing moves: a single element, or strides of 0
+        return constant(name, np.zeros((1,) * rank, int64))
+    offset = span_offsets(graph, spans[0], rank, int64)
+    why = "adds the offsets of the dimensions"
+    for span in spans[1:]:
+        step = span_offsets(graph, span, rank, int64)
+        offset = graph.add("Add", name, offset, step, why=why)
     return offset
 
 
@@ -44,34 +46,33 @@ def scatter(
     first: int = 0,
     name: str = "scattered",
 ) -> Value:
-    """A 1-D buffer after a tensor in it was written.
+    """Return a 1-D buffer after a tensor in it was written.
 
     Args:
-        graph: Takes the nodes.
+        graph: Gets the nodes.
         tensor: OutputTensor, with strides.
         gathered: Its elements.
         buffer: The buffer before; None for zeros, as many as the tensor's buffer has.
         first: The offset of the tensor in the buffer, in elements.
         name: The name of the result.
     """
-    count = size_of(tensor.sizes)
     assert tensor.strides is not None
+    count = size_of(tensor.sizes)
     offset = positions(graph, tensor.sizes, tensor.strides, "output_positions")
     offset = graph.reshape(offset, (count,), "output_offsets", "one offset per element")
     if first:
+        # The tensor is not the first in a buffer that several tensors share.
         start = constant("first_offset", np.array(first, np.int64))
-        offset = graph.add(
-            "Add", "output_offsets", offset, start, why="where the tensor begins"
-        )
+        why = "where the tensor begins"
+        offset = graph.add("Add", "output_offsets", offset, start, why=why)
     if buffer is None:
         zero = constant("zero", np.zeros(1, gathered.dtype))
-        buffer = graph.expand(
-            zero, (tensor.element_count,), "empty", "the output's buffer"
-        )
-    updates = graph.reshape(
-        gathered, (count,), "updates", "row-major, one element per offset"
-    )
-    why, shape = "puts the elements at OutputTensor.Strides", buffer.shape
+        shape = (tensor.element_count,)
+        buffer = graph.expand(zero, shape, "empty", "the output's buffer")
+    why = "row-major, one element per offset"
+    updates = graph.reshape(gathered, (count,), "updates", why)
+    why = "puts the elements at OutputTensor.Strides"
+    shape = buffer.shape
     return graph.add(
         "ScatterElements", name, buffer, offset, updates, why=why, shape=shape, axis=0
     )
