@@ -17,27 +17,24 @@ def lower(
     target: Target = "portable",
     threads: int | None = None,
 ) -> Graph:
-    """The graph of ONNX nodes that computes what a descriptor computes, for a target.
+    """Return the graph of ONNX nodes that computes a descriptor on a target.
 
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does.
-        indices: The array of IndicesTensor if it is known; it must hold no index out of range if
-            `out_of_range` is "error". No node is added for arithmetic on known indices.
+        indices: The array of IndicesTensor if it is known; it must hold no index out of
+            range if `out_of_range` is "error". No node is added for arithmetic on known
+            indices.
         target: The provider or providers that the graph is for.
-        threads: How many threads the graph will run on, for the target "cpu"; None stands for 2.
+        threads: How many threads the graph will run on, for the target "cpu"; None
+            stands for 2.
 
     Raises:
         OnnxGatherError: The target "webgpu" cannot count the elements of a tensor.
     """
-    if (
-        out_of_range == "directml"
-        and indices is not None
-        and all_in_range(desc, indices)
-    ):
-        out_of_range = (  # in range all policies agree, and "clamp" makes smaller models
-            "clamp"
-        )
+    is_directml = out_of_range == "directml"
+    if is_directml and indices is not None and all_in_range(desc, indices):
+        out_of_range = "clamp"  # in range all agree, and "clamp" makes smaller models
     # What only one target needs is loaded for that target.
     if target == "cpu":
         from onnxgather.core.lowering.cpu import lower_cpu
@@ -47,8 +44,9 @@ def lower(
         from onnxgather.core.lowering.native import lower_native
 
         return lower_native(desc, out_of_range, indices)
+    is_narrow = target == "webgpu"
     try:
-        return lower_portable(desc, out_of_range, indices, narrow=target == "webgpu")
+        return lower_portable(desc, out_of_range, indices, is_narrow)
     except OverflowError:  # of an INT32
         most = max(desc.input_tensor.element_count, desc.output_tensor.element_count)
         rule = 'target "webgpu" must have tensors whose elements INT32 counts'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -19,7 +19,7 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.reference import directml_strides
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.gather import gather_of
+from onnxgather.core.gather import Geometry, gather_of
 from onnxgather.core.lowering import lower
 from onnxgather.core.lowering.graph import ONNX_TYPES, Attribute, Graph, Value, constant
 from onnxgather.core.options import (
@@ -68,12 +68,14 @@ class Formula(msgspec.Struct, frozen=True):
 
 
 class DescribedValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value of the graph: numpy's name of its data type, its shape, and its elements if few."""
+    """A value of the graph."""
 
     name: str
     data_type: str
+    """numpy's name."""
     shape: tuple[int, ...]
     elements: Any = None
+    """The elements of a short constant."""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.data_type}[{', '.join(map(str, self.shape))}]"
@@ -90,14 +92,14 @@ class DescribedNode(msgspec.Struct, frozen=True):
 
 
 class PassedOver(msgspec.Struct, frozen=True):
-    """A form of the target's list that was tried before the chosen one, and why it does not fit."""
+    """A form that was tried before the chosen form, and why it does not fit."""
 
     form: str
     why: str
 
 
 class Description(msgspec.Struct, frozen=True):
-    """A descriptor and the model that it becomes, as `onnxgather show --json` prints them."""
+    """A descriptor and its model, as `onnxgather show --json` prints them."""
 
     descriptor: dict[str, Any]
     """In DxDispatch's spelling."""
@@ -133,7 +135,9 @@ def show(
     target: Target = "portable",
     opset: int = DEFAULT_OPSET,
 ) -> Description:
-    """The fields, the formula and the ONNX nodes of a descriptor; str() is their text.
+    """Return the fields, the formula and the ONNX nodes of a descriptor.
+
+    `str()` of the result is their text.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -158,7 +162,7 @@ def describe(
     opset: int,
     threads: int | None = None,
 ) -> Description:
-    """The description of a descriptor and of the model that it becomes.
+    """Return the description of a descriptor and of the model that it becomes.
 
     Args:
         desc: Any of the four gather descriptors.
@@ -168,76 +172,104 @@ def describe(
         threads: How many threads the model is for; None stands for 2.
     """
     graph = lower(desc, out_of_range, target=target, threads=threads)
-    level = minimum_feature_level(desc)
+    feature_level = minimum_feature_level(desc)
+    needs: list[Requirement] = []
+    for level, field in feature_requirements(desc):
+        if level == feature_level:
+            needs.append(Requirement(level, field))
+    constants: list[DescribedValue] = []
+    for name, array in _constants(graph).items():
+        constants.append(_described(constant(name, array)))
     return Description(
-        to_dict(desc),
-        level,
-        tuple(
-            Requirement(*pair)
-            for pair in feature_requirements(desc)
-            if pair[0] == level
-        ),
-        out_of_range,
-        write_formula(desc, out_of_range),
-        target,
-        opset,
-        tuple(map(_described, graph.inputs)),
-        tuple(_described(constant(*each)) for each in _constants(graph).items()),
-        tuple(_nodes(graph)),
-        graph.choice,
-        tuple(PassedOver(*pair) for pair in graph.passed_over),
+        descriptor=to_dict(desc),
+        feature_level=feature_level,
+        needs=tuple(needs),
+        out_of_range=out_of_range,
+        formula=write_formula(desc, out_of_range),
+        target=target,
+        opset=opset,
+        inputs=tuple(map(_described, graph.inputs)),
+        constants=tuple(constants),
+        nodes=tuple(_nodes(graph)),
+        choice=graph.choice,
+        passed_over=tuple(PassedOver(form, why) for form, why in graph.passed_over),
     )
 
 
 def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
-    """The formula that a descriptor computes.
+    """Return the formula that a descriptor computes.
 
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does.
     """
-    gather, count = gather_of(desc), desc.input_tensor.dimension_count
-    of_data, of_indices, sizes = (
-        iter("abcdefgh"),
-        iter("ijklmnop"),
-        desc.output_tensor.sizes,
-    )
-    passed = {count + output: dimension for output, dimension in gather.passed}
-    output = [
-        "0" if n == 1 else next(of_data if k in passed else of_indices)
-        for k, n in enumerate(sizes)
-    ]
-    index = ["0"] * (count - len(gather.indices))
-    index += output[count - gather.after - len(gather.per_index) : count - gather.after]
-    if gather.has_tuples:
-        index.append("0" if gather.tuple_size == 1 else ":")
-    element, coordinates = f"idx[{', '.join(index)}]", None
-    names, bounded = [element], ["idx"]
+    gather = gather_of(desc)
+    sizes = desc.output_tensor.sizes
+    # DirectML's dimensions of the data, by those of the output that pass them on.
+    rank = desc.input_tensor.dimension_count
+    passed = {rank + output: dimension for output, dimension in gather.passed}
+    output = _output_coordinates(sizes, passed)
+    element = _index_element(gather, output)
+    names = [element]
+    bounded = ["idx"]
+    coordinates = None
     if gather.tuple_size > 1:
         # The tuple takes one dimension of the indices, so at most i to o name the
         # others.
-        names = bounded = list("pqrstuvw"[: gather.tuple_size])
+        names = list("pqrstuvw"[: gather.tuple_size])
+        bounded = names
         coordinates = f"{', '.join(names)} = {element}"
-    data = ["0"] * count
-    for k, dimension in passed.items():
-        data[dimension] = output[k]
+
+    data = ["0"] * rank
+    for number, dimension in passed.items():
+        data[dimension] = output[number]
     for name, dimension in zip(names, gather.indexed, strict=True):
         data[dimension] = name
+    bounds: list[str] = []
+    for name, size in zip(output, sizes, strict=True):
+        if size > 1:
+            bounds.append(f"{name} < {size}")
     return Formula(
-        f"out[{', '.join(output)}] = in[{', '.join(data)}]",
-        coordinates,
-        ", ".join(
-            f"{name} < {n}" for name, n in zip(output, sizes, strict=True) if n > 1
-        ),
-        _range(desc, bounded, out_of_range),
+        equation=f"out[{', '.join(output)}] = in[{', '.join(data)}]",
+        coordinates=coordinates,
+        bounds=", ".join(bounds),
+        range=_range(desc, bounded, out_of_range),
     )
 
 
+def _output_coordinates(sizes: Sequence[int], passed: Container[int]) -> list[str]:
+    """Return the names of the output's coordinates, those of the data in `passed`."""
+    of_data = iter("abcdefgh")
+    of_indices = iter("ijklmnop")
+    names: list[str] = []
+    for number, size in enumerate(sizes):
+        if size == 1:
+            names.append("0")
+        elif number in passed:
+            names.append(next(of_data))
+        else:
+            names.append(next(of_indices))
+    return names
+
+
+def _index_element(gather: Geometry, output: list[str]) -> str:
+    """Return the element or the tuple of the indices that an output element reads."""
+    rank = len(output)
+    end = rank - gather.after
+    first = end - len(gather.per_index)
+    leading = ["0"] * (rank - len(gather.indices))
+    index = leading + output[first:end]
+    if gather.has_tuples:
+        index.append("0" if gather.tuple_size == 1 else ":")
+    return f"idx[{', '.join(index)}]"
+
+
 def _range(desc: Descriptor, names: list[str], out_of_range: OutOfRange) -> str:
-    signed = desc.indices_tensor.data_type.is_signed
+    """Return the sentence on which indices are in range, and on those that are not."""
+    data_type = desc.indices_tensor.data_type
     if out_of_range == "directml":
         added = ""
-        if desc.indices_tensor.data_type != "UINT32":
+        if data_type != "UINT32":
             added = (
                 " A negative index (UINT64 is read as INT64) has its axis size added"
                 " first."
@@ -248,133 +280,147 @@ def _range(desc: Descriptor, names: list[str], out_of_range: OutOfRange) -> str:
             " offset is the sum of coordinate x stride, strides"
             f" {list(directml_strides(desc))}.{added}"
         )
-    limits = ", ".join(
-        f"{-n if signed else 0} <= {name} < {n}"
-        for name, n in zip(names, gather_of(desc).axes, strict=True)
-    )
-    negative = ", from the end where negative" if signed else ""
-    return f"{limits}{negative}; an index out of range {POLICIES[out_of_range].brief}"
+    limits: list[str] = []
+    for name, size in zip(names, gather_of(desc).axes, strict=True):
+        lowest = -size if data_type.is_signed else 0
+        limits.append(f"{lowest} <= {name} < {size}")
+    negative = ", from the end where negative" if data_type.is_signed else ""
+    effect = POLICIES[out_of_range].brief
+    return f"{', '.join(limits)}{negative}; an index out of range {effect}"
 
 
 def _nodes(graph: Graph, within: str = "") -> Iterator[DescribedNode]:
     """Yield the nodes of a graph, each followed by those of its subgraphs."""
     for node in graph.nodes:
         output = _described(graph.values[node.output])
-        yield DescribedNode(
-            node.op, node.inputs, dict(node.attributes), output, within + node.why
-        )
+        attributes = dict(node.attributes)
+        why = within + node.why
+        yield DescribedNode(node.op, node.inputs, attributes, output, why)
         for name, body in node.bodies.items():
             yield from _nodes(body, f"{name} of {node.output}: ")
 
 
 def _constants(graph: Graph) -> dict[str, Array]:
-    """The constants of a graph and of the functions that it calls."""
-    bodies = (body for node in graph.nodes for body in node.bodies.values())
-    return {
-        name: array
-        for each in (graph, *bodies)
-        for name, array in each.constants.items()
-    }
+    """Return the constants of a graph and of the functions that it calls."""
+    constants = dict(graph.constants)
+    for node in graph.nodes:
+        for body in node.bodies.values():
+            constants |= body.constants
+    return constants
 
 
 def _described(value: Value) -> DescribedValue:
     array = value.constant
-    elements = (
-        array.tolist() if array is not None and array.size <= _LONGEST_LIST else None
-    )
+    elements = None
+    if array is not None and array.size <= _LONGEST_LIST:
+        elements = array.tolist()
     return DescribedValue(value.name, value.dtype.name, value.shape, elements)
 
 
 def description_text(description: Description) -> str:
-    """A description as text of at most 80 columns."""
+    """Return a description as text of at most 80 columns."""
     operator = description.descriptor["type"].removeprefix("DML_OPERATOR_")
-    lines = [
-        f"DML_{operator}_OPERATOR_DESC",
-        *_fields(description.descriptor["desc"]),
-        "",
-    ]
-    lines.append(f"Feature level {description.feature_level}, needed by")
+    lines = [f"DML_{operator}_OPERATOR_DESC"]
+    lines += _fields(description.descriptor["desc"])
+    lines += ["", f"Feature level {description.feature_level}, needed by"]
     lines += [f"  {need.field}" for need in description.needs]
     lines += ["", "Formula", *_formula(description.formula), ""]
-    options = f"opset {description.opset}, target {description.target}"
-    lines.append(f"ONNX, {options}, out of range: {description.out_of_range}")
-    if description.choice:
-        lines += _filled("  ", description.choice)
-        lines += ["  passed over:"] if description.passed_over else []
-        for each in description.passed_over:
-            lines += _filled("    ", f"{each.form}: {each.why}")
-    constants = {value.name: value for value in description.constants}
-    for value in description.inputs:
-        lines += _filled("  ", str(value))
-    for value in description.constants:
-        if value.elements is None:
-            lines += _filled("  ", f"{value}, a constant")
-    for number, node in enumerate(description.nodes, 1):
-        lines += _node(f"  {number}. ".ljust(6), node, constants)
+    lines += _model(description)
     return "\n".join(lines)
 
 
+def _model(description: Description) -> list[str]:
+    """Return the lines on the options, the values and the nodes of the model."""
+    options = f"opset {description.opset}, target {description.target}"
+    lines = [f"ONNX, {options}, out of range: {description.out_of_range}"]
+    if description.choice:  # only some targets have a list of forms
+        lines += _filled("  ", description.choice)
+        if description.passed_over:
+            lines.append("  passed over:")
+        for passed_over in description.passed_over:
+            lines += _filled("    ", f"{passed_over.form}: {passed_over.why}")
+    for value in description.inputs:
+        lines += _filled("  ", str(value))
+    for value in description.constants:
+        if value.elements is None:  # the elements of others are where a node reads them
+            lines += _filled("  ", f"{value}, a constant")
+    constants = {value.name: value for value in description.constants}
+    for number, node in enumerate(description.nodes, 1):
+        lines += _node(f"  {number}. ".ljust(6), node, constants)
+    return lines
+
+
 def _fields(desc: dict[str, Any]) -> list[str]:
-    """One line per field, the values in a column."""
+    """Return a line for each field, the values in a column."""
     width = max(map(len, desc)) + 4
     lines: list[str] = []
     for name, value in desc.items():
         parts = [str(value)]
-        if isinstance(value, dict):
+        if isinstance(value, dict):  # a tensor
             fields: dict[str, Any] = {**value}
             parts = [f"{fields.pop('DataType')} {fields.pop('Sizes')}"]
-            parts += [f"{field} {found}" for field, found in fields.items()]
+            for field, content in fields.items():
+                parts.append(f"{field} {content}")
         lines += _filled(f"  {name}".ljust(width), *parts)
     return lines
 
 
 def _formula(formula: Formula) -> list[str]:
     lines = [f"  {formula.equation}"]
+    # A long equation is broken at its equals sign.
     if len(lines[0]) > TEXT_WIDTH:
         left, right = formula.equation.split(" = ")
         lines = [f"  {left}", f"    = {right}"]
     if formula.coordinates:
         lines.append(f"  {formula.coordinates}")
-    bounds = _filled("  ", *formula.bounds.split(", ")) if formula.bounds else []
-    return [*lines, *bounds, *_filled("  ", formula.range)]
+    if formula.bounds:
+        lines += _filled("  ", *formula.bounds.split(", "))
+    lines += _filled("  ", formula.range)
+    return lines
 
 
 def _node(
     start: str, node: DescribedNode, constants: dict[str, DescribedValue]
 ) -> list[str]:
+    """Return the lines on a node: its call, its output, and why it is there."""
     arguments = [_argument(name, constants) for name in node.inputs]
     for name, value in node.attributes.items():
         text = list(value) if isinstance(value, tuple) else value
         if node.operator == "Cast" and isinstance(value, int):
             text = _TYPE_NAMES[value]
         arguments.append(f"{name}={text}")
-    call, output = f"{node.operator}({', '.join(arguments)})", f"-> {node.output}"
-    lines, indent = [f"{start}{call} {output}"], " " * len(start)
-    if len(lines[0]) > TEXT_WIDTH:
-        lines = [*_filled(start, call), *_filled(indent, output)]
-    return [*lines, *_filled(indent, node.why)]
+    call = f"{node.operator}({', '.join(arguments)})"
+    output = f"-> {node.output}"
+    indent = " " * len(start)
+    lines = [f"{start}{call} {output}"]
+    if len(lines[0]) > TEXT_WIDTH:  # a long call is broken before its output
+        lines = _filled(start, call) + _filled(indent, output)
+    return lines + _filled(indent, node.why)
 
 
 def _argument(name: str, constants: dict[str, DescribedValue]) -> str:
-    """An input of a node: the elements of a short constant, the name, or a dash if left out."""
+    """Return the text of a node's input.
+
+    It is the elements of a short constant, the name, or a dash if it is left out.
+    """
     if name in constants and constants[name].elements is not None:
         return str(constants[name].elements)
     return name or "-"
 
 
 def _filled(start: str, *parts: str) -> list[str]:
-    """Lines that begin with `start` and hold the parts with commas between them.
+    """Return lines that begin with `start` and hold the parts with commas between them.
 
     A part is broken only if it does not fit on a line.
     """
     room = TEXT_WIDTH - len(start) - 1
-    whole = [
-        part.replace(" ", _NO_BREAK) if len(part) <= room else part for part in parts
-    ]
+    unbroken: list[str] = []
+    for part in parts:
+        fits = len(part) <= room
+        unbroken.append(part.replace(" ", _NO_BREAK) if fits else part)
+    text = ", ".join(unbroken)
+    indent = " " * len(start)
     lines = textwrap.wrap(
-        ", ".join(whole),
-        TEXT_WIDTH,
-        initial_indent=start,
-        subsequent_indent=" " * len(start),
+        text, TEXT_WIDTH, initial_indent=start, subsequent_indent=indent
     )
     return [line.replace(_NO_BREAK, " ") for line in lines]

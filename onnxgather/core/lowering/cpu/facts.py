@@ -1,4 +1,4 @@
-"""The facts by which a form of the CPU lowering is taken or passed over, and shared reasons."""
+"""The facts that decide for a form of the CPU lowering, and the reasons of forms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Facts:
 
     desc: Descriptor
     out_of_range: OutOfRange
-    known: Array | None
+    indices: Array | None
     """The array that stands for IndicesTensor, if it is known."""
     threads: int
     """How many threads the graph will run on."""
@@ -53,7 +53,10 @@ class Facts:
 
     @property
     def tables(self) -> int:
-        """How many tables there are. An index chooses a row of each, or only of its own table."""
+        """How many tables there are.
+
+        An index chooses a row of each, or only of its own table.
+        """
         return size_of(self.gather.data[: self.gather.number])
 
     @property
@@ -74,7 +77,7 @@ class Facts:
     @property
     def signed(self) -> bool:
         """Whether the indices may be negative when the model runs."""
-        return self.known is None and self.desc.indices_tensor.data_type.is_signed
+        return self.indices is None and self.desc.indices_tensor.data_type.is_signed
 
 
 class Form(Protocol):
@@ -88,7 +91,7 @@ class Form(Protocol):
     lowering."""
 
     def passed_over(self, facts: Facts) -> str | None:
-        """Why the form does not fit; None where it fits."""
+        """Return why the form does not fit; None where it fits."""
         ...
 
     def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
@@ -97,7 +100,10 @@ class Form(Protocol):
 
 
 def small(facts: Facts) -> str | None:
-    """Why an output is too small for a gain; like all reasons below, None if it is not."""
+    """Return why an output is too small for a gain.
+
+    Like all reasons below, it is None where there is no reason.
+    """
     if facts.elements < FEWEST_ELEMENTS:
         return (
             f"the output has {facts.elements} elements, a gain begins at"
@@ -107,17 +113,18 @@ def small(facts: Facts) -> str | None:
 
 
 def not_plain(facts: Facts) -> str | None:
-    """Why the data or the indices cannot be reshaped at will."""
+    """Return why the data or the indices cannot be reshaped at will."""
     desc = facts.desc
     if not desc.input_tensor.is_plain:
         return "InputTensor has strides or padding, this form takes packed data"
-    if facts.known is None and not desc.indices_tensor.is_plain:
+    if facts.indices is None and not desc.indices_tensor.is_plain:
         return "IndicesTensor has strides or padding, this form takes packed indices"
     return wide(facts)
 
 
 def wide(facts: Facts) -> str | None:
-    """Why INT32 cannot hold the offsets of the data's elements."""
+    """Return why INT32 cannot hold the offsets of the data's elements."""
+    # Under "error" each coordinate out of range adds the number of elements once more.
     count = facts.desc.input_tensor.element_count * (facts.gather.tuple_size + 1)
     if count >= 2**31:
         return f"element offsets reach {count}, this form counts in INT32"
@@ -125,14 +132,15 @@ def wide(facts: Facts) -> str | None:
 
 
 def many_threads(facts: Facts) -> str | None:
-    """Why a form that one thread computes would leave too many threads idle."""
+    """Return why a form that a single thread computes leaves too many threads idle."""
+    # The work of GatherElements on one row is not shared among threads.
     if facts.threads >= MANY_THREADS:
         return f"{facts.threads} threads share a Gather, this form is the work of one"
     return None
 
 
 def other_policy(facts: Facts, *taken: OutOfRange) -> str | None:
-    """Why the policy rules a form out that takes the policies of `taken`."""
+    """Return why the policy rules out a form that accepts the policies of `taken`."""
     if facts.out_of_range not in taken:
         return (
             f'the policy is "{facts.out_of_range}", this form takes {", ".join(taken)}'
@@ -141,9 +149,10 @@ def other_policy(facts: Facts, *taken: OutOfRange) -> str | None:
 
 
 def not_limited(facts: Facts) -> str | None:
-    """Why a form cannot keep the policy by a clamp, by the operator's own error, or by a zero."""
+    """Return why no clamp, error of the operator or zero keeps the policy."""
     if facts.gather.has_tuples:
         return other_policy(facts, "clamp")
+    # Under "zero" the data is copied, to append a zero.
     size = size_of(facts.gather.data)
     if facts.out_of_range == "zero" and size > 4 * facts.elements:
         return (

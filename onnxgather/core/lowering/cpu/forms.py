@@ -64,7 +64,7 @@ class RepeatedRows:
                 f"{facts.desc.operator} has one index for a row, this form joins those"
                 " of elements"
             )
-        if facts.known is not None:
+        if facts.indices is not None:
             return "the indices are known, this form reads them from a tensor"
         if facts.row == 1:
             return "rows have 1 element, this form gathers longer ones"
@@ -323,7 +323,7 @@ class Slices:
             return f"Axis {gather.number} is not the last of several dimensions"
         if not tensor.is_plain:
             return "InputTensor has strides or padding, this form takes packed data"
-        if facts.known is not None or facts.signed:
+        if facts.indices is not None or facts.signed:
             return "the indices are known or signed, this form takes unsigned ones"
         if gather.data[-1] > self.DENSE * facts.sizes[-1]:
             return (
@@ -405,7 +405,7 @@ class Offsets:
     def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
         desc, sizes = facts.desc, facts.gather.indices
-        index = read_indices(graph, desc.indices_tensor, sizes, sizes, facts.known)
+        index = read_indices(graph, desc.indices_tensor, sizes, sizes, facts.indices)
         policy = facts.out_of_range
         buffer, offset, _ = find_offsets(
             graph, desc, facts.gather, data, index, policy, np.int32
@@ -464,7 +464,7 @@ def lower_by(form: Form, facts: Facts) -> Graph:
     """The graph that a form makes; the form must fit."""
     gain = f"the next form that fits takes {form.gain} times as long"
     choice = f"{form.name}: {form.reason}; {gain}"
-    graph = Graph(fold_all=facts.known is not None, choice=choice)
+    graph = Graph(fold_all=facts.indices is not None, choice=choice)
     tensor = facts.desc.input_tensor
     data = graph.input(INPUT, tensor.data_type.numpy, tensor.array_shape)
     result = form.build(graph, facts, data)
