@@ -1,4 +1,4 @@
-"""The lowering for ONNX Runtime's CPU provider: a list of forms, the first that fits is taken.
+"""The lowering for ONNX Runtime's CPU provider, by the first form of a list that fits.
 
 A form is a class: its name, the reason to take it, its gain, why it is passed over, and
 its nodes. A new form is a new class and a new item of FORMS. `Facts` says what rows and
@@ -57,8 +57,8 @@ class RepeatedRows:
     gain = 4.8
 
     def passed_over(self, facts: Facts) -> str | None:
-        """Why the form does not fit; None where it fits."""
-        gather, tensor = facts.gather, facts.desc.indices_tensor
+        """Return why the form does not fit; None where it fits."""
+        gather = facts.gather
         if gather.onnx != "GatherElements":
             return (
                 f"{facts.desc.operator} has one index for a row, this form joins those"
@@ -68,37 +68,35 @@ class RepeatedRows:
             return "the indices are known, this form reads them from a tensor"
         if facts.row == 1:
             return "rows have 1 element, this form gathers longer ones"
-        behind = slice(gather.number + 1, None)
-        dims = zip(gather.indices[behind], tensor.element_strides[behind], strict=True)
-        if any(size > 1 and stride > 0 for size, stride in dims):
-            return (
-                f"the indices differ behind Axis {gather.number}, this form has stride"
-                " 0 there"
-            )
+        sizes = gather.indices
+        strides = facts.desc.indices_tensor.element_strides
+        for dimension in range(gather.number + 1, len(sizes)):
+            if sizes[dimension] > 1 and strides[dimension] > 0:
+                return (
+                    f"the indices differ behind Axis {gather.number}, this form has"
+                    " stride 0 there"
+                )
         if not facts.desc.input_tensor.is_plain:
             return "InputTensor has strides or padding, this form takes packed data"
         return other_policy(facts, "clamp", "error") or wide(facts) or small(facts)
 
     def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
-        sizes, axis = facts.sizes, facts.gather.number
+        axis = facts.gather.number
+        sizes = facts.sizes
+        front = sizes[: axis + 1]
         strides = facts.desc.indices_tensor.element_strides
-        moving = tuple(
-            size if stride else 1 for size, stride in zip(sizes, strides, strict=True)
-        )
-        index = narrowed(graph, axis_indices(graph, facts, moving[: axis + 1]))
-        index = graph.reshape(
-            index, index.shape[: axis + 1], "row_indices", "one per row"
-        )
-        index = graph.expand(
-            index, sizes[: axis + 1], "row_indices_each", "repeats them"
-        )
-        index = graph.reshape(
-            index, (*sizes[: axis + 1], 1), "row_tuples", "tuples of one coordinate"
-        )
-        index = graph.cast(
-            index, np.int64, "row_int64", "the index type that GatherND takes"
-        )
+        pairs = zip(front, strides[: axis + 1], strict=True)
+        moving = tuple(size if stride else 1 for size, stride in pairs)
+        # One index for each row; those of stride 0 are there once.
+        index = narrowed(graph, axis_indices(graph, facts, moving))
+        shape = index.shape[: axis + 1]
+        index = graph.reshape(index, shape, "row_indices", "one per row")
+        index = graph.expand(index, front, "row_indices_each", "repeats them")
+        why = "tuples of one coordinate"
+        index = graph.reshape(index, (*front, 1), "row_tuples", why)
+        why = "the index type that GatherND takes"
+        index = graph.cast(index, np.int64, "row_int64", why)
         data = graph.reshape(data, facts.gather.data, "data", "its sizes")
         why = f"rows of {facts.row} elements, all with one index"
         return graph.add(
@@ -117,7 +115,7 @@ class Elements:
     gain = 4.9
 
     def passed_over(self, facts: Facts) -> str | None:
-        """Why the form does not fit; None where it fits."""
+        """Return why the form does not fit; None where it fits."""
         if facts.row > 1:
             return f"rows have {facts.row} elements, this form gathers single ones"
         if facts.tables > 1 and not facts.gather.has_tuples:
@@ -134,13 +132,13 @@ class Elements:
 
     def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
-        flat = graph.reshape(
-            data, (size_of(data.shape),), "flat", "the elements in one row"
-        )
-        index = row_indices(graph, facts, (*(1,) * (len(facts.sizes) - 1), facts.count))
-        return gather_in_one_row(
-            graph, with_zero(graph, facts, flat), index, facts.sizes
-        )
+        sizes = facts.sizes
+        shape = (size_of(data.shape),)
+        flat = graph.reshape(data, shape, "flat", "the elements in one row")
+        leading = (1,) * (len(sizes) - 1)
+        index = row_indices(graph, facts, (*leading, facts.count))
+        flat = with_zero(graph, facts, flat)
+        return gather_in_one_row(graph, flat, index, sizes)
 
 
 class Columns:
@@ -157,7 +155,7 @@ class Columns:
     """The fewest columns for a gain by GatherElements, which works row by row."""
 
     def passed_over(self, facts: Facts) -> str | None:
-        """Why the form does not fit; None where it fits."""
+        """Return why the form does not fit; None where it fits."""
         operator = facts.desc.operator
         if operator != "GATHER":
             return (
@@ -170,13 +168,19 @@ class Columns:
         return not_plain(facts) or not_limited(facts) or self._too_little(facts)
 
     def _too_little(self, facts: Facts) -> str | None:
-        """Why there is nothing to gain; with ArrayFeatureExtractor there always is."""
+        """Return why there is nothing to gain.
+
+        With ArrayFeatureExtractor there always is.
+        """
         columns = size_of(facts.gather.indices)
         if facts.sizes[-1] == columns:
-            if can_extract(facts):
+            if can_extract(facts):  # the fastest operator: every size gains
                 return None
-        elif reason := not_laid_out(facts):
-            return reason
+        else:
+            # The last dimension of the output is not that of the columns.
+            reason = not_laid_out(facts)
+            if reason:
+                return reason
         if columns < self.FEWEST:
             return f"there are {columns} columns, a gain begins at {self.FEWEST}"
         return small(facts)
@@ -184,33 +188,45 @@ class Columns:
     def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
         gather = facts.gather
+        sizes = facts.sizes
         count = size_of(gather.indices)
-        lead = facts.sizes[:-1] if facts.sizes[-1] == count else (facts.tables,)
-        table = graph.reshape(
-            data, (*lead, gather.axes[0]), "table", "the rows to choose from"
-        )
+        # Where the output ends in the columns, its own sizes save a node at the end.
+        leading = sizes[:-1] if sizes[-1] == count else (facts.tables,)
+        shape = (*leading, gather.axes[0])
+        table = graph.reshape(data, shape, "table", "the rows to choose from")
         table = with_zero(graph, facts, table)
-        index = axis_indices(graph, facts, (*(1,) * len(lead), count))
+        ones = (1,) * len(leading)
+        index = axis_indices(graph, facts, (*ones, count))
         if can_extract(facts):
-            return lay_out(graph, extracted(graph, facts, table, index), facts.sizes)
-        why = "the same columns of each row"
-        index = graph.expand(
-            narrowed(graph, index), (*lead, count), "columns_each", why
-        )
-        return lay_out(graph, gather_elements(graph, table, index), facts.sizes)
+            gathered = extracted(graph, facts, table, index)
+        else:
+            index = narrowed(graph, index)
+            shape = (*leading, count)
+            why = "the same columns of each row"
+            index = graph.expand(index, shape, "columns_each", why)
+            gathered = gather_elements(graph, table, index)
+        return lay_out(graph, gathered, sizes)
 
 
 def can_extract(facts: Facts) -> bool:
-    """Whether ArrayFeatureExtractor takes the data and the limited indices; see `extracted`."""
-    typed = facts.desc.input_tensor.data_type.numpy.name in EXTRACTED
-    unsigned = (
-        facts.gather.has_tuples or not facts.signed or facts.out_of_range == "zero"
-    )
-    return typed and unsigned and facts.out_of_range != "error"
+    """Return whether ArrayFeatureExtractor accepts the data and the limited indices.
+
+    See `extracted`.
+    """
+    if facts.desc.input_tensor.data_type.numpy.name not in EXTRACTED:
+        return False
+    if facts.out_of_range == "error":  # it has no error of its own
+        return False
+    # The numbers of rows from tuples are from 0 on; "zero" makes other indices so.
+    has_negative = facts.signed and not facts.gather.has_tuples
+    return not has_negative or facts.out_of_range == "zero"
 
 
 def extracted(graph: Graph, facts: Facts, table: Value, index: Value) -> Value:
-    """Gather along the last dimension by ArrayFeatureExtractor, which takes no negative index."""
+    """Gather along the last dimension by ArrayFeatureExtractor.
+
+    It accepts no negative index.
+    """
     if facts.out_of_range == "zero" and facts.signed and index.constant is None:
         # The zero behind the table is the last element, so -1 is its index.
         index = non_negative(graph, index, np.array(table.shape[-1]))
@@ -218,8 +234,8 @@ def extracted(graph: Graph, facts: Facts, table: Value, index: Value) -> Value:
     index = graph.reshape(index, (count,), "columns", "one row of indices")
     why = "the index type that ArrayFeatureExtractor takes"
     index = graph.cast(index, np.int64, "columns_int64", why)
-    shape = (*table.shape[:-1], count)
     why = "the same elements of each row"
+    shape = (*table.shape[:-1], count)
     return graph.add(
         "ArrayFeatureExtractor", "extracted", table, index, why=why, shape=shape
     )
@@ -243,8 +259,8 @@ class NarrowRows:
     at least."""
 
     def passed_over(self, facts: Facts) -> str | None:
-        """Why the form does not fit; None where it fits."""
-        gather, least = facts.gather, max(self.DENSE, facts.table_rows // 2)
+        """Return why the form does not fit; None where it fits."""
+        gather = facts.gather
         if gather.onnx == "GatherElements":
             return (
                 "GATHER_ELEMENTS has an index for each element, this form one for"
@@ -261,6 +277,7 @@ class NarrowRows:
             )
         if facts.tables > 1 and not gather.has_tuples:
             return f"the indices choose from {facts.tables} tables, this form reads one"
+        least = max(self.DENSE, facts.table_rows // 2)
         if facts.count < least:
             return (
                 f"the output has {facts.count} rows, a transposed table needs {least}"
@@ -274,30 +291,34 @@ class NarrowRows:
 
     def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
-        sizes, after, count = facts.sizes, facts.gather.after, facts.count
-        table = graph.reshape(data, (facts.table_rows, facts.row), "table", "its rows")
+        shape = (facts.table_rows, facts.row)
+        table = graph.reshape(data, shape, "table", "its rows")
         columns = graph.transpose(table, (1, 0), "columns", "one long row per column")
         columns = with_zero(graph, facts, columns)
-        index = row_indices(graph, facts, (1, count))
+        index = row_indices(graph, facts, (1, facts.count))
         if can_extract(facts):
             gathered = extracted(graph, facts, columns, index)
         else:
-            index = graph.expand(
-                index, (facts.row, count), "rows_each", "the same for each column"
-            )
+            shape = (facts.row, facts.count)
+            why = "the same for each column"
+            index = graph.expand(index, shape, "rows_each", why)
             gathered = gather_elements(graph, columns, index)
-        outer, inner = sizes[: len(sizes) - after], sizes[len(sizes) - after :]
+
+        # The columns come first, but are the last dimensions of the output.
+        sizes = facts.sizes
+        inner_rank = facts.gather.after
+        outer_rank = len(sizes) - inner_rank
+        shape = (*sizes[outer_rank:], *sizes[:outer_rank])
         gathered = graph.reshape(
-            gathered, (*inner, *outer), "columns_shaped", "the output's sizes"
+            gathered, shape, "columns_shaped", "the output's sizes"
         )
-        perm = (*range(after, len(sizes)), *range(after))
-        return graph.transpose(
-            gathered, perm, "gathered", "puts the columns back into rows"
-        )
+        perm = (*range(inner_rank, len(sizes)), *range(inner_rank))
+        why = "puts the columns back into rows"
+        return graph.transpose(gathered, perm, "gathered", why)
 
 
 class Slices:
-    """GATHER_ELEMENTS along the last dimension, from slices that fit the cache one by one."""
+    """GATHER_ELEMENTS along the last dimension, slice by slice, as slices fit the cache."""
 
     name = "slices"
     reason = (
@@ -305,15 +326,19 @@ class Slices:
     )
     gain = 2.7
 
-    SMALLEST_SLICE, LARGEST_SLICE = 2**19, 2**22
-    """The fewest and the most bytes of a slice that is worth a copy into the cache."""
+    SMALLEST_SLICE = 2**19
+    """The fewest bytes of a slice that is worth a copy into the cache."""
+
+    LARGEST_SLICE = 2**22
+    """The most bytes of a slice that is worth a copy into the cache."""
 
     DENSE = 8
     """The most elements of the last dimension of the data for each that is read."""
 
     def passed_over(self, facts: Facts) -> str | None:
-        """Why the form does not fit; None where it fits."""
-        gather, tensor = facts.gather, facts.desc.input_tensor
+        """Return why the form does not fit; None where it fits."""
+        gather = facts.gather
+        tensor = facts.desc.input_tensor
         if gather.onnx != "GatherElements":
             return (
                 f"{facts.desc.operator} shares its indices, this form has one for each"
@@ -330,12 +355,13 @@ class Slices:
                 f"{facts.sizes[-1]} of {gather.data[-1]} elements are read, too few for"
                 " a copy"
             )
+        count = gather.data[0]
         size = size_of(gather.data[1:]) * tensor.data_type.size
-        if gather.data[0] == 1 or not self.SMALLEST_SLICE <= size <= self.LARGEST_SLICE:
-            range_ = f"{self.SMALLEST_SLICE} to {self.LARGEST_SLICE}"
+        fits = self.SMALLEST_SLICE <= size <= self.LARGEST_SLICE
+        if count == 1 or not fits:
             return (
-                f"{gather.data[0]} slices have {size} bytes, this form takes several of"
-                f" {range_}"
+                f"{count} slices have {size} bytes, this form takes several of"
+                f" {self.SMALLEST_SLICE} to {self.LARGEST_SLICE}"
             )
         return other_policy(facts, "clamp") or wide(facts) or small(facts)
 
@@ -347,34 +373,42 @@ class Slices:
         gather = facts.gather
         index = narrowed(graph, axis_indices(graph, facts, gather.indices))
         data = graph.reshape(data, gather.data, "data", "its sizes")
+        shape = (gather.data[0], *index.shape[1:])
         why = "repeats the indices of stride 0"
-        index = graph.expand(
-            index, (gather.data[0], *index.shape[1:]), "indices_of_slices", why
-        )
-
-        body = (
-            graph.body()
-        )  # ONNX Runtime hands the slices in and out of it without a copy
-        each = [
-            body.input(f"{v.name}_part", v.dtype, v.shape[1:]) for v in (data, index)
-        ]
-        column, copied = "what is never read", "copies the slice into the cache"
-        axis = gather.number - 1  # the last one of a slice
-        copy = body.with_zeros(each[0], axis, ("column", column), ("copied", copied))
-        own = body.expand(each[1], facts.sizes[1:], "slice_indices_each", why)
-        body.finish(gather_elements(body, copy, own), "gathered_part")
-        why, shape = "one part after another, each in the cache", facts.sizes
-        bodies = {"body": body}
+        index = graph.expand(index, shape, "indices_of_slices", why)
         return graph.add(
             "Scan",
             "gathered",
             data,
             index,
-            why=why,
-            shape=shape,
-            bodies=bodies,
+            why="one part after another, each in the cache",
+            shape=facts.sizes,
+            bodies={"body": self._body(graph, facts, data, index)},
             num_scan_inputs=2,
         )
+
+    def _body(self, graph: Graph, facts: Facts, data: Value, index: Value) -> Graph:
+        """Return the graph that gathers from one slice.
+
+        ONNX Runtime hands the slices in and out of it without a copy.
+        """
+        body = graph.body()
+        part = _slice_of(body, data)
+        part_index = _slice_of(body, index)
+        axis = facts.gather.number - 1  # the last dimension of a slice
+        column = ("column", "what is never read")
+        copied = ("copied", "copies the slice into the cache")
+        copy = body.with_zeros(part, axis, column, copied)
+        why = "repeats the indices of stride 0"
+        shape = facts.sizes[1:]
+        part_index = body.expand(part_index, shape, "slice_indices_each", why)
+        gathered = gather_elements(body, copy, part_index)
+        body.finish(gathered, "gathered_part")
+        return body
+
+
+def _slice_of(body: Graph, value: Value) -> Value:
+    return body.input(f"{value.name}_part", value.dtype, value.shape[1:])
 
 
 class Offsets:
@@ -388,7 +422,7 @@ class Offsets:
     gain = 8.4
 
     def passed_over(self, facts: Facts) -> str | None:
-        """Why the form does not fit; None where it fits."""
+        """Return why the form does not fit; None where it fits."""
         if facts.desc.input_tensor.is_plain and facts.out_of_range != "directml":
             return (
                 f'the data is packed and the policy "{facts.out_of_range}" needs no'
@@ -404,18 +438,18 @@ class Offsets:
 
     def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
-        desc, sizes = facts.desc, facts.gather.indices
-        index = read_indices(graph, desc.indices_tensor, sizes, sizes, facts.indices)
-        policy = facts.out_of_range
+        desc = facts.desc
+        gather = facts.gather
+        shape = gather.indices
+        index = read_indices(graph, desc.indices_tensor, shape, shape, facts.indices)
+        # No mask is needed: the policies of this form move no element to a zero.
         buffer, offset, _ = find_offsets(
-            graph, desc, facts.gather, data, index, policy, np.int32
+            graph, desc, gather, data, index, facts.out_of_range, np.int32
         )
-        offset = graph.cast(
-            offset, np.int32, "offsets_int32", "half the bytes of INT64"
-        )
-        offset = graph.expand(
-            offset, facts.sizes, "offsets_each", "one offset per element"
-        )
+        why = "half the bytes of INT64"
+        offset = graph.cast(offset, np.int32, "offsets_int32", why)
+        why = "one offset per element"
+        offset = graph.expand(offset, facts.sizes, "offsets_each", why)
         return gather_in_one_row(graph, buffer, offset, facts.sizes)
 
 
@@ -437,12 +471,12 @@ def lower_cpu(
     indices: Array | None = None,
     threads: int | None = None,
 ) -> Graph:
-    """The graph of a descriptor for the target "cpu".
+    """Return the graph of a descriptor for the target "cpu".
 
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does.
-        indices: IndicesTensor where it is known; see `lower`.
+        indices: The array of IndicesTensor where it is known; see `lower`.
         threads: How many threads the graph will run on; None stands for 2.
     """
     facts = Facts(desc, out_of_range, indices, threads or DEFAULT_THREADS)
@@ -461,7 +495,7 @@ def lower_cpu(
 
 
 def lower_by(form: Form, facts: Facts) -> Graph:
-    """The graph that a form makes; the form must fit."""
+    """Return the graph that a form makes; the form must fit."""
     gain = f"the next form that fits takes {form.gain} times as long"
     choice = f"{form.name}: {form.reason}; {gain}"
     graph = Graph(fold_all=facts.indices is not None, choice=choice)
