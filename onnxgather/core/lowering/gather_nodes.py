@@ -383,7 +383,7 @@ def _crop(
     starts = constant("starts", 0 * dimensions)
     axes = constant("axes", dimensions)
     sizes = list(node.data.sizes or ())
-    for dimension in dimensions:
+    for dimension in map(int, dimensions):
         size = node.indices.sizes[dimension] if node.indices.sizes else None
         sizes[dimension] = size
     part = replace(node.data, sizes=tuple(sizes))
@@ -451,7 +451,9 @@ def without_zeros(node: GatherNode, dimensions: Sequence[int]) -> Graph:
     data = graph.input(INPUT, np.dtype(np.int32), (1,) * rank)
     why = "leaves the zeros out again"
     if node.opset < SLICE_INPUTS:
-        attributes = {name: tuple(numbers) for name, numbers in limits.items()}
+        attributes: dict[str, Any] = {}
+        for name, numbers in limits.items():
+            attributes[name] = tuple(numbers)
         value = graph.add("Slice", OUTPUT, data, why=why, **attributes)
     else:
         parts = [constant(name, np.array(numbers)) for name, numbers in limits.items()]

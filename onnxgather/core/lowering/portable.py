@@ -240,7 +240,8 @@ def _typed(
     # anywhere.
     if max(node.axes) > LONGEST_INT32:
         accepts_int32 = False
-    fits_int32 = index.constant is not None or dtype in (np.int32, np.float32)
+    # Indices in range fit: constants, FLOAT32, and what a clamp made of UINT32.
+    fits_int32 = index.constant is not None or dtype == np.int32 or dtype == np.float32
     if dtype == np.uint32 and out_of_range != "error":
         fits_int32 = True
     if accepts_int32 and fits_int32:

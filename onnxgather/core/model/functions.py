@@ -20,7 +20,7 @@ MOST_FUNCTIONS = 8
 
 
 def function_of(node: NodeProto, body: FunctionProto) -> FunctionProto:
-    """The function that a node calls, named as the node's operator.
+    """Return the function that a node calls, named as the node's operator.
 
     The node gets an attribute whose name has the digest of the body, and the body a
     reference to it. So ONNX refuses a model where the node meets another body, as after
@@ -30,25 +30,25 @@ def function_of(node: NodeProto, body: FunctionProto) -> FunctionProto:
         node: The node.
         body: A function without domain and name.
     """
-    digest = (
-        f"body_{sha256(body.SerializeToString(deterministic=True)).hexdigest()[:8]}"
+    content = body.SerializeToString(deterministic=True)
+    name = f"body_{sha256(content).hexdigest()[:8]}"
+    node.attribute.append(helper.make_attribute(name, 1))
+    # The Constant reads the node's attribute; nothing reads the Constant.
+    why = "refuses a node of another body"
+    guard = helper.make_node("Constant", [], [name], doc_string=why)
+    reference = AttributeProto(
+        name="value_int", ref_attr_name=name, type=AttributeProto.INT
     )
-    node.attribute.append(helper.make_attribute(digest, 1))
-    guard = helper.make_node(
-        "Constant", [], [digest], doc_string="refuses a node of another body"
+    guard.attribute.append(reference)
+    function = FunctionProto(
+        domain=NATIVE_DOMAIN, name=node.op_type, attribute=[name], node=[guard]
     )
-    guard.attribute.append(
-        AttributeProto(name="value_int", ref_attr_name=digest, type=AttributeProto.INT)
-    )
-    made = FunctionProto(
-        domain=NATIVE_DOMAIN, name=node.op_type, attribute=[digest], node=[guard]
-    )
-    made.MergeFrom(body)
-    return made
+    function.MergeFrom(body)
+    return function
 
 
 def add_function(node: NodeProto, function: FunctionProto, others: Any) -> None:
-    """Add a function to others, with a name apart from theirs, which the node that calls it gets.
+    """Add a function to others; give it and the node that calls it a name of its own.
 
     The name is the first of GATHER, GATHER_2, GATHER_3, … that is free or means the
     same function, which is not added then.
@@ -56,16 +56,18 @@ def add_function(node: NodeProto, function: FunctionProto, others: Any) -> None:
     Args:
         node: The node.
         function: The function of `function_of`.
-        others: The functions of the model that the two come into: a list, or the field of a model.
+        others: The functions of the model that the two come into: a list, or the field
+            of a model.
     """
     taken = {other.name: other for other in others if other.domain == NATIVE_DOMAIN}
     operator = node.op_type
     for number in count(1):
-        function.name = node.op_type = (
-            operator if number == 1 else f"{operator}_{number}"
-        )
-        known = taken.get(function.name)
-        if known is None:
+        name = operator if number == 1 else f"{operator}_{number}"
+        function.name = name
+        node.op_type = name
+        if name not in taken:
             others.append(function)
-        if known in (None, function):
+            return
+        # With the name of the other function it is equal to it, if their bodies are.
+        if taken[name] == function:
             return

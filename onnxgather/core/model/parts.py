@@ -1,4 +1,4 @@
-"""Gathers as parts of larger models: nodes that are added to a graph, and packs of functions."""
+"""Gathers as parts of larger models: nodes for a graph, and packs of functions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add_to(
     opset: int | None = None,
     threads: int | None = None,
 ) -> None:
-    """Add the nodes of a gather to a model or a graph, behind the nodes that it has.
+    """Add the nodes of a gather to a model or a graph, behind its other nodes.
 
     The names of its other values start with the name of the output, which may be an
     output that the graph declares.
@@ -57,51 +57,59 @@ def add_to(
         output: The name of the value that becomes OutputTensor.
         out_of_range: As for `to_onnx`.
         target: As for `to_onnx`; "native" takes a model, which has functions.
-        opset: The version of the ONNX operator set of a graph; None is that of the model, or 17.
+        opset: The version of the ONNX operator set of a graph; None is that of the
+            model, or 17.
         threads: As for `to_onnx`.
 
     Raises:
-        OnnxGatherError: A value is not there, has another type than its tensor, or is there
-            already; or as `to_onnx`.
+        OnnxGatherError: A value is not there, has another type than its tensor, or is
+            there already; or as `to_onnx`.
     """
-    check_type(
-        "model",
-        model,
-        "an onnx.ModelProto or an onnx.GraphProto",
-        ModelProto,
-        GraphProto,
-    )
+    kinds = "an onnx.ModelProto or an onnx.GraphProto"
+    check_type("model", model, kinds, ModelProto, GraphProto)
     check_descriptor(desc)
     check_name("input", input)
     check_name("output", output)
-    whole = model if isinstance(model, ModelProto) else ModelProto(graph=model)
-    graph = model.graph if isinstance(model, ModelProto) else model
+    is_model = isinstance(model, ModelProto)
+    # A graph gets a model around it, a copy, which is read and then dropped.
+    whole = model if is_model else ModelProto(graph=model)
+    graph = model.graph if is_model else model
     check_choice("target", target, TARGETS)
-    if target == "native" and whole is not model:
+    if target == "native" and not is_model:
         raise OnnxGatherError('target "native" must be added to a model, got a graph')
-    names, known = (
-        {INPUT: input, OUTPUT: output},
-        None if isinstance(indices, str) else indices,
-    )
+    names = {INPUT: input, OUTPUT: output}
+    array = None
     if isinstance(indices, str):
         names[INDICES] = indices
-    _check_values(graph, desc, names, whole is model)
-    taken, prefix, number = names_in(whole), f"{output}/", 2
-    while any(
-        str(name).startswith(prefix) for name in taken
-    ):  # bytes are no name in UTF-8
-        prefix, number = f"{output}_{number}/", number + 1
-    opsets = {domain_of(one): one.version for one in whole.opset_import}
-    version = opsets.get("", DEFAULT_OPSET if opset is None else opset)
-    part = to_onnx(desc, out_of_range, target, version, known, threads, prefix, names)
+    else:
+        array = indices
+    _check_values(graph, desc, names, is_model)
+    prefix = _unused_prefix(whole, output)
+    opsets = {domain_of(entry): entry.version for entry in whole.opset_import}
+    if opset is None:
+        opset = DEFAULT_OPSET
+    version = opsets.get("", opset)
+    part = to_onnx(desc, out_of_range, target, version, array, threads, prefix, names)
+    # Only a native part has a function, that of its single node.
     for node, function in zip(part.graph.node, part.functions, strict=False):
         add_function(node, function, whole.functions)
         whole.ir_version = max(whole.ir_version, part.ir_version)
-    whole.opset_import.extend(
-        one for one in part.opset_import if one.domain not in opsets
-    )
+    for entry in part.opset_import:
+        if entry.domain not in opsets:
+            whole.opset_import.append(entry)
     graph.node.extend(part.graph.node)
     graph.initializer.extend(part.graph.initializer)
+
+
+def _unused_prefix(model: ModelProto, output: str) -> str:
+    """Return the prefix of an output's nodes with which no name of a model begins."""
+    names = [str(name) for name in names_in(model)]  # bytes are no name in UTF-8
+    prefix = f"{output}/"
+    number = 2
+    while any(name.startswith(prefix) for name in names):
+        prefix = f"{output}_{number}/"
+        number += 1
+    return prefix
 
 
 def functions(
@@ -109,11 +117,11 @@ def functions(
     out_of_range: OutOfRange = "clamp",
     opset: int = DEFAULT_OPSET,
 ) -> list[FunctionProto]:
-    """Functions of a model, one for each descriptor in order, and behind them those that they call.
+    """Return a function for each descriptor, and the functions that they call.
 
-    A function has the domain `org.onnxgather.functions`, version 1, the name of the
-    operator, with a number where that is taken, the inputs InputTensor and
-    IndicesTensor, and no attributes.
+    The functions of the descriptors come first, in order. A function has the domain
+    `org.onnxgather.functions`, version 1, the name of the operator, with a number where
+    that is taken, the inputs InputTensor and IndicesTensor, and no attributes.
 
     Args:
         descs: The descriptors.
@@ -123,17 +131,20 @@ def functions(
     Raises:
         OnnxGatherError: As `to_onnx`.
     """
-    made, called, taken = list[FunctionProto](), list[FunctionProto](), set[str]()
     given = sequence("descs", descs)
     if len(given) == LONGEST_SEQUENCE:
         raise OnnxGatherError(
             f"descs must be fewer than {LONGEST_SEQUENCE:,}, got more"
         )
+    pack: list[FunctionProto] = []
+    called: list[FunctionProto] = []
+    taken = set[str]()
     for desc in given:
         part = to_onnx(desc, out_of_range, "native", opset)
-        (node,), (function,) = part.graph.node, part.functions
+        (node,) = part.graph.node
+        (function,) = part.functions
         add_function(node, function, called)
-        own = helper.make_function(
+        caller = helper.make_function(
             PACK,
             new_name(desc.operator, taken),
             node.input,
@@ -142,21 +153,23 @@ def functions(
             part.opset_import,
             doc_string=part.doc_string,
         )
-        made.append(own)
-    return made + called
+        pack.append(caller)
+    return pack + called
 
 
 def _check_values(
-    graph: GraphProto, desc: Descriptor, names: Mapping[str, str], whole: bool
+    graph: GraphProto, desc: Descriptor, names: Mapping[str, str], is_whole: bool
 ) -> None:
-    """Check that values of a graph are there and fit their tensors, and that the output is new."""
-    types = {tensor.name: ValueType.of_tensor(tensor) for tensor in graph.initializer}
-    values = (*graph.value_info, *graph.output, *graph.input)
-    types |= {value.name: ValueType.of(value) for value in values}
-    made = {name for node in graph.node for name in node.output}
-    made |= {value.name for value in (*graph.input, *graph.initializer)}
-    if names[OUTPUT] in made:
+    """Check that values of a graph are there and fit their tensors.
+
+    The output must be new. A value may be missing in a graph that is not whole: it may
+    be a value of the graph around it.
+    """
+    defined = {name for node in graph.node for name in node.output}
+    defined |= {value.name for value in (*graph.input, *graph.initializer)}
+    if names[OUTPUT] in defined:
         raise OnnxGatherError(f"output must be a new value, got {shown(names[OUTPUT])}")
+    types = _types_in(graph)
     tensors = {
         INPUT: desc.input_tensor,
         INDICES: desc.indices_tensor,
@@ -164,15 +177,24 @@ def _check_values(
     }
     for key, name in names.items():
         argument = key.removesuffix("Tensor").lower()
-        if whole and key != OUTPUT and name not in made:
-            found = shown_with_suggestion(name, made)
+        if is_whole and key != OUTPUT and name not in defined:
+            suggestion = shown_with_suggestion(name, defined)
             raise OnnxGatherError(
-                f"{argument} must be a value of the graph, got {found}"
+                f"{argument} must be a value of the graph, got {suggestion}"
             )
-        tensor, found = tensors[key], types.get(name, ValueType())
-        wanted = onnx.TensorProto.DataType.Name(tensor.data_type.onnx)
-        if found.data_type not in ("", wanted) or not found.admits(tensor.array_shape):
-            rule = (
-                f"{argument} {shown(name)} must be {wanted} {list(tensor.array_shape)}"
-            )
-            raise OnnxGatherError(f"{rule}, got {found}")
+        value_type = types.get(name, ValueType())
+        wanted = onnx.TensorProto.DataType.Name(tensors[key].data_type.onnx)
+        shape = tensors[key].array_shape
+        # A type or a size of which the graph says nothing fits.
+        is_typed = value_type.data_type in ("", wanted)
+        if not is_typed or not value_type.admits(shape):
+            rule = f"{argument} {shown(name)} must be {wanted} {list(shape)}"
+            raise OnnxGatherError(f"{rule}, got {value_type}")
+
+
+def _types_in(graph: GraphProto) -> dict[str, ValueType]:
+    """Return what a graph says of the types of its values, by their names."""
+    types = {tensor.name: ValueType.of_tensor(tensor) for tensor in graph.initializer}
+    for values in (graph.value_info, graph.output, graph.input):
+        types.update((value.name, ValueType.of(value)) for value in values)
+    return types

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 import onnx
 from onnx import ModelProto
@@ -13,7 +12,7 @@ from onnx import ModelProto
 def domain_of(
     node: onnx.NodeProto | onnx.FunctionProto | onnx.OperatorSetIdProto,
 ) -> str:
-    """The domain of a node, a function or an operator set, "" for ONNX's own."""
+    """Return the domain of a node, a function or an operator set, "" for ONNX's own."""
     return "" if node.domain == "ai.onnx" else node.domain
 
 
@@ -22,8 +21,8 @@ def bodies_of(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.name, attribute.g
-        for k, graph in enumerate(attribute.graphs):
-            yield f"{attribute.name}[{k}]", graph
+        for position, graph in enumerate(attribute.graphs):
+            yield f"{attribute.name}[{position}]", graph
 
 
 def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -35,9 +34,11 @@ def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def operators(model: onnx.ModelProto) -> Counter[str]:
-    """How often each operator stands in a model, its subgraphs and functions included."""
-    bodies = (model.graph, *model.functions)
-    return Counter(node.op_type for body in bodies for node in all_nodes(body.node))
+    """Return how often each operator is in a model, with its bodies and functions."""
+    counts = Counter[str]()
+    for body in (model.graph, *model.functions):
+        counts.update(node.op_type for node in all_nodes(body.node))
+    return counts
 
 
 Key = tuple[str, str, str]
@@ -45,52 +46,72 @@ Key = tuple[str, str, str]
 
 
 def key_of(item: onnx.NodeProto | onnx.FunctionProto) -> Key:
-    """What a call and its function share."""
+    """Return what a call and its function share."""
     name = item.op_type if isinstance(item, onnx.NodeProto) else item.name
     return domain_of(item), name, item.overload
 
 
 def names_in(model: ModelProto) -> set[str]:
-    """Every name of a node or a value, wherever in a model."""
+    """Return every name of a node or a value, wherever in a model."""
     nodes, graphs = _parts(model)
-    names = {name for node in nodes for name in (node.name, *node.input, *node.output)}
+    names = set[str]()
+    for node in nodes:
+        names.add(node.name)
+        names.update(node.input, node.output)
     for graph in graphs:
-        names.update(
-            value.name for value in (*graph.input, *graph.output, *graph.value_info)
-        )
+        for values in (graph.input, graph.output, graph.value_info):
+            names.update(value.name for value in values)
         names.update(tensor.name for tensor in graph.initializer)
         names.update(tensor.values.name for tensor in graph.sparse_initializer)
     for function in model.functions:
-        names.update((*function.input, *function.output))
+        names.update(function.input, function.output)
     return names
 
 
 def external_files(model: ModelProto) -> list[str]:
-    """The files of a model's external data, as it names them, sorted."""
+    """Return the files of a model's external data, as it names them, sorted."""
+    files = set[str]()
+    for tensor in _tensors(model):
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                files.add(entry.value)
+    return sorted(files)
+
+
+def _tensors(model: ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors of a model, those of its sparse tensors too."""
     nodes, graphs = _parts(model)
-    attributes = [attribute for node in nodes for attribute in node.attribute]
-    sparse = [tensor for graph in graphs for tensor in graph.sparse_initializer]
-    sparse += [
-        one for each in attributes for one in (each.sparse_tensor, *each.sparse_tensors)
-    ]
-    tensors = [tensor for graph in graphs for tensor in graph.initializer]
-    tensors += [tensor for each in attributes for tensor in (each.t, *each.tensors)]
-    tensors += [tensor for one in sparse for tensor in (one.values, one.indices)]
-    entries = (entry for tensor in tensors for entry in tensor.external_data)
-    return sorted({entry.value for entry in entries if entry.key == "location"})
+    sparse: list[onnx.SparseTensorProto] = []
+    for graph in graphs:
+        yield from graph.initializer
+        sparse.extend(graph.sparse_initializer)
+    for node in nodes:
+        for attribute in node.attribute:
+            # The field of an attribute of another type is an empty tensor.
+            yield attribute.t
+            yield from attribute.tensors
+            sparse.append(attribute.sparse_tensor)
+            sparse.extend(attribute.sparse_tensors)
+    for tensor in sparse:
+        yield tensor.values
+        yield tensor.indices
 
 
 def _parts(model: ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.GraphProto]]:
-    """The nodes and the graphs of a model, those in bodies, functions and training too.
+    """Return the nodes and the graphs of a model.
 
-    The defaults of a function's attributes count as a node of its own.
+    Those in bodies, functions and training are among them. The defaults of a function's
+    attributes count as a node of its own.
     """
     graphs = [model.graph]
     for training in model.training_info:
         graphs += (training.initialization, training.algorithm)
-    defaults = [
-        onnx.NodeProto(attribute=one.attribute_proto) for one in model.functions
-    ]
-    owners = (*graphs, *model.functions)
-    nodes = [*all_nodes(chain(defaults, *(owner.node for owner in owners)))]
-    return nodes, [*graphs, *(body for node in nodes for _, body in bodies_of(node))]
+    nodes: list[onnx.NodeProto] = []
+    for function in model.functions:
+        defaults = onnx.NodeProto(attribute=function.attribute_proto)
+        nodes += all_nodes([defaults])
+    for owner in (*graphs, *model.functions):
+        nodes += all_nodes(owner.node)
+    for node in nodes:
+        graphs += [body for _, body in bodies_of(node)]
+    return nodes, graphs

@@ -47,32 +47,36 @@ class ValueType(NamedTuple):
 
     @classmethod
     def of(cls, value: onnx.ValueInfoProto) -> ValueType:
-        """What a model says of an input, an output or another value."""
+        """Return what a model says of an input, an output or another value."""
         kind = value.type.WhichOneof("value")
-        if kind != "tensor_type":
-            return cls(kind.removesuffix("_type").upper() if kind else "")
+        if not kind:
+            return cls()
+        if kind != "tensor_type":  # a sequence, a map, ...
+            return cls(kind.removesuffix("_type").upper())
         tensor = value.type.tensor_type
-        given = (
-            d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim
-        )
-        sizes = tuple(n if n >= 0 else None for n in given)
         name = name_of(tensor.elem_type) if tensor.elem_type else ""
-        return cls(name, sizes if tensor.HasField("shape") else None)
+        if not tensor.HasField("shape"):
+            return cls(name)
+        sizes: list[int | None] = []
+        for dimension in tensor.shape.dim:
+            # A size may be a name, or missing; one below 0 is no size.
+            is_number = dimension.HasField("dim_value") and dimension.dim_value >= 0
+            sizes.append(dimension.dim_value if is_number else None)
+        return cls(name, tuple(sizes))
 
     @classmethod
     def of_tensor(cls, tensor: onnx.TensorProto) -> ValueType:
-        """The type and the sizes of a tensor; None for a size that cannot be."""
-        return cls(
-            name_of(tensor.data_type), tuple(n if n >= 0 else None for n in tensor.dims)
-        )
+        """Return the type and the sizes of a tensor; None for a size that cannot be."""
+        sizes = tuple(size if size >= 0 else None for size in tensor.dims)
+        return cls(name_of(tensor.data_type), sizes)
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """Of the arrays of numpy; None for texts, and for what is no tensor."""
-        found = helper.tensor_dtype_to_np_dtype(
-            NUMBERS.get(self.data_type) or NUMBERS["STRING"]
-        )
-        return None if found.hasobject else found
+        # What is no tensor counts as text, whose arrays hold Python's objects.
+        number = NUMBERS.get(self.data_type) or NUMBERS["STRING"]
+        dtype = helper.tensor_dtype_to_np_dtype(number)
+        return None if dtype.hasobject else dtype
 
     @property
     def is_static(self) -> bool:
@@ -80,50 +84,61 @@ class ValueType(NamedTuple):
         return self.sizes is not None and None not in self.sizes
 
     def admits(self, sizes: Sequence[int]) -> bool:
-        """Whether a value of this type may have these sizes."""
-        own = tuple(sizes) if self.sizes is None else self.sizes
-        return len(own) == len(sizes) and all(
-            map(lambda n, m: n in (None, m), own, sizes)
-        )
+        """Return whether a value of this type may have these sizes."""
+        if self.sizes is None:
+            return True
+        if len(self.sizes) != len(sizes):
+            return False
+        pairs = zip(self.sizes, sizes, strict=True)
+        return all(own is None or own == size for own, size in pairs)
 
     def common(self, other: ValueType) -> ValueType:
-        """What holds for both."""
+        """Return what holds for both."""
         data_type = self.data_type if self.data_type == other.data_type else ""
         return ValueType(data_type, common_sizes([self.sizes, other.sizes]))
 
     def __str__(self) -> str:
-        sizes = "" if self.sizes is None else f" {sizes_text(self.sizes)}"
-        return (self.data_type or "UNDEFINED") + sizes
+        name = self.data_type or "UNDEFINED"
+        if self.sizes is None:
+            return name
+        return f"{name} {sizes_text(self.sizes)}"
 
 
 def common_sizes(
     shapes: Sequence[tuple[T | None, ...] | None],
 ) -> tuple[T | None, ...] | None:
-    """The sizes that are the same in all of some shapes; None alone where the rank is not."""
-    known = [sizes for sizes in shapes if sizes is not None]
-    if len(known) < len(shapes) or len({*map(len, known)}) > 1:
+    """Return the sizes that are the same in all of some shapes.
+
+    None for a size that differs; None alone where the ranks differ or a rank is not
+    known.
+    """
+    ranked = [sizes for sizes in shapes if sizes is not None]
+    ranks = {len(sizes) for sizes in ranked}
+    if len(ranked) < len(shapes) or len(ranks) > 1:
         return None
-    return tuple(
-        each[0] if len({*each}) == 1 else None for each in zip(*known, strict=True)
-    )
+    common: list[T | None] = []
+    for sizes in zip(*ranked, strict=True):
+        is_same = len({*sizes}) == 1
+        common.append(sizes[0] if is_same else None)
+    return tuple(common)
 
 
 def sizes_text(sizes: Sequence[int | None]) -> str:
-    """Sizes as a sentence shows them, such as `[?, 2]`, where a size that is not known is `?`."""
-    return f"[{', '.join('?' if n is None else str(n) for n in sizes)}]"
+    """Return sizes as sentences show them, such as `[?, 2]`; `?` is an unknown size."""
+    texts = ["?" if size is None else str(size) for size in sizes]
+    return f"[{', '.join(texts)}]"
 
 
 def load(path: str) -> onnx.ModelProto:
-    """The model in a file, without its external data.
+    """Return the model in a file, without its external data.
 
     Raises:
         OnnxGatherError: The file cannot be read, or holds no ONNX model.
     """
     content = b""
     try:
-        if os.path.exists(path) and not os.path.isfile(
-            path
-        ):  # a device may have no end
+        # A device may have no end.
+        if os.path.exists(path) and not os.path.isfile(path):
             raise OnnxGatherError(f"{path}: must be a file, not a folder or a device")
         if os.path.getsize(path) > LARGEST_MODEL:
             raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
@@ -132,13 +147,15 @@ def load(path: str) -> onnx.ModelProto:
     except (OSError, ValueError) as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
     if not model.graph.node:
-        found = got(content, "an ONNX model")
-        raise OnnxGatherError(f"{path}: must be an ONNX model with nodes{found}")
+        kind = got(content, "an ONNX model")
+        raise OnnxGatherError(f"{path}: must be an ONNX model with nodes{kind}")
     return model
 
 
 def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
-    """A model as ONNX Runtime takes it, in bytes or as the path of a file, and as onnx does.
+    """Return a model for ONNX Runtime and for onnx.
+
+    ONNX Runtime reads it from bytes or from the path of a file.
 
     Raises:
         OnnxGatherError: The source is no model, nor the path of one.
@@ -161,17 +178,16 @@ def _parsed(content: bytes, where: str) -> onnx.ModelProto:
     try:
         return onnx.ModelProto.FromString(content)
     except DecodeError as error:
-        if "alloc" in str(error):
+        if "alloc" in str(error):  # protobuf has no error of its own for it
             raise MemoryError from None
-        found = (
-            got(content, "an ONNX model")
-            or ", got bytes that are cut short, or no model"
-        )
-        raise OnnxGatherError(f"{where} must be an ONNX model{found}") from None
+        kind = got(content, "an ONNX model")
+        if not kind:
+            kind = ", got bytes that are cut short, or no model"
+        raise OnnxGatherError(f"{where} must be an ONNX model{kind}") from None
 
 
 def serialized(model: onnx.ModelProto) -> bytes:
-    """The bytes of a model.
+    """Return the bytes of a model.
 
     Raises:
         OnnxGatherError: protobuf cannot write it, and does not say why.
@@ -188,24 +204,32 @@ def serialized(model: onnx.ModelProto) -> bytes:
 def values_of(
     model: onnx.ModelProto,
 ) -> tuple[dict[str, ValueType], dict[str, ValueType]]:
-    """What a model says of the inputs that have no default, and of its outputs, by their names."""
-    given = {tensor.name for tensor in model.graph.initializer}
-    inputs = {v.name: ValueType.of(v) for v in model.graph.input if v.name not in given}
-    return inputs, {value.name: ValueType.of(value) for value in model.graph.output}
+    """Return the types of a model's inputs and outputs, by their names.
+
+    Inputs that have a default are left out.
+    """
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    inputs: dict[str, ValueType] = {}
+    for value in model.graph.input:
+        if value.name not in defaults:
+            inputs[value.name] = ValueType.of(value)
+    outputs = {value.name: ValueType.of(value) for value in model.graph.output}
+    return inputs, outputs
 
 
 def name_of(data_type: int) -> str:
-    """ONNX's name of a data type, such as FLOAT."""
+    """Return ONNX's name of a data type, such as FLOAT."""
     names = onnx.TensorProto.DataType
-    return (
-        names.Name(data_type)
-        if data_type in names.values()
-        else f"data type {data_type}"
-    )
+    if data_type in names.values():
+        return names.Name(data_type)
+    return f"data type {data_type}"
 
 
 def type_name(array: Array) -> str:
-    """ONNX's name of an array's type; numpy's name in capitals where ONNX has no such type."""
+    """Return ONNX's name of an array's type.
+
+    It is numpy's name in capitals where ONNX has no type for it.
+    """
     try:
         return name_of(helper.np_dtype_to_tensor_dtype(array.dtype))
     except (KeyError, ValueError):

@@ -69,7 +69,7 @@ def to_onnx(
     prefix: str = "",
     names: Mapping[str, str] | None = None,
 ) -> onnx.ModelProto:
-    """An ONNX model that computes what a descriptor computes.
+    """Return an ONNX model that computes what a descriptor computes.
 
     The inputs InputTensor and IndicesTensor and the output OutputTensor have the
     descriptor's data types. Their shapes are the tensors' `sizes`; of a tensor with
@@ -78,23 +78,26 @@ def to_onnx(
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does; see `OutOfRange`.
-        target: "portable" is standard ONNX for every provider, "cpu" what ONNX Runtime's CPU
-            provider runs fastest, "webgpu" what its WebGPU provider computes, "native" one node of
-            onnxgather's own operators beside a function of standard ONNX.
-        opset: The version of the ONNX operator set, 13 to the newest that both the installed
-            onnx and the oldest supported ONNX Runtime know.
-        indices: The array of IndicesTensor if it is known. It becomes an initializer instead of
-            a graph input, and all arithmetic on indices is done beforehand.
-        threads: How many threads the model will run on, 1 or more, for `target="cpu"` to choose
-            its graph by; None stands for 2.
+        target: "portable" is standard ONNX for every provider, "cpu" what ONNX
+            Runtime's CPU provider runs fastest, "webgpu" what its WebGPU provider
+            computes, "native" one node of onnxgather's own operators beside a function
+            of standard ONNX.
+        opset: The version of the ONNX operator set, 13 to the newest that both the
+            installed onnx and the oldest supported ONNX Runtime know.
+        indices: The array of IndicesTensor if it is known. It becomes an initializer
+            instead of a graph input, and all arithmetic on indices is done beforehand.
+        threads: How many threads the model will run on, 1 or more, for `target="cpu"`
+            to choose its graph by; None stands for 2.
         prefix: What stands before each name of the model: of its values and nodes.
-        names: The names of InputTensor, IndicesTensor and OutputTensor that are others, without
-            the prefix.
+        names: The names of InputTensor, IndicesTensor and OutputTensor that are others,
+            without the prefix.
 
     Raises:
-        OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
+        OnnxGatherError: An option is not one of those above, or the model would exceed
+            2 GiB.
         DescriptorError: `indices` does not fit IndicesTensor.
-        IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range` is "error".
+        IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range`
+            is "error".
     """
     check_descriptor(desc)
     opset, threads = check_lowering(out_of_range, target, opset, threads)
@@ -102,10 +105,8 @@ def to_onnx(
         indices = check_array("IndicesTensor", desc.indices_tensor, indices)
         # Before there is an array as large: an initializer has an INT32 per tuple, or
         # more.
-        _check_size(
-            4 * math.prod(desc.indices_tensor.sizes) // len(axis_sizes(desc)),
-            "at least ",
-        )
+        tuples = math.prod(desc.indices_tensor.sizes) // len(axis_sizes(desc))
+        _check_size(4 * tuples, "at least ")
         if out_of_range == "error":
             check_indices(desc, indices)
     graph = lower(desc, out_of_range, indices, target, threads)
@@ -120,7 +121,7 @@ def to_onnx(
         "out_of_range": out_of_range,
         "target": target,
     }
-    if target == "cpu":
+    if target == "cpu":  # the only target whose graph depends on threads
         metadata |= {"threads": threads, "form": graph.choice}
     return write_model(graph, f"DML_OPERATOR_{desc.operator}", opset, metadata)
 
@@ -132,11 +133,11 @@ def check_lowering(
     check_policy(out_of_range)
     check_choice("target", target, TARGETS)
     newest = min(OPSETS[-1], onnx.defs.onnx_opset_version())
-    threads = DEFAULT_THREADS if threads is None else threads
-    return (
-        uint("opset", opset, newest, OPSETS[0], OnnxGatherError),
-        uint("threads", threads, MOST_THREADS, 1, OnnxGatherError),
-    )
+    opset = uint("opset", opset, newest, OPSETS[0], OnnxGatherError)
+    if threads is None:
+        threads = DEFAULT_THREADS
+    threads = uint("threads", threads, MOST_THREADS, 1, OnnxGatherError)
+    return opset, threads
 
 
 def write_model(
@@ -146,31 +147,34 @@ def write_model(
     metadata: Mapping[str, object],
     outputs: Sequence[Value] = (),
 ) -> onnx.ModelProto:
-    """A graph as a model.
+    """Return a graph as a model.
 
     Args:
         graph: The graph; its constants are the initializers.
         name: The name of the model's graph.
         opset: The version of the ONNX operator set.
-        metadata: What the model says of itself, `out_of_range` and `target` among it. It is one
-            property of the model, as JSON. Its key ends in a digest, as ONNX merges no models that
-            have a key in common.
-        outputs: The values that are outputs of the model; none stands for that of the graph.
+        metadata: What the model says of itself, `out_of_range` and `target` among it.
+            It is one property of the model, as JSON. Its key ends in a digest, as ONNX
+            merges no models that have a key in common.
+        outputs: The values that are outputs of the model; () stands for that of the
+            graph.
 
     Raises:
         OnnxGatherError: The model would exceed 2 GiB.
     """
     _check_size(sum(array.nbytes for array in graph.constants.values()))
+    policy = metadata["out_of_range"]
+    target = metadata["target"]
     own_opset = onnx.OperatorSetIdProto(version=opset)
-    domains = {DOMAINS[node.op] for node in _all_nodes(graph) if node.op in DOMAINS}
-    policy, target = metadata["out_of_range"], metadata["target"]
     model = onnx.ModelProto(
+        # 8 is the IR version of ONNX 1.10, whatever opset the model has.
         ir_version=max(8, helper.find_min_ir_version_for([own_opset])),
         producer_name="onnxgather",
         producer_version=VERSION,
         doc_string=f"{name}; out_of_range={policy}, target={target}",
     )
     model.opset_import.append(own_opset)
+    domains = {DOMAINS[node.op] for node in _all_nodes(graph) if node.op in DOMAINS}
     for domain, number in sorted(domains):
         model.opset_import.add(domain=domain, version=number)
     _write_graph(model.graph, graph, name, outputs)
@@ -178,50 +182,56 @@ def write_model(
     for number, node in enumerate(graph.nodes):
         if FUNCTION in node.bodies:
             proto = model.graph.node[number]
-            function = function_of(proto, _function(node.bodies[FUNCTION], own_opset))
+            body = _function(node.bodies[FUNCTION], own_opset)
+            function = function_of(proto, body)
             add_function(proto, function, model.functions)
-    told = msgspec.json.encode(metadata)
-    key = f"onnxgather.{hashlib.sha256(told).hexdigest()[:16]}"
-    model.metadata_props.add(key=key, value=told.decode())
+    content = msgspec.json.encode(metadata)
+    digest = hashlib.sha256(content).hexdigest()
+    key = f"onnxgather.{digest[:16]}"
+    model.metadata_props.add(key=key, value=content.decode())
     return model
 
 
 def _naming(prefix: str, names: Mapping[str, str]) -> Callable[[str], str]:
-    """The function that gives a name in a model to each name of a graph."""
+    """Return the function that gives a name in a model to each name of a graph."""
     for key in names:
         check_choice("names", key, TENSOR_NAMES)
-    known = {tensor: names.get(tensor, prefix + tensor) for tensor in TENSOR_NAMES}
-    if "" in known.values() or len({*known.values()}) < len(known):
-        listed = ", ".join(map(shown, known.values()))
+    in_model = {tensor: names.get(tensor, prefix + tensor) for tensor in TENSOR_NAMES}
+    taken = {*in_model.values()}
+    if "" in taken or len(taken) < len(in_model):
+        listed = ", ".join(map(shown, in_model.values()))
         raise OnnxGatherError(f"names must differ and not be empty, got {listed}")
-    taken, known[""] = {*known.values()}, ""  # an input that is left out has no name
+    in_model[""] = ""  # an input that is left out has no name
 
     def name(of: str) -> str:
-        if of not in known:
-            known[of] = new_name(prefix + of, taken)
-        return known[of]
+        if of not in in_model:
+            in_model[of] = new_name(prefix + of, taken)
+        return in_model[of]
 
     return name
 
 
 def _function(graph: Graph, opset: onnx.OperatorSetIdProto) -> onnx.FunctionProto:
-    """A graph as a function without a name; its constants are nodes."""
-    held = onnx.GraphProto()
-    _add_constants(held.initializer, graph)
-    made = onnx.FunctionProto(
+    """Return a graph as a function without a name; its constants are nodes."""
+    # A function has no initializers: a graph holds them on the way to the nodes.
+    holder = onnx.GraphProto()
+    _add_constants(holder.initializer, graph)
+    constants: list[onnx.NodeProto] = []
+    for tensor in holder.initializer:
+        node = helper.make_node("Constant", [], [tensor.name], value=tensor)
+        constants.append(node)
+    function = onnx.FunctionProto(
         input=[value.name for value in graph.inputs],
         output=[cast("Value", graph.output).name],
-        node=[
-            helper.make_node("Constant", [], [one.name], value=one)
-            for one in held.initializer
-        ],
+        node=constants,
         opset_import=[opset],
     )
-    add_nodes(made.node, graph.nodes)
-    return made
+    add_nodes(function.node, graph.nodes)
+    return function
 
 
 def _check_size(size: int, bound: str = "") -> None:
+    # 64 KiB are for all that is not indices.
     if size > LARGEST_MODEL - 2**16:
         raise OnnxGatherError(
             f"a model must be smaller than 2 GiB, got {bound}{size} bytes of normalised"
@@ -236,7 +246,10 @@ def _check_size(size: int, bound: str = "") -> None:
 def _write_graph(
     proto: onnx.GraphProto, graph: Graph, name: str, outputs: Sequence[Value] = ()
 ) -> None:
-    """Write a graph or the body of a node without its constants, which the outermost one holds."""
+    """Write a graph or the body of a node, without its constants.
+
+    The outermost graph holds them.
+    """
     proto.name = name
     add_nodes(proto.node, graph.nodes)
     for value in graph.inputs:
@@ -246,14 +259,16 @@ def _write_graph(
 
 
 def add_nodes(protos: Any, nodes: Iterable[Node]) -> None:
-    """Add nodes of a graph, each named after its output; its reason is its documentation.
+    """Add nodes of a graph, each named after its output.
+
+    The reason of a node is its documentation.
 
     Args:
         protos: The field `node` of a graph or a function.
         nodes: The nodes.
     """
     for node in nodes:
-        made = protos.add(
+        proto = protos.add(
             op_type=node.op,
             domain=DOMAINS[node.op][0] if node.op in DOMAINS else None,
             name=node.output,
@@ -261,18 +276,18 @@ def add_nodes(protos: Any, nodes: Iterable[Node]) -> None:
             output=[node.output],
             doc_string=node.why or None,
         )
+        attributes = proto.attribute
         for key, value in node.attributes.items():
             if isinstance(value, int):
-                made.attribute.add(name=key, i=value, type=onnx.AttributeProto.INT)
+                attributes.add(name=key, i=value, type=onnx.AttributeProto.INT)
             elif isinstance(value, str):
-                made.attribute.add(
-                    name=key, s=value.encode(), type=onnx.AttributeProto.STRING
-                )
+                text = value.encode()
+                attributes.add(name=key, s=text, type=onnx.AttributeProto.STRING)
             else:
-                made.attribute.add(name=key, ints=value, type=onnx.AttributeProto.INTS)
+                attributes.add(name=key, ints=value, type=onnx.AttributeProto.INTS)
         for key, body in node.bodies.items():
-            if key != FUNCTION:
-                attribute = made.attribute.add(name=key, type=onnx.AttributeProto.GRAPH)
+            if key != FUNCTION:  # which is a function of the model, not an attribute
+                attribute = attributes.add(name=key, type=onnx.AttributeProto.GRAPH)
                 _write_graph(attribute.g, body, key)
 
 
@@ -298,8 +313,12 @@ def _add_constants(protos: Any, graph: Graph) -> None:
     """Add the constants of a graph to the field `initializer` of a graph."""
     for name, array in graph.constants.items():
         little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        data_type, data = ONNX_TYPES[array.dtype], little.tobytes()
-        protos.add(name=name, dims=array.shape, data_type=data_type, raw_data=data)
+        protos.add(
+            name=name,
+            dims=array.shape,
+            data_type=ONNX_TYPES[array.dtype],
+            raw_data=little.tobytes(),
+        )
 
 
 def _all_nodes(graph: Graph) -> Iterator[Node]:
@@ -310,7 +329,9 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def check_model(model: onnx.ModelProto | str | os.PathLike[str]) -> None:
-    """Check a model, or that in a file, with ONNX's own checker, inferred shapes included.
+    """Check a model, or that in a file, with ONNX's own checker.
+
+    It infers the shapes, too.
 
     Raises:
         OnnxGatherError: The checker refuses the model.
@@ -319,6 +340,5 @@ def check_model(model: onnx.ModelProto | str | os.PathLike[str]) -> None:
     try:
         checker.check_model(model, full_check=True)
     except (checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise OnnxGatherError(
-            f"ONNX refuses the model: {' '.join(str(error).split())}"
-        ) from error
+        message = " ".join(str(error).split())  # on one line
+        raise OnnxGatherError(f"ONNX refuses the model: {message}") from error

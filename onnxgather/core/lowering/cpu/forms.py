@@ -318,7 +318,7 @@ class NarrowRows:
 
 
 class Slices:
-    """GATHER_ELEMENTS along the last dimension, slice by slice, as slices fit the cache."""
+    """GATHER_ELEMENTS along the last dimension, from slices that fit the cache."""
 
     name = "slices"
     reason = (
