@@ -172,7 +172,8 @@ def limited_operands(
     index = graph.cast(index, np.int64, "indices_int64", why)
     index = _limited(graph, node, index, sizes, out_of_range, is_counted)
     if dtype is not None and not node.from_end:  # the operator accepts no other type
-        index = graph.cast(index, dtype, "indices_in_range", "the type of the indices")
+        why = "the type of the indices"
+        index = graph.cast(index, dtype, "indices_in_range", why)
     for dimension in padded:
         node, data = _with_zeros(graph, node, data, dimension)
     return graph, data, index
@@ -191,9 +192,8 @@ def _clamped(graph: Graph, index: Value, sizes: Value) -> Value:
     if limits.ndim and len({*limits.flat}) == 1:
         limits = limits[:1].reshape(())
     limited = clamp(graph, index, limits)
-    return graph.cast(
-        limited, index.dtype, "indices_in_range", "the type of the indices"
-    )
+    why = "the type of the indices"
+    return graph.cast(limited, index.dtype, "indices_in_range", why)
 
 
 def _limited(
@@ -328,20 +328,24 @@ def _least(graph: Graph, distance: Value, last: Value) -> Value:
         return _unsigned(graph, "Min", "distance_limited", distance, last, limit_why)
 
     # Min accepts no UINT64 yet: FLOAT32 tells whether INT32 holds a distance.
-    rough = graph.cast(distance, np.float32, "distance_float32", "keeps the order")
+    why = "keeps the order"
+    rough = graph.cast(distance, np.float32, "distance_float32", why)
     most = constant("most", np.array(LONGEST_INT32, np.float32))
-    fits = graph.add("Less", "fits", rough, most, why="finds those that INT32 holds")
+    why = "finds those that INT32 holds"
+    fits = graph.add("Less", "fits", rough, most, why=why)
     why = "a type that is compared rightly"
     word = graph.cast(distance, np.int32, "distance_int32", why)
     why = "stands between two Casts of one number"
     word = graph.add("Abs", "distance_word", word, why=why)
-    last = graph.cast(last, np.int32, "last_int32", "to compare with it")
+    why = "to compare with it"
+    last = graph.cast(last, np.int32, "last_int32", why)
     word = graph.add("Where", "distance_or_last", fits, word, last, why=limit_why)
     word = bounded(graph, "Min", "distance_least", word, last, limit_why)
     zero = constant("zero_int32", np.array(0, np.int32))
     why = "which no distance is below"
     word = bounded(graph, "Max", "distance_limited", word, zero, why)
-    return graph.cast(word, np.int64, "distance_int64", "the type of the indices")
+    why = "the type of the indices"
+    return graph.cast(word, np.int64, "distance_int64", why)
 
 
 def _sizes(

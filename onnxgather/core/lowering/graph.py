@@ -241,7 +241,8 @@ class Graph:
         why = "counts the offsets; folded when the model is loaded"
         value = self.add("Range", name, *scalars, why=why, shape=(count,))
         typed_name = f"{name}_{np.dtype(dtype).name}"
-        return self.cast(value, dtype, typed_name, "the offsets' type")
+        why = "the offsets' type"
+        return self.cast(value, dtype, typed_name, why)
 
     def finish(self, value: Value, name: str) -> None:
         """Rename `value`, the last node's output, and make it the graph's output."""

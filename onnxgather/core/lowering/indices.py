@@ -69,8 +69,10 @@ def read_indices(
     moving = tuple(1 if stride == 0 else size for size, stride in pairs)
     if count == size_of(moving) and in_order(moving, strides):
         if size_of(shape) == count:
-            return graph.reshape(value, shape, "indices", "none for the repeated sizes")
-        return graph.reshape(value, moving, "indices", "leaves the repeated sizes at 1")
+            why = "none for the repeated sizes"
+            return graph.reshape(value, shape, "indices", why)
+        why = "leaves the repeated sizes at 1"
+        return graph.reshape(value, moving, "indices", why)
 
     # Case 3: any strides.
     offset = positions(graph, kept, strides, "index_positions")
@@ -149,7 +151,8 @@ def _clamp_fitting(graph: Graph, index: Value, sizes: Array) -> Value:
     word = _low_word(graph, index)
     why = "to compare with the whole indices"
     back = graph.cast(word, np.int64, "words_int64", why)
-    fits = graph.add("Equal", "fits", back, index, why="finds those that INT32 holds")
+    why = "finds those that INT32 holds"
+    fits = graph.add("Equal", "fits", back, index, why=why)
     negative = is_negative(graph, index)
     why = "the end of the axis on the side of the index"
     end = graph.add("Where", "nearest_end", negative, first, last, why=why)
@@ -178,11 +181,13 @@ def _clamp_biased(graph: Graph, index: Value, sizes: Array) -> Value:
     raised = _limit(graph, raised, first, last)
     why = "to take the bias away"
     raised = graph.cast(raised, np.int64, "indices_biased_int64", why)
-    return graph.add("Add", "indices_int64", raised, bias, why="takes the bias away")
+    why = "takes the bias away"
+    return graph.add("Add", "indices_int64", raised, bias, why=why)
 
 
 def _low_word(graph: Graph, index: Value) -> Value:
-    return graph.cast(index, np.int32, "index_words", "the low 32 bits")
+    why = "the low 32 bits"
+    return graph.cast(index, np.int32, "index_words", why)
 
 
 def is_negative(graph: Graph, index: Value, largest: int | None = None) -> Value:
@@ -303,7 +308,8 @@ def sum_tuples(graph: Graph, gather: Geometry, offset: Value) -> Value:
         return offset
     shape = offset.shape[:-1]
     if offset.shape[-1] == 1:
-        return graph.reshape(offset, shape, "tuple_offsets", "tuples of one coordinate")
+        why = "tuples of one coordinate"
+        return graph.reshape(offset, shape, "tuple_offsets", why)
     if graph.narrow:
         return _sum_coordinates(graph, offset)
     if offset.dtype != np.int32:

@@ -107,7 +107,8 @@ def find_offsets(
     offset = _add_passed(graph, tensor, gather, offset)
 
     shape = (size_of(data.shape),)
-    buffer = graph.reshape(data, shape, "buffer", "the buffer behind the tensor")
+    why = "the buffer behind the tensor"
+    buffer = graph.reshape(data, shape, "buffer", why)
     if directml:
         buffer, offset = _directml_limit(graph, tensor, buffer, offset)
     return buffer, offset, mask
@@ -170,7 +171,8 @@ def _directml_limit(
 
 def _beyond(graph: Graph, offset: Value, mask: Value, count: int) -> Value:
     """Return the offsets, those of indices out of range moved past the buffer's end."""
-    moved = graph.cast(mask, offset.dtype, "is_outside_number", "to count with")
+    why = "to count with"
+    moved = graph.cast(mask, offset.dtype, "is_outside_number", why)
     beyond = constant("past_the_end", np.array(count, offset.dtype))
     why = "the way past the buffer's end"
     moved = graph.add("Mul", "moved", moved, beyond, why=why)

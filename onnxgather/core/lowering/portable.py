@@ -200,7 +200,8 @@ def by_node(
     )
     # With these ones the node itself would have more than 8 dimensions.
     shape = desc.output_tensor.sizes
-    shaped = graph.reshape(gathered, shape, "shaped", "adds leading ones")
+    why = "adds leading ones"
+    shaped = graph.reshape(gathered, shape, "shaped", why)
     return shaped, mask
 
 
@@ -286,7 +287,8 @@ def _zero_outside(
     zeros = ("zero_row", "a row of zeros")
     table = graph.with_zeros(table, 0, zeros, ("rows_and_zero", "adds it"))
     own = graph.arange(rows, 1, graph.integer, "own_row")
-    own = graph.reshape(own, outer, "own_rows", "each row's own number")
+    why = "each row's own number"
+    own = graph.reshape(own, outer, "own_rows", why)
     last = constant("row_of_zeros", np.array(rows, graph.integer))
     why = "the row of zeros where the index is out of range"
     chosen = graph.add("Where", "chosen_rows", mask, last, own, why=why)

@@ -59,7 +59,8 @@ def scatter(
     assert tensor.strides is not None
     count = size_of(tensor.sizes)
     offset = positions(graph, tensor.sizes, tensor.strides, "output_positions")
-    offset = graph.reshape(offset, (count,), "output_offsets", "one offset per element")
+    why = "one offset per element"
+    offset = graph.reshape(offset, (count,), "output_offsets", why)
     if first:
         # The tensor is not the first in a buffer that several tensors share.
         start = constant("first_offset", np.array(first, np.int64))
@@ -68,7 +69,8 @@ def scatter(
     if buffer is None:
         zero = constant("zero", np.zeros(1, gathered.dtype))
         shape = (tensor.element_count,)
-        buffer = graph.expand(zero, shape, "empty", "the output's buffer")
+        why = "the output's buffer"
+        buffer = graph.expand(zero, shape, "empty", why)
     why = "row-major, one element per offset"
     updates = graph.reshape(gathered, (count,), "updates", why)
     why = "puts the elements at OutputTensor.Strides"

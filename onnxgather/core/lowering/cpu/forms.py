@@ -91,13 +91,16 @@ class RepeatedRows:
         # One index for each row; those of stride 0 are there once.
         index = narrowed(graph, axis_indices(graph, facts, moving))
         shape = index.shape[: axis + 1]
-        index = graph.reshape(index, shape, "row_indices", "one per row")
-        index = graph.expand(index, front, "row_indices_each", "repeats them")
+        why = "one per row"
+        index = graph.reshape(index, shape, "row_indices", why)
+        why = "repeats them"
+        index = graph.expand(index, front, "row_indices_each", why)
         why = "tuples of one coordinate"
         index = graph.reshape(index, (*front, 1), "row_tuples", why)
         why = "the index type that GatherND takes"
         index = graph.cast(index, np.int64, "row_int64", why)
-        data = graph.reshape(data, facts.gather.data, "data", "its sizes")
+        why = "its sizes"
+        data = graph.reshape(data, facts.gather.data, "data", why)
         why = f"rows of {facts.row} elements, all with one index"
         return graph.add(
             "GatherND", "gathered", data, index, why=why, shape=sizes, batch_dims=axis
@@ -134,7 +137,8 @@ class Elements:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
         sizes = facts.sizes
         shape = (size_of(data.shape),)
-        flat = graph.reshape(data, shape, "flat", "the elements in one row")
+        why = "the elements in one row"
+        flat = graph.reshape(data, shape, "flat", why)
         leading = (1,) * (len(sizes) - 1)
         index = row_indices(graph, facts, (*leading, facts.count))
         flat = with_zero(graph, facts, flat)
@@ -193,7 +197,8 @@ class Columns:
         # Where the output ends in the columns, its own sizes save a node at the end.
         leading = sizes[:-1] if sizes[-1] == count else (facts.tables,)
         shape = (*leading, gather.axes[0])
-        table = graph.reshape(data, shape, "table", "the rows to choose from")
+        why = "the rows to choose from"
+        table = graph.reshape(data, shape, "table", why)
         table = with_zero(graph, facts, table)
         ones = (1,) * len(leading)
         index = axis_indices(graph, facts, (*ones, count))
@@ -231,7 +236,8 @@ def extracted(graph: Graph, facts: Facts, table: Value, index: Value) -> Value:
         # The zero behind the table is the last element, so -1 is its index.
         index = non_negative(graph, index, np.array(table.shape[-1]))
     count = size_of(index.shape)
-    index = graph.reshape(index, (count,), "columns", "one row of indices")
+    why = "one row of indices"
+    index = graph.reshape(index, (count,), "columns", why)
     why = "the index type that ArrayFeatureExtractor takes"
     index = graph.cast(index, np.int64, "columns_int64", why)
     why = "the same elements of each row"
@@ -292,8 +298,10 @@ class NarrowRows:
     def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
         shape = (facts.table_rows, facts.row)
-        table = graph.reshape(data, shape, "table", "its rows")
-        columns = graph.transpose(table, (1, 0), "columns", "one long row per column")
+        why = "its rows"
+        table = graph.reshape(data, shape, "table", why)
+        why = "one long row per column"
+        columns = graph.transpose(table, (1, 0), "columns", why)
         columns = with_zero(graph, facts, columns)
         index = row_indices(graph, facts, (1, facts.count))
         if can_extract(facts):
@@ -309,9 +317,8 @@ class NarrowRows:
         inner_rank = facts.gather.after
         outer_rank = len(sizes) - inner_rank
         shape = (*sizes[outer_rank:], *sizes[:outer_rank])
-        gathered = graph.reshape(
-            gathered, shape, "columns_shaped", "the output's sizes"
-        )
+        why = "the output's sizes"
+        gathered = graph.reshape(gathered, shape, "columns_shaped", why)
         perm = (*range(inner_rank, len(sizes)), *range(inner_rank))
         why = "puts the columns back into rows"
         return graph.transpose(gathered, perm, "gathered", why)
@@ -372,16 +379,18 @@ class Slices:
         """
         gather = facts.gather
         index = narrowed(graph, axis_indices(graph, facts, gather.indices))
-        data = graph.reshape(data, gather.data, "data", "its sizes")
+        why = "its sizes"
+        data = graph.reshape(data, gather.data, "data", why)
         shape = (gather.data[0], *index.shape[1:])
         why = "repeats the indices of stride 0"
         index = graph.expand(index, shape, "indices_of_slices", why)
+        why = "one part after another, each in the cache"
         return graph.add(
             "Scan",
             "gathered",
             data,
             index,
-            why="one part after another, each in the cache",
+            why=why,
             shape=facts.sizes,
             bodies={"body": self._body(graph, facts, data, index)},
             num_scan_inputs=2,

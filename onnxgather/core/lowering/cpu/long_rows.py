@@ -64,9 +64,11 @@ def lay_out(graph: Graph, gathered: Value, sizes: Shape) -> Value:
     outer = sizes[:split]
     count = size_of(outer)
     shape = (count, *sizes[split:])
-    rows = graph.reshape(gathered, shape, "long_rows", "rows of the output")
+    why = "rows of the output"
+    rows = graph.reshape(gathered, shape, "long_rows", why)
     number = graph.arange(count, 1, np.int64, "row_number")
-    number = graph.reshape(number, outer, "row_numbers", "where each row stands")
+    why = "where each row stands"
+    number = graph.reshape(number, outer, "row_numbers", why)
     why = "lays the rows out; a copy, as a Reshape would be"
     return graph.add("Gather", "laid_out", rows, number, why=why, shape=sizes, axis=0)
 
