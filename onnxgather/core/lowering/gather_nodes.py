@@ -104,18 +104,21 @@ class GatherNode:
                 "the last size of the indices must be known, but is not"
             )
         # Data of an unknown rank may have any dimension.
-        rank = 2**31 if self.data.sizes is None else len(self.data.sizes)
+        rank = 2**31
+        if self.data.sizes is not None:
+            rank = len(self.data.sizes)
         first = self.number
-        end = first + count
-        if not (-rank <= first < rank and -rank <= end - 1 < rank):
-            distinct = dict.fromkeys((first, end - 1))
-            got = " to ".join(map(str, distinct))
+        last = first + count - 1
+        dimensions = range(-rank, rank)
+        if first not in dimensions or last not in dimensions:
+            ends = dict.fromkeys((first, last))  # a single number if they are equal
+            got = " to ".join(map(str, ends))
             raise OnnxGatherError(
                 f"the data must have the dimensions that are indexed, got {got}"
             )
         if count == 1:
             return np.array(first)
-        return np.array(range(first, end))
+        return np.array(range(first, last + 1))
 
     def padded(self, out_of_range: Limit | int) -> list[int]:
         """Return the dimensions of the data that get zeros at their end."""
@@ -415,7 +418,8 @@ def _with_zeros(
     size = sizes[axis]
     after = sizes[axis + 1 :]
     longer = None if size is None else size + 1
-    padded = replace(node, data=Operand(dtype, (*before, longer, *after)))
+    operand = Operand(dtype, (*before, longer, *after))
+    padded = replace(node, data=operand)
     why = "zeros, for the indices out of range"
 
     # Case 1: the zeros are a constant, as their sizes are known.

@@ -130,7 +130,7 @@ class Graph:
         dtype = np.dtype(dtype)
 
         # Case 1: numpy computes the node, as all of its inputs are constants.
-        if op in _FOLD and (self.fold_all or math.prod(shape) <= LONGEST_INLINE):
+        if op in _FOLD and self._is_inline(shape):
             arrays = [value.constant for value in inputs if value.constant is not None]
             if len(arrays) == len(inputs):
                 with np.errstate(over="ignore"):
@@ -176,17 +176,16 @@ class Graph:
             number = self.cast(value, np.int32, f"{name}_int32", cast_why)
             number = self.reshape(number, shape, name, why)
             return self.cast(number, np.bool_, name, "a mask again")
-        target = constant(f"{name}_shape", np.array(shape, np.int64))
+        target = _shape_input(name, shape)
         return self.add("Reshape", name, value, target, why=why, shape=shape)
 
     def expand(self, value: Value, shape: Shape, name: str, why: str) -> Value:
         """Return `value` repeated along its dimensions of size 1 to fill `shape`."""
         if value.shape == shape:
             return value
-        is_inline = self.fold_all or math.prod(shape) <= LONGEST_INLINE
-        if value.constant is not None and is_inline:
+        if value.constant is not None and self._is_inline(shape):
             return constant(name, np.broadcast_to(value.constant, shape))
-        target = constant(f"{name}_shape", np.array(shape, np.int64))
+        target = _shape_input(name, shape)
         return self.add("Expand", name, value, target, why=why, shape=shape)
 
     def with_zeros(
@@ -200,12 +199,14 @@ class Graph:
             zeros: The name of the zeros, and why they are there.
             both: The name of the value with them, and why it is there.
         """
-        front = value.shape[:axis]
-        behind = value.shape[axis + 1 :]
-        zero = constant("zero", np.zeros((1,) * len(value.shape), value.dtype))
-        zero = self.expand(zero, (*front, 1, *behind), *zeros)
+        rank = len(value.shape)
+        zero = constant("zero", np.zeros((1,) * rank, value.dtype))
+        sizes = list(value.shape)
+        sizes[axis] = 1
+        zero = self.expand(zero, tuple(sizes), *zeros)
+        sizes[axis] = value.shape[axis] + 1
+        shape = tuple(sizes)
         name, why = both
-        shape = (*front, value.shape[axis] + 1, *behind)
         return self.add("Concat", name, value, zero, why=why, shape=shape, axis=axis)
 
     def transpose(
@@ -219,10 +220,12 @@ class Graph:
 
     def slice(self, value: Value, first: int, end: int, name: str, why: str) -> Value:
         """Return the elements from `first` to before `end` of the last dimension."""
-        limits = {"start": first, "end": end, "axis": len(value.shape) - 1}
+        axis = len(value.shape) - 1
+        limits = {"start": first, "end": end, "axis": axis}
         inputs: list[Value] = []
         for part, number in limits.items():
-            inputs.append(constant(f"{name}_{part}", np.array([number], np.int64)))
+            array = np.array([number], np.int64)
+            inputs.append(constant(f"{name}_{part}", array))
         shape = (*value.shape[:-1], end - first)
         return self.add("Slice", name, value, *inputs, why=why, shape=shape)
 
@@ -232,12 +235,14 @@ class Graph:
         It is a constant, or a Range node if it is too long to write.
         """
         if self.fold_all or count <= LONGEST_INLINE:
-            steps = np.arange(count, dtype=np.uint64) * np.uint64(step)
+            numbers = np.arange(count, dtype=np.uint64)
+            steps = numbers * np.uint64(step)
             return constant(name, steps.astype(dtype))
         limits = {"start": 0, "limit": count * step, "delta": step}
         scalars: list[Value] = []
         for part, limit in limits.items():
-            scalars.append(constant(f"{name}_{part}", np.array(limit, np.int64)))
+            array = np.array(limit, np.int64)
+            scalars.append(constant(f"{name}_{part}", array))
         why = "counts the offsets; folded when the model is loaded"
         value = self.add("Range", name, *scalars, why=why, shape=(count,))
         typed_name = f"{name}_{np.dtype(dtype).name}"
@@ -270,8 +275,13 @@ class Graph:
             if value.name not in names:
                 names[value.name] = new_name(f"{output.name}.{value.name}", self.names)
         # A name without an entry is that of an input left out.
-        self.nodes += renamed(other, lambda old: names.get(old, old)).nodes
+        renamed_other = renamed(other, lambda old: names.get(old, old))
+        self.nodes += renamed_other.nodes
         return output
+
+    def _is_inline(self, shape: Shape) -> bool:
+        """Return whether a constant of a shape is written instead of computed."""
+        return self.fold_all or math.prod(shape) <= LONGEST_INLINE
 
     def _reference(self, value: Value) -> str:
         """Return the name by which a node reads a value; store a constant first."""
@@ -281,11 +291,18 @@ class Graph:
         # Short constants are compared by their bytes, as 0.0 equals -0.0.
         for name, stored in self.constants.items():
             alike = stored.dtype == array.dtype and stored.shape == array.shape
-            if alike and array.size <= 64 and stored.tobytes() == array.tobytes():
+            if not alike or array.size > 64:
+                continue
+            if stored.tobytes() == array.tobytes():
                 return name
         name = new_name(value.name, self.names)
         self.constants[name] = array
         return name
+
+
+def _shape_input(name: str, shape: Shape) -> Value:
+    """Return the input that tells Reshape or Expand the shape of its output `name`."""
+    return constant(f"{name}_shape", np.array(shape, np.int64))
 
 
 def _broadcast_shape(inputs: tuple[Value, ...]) -> Shape:
