@@ -84,10 +84,9 @@ class GatherNode:
     from_end: bool = True
     """Whether indices below 0 count from the end."""
     counted: bool = False
-    """Whether they are to be counted from there beforehand, so that none is below 0."""
+    """Whether the nodes count these indices from there, so that none is below 0."""
     empty: frozenset[int] = frozenset()
-    """The indexed dimensions that may have no element, each counted as `indexed`
-    does."""
+    """The indexed dimensions that may have no element, numbered as by `indexed`."""
 
     def indexed(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the indexed dimensions: a scalar, or the dimension of each coordinate.
@@ -223,14 +222,13 @@ def _limited(
     if out_of_range == "clamp":
         return signed
 
-    why = "finds the indices in range"
-    inside = graph.add("Equal", "is_inside", limited, distance, why=why)
+    inside_why = "finds the indices in range"
+    inside = graph.add("Equal", "is_inside", limited, distance, why=inside_why)
     if not node.from_end:
         # An index below 0 is out of range, however near to 0 it is.
-        below = graph.add(
-            "Not", "is_not_negative", negative, why="finds those from 0 on"
-        )
-        inside = graph.add("And", "is_inside", inside, below, why=why)
+        why = "finds those from 0 on"
+        positive = graph.add("Not", "is_not_negative", negative, why=why)
+        inside = graph.add("And", "is_inside", inside, positive, why=inside_why)
 
     beyond = sizes  # the row of zeros is behind the data
     if out_of_range != "zero":
@@ -264,8 +262,7 @@ def _last_index(graph: Graph, node: GatherNode, sizes: Value) -> Value:
     one_element = constant("one", np.array(1))
     longest = sizes
     if node.empty:
-        # Max accepts no UINT64 yet, and compares INT64 wrongly.
-        if graph.narrow:
+        if graph.narrow:  # Max accepts no UINT64 yet, and compares INT64 wrongly
             raise OnnxGatherError(
                 f"the axis may be empty, and the opset is below {UNSIGNED_MIN}"
             )
@@ -420,26 +417,29 @@ def _with_zeros(
     longer = None if size is None else size + 1
     operand = Operand(dtype, (*before, longer, *after))
     padded = replace(node, data=operand)
-    why = "zeros, for the indices out of range"
+    zeros_why = "zeros, for the indices out of range"
 
     # Case 1: the zeros are a constant, as their sizes are known.
     if None not in before and None not in after:
-        data = graph.with_zeros(data, axis, ("zeros", why), ("data_and_zeros", why))
+        zeros_name = ("zeros", zeros_why)
+        both_name = ("data_and_zeros", zeros_why)
+        data = graph.with_zeros(data, axis, zeros_name, both_name)
         return padded, data
 
     # Case 2: their shape is that of the data when the model runs, with 1 on the axis.
     on_axis = (np.arange(rank) == axis).astype(np.int64)
     shape = _sizes(graph, data, sizes, np.arange(rank))
     others = constant("others", 1 - on_axis)
-    shape = graph.add(
-        "Mul", "shape_off_axis", shape, others, why="the sizes off the axis"
-    )
+    why = "the sizes off the axis"
+    shape = graph.add("Mul", "shape_off_axis", shape, others, why=why)
     one_on_axis = constant("one", on_axis)
-    shape = graph.add("Add", "zeros_shape", shape, one_on_axis, why="and one on it")
+    why = "and one on it"
+    shape = graph.add("Add", "zeros_shape", shape, one_on_axis, why=why)
     zero = constant("zero", np.zeros((1,) * rank, dtype))
-    zeros = graph.add("Expand", "zeros", zero, shape, why=why, shape=data.shape)
+    rough = data.shape  # its rank is right, its unknown sizes are not
+    zeros = graph.add("Expand", "zeros", zero, shape, why=zeros_why, shape=rough)
     both = graph.add(
-        "Concat", "data_and_zeros", data, zeros, why=why, shape=data.shape, axis=axis
+        "Concat", "data_and_zeros", data, zeros, why=zeros_why, shape=rough, axis=axis
     )
     return padded, both
 

@@ -328,8 +328,8 @@ def _sum_coordinates(graph: Graph, offset: Value) -> Value:
     axis = len(shape)
     why = "one coordinate of each tuple"
     coordinates: list[Value] = []
-    for k in range(offset.shape[-1]):
-        number = constant("number", np.array(k, np.int32))
+    for position in range(offset.shape[-1]):
+        number = constant("number", np.array(position, np.int32))
         coordinate = graph.add(
             "Gather", "coordinate", offset, number, why=why, shape=shape, axis=axis
         )

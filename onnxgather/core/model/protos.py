@@ -112,6 +112,7 @@ def _parts(model: ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.GraphProt
         nodes += all_nodes([defaults])
     for owner in (*graphs, *model.functions):
         nodes += all_nodes(owner.node)
+    # The nodes are those at any depth, so that every body is among theirs.
     for node in nodes:
         graphs += [body for _, body in bodies_of(node)]
     return nodes, graphs

@@ -72,7 +72,7 @@ class ValueType(NamedTuple):
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """Of the arrays of numpy; None for texts, and for what is no tensor."""
+        """The type of numpy's arrays; None for texts, and for what is no tensor."""
         # What is no tensor counts as text, whose arrays hold Python's objects.
         number = NUMBERS.get(self.data_type) or NUMBERS["STRING"]
         dtype = helper.tensor_dtype_to_np_dtype(number)
