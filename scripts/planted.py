@@ -20,9 +20,12 @@ Mistakes that change nothing survive, such as these:
 - In sizes, a symbol may have the order of a mark: none has.
 - In operator_types, a Range may count up in steps of 0: it is left before.
 - In operator_types, the number for sizes that are not known is -1: it is not above 0 either.
-- In operator_bounds, a float that does not fit is another integer: both are left out.
-- In operator_bounds, a Range of floats may count to -1: it counts to nothing either.
-- In operator_bounds, a Range of known numbers reads their greatest: it is the least one, too.
+- In operator_bounds_arithmetic, a float that does not fit is another integer: both are
+  left out.
+- In operator_bounds_axes, a Range of floats may count to -1: it counts to nothing
+  either.
+- In operator_bounds_axes, a Range of known numbers reads their greatest: it is the
+  least, too.
 """
 
 from __future__ import annotations
@@ -51,8 +54,9 @@ ROOT = Path(__file__).resolve().parents[1]
 NETWORKS = ROOT / "onnxgather/auditing"
 
 FILES = (
-    "sizes intervals calls index_operators operator_types operator_bounds ranges"
-    " conditions"
+    "sizes intervals calls index_operators operator_types operator_bounds_table"
+    " operator_bounds_arithmetic operator_bounds_order operator_bounds_axes"
+    " operator_bounds_selection operator_bounds ranges conditions"
 )
 """Where mistakes are planted: the algebra, the tables of operators, and the proofs."""
 

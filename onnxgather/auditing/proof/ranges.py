@@ -55,11 +55,9 @@ from onnxgather.auditing.operators.index_operators import (
     is_inside,
     operator_of,
 )
-from onnxgather.auditing.operators.output_bounds import (
+from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, QUIET, TRANSFERS
+from onnxgather.auditing.operators.output_bounds_order import (
     COMPARISONS,
-    ELEMENTWISE,
-    QUIET,
-    TRANSFERS,
     met,
     where_compared,
 )

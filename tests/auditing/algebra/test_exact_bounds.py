@@ -19,12 +19,10 @@ from onnxgather.auditing.algebra.bounds import (
     unknown,
 )
 from onnxgather.auditing.algebra.sizes import MOST, Size, Symbol, unknown_size
-from onnxgather.auditing.operators import output_bounds as operator_bounds
+from onnxgather.auditing.operators import output_bounds_table as operator_bounds_table
 from onnxgather.auditing.operators.calls import Call, OpenType
-from onnxgather.auditing.operators.output_bounds import (
-    ELEMENTWISE,
-    QUIET,
-    TRANSFERS,
+from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, QUIET, TRANSFERS
+from onnxgather.auditing.operators.output_bounds_order import (
     limited_below,
     met,
     where_compared,
@@ -1093,7 +1091,7 @@ def test_operators_that_broadcast_keep_no_more_bounds_than_a_value(
         called.append("broadcast")
         return tuple(values)
 
-    monkeypatch.setattr(operator_bounds, "broadcast", broadcast)
+    monkeypatch.setattr(operator_bounds_table, "broadcast", broadcast)
     for operator in TRANSFERS:
         called.clear()
         with suppress(Exception):  # the inputs are not those of each operator

@@ -21,7 +21,8 @@ from onnxgather.auditing.algebra.bounds import (
     broadcast,
     interval,
 )
-from onnxgather.auditing.operators.output_bounds import TRANSFERS, Call
+from onnxgather.auditing.operators.calls import Call
+from onnxgather.auditing.operators.output_bounds import TRANSFERS
 from onnxgather.auditing.proof import ranges
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.ranges import IndexRange, proof_of, ranges_of

@@ -1,0 +1,384 @@
+"""The bounds of arithmetic, element by element.
+
+NumPy rounds FLOAT and DOUBLE as the CPU provider does. Where ONNX Runtime may compute
+in another way, the bounds hold both results; tests/auditing/operators/test_output_bounds.py has
+a case of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from onnxgather.auditing.algebra.bounds import (
+    FLOATS,
+    INTEGERS,
+    LIMITS,
+    Bounds,
+    corners,
+    greatest,
+    is_ordered,
+    least,
+)
+from onnxgather.auditing.algebra.sizes import never_negative
+from onnxgather.auditing.operators.calls import Call
+from onnxgather.auditing.operators.output_bounds_table import EXACT, BoundsTable
+from onnxgather.core.descriptors.arrays import Array
+
+ARITHMETIC_BOUNDS = BoundsTable()
+
+APPROXIMATIONS = 16
+"""By how many roundings a provider may miss a logarithm, or a root of FLOAT16."""
+
+
+def _has_zero(value: Bounds) -> bool:
+    value = value.closed
+    includes_zero = (value.low <= 0) & (value.high >= 0)
+    return bool(includes_zero.any())
+
+
+def _is_infinite(value: Bounds) -> bool:
+    if value.data_type in LIMITS:
+        return False
+    is_infinite = np.isinf(value.bounds.astype(float))
+    return bool(is_infinite.any())
+
+
+def _is_closed(value: Bounds) -> bool:
+    """Return whether the bounds are numbers, not open sizes."""
+    return value.closed is value
+
+
+def _is_number(value: Bounds) -> bool:
+    """Return whether each element is a known number."""
+    return value.is_exact and _is_closed(value)
+
+
+def _loosened(
+    data_type: str, low: Array, high: Array, roundings: int
+) -> tuple[Array, Array]:
+    """Return bounds that are wider by some roundings of a float type.
+
+    Providers approximate. A number beyond the type may be finite, and a number too
+    small for the type may differ from 0: the CPU provider keeps FLOAT16 as FLOAT from
+    an operator to the next. Three cases of tests/auditing/operators/test_output_bounds.py show
+    it, such as "FLOAT16 is kept as FLOAT".
+    """
+    info = np.finfo(FLOATS[data_type])
+    relative = roundings * info.eps
+    low_slack = info.smallest_subnormal + relative * np.nan_to_num(abs(low))
+    high_slack = info.smallest_subnormal + relative * np.nan_to_num(abs(high))
+    looser_low = np.minimum(low - low_slack, info.max)
+    looser_high = np.maximum(high + high_slack, info.min)
+    return looser_low, looser_high
+
+
+def _in_half(data_type: str, low: Array, high: Array) -> tuple[Array, Array]:
+    """Return the bounds of a result, wider for FLOAT16.
+
+    Providers compute FLOAT16 in more than one way.
+    """
+    if data_type != "FLOAT16":
+        return low, high
+    return _loosened(data_type, low, high, 2)
+
+
+def _neutral(x: Bounds, number: int) -> Bounds:
+    """Return an operand that includes 0 or 1 where a DOUBLE is as near as FLOAT shows.
+
+    ONNX Runtime reads a constant as FLOAT to see that an operator does nothing, and
+    leaves the operator out: "a DOUBLE that is 1 as FLOAT is multiplied" in
+    tests/auditing/operators/test_output_bounds.py.
+    """
+    if x.data_type != "DOUBLE":
+        return x
+    slack = 2.0**-24 if number else 2.0**-149
+    is_near = (x.low <= number + slack) & (x.high >= number - slack)
+    neutral = np.array(float(number))
+    low = least(x.low, neutral)
+    high = greatest(x.high, neutral)
+    with_neutral = np.concatenate([low, high], axis=-1)
+    bounds = np.where(is_near, with_neutral, x.bounds)
+    return replace(x, bounds=bounds)
+
+
+# Sums, products and quotients.
+
+
+@ARITHMETIC_BOUNDS.computes("Add", "Sub", broadcasts=True)
+def _sum(call: Call) -> Bounds | None:
+    a = call.x
+    b = _neutral(call.of(1), 0)
+    if call.operator == "Add":
+        a = _neutral(a, 0)
+        low = a.low + b.low
+        high = a.high + b.high
+    else:
+        low = a.low - b.high
+        high = a.high - b.low
+    low, high = _in_half(a.data_type, low, high)
+    nan = _is_infinite(a) and _is_infinite(b)
+    return call.elementwise(low, high, nan)
+
+
+@ARITHMETIC_BOUNDS.computes("Mul", broadcasts=True)
+def _product(call: Call) -> Bounds | None:
+    a = _neutral(call.x, 1)
+    b = _neutral(call.of(1), 1)
+    low, high = corners(np.multiply, a, b)
+    low, high = _in_half(a.data_type, low, high)
+    # 0 times infinity is NaN.
+    nan = _has_zero(a) and _is_infinite(b)
+    nan = nan or (_has_zero(b) and _is_infinite(a))
+    return call.elementwise(low, high, nan)
+
+
+@ARITHMETIC_BOUNDS.computes("Div", broadcasts=True)
+def _ratio(call: Call) -> Bounds | None:
+    dividend = call.x
+    divisor = call.of(1)
+    if not _is_closed(dividend) or not _is_closed(divisor):
+        # The algebra of open sizes divides a number of at least 0 by a positive one.
+        is_natural = never_negative(dividend.whole[0])
+        if is_natural and never_negative(divisor.whole[0] - 1):
+            low = dividend.low // divisor.high
+            high = dividend.high // divisor.low
+            return call.elementwise(low, high)
+        dividend = dividend.closed
+        divisor = divisor.closed
+    divisor = _neutral(divisor, 1)
+    if _has_zero(divisor):
+        return None
+    low, high = corners(_divided, dividend, divisor)
+    low, high = _or_fused(dividend, divisor, low, high)
+    low, high = _in_half(dividend.data_type, low, high)
+    return call.elementwise(low, high)
+
+
+def _divided(x: Array, y: Array) -> Array:
+    """Return the quotients; those of integers are rounded towards 0."""
+    if x.dtype != object:
+        return np.true_divide(x, y)
+    quotient = abs(x) // abs(y)
+    is_positive = (x < 0) == (y < 0)
+    return np.where(is_positive, quotient, -quotient)
+
+
+def _or_fused(a: Bounds, b: Bounds, low: Array, high: Array) -> tuple[Array, Array]:
+    """Return the bounds of `a / b`, wider where ONNX Runtime may fuse the division.
+
+    ONNX Runtime makes `y / b` of `1 / b * y`, and the bounds of the product must hold
+    both: "1 / x * x of floats" and "1 / x * 7 of integers" in
+    tests/auditing/operators/test_output_bounds.py.
+    """
+    # Case 1: floats. An exact quotient is the same in both ways.
+    if a.data_type in FLOATS:
+        is_exact, _ = corners(_divides, a, b)
+        infinity = low.dtype.type(np.inf)
+        next_lower = np.nextafter(low, -infinity)
+        next_higher = np.nextafter(high, infinity)
+        low = np.where(is_exact, low, next_lower)
+        high = np.where(is_exact, high, next_higher)
+        return low, high
+    # Case 2: integers, and the dividend may be 1. `1 / b * y` is 0, but `y / b` is not:
+    # with -1 or 1 as quotient the product holds it.
+    if a.bounds.size > 2 or (a.low > 1).any() or (a.high < 1).any():
+        return low, high
+    with_minus_one = least(low, np.array(-1, object))
+    with_one = greatest(high, np.array(1, object))
+    low = np.where(b.low < 0, with_minus_one, low)
+    high = np.where(b.high > 0, with_one, high)
+    return low, high
+
+
+def _divides(x: Array, y: Array) -> Array:
+    """Return where `x / y` is surely exact.
+
+    Either the quotient is whole, or the divisor is a power of two.
+    """
+    is_finite = np.isfinite(np.true_divide(x, y))
+    is_whole = np.fmod(x, y) == 0
+    mantissa, _ = np.frexp(y)
+    return is_finite & (is_whole | (abs(mantissa) == 0.5))
+
+
+@ARITHMETIC_BOUNDS.computes("Mod", broadcasts=True)
+def _remainder(call: Call) -> Bounds | None:
+    dividend = call.x
+    divisor = call.of(1)
+    has_sign_of_dividend = bool(call.attributes.get("fmod", 0))
+    is_integer = dividend.data_type in LIMITS
+    if _has_zero(divisor) or divisor.nan:
+        return None
+    if dividend.nan or _is_infinite(dividend):
+        return None
+    if not is_integer and not has_sign_of_dividend:
+        return None
+    if is_integer and has_sign_of_dividend:
+        # Until ONNX Runtime 1.31 the CPU provider computes it as DOUBLE: "fmod of INT64
+        # as DOUBLE" in tests/auditing/operators/test_output_bounds.py.
+        for value in (dividend, divisor):
+            if abs(value.closed.bounds).max() > EXACT:
+                return None
+    # Case 1: natural numbers, which may be open sizes.
+    is_known = _is_number(dividend) and _is_number(divisor)
+    if is_integer and not is_known and never_negative(dividend.whole[0]):
+        is_positive = never_negative(divisor.whole[0] - 1)
+        if is_positive:
+            fits = dividend.high < divisor.low
+            low = np.where(fits, dividend.low, 0)
+            limit = least(dividend.high, divisor.high - 1)
+            high = np.where(fits, dividend.high, limit)
+            return call.elementwise(low, high)
+    dividend = dividend.closed
+    divisor = divisor.closed
+    # Case 2: numbers that are known.
+    if dividend.is_exact and divisor.is_exact and not has_sign_of_dividend:
+        remainder = dividend.low % divisor.low
+        return call.elementwise(remainder, remainder)
+    # Case 3: any numbers. A remainder is smaller than the divisor, on one side of 0.
+    limit = greatest(abs(divisor.low), abs(divisor.high))
+    if is_integer:
+        limit = limit - 1
+    signed = dividend if has_sign_of_dividend else divisor
+    lowest = np.where(signed.low < 0, -limit, 0)
+    highest = np.where(signed.high > 0, limit, 0)
+    fits = (dividend.low >= 0) & (dividend.high < divisor.low)
+    low = np.where(fits, dividend.low, lowest)
+    high = np.where(fits, dividend.high, highest)
+    return call.elementwise(low, high)
+
+
+# Functions of one number.
+
+
+def _relu(bounds: Array) -> Array:
+    return np.maximum(bounds, 0)
+
+
+def _not(bounds: Array) -> Array:
+    """Return the bounds of the opposite: the high of a BOOL becomes the low."""
+    return 1 - bounds[..., ::-1]
+
+
+MONOTONIC: dict[str, Callable[[Array], Array]] = {
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+    "Round": np.rint,
+    "Sign": np.sign,
+    "Sqrt": np.sqrt,  # of a negative number: NaN, so nothing is known
+    "Log": np.log,
+    "Relu": _relu,
+    "Not": _not,
+}
+"""The bounds that operators of one input compute from its bounds, where the operator
+moves in one direction."""
+
+
+@ARITHMETIC_BOUNDS.computes("Neg")
+def _negated(call: Call) -> Bounds | None:
+    x = call.x
+    return call.elementwise(-x.high, -x.low)
+
+
+@ARITHMETIC_BOUNDS.computes(*MONOTONIC, closed=True)
+def _monotonic(call: Call) -> Bounds | None:
+    x = call.x
+    operator = call.operator
+    bounds = MONOTONIC[operator](x.bounds)
+    low = bounds[..., :1]
+    high = bounds[..., 1:]
+    # The CPU provider keeps a root of FLOAT16 as FLOAT: "a square root of FLOAT16 is
+    # kept as FLOAT" in tests/auditing/operators/test_output_bounds.py.
+    if operator == "Log" or (operator == "Sqrt" and x.data_type == "FLOAT16"):
+        low, high = _loosened(x.data_type, low, high, APPROXIMATIONS)
+    # The sign of NaN is 0 as FLOAT16 ("the sign of NaN" there).
+    if operator == "Sign" and (x.nan or not is_ordered(x)):
+        return call.elementwise(-1, 1)
+    return call.elementwise(low, high)
+
+
+@ARITHMETIC_BOUNDS.computes("Abs")
+def _abs(call: Call) -> Bounds | None:
+    x = call.x
+    if x.data_type in INTEGERS and x.whole[0] >= 0:
+        return call.elementwise(x.low, x.high)
+    x = x.closed
+    low = abs(x.low)
+    high = abs(x.high)
+    includes_zero = (x.low <= 0) & (x.high >= 0)
+    nearest = least(low, high)
+    farthest = greatest(low, high)
+    nearest = np.where(includes_zero, 0 * low, nearest)
+    return call.elementwise(nearest, farthest)
+
+
+# Casts.
+
+
+@ARITHMETIC_BOUNDS.computes("Cast", "CastLike", quiet=True)
+def _cast(call: Call) -> Bounds | None:
+    x = call.x
+    target = call.types[0].data_type
+    if target == "BOOL":
+        return _cast_to_bool(call, x.closed)
+    if x.data_type in FLOATS:
+        if target in INTEGERS:
+            return _cast_to_integers(call, target)
+        return call.value(x.low, x.high, x.nan)
+    if x.data_type not in LIMITS:
+        return None
+    if target in INTEGERS:
+        return _cast_of_integers(call, target)
+    # Of integers that an earlier Cast wrapped, ONNX Runtime may cast what it wrapped.
+    if x.nan:
+        lowest, _ = LIMITS["INT64"]
+        _, highest = LIMITS["UINT64"]
+        return call.value(lowest, highest)
+    x = x.closed
+    return call.value(x.low, x.high)
+
+
+def _cast_to_bool(call: Call, x: Bounds) -> Bounds:
+    """Return the bounds of a BOOL; NaN is true."""
+    is_not_zero = (x.low > 0) | (x.high < 0)
+    may_be_not_zero = (x.low != 0) | (x.high != 0)
+    low = is_not_zero & (not x.nan)
+    high = may_be_not_zero | x.nan
+    return call.value(low, high)
+
+
+_whole_part: Callable[[Array], Array] = np.vectorize(int, otypes=[object])
+"""Rounds numbers to Python's integers, towards 0."""
+
+
+def _cast_to_integers(call: Call, target: str) -> Bounds:
+    """Return the bounds of floats as integers; a float that does not fit may be any."""
+    x = call.x
+    first, last = LIMITS[target]
+    float_low = x.low.astype(np.float64)
+    float_high = x.high.astype(np.float64)
+    fits = (float_low > first - 1) & (float_high < last + 1)
+    fits = fits & (not x.nan)
+    whole_low = _whole_part(np.where(fits, float_low, 0))
+    whole_high = _whole_part(np.where(fits, float_high, 0))
+    low = np.where(fits, whole_low, np.array(first, object))
+    high = np.where(fits, whole_high, np.array(last, object))
+    # Of two Casts in a row ONNX Runtime 1.24 may leave out the first, and a fraction is
+    # true as BOOL: "a fraction is true" in tests/auditing/operators/test_output_bounds.py.
+    may_be_fraction = (x.bounds != 0).any(-1, keepdims=True)
+    is_zero = (low == 0) & (high == 0)
+    high = np.where(is_zero & may_be_fraction, 1, high)
+    return call.value(low, high, not fits.all())
+
+
+def _cast_of_integers(call: Call, target: str) -> Bounds:
+    """Return the bounds of integers as other integers, which may wrap them."""
+    x = call.x
+    first, last = LIMITS[target]
+    fits = (x.low >= first) & (x.high <= last)
+    if x.nan or not fits.all():
+        return call.value(first, last, True)
+    return call.value(x.low, x.high)

@@ -1,0 +1,74 @@
+"""What the tables of bounds share: how a function is entered for its operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from onnxgather.auditing.algebra.bounds import INTEGERS, Bounds, broadcast
+from onnxgather.auditing.operators.calls import Call
+
+EXACT = 2**53
+"""The CPU provider may sum integers up to which FLOAT64 is exact as floats."""
+
+LARGEST_SIZE = INTEGERS["INT64"][1]
+"""The bound of a size that is not known."""
+
+SKIPPED = {"Add", "Sub", "Mul", "Div"}
+"""Operators that ONNX Runtime leaves out where they change nothing, so that two Casts
+may meet."""
+
+Transfer = Callable[[Call], "Bounds | Sequence[Bounds] | None"]
+"""A function that bounds the outputs of an operation; None where nothing bounds
+them."""
+
+
+class BoundsTable:
+    """A table of operators, with the function that bounds the outputs of each."""
+
+    def __init__(self) -> None:
+        self.transfers: dict[str, Transfer] = {}
+        """The functions, by operator."""
+        self.quiet: set[str] = set()
+        """Operators that select elements, which a proof in words does not name."""
+
+    def computes(
+        self,
+        *names: str,
+        quiet: bool = False,
+        broadcasts: bool = False,
+        closed: bool = False,
+    ) -> Callable[[Transfer], Transfer]:
+        """Return a decorator that enters a function in the table.
+
+        Args:
+            *names: The operators.
+            quiet: Whether they select elements.
+            broadcasts: Whether they broadcast their inputs.
+            closed: Whether the function accepts only bounds that are numbers, not open
+                sizes.
+        """
+        # These may leave an element as an earlier Cast wrapped it, for the next Cast.
+        keeps_cast = quiet or SKIPPED.issuperset(names)
+
+        def enter(function: Transfer) -> Transfer:
+            def transfer(call: Call) -> Bounds | Sequence[Bounds] | None:
+                # A broadcast before opset 7 is of another kind.
+                if broadcasts and call.attributes.keys() & {"axis", "broadcast"}:
+                    return None
+                inputs = call.inputs
+                if closed:
+                    inputs = tuple(value and value.closed for value in inputs)
+                if not keeps_cast:
+                    inputs = tuple(value and value.cast for value in inputs)
+                if broadcasts:
+                    inputs = broadcast(inputs)
+                return function(replace(call, inputs=inputs))
+
+            for name in names:
+                self.transfers[name] = transfer
+            if quiet:
+                self.quiet.update(names)
+            return function
+
+        return enter
