@@ -312,7 +312,8 @@ def _abs(call: Call) -> Bounds | None:
     nearest = least(low, high)
     farthest = greatest(low, high)
     nearest = np.where(includes_zero, 0 * low, nearest)
-    return call.elementwise(nearest, farthest)
+    alone = replace(call, inputs=(x,))
+    return alone.elementwise(nearest, farthest)
 
 
 # Casts.
