@@ -4,12 +4,15 @@ A size counts only if ONNX Runtime's CPU provider computes it so, and infers it 
 not at all. From level 1 of its optimizations on, a Shape is what ONNX Runtime infers,
 so a size that it may infer wrongly is None here: neither the size nor a Shape of it is
 known.
+
+`test_a_size_that_onnx_infers_wrongly_is_seen` in tests/auditing/operators/test_output_types.py
+shows the operators of which ONNX infers other sizes than ONNX Runtime computes.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 from typing import Any
@@ -40,11 +43,14 @@ from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.core.model.values import NUMBERS, ValueType
 
 OutputSizes = AnySizes | None
+"""The sizes of an output; None where not even the rank is known."""
+
 Rule = Callable[[Call, Sequence[OutputSizes]], Iterable[OutputSizes]]
+"""Computes the sizes of the outputs of an operation, from those that ONNX infers for
+the operation alone."""
 
 RULES: dict[str, Rule] = {}
-"""For each operator, the function that gives the sizes of its outputs, from those that
-ONNX infers for the operation alone. Of any other operator no size is known."""
+"""The rule of each operator. Of any other operator no size is known."""
 
 INFERRED_ELEMENTS = 1024
 """The most elements of an input that ONNX's inference reads."""
@@ -54,534 +60,770 @@ VERSIONS = range(7, 29)
 Runtime."""
 
 TRUSTED = """
-    Abs Acos Acosh Asin Asinh Atan Atanh Bernoulli BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
-    CumSum DequantizeLinear Dropout DynamicQuantizeLinear Elu Erf Exp EyeLike Floor Gelu HardSigmoid
-    HardSwish Hardmax Identity IsInf IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization Mish Neg Not
-    QuantizeLinear RandomNormalLike RandomUniformLike Reciprocal Relu ReverseSequence Round Scatter
-    ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish
-    Tan Tanh ThresholdedRelu Trilu
-    AffineGrid BatchNormalization BlackmanWindow CenterCropPad Col2Im Compress ConvTranspose
-    DeformConv DepthToSpace Det Einsum GRU Gather GatherElements GatherND Gemm GlobalAveragePool
-    GlobalLpPool GlobalMaxPool GridSample HammingWindow HannWindow InstanceNormalization LSTM
-    LayerNormalization MatMul MatMulInteger MaxRoiPool MelWeightMatrix Multinomial
-    NegativeLogLikelihoodLoss NonMaxSuppression OneHot PRelu QLinearMatMul RMSNormalization RNN
-    RandomNormal RandomUniform RegexFullMatch RoiAlign RotaryEmbedding STFT Shape Size
-    SoftmaxCrossEntropyLoss SpaceToDepth Squeeze StringConcat StringNormalizer StringSplit
-    TensorScatter TfIdfVectorizer Transpose Unique Unsqueeze
+    Abs Acos Acosh Asin Asinh Atan Atanh Bernoulli BitwiseNot Cast CastLike Ceil
+    Celu Clip Cos Cosh CumSum DequantizeLinear Dropout DynamicQuantizeLinear Elu Erf
+    Exp EyeLike Floor Gelu HardSigmoid HardSwish Hardmax Identity IsInf IsNaN LRN
+    LeakyRelu Log LogSoftmax LpNormalization Mish Neg Not QuantizeLinear
+    RandomNormalLike RandomUniformLike Reciprocal Relu ReverseSequence Round Scatter
+    ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus
+    Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu AffineGrid BatchNormalization
+    BlackmanWindow CenterCropPad Col2Im Compress ConvTranspose DeformConv
+    DepthToSpace Det Einsum GRU Gather GatherElements GatherND Gemm
+    GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample HammingWindow HannWindow
+    InstanceNormalization LSTM LayerNormalization MatMul MatMulInteger MaxRoiPool
+    MelWeightMatrix Multinomial NegativeLogLikelihoodLoss NonMaxSuppression OneHot
+    PRelu QLinearMatMul RMSNormalization RNN RandomNormal RandomUniform
+    RegexFullMatch RoiAlign RotaryEmbedding STFT Shape Size SoftmaxCrossEntropyLoss
+    SpaceToDepth Squeeze StringConcat StringNormalizer StringSplit TensorScatter
+    TfIdfVectorizer Transpose Unique Unsqueeze
 """
 """Operators for which ONNX infers the sizes that ONNX Runtime computes, if `CONDITIONS`
 holds."""
 
 
 BROADCAST = """
-    Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less
-    LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum Where Xor
+    Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater
+    GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum Where Xor
 """
 
 REDUCTIONS = """
-    ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
-    ReduceProd ReduceSum ReduceSumSquare
+    ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+    ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare
 """
 
 
+# From an operation to the types of its outputs.
+
+
 def output_types(call: Call) -> list[OpenType]:
-    """The data types and the sizes of the outputs of an operation.
+    """Return the data types and the sizes of the outputs of an operation.
 
     The bodies of If, Loop, Scan and functions are not followed.
 
     Returns:
-        One type per output. A size is None where nothing is known of it, and ONNX Runtime may infer
-        another number than it is.
+        One type per output. A size is None where nothing is known of it, and ONNX
+        Runtime may infer another number than it is.
     """
+    if call.operation.domain:
+        return _types_of_other_domain(call)
+    inferred = _inferred(call)
+    inferred_sizes = [output.sizes for output in inferred]
+    sizes_of_outputs = _sizes_by_rule(call, inferred_sizes)
+    types: list[OpenType] = []
+    for output, sizes in itertools.zip_longest(inferred, sizes_of_outputs):
+        possible = None if sizes is None else _possible(sizes)
+        types.append(OpenType(output.data_type, possible))
+    return types
+
+
+def _types_of_other_domain(call: Call) -> list[OpenType]:
     operation = call.operation
-    if operation.domain:
-        told = None
-        with suppress(LookupError, TypeError, ValueError):  # not as ONNX Runtime asks
-            told = QUANTIZED[operation.domain, call.operator](call)
-        return [told or OpenType()] + [OpenType()] * (len(operation.outputs) - 1)
-    types, sizes = _inferred(call), list[OutputSizes]()
-    if call.version in VERSIONS and call.operator in RULES:
-        with suppress(
-            ArithmeticError, LookupError, TypeError, ValueError
-        ):  # not as ONNX asks
-            sizes = [*RULES[call.operator](call, [each.sizes for each in types])][
-                : len(types)
-            ]
-    pairs = itertools.zip_longest(types, sizes)
-    return [
-        OpenType(each.data_type, known and _possible(known)) for each, known in pairs
-    ]
+    rule = QUANTIZED.get((operation.domain, call.operator))
+    first = OpenType()
+    if rule is not None:
+        # An operation that is not as ONNX Runtime wants it has an open type.
+        with suppress(LookupError, TypeError, ValueError):
+            first = rule(call)
+    others = len(operation.outputs) - 1
+    return [first] + [OpenType()] * others
+
+
+def _sizes_by_rule(call: Call, inferred: Sequence[OutputSizes]) -> list[OutputSizes]:
+    """Return the sizes of the outputs by the table; fewer where it does not apply."""
+    if call.version not in VERSIONS or call.operator not in RULES:
+        return []
+    rule = RULES[call.operator]
+    # An operation that is not as ONNX wants it has open sizes.
+    with suppress(ArithmeticError, LookupError, TypeError, ValueError):
+        sizes = list(rule(call, inferred))
+        return sizes[: len(inferred)]
+    return []
+
+
+def _possible(sizes: AnySizes) -> AnySizes:
+    """Return the sizes without negative numbers.
+
+    ONNX Runtime refuses a negative size, or does not come to compute it.
+    """
+    possible: list[AnySize | None] = []
+    for size in sizes:
+        is_negative = isinstance(size, int) and size < 0
+        possible.append(None if is_negative else size)
+    return tuple(possible)
 
 
 def _gather_block_quantized(call: Call) -> OpenType:
-    """The type of ONNX Runtime's gather of data of 4 or 8 bits."""
-    sizes, indices, axis = (
-        call.x.sizes,
-        call.of(1).sizes,
-        call.attributes.get("gather_axis", 0),
-    )
-    if sizes is None or indices is None or not -len(sizes) <= axis < len(sizes):
-        return OpenType(call.of(2).data_type)
-    if (
-        call.x.data_type == "UINT8" and sizes[-1] is not None
-    ):  # several numbers in a byte
-        sizes = (*sizes[:-1], sizes[-1] * (8 // call.attributes.get("bits", 4)))
-    axis %= len(sizes)
-    return OpenType(call.of(2).data_type, (*sizes[:axis], *indices, *sizes[axis + 1 :]))
+    """Return the type of ONNX Runtime's gather of data of 4 or 8 bits."""
+    sizes = call.x.sizes
+    indices = call.of(1).sizes
+    data_type = call.of(2).data_type
+    axis = call.attributes.get("gather_axis", 0)
+    if sizes is None or indices is None:
+        return OpenType(data_type)
+    rank = len(sizes)
+    if not -rank <= axis < rank:
+        return OpenType(data_type)
+    axis %= rank
+    # A byte holds several numbers.
+    last = sizes[-1]
+    if call.x.data_type == "UINT8" and last is not None:
+        per_byte = 8 // call.attributes.get("bits", 4)
+        sizes = (*sizes[:-1], last * per_byte)
+    before = sizes[:axis]
+    after = sizes[axis + 1 :]
+    gathered = (*before, *indices, *after)
+    return OpenType(data_type, gathered)
 
 
 def _mat_mul_n_bits(call: Call) -> OpenType:
-    """The type of ONNX Runtime's product of a matrix with weights of a few bits."""
-    rows = call.x.sizes and call.x.sizes[:-1]
-    return OpenType(call.x.data_type, (*rows, call.attributes["N"]) if rows else None)
+    """Return the type of a product of a matrix with weights of a few bits."""
+    sizes = call.x.sizes or ()
+    rows = sizes[:-1]
+    if not rows:
+        return OpenType(call.x.data_type)
+    columns = call.attributes["N"]
+    return OpenType(call.x.data_type, (*rows, columns))
 
 
-QUANTIZED = {
+QUANTIZED: Mapping[tuple[str, str], Callable[[Call], OpenType]] = {
     ("com.microsoft", "GatherBlockQuantized"): _gather_block_quantized,
     ("com.microsoft", "MatMulNBits"): _mat_mul_n_bits,
 }
 """The operators of ONNX Runtime's own domains whose types are known."""
 
 
-def _possible(sizes: AnySizes) -> AnySizes:
-    """The sizes without negative ones, which ONNX Runtime refuses or does not come to compute."""
-    return tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
-
-
 def _inferred(call: Call) -> list[OpenType]:
-    """What ONNX infers of the outputs of an operation, from its node alone."""
-    operation, found = call.operation, dict[str, onnx.TypeProto]()
-    names, given, data = (
-        dict[AnySize | None, str](),
-        dict[str, onnx.TypeProto](),
-        dict[str, Any](),
-    )
+    """Return what ONNX infers of the outputs of an operation, from its node alone."""
+    operation = call.operation
+    symbols: dict[AnySize | None, str] = {}
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, Any] = {}
     for name, value in zip(operation.inputs, call.inputs, strict=True):
         if value is None or value.data_type not in NUMBERS:
-            given |= {name: onnx.TypeProto()} if name else {}
+            if name:
+                types[name] = onnx.TypeProto()
             continue
-        number, sizes = NUMBERS[value.data_type], value.sizes
-        dims = [
-            n if isinstance(n, int) else names.setdefault(n, f"size {len(names)}")
-            for n in sizes or ()
-        ]
-        given[name] = helper.make_tensor_type_proto(
-            number, None if sizes is None else dims
-        )
-        if (array := value.known) is not None and array.size <= INFERRED_ELEMENTS:
-            data[name] = helper.make_tensor(name, number, array.shape, array)
+        data_type = NUMBERS[value.data_type]
+        dims = _named_dims(value.sizes, symbols)
+        types[name] = helper.make_tensor_type_proto(data_type, dims)
+        array = value.known
+        if array is not None and array.size <= INFERRED_ELEMENTS:
+            data[name] = helper.make_tensor(name, data_type, array.shape, array)
+    outputs: Mapping[str, onnx.TypeProto] = {}
     with suppress(Exception):  # onnx raises whatever a broken node leads to
         schema = onnx.defs.get_schema(
             operation.operator, call.version, operation.domain
         )
-        found = onnx.shape_inference.infer_node_outputs(
-            schema, operation.proto, given, data
+        outputs = onnx.shape_inference.infer_node_outputs(
+            schema, operation.proto, types, data
         )
-    sizes_of = {name: size for size, name in names.items()}
+    size_of = {symbol: size for size, symbol in symbols.items()}
+    open_types: list[OpenType] = []
+    for name in operation.outputs:
+        proto = outputs.get(name, onnx.TypeProto())
+        open_types.append(_open_type(proto, size_of))
+    return open_types
 
-    def translated(name: str) -> OpenType:
-        kind = found.get(name, onnx.TypeProto())
-        data_type, sizes = ValueType.of(onnx.ValueInfoProto(type=kind))
-        own = (sizes_of.get(dim.dim_param) for dim in kind.tensor_type.shape.dim)
-        pairs = zip(sizes or (), own, strict=True)
-        return OpenType(
-            data_type, sizes and tuple(b if a is None else a for a, b in pairs)
-        )
 
-    return [translated(name) for name in operation.outputs]
+def _named_dims(
+    sizes: AnySizes | None, symbols: dict[AnySize | None, str]
+) -> list[int | str] | None:
+    """Return the sizes as ONNX writes them; an open size gets a name in `symbols`."""
+    if sizes is None:
+        return None
+    dims: list[int | str] = []
+    for size in sizes:
+        if isinstance(size, int):
+            dims.append(size)
+        else:
+            name = f"size {len(symbols)}"
+            dims.append(symbols.setdefault(size, name))
+    return dims
+
+
+def _open_type(
+    proto: onnx.TypeProto, size_of: Mapping[str, AnySize | None]
+) -> OpenType:
+    """Return the type that ONNX infers, with the open sizes in place of their names."""
+    info = onnx.ValueInfoProto(type=proto)
+    data_type, numbers = ValueType.of(info)
+    if not numbers:
+        return OpenType(data_type, numbers)
+    sizes: list[AnySize | None] = []
+    for number, dim in zip(numbers, proto.tensor_type.shape.dim, strict=True):
+        size: AnySize | None = number
+        if size is None:
+            size = size_of.get(dim.dim_param)
+        sizes.append(size)
+    return OpenType(data_type, tuple(sizes))
+
+
+# What the rules share.
 
 
 def sized(*names: str) -> Callable[[Rule], Rule]:
-    """Enter a function in the table."""
+    """Return a decorator that enters a rule in the table."""
 
     def enter(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, rule))
+        for name in names:
+            RULES[name] = rule
         return rule
 
     return enter
 
 
-def _known(value: Bounds) -> tuple[AnySize, ...] | None:
-    """The sizes of an input; None where one is not known."""
-    sizes = tuple(size for size in value.sizes or () if size is not None)
-    return sizes if value.sizes is not None and len(sizes) == len(value.sizes) else None
+def _all_sizes(value: Bounds) -> tuple[AnySize, ...] | None:
+    """Return the sizes of an input; None where a size is not known."""
+    if value.sizes is None:
+        return None
+    sizes = tuple(size for size in value.sizes if size is not None)
+    return sizes if len(sizes) == len(value.sizes) else None
 
 
-def _new(call: Call, high: AnySize | None = MOST) -> AnySize | None:
-    """A new unknown size of at most `high`; None where ONNX Runtime may infer a wrong one."""
-    every = (size for value in call.given for size in value.sizes or (None,))
-    is_clear = high is not None and not any(
-        size is None or is_doubtful(size) for size in every
-    )
-    return unknown_size(high or 0) if is_clear else None
+def _new_size(call: Call, high: AnySize | None = MOST) -> AnySize | None:
+    """Return a new unknown size of at most `high`.
+
+    None where ONNX Runtime may infer a wrong size, as it does not know those of the
+    inputs, or believes other numbers of them.
+    """
+    if high is None:
+        return None
+    for value in call.given:
+        # A scalar counts as a value of unknown rank.
+        if not value.sizes:
+            return None
+        for size in value.sizes:
+            if size is None or is_doubtful(size):
+                return None
+    return unknown_size(high)
 
 
 def _elements(value: Bounds | None) -> AnySizes | None:
-    """The integers of a value, None where one is not known; None where their number is not."""
-    if value is None or value.data_type not in INTEGERS or value.full is None:
+    """Return the integers of a value, None for each that is not known.
+
+    None where their number is not known.
+    """
+    if value is None or value.data_type not in INTEGERS:
         return None
-    pairs: Iterable[tuple[AnySize, AnySize]] = value.full.reshape(-1, 2)
-    return tuple(low if low == high else None for low, high in pairs)
+    every = value.full
+    if every is None:
+        return None
+    elements: list[AnySize | None] = []
+    for low, high in every.reshape(-1, 2):
+        elements.append(low if low == high else None)
+    return tuple(elements)
+
+
+def _number(value: Bounds | None) -> AnySize | None:
+    """Return the first integer of a value; None where it is not known."""
+    elements = _elements(value)
+    return elements[0] if elements else None
 
 
 def _integers(call: Call, name: str, position: int) -> Sequence[AnySize | None] | None:
-    """The integers of an attribute, or of an input in newer versions; None as of `_elements`."""
-    return (
-        call.option(name, 0)
-        if name in call.attributes
-        else _elements(call.has(position))
-    )
+    """Return the integers of an attribute, or of an input in newer versions.
+
+    None where their number is not known.
+    """
+    if name in call.attributes:
+        return call.option(name, 0)
+    return _elements(call.has(position))
 
 
 def _rounded_up(size: AnySize, divisor: int) -> AnySize:
-    """The quotient of a size that is at least 0 by a number, rounded up."""
+    """Return the quotient of a size that is at least 0 by a number, rounded up."""
     exact = quotient(size, divisor)
-    return exact if exact * divisor == size else quotient(size + divisor - 1, divisor)
+    if exact * divisor == size:
+        return exact
+    return quotient(size + divisor - 1, divisor)
+
+
+def _with_size(sizes: AnySizes, axis: int, size: AnySize | None) -> AnySizes:
+    """Return the sizes with another size of an axis."""
+    return (*sizes[:axis], size, *sizes[axis + 1 :])
 
 
 # Elements side by side.
 
 
 def _common(a: AnySize | None, b: AnySize | None) -> AnySize | None:
-    """The size of an axis that is broadcast; ONNX Runtime refuses 0 beside more than 1."""
-    if a == 1 or b == 1 or a == b:
-        return b if a == 1 else a
+    """Return the size of an axis that is broadcast.
+
+    ONNX Runtime refuses 0 beside a size above 1.
+    """
+    if a == 1:
+        return b
+    if b == 1 or a == b:
+        return a
+    # A size that is surely not 1 is the size of both.
     for size in (a, b):
         if size is not None and (size == 0 or size > 1):
             return size
-    return (
-        larger(a, b) if a is not None and b is not None and a >= 1 and b >= 1 else None
-    )
+    if a is None or b is None:
+        return None
+    # Either may be 1, and neither may be 0.
+    if a >= 1 and b >= 1:
+        return larger(a, b)
+    return None
 
 
 def _broadcast(shapes: Iterable[OutputSizes]) -> OutputSizes:
-    known = list(shapes)
-    backwards = [sizes[::-1] for sizes in known if sizes is not None]
-    if len(backwards) < len(known):
-        return None
+    backwards: list[AnySizes] = []
+    for sizes in shapes:
+        if sizes is None:
+            return None
+        backwards.append(sizes[::-1])
     columns = itertools.zip_longest(*backwards, fillvalue=1)
-    return tuple(reduce(_common, column) for column in columns)[::-1]
+    common = tuple(reduce(_common, column) for column in columns)
+    return common[::-1]
 
 
 @sized(*BROADCAST.split())
-def _elementwise(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+def _elementwise(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     return [_broadcast(value.sizes for value in call.given)]
 
 
 @sized("Expand")
-def _expand(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes = (
-        call.x.sizes
-    )  # ONNX Runtime leaves out an Expand that, as it believes, does nothing
-    is_clear = sizes is not None and not is_doubtful(*sizes)
-    return [_broadcast([sizes if is_clear else None, _elements(call.of(1))])]
+def _expand(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = call.x.sizes
+    # ONNX Runtime leaves out an Expand that, as it believes, does nothing.
+    if sizes is not None and is_doubtful(*sizes):
+        sizes = None
+    return [_broadcast([sizes, _elements(call.of(1))])]
 
 
-# Sizes that numbers tell.
+# Sizes that depend on numbers.
 
 
 @sized("ConstantOfShape")
 def _constant_of_shape(
-    call: Call, told: Sequence[OutputSizes]
+    call: Call, inferred: Sequence[OutputSizes]
 ) -> Iterable[OutputSizes]:
     return [_elements(call.x)]
 
 
 @sized("Reshape")
-def _reshape(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    wanted, sizes = _elements(call.of(1)), call.x.sizes
+def _reshape(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    wanted = _elements(call.of(1))
+    sizes = call.x.sizes
     if wanted is None:
         return [None]
-    shape = [*wanted]
-    keeps, own = (
-        call.attributes.get("allowzero", 0),
-        [*(sizes or ()), *[None] * len(shape)],
-    )
-    for k, n in enumerate(shape):
-        if n == 0 and not keeps:
-            shape[k] = own[k]
-        elif isinstance(n, Size) and n != own[k] and not n >= 1 - keeps:
-            shape[k] = None  # it may be -1, or 0 and stand for the size of the input
-    return [tuple(_filled(shape, elements_of(sizes)))]
+    keeps_zeros = call.attributes.get("allowzero", 0)
+    padding = [None] * len(wanted)
+    own_sizes = [*(sizes or ()), *padding]
+    shape: list[AnySize | None] = []
+    for number, own in zip(wanted, own_sizes, strict=False):
+        size = number
+        # Case 1: 0 stands for the size of the input.
+        if number == 0 and not keeps_zeros:
+            size = own
+        # Case 2: an open number may be -1, or 0 and stand for the size of the input.
+        elif isinstance(number, Size) and number != own:
+            least = 0 if keeps_zeros else 1
+            size = number if number >= least else None
+        shape.append(size)
+    return [_filled(shape, elements_of(sizes))]
 
 
-def _filled(
-    shape: Sequence[AnySize | None], count: AnySize | None
-) -> Iterable[AnySize | None]:
-    """The sizes of a Reshape where at most one is open: it holds what is left of the elements."""
-    rest = elements_of([n for n in shape if n not in (None, -1)])
-    is_last = sum(n in (None, -1) for n in shape) == 1
-    last = (
-        quotient(count, rest)
-        if is_last and count is not None and rest and rest > 0
-        else None
-    )
-    return (last if n in (None, -1) else n for n in shape)
+def _filled(shape: Sequence[AnySize | None], count: AnySize | None) -> AnySizes:
+    """Return the sizes of a Reshape, in which at most one may be open.
+
+    The open size holds what is left of the elements.
+    """
+    others = [size for size in shape if size not in (None, -1)]
+    rest = elements_of(others)
+    left = None
+    has_one_open = len(shape) - len(others) == 1
+    if has_one_open and count is not None and rest is not None and rest > 0:
+        left = quotient(count, rest)
+    return tuple(left if size in (None, -1) else size for size in shape)
 
 
 @sized("Range")
-def _range(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    start, limit, delta = ((_elements(call.of(k)) or [None])[0] for k in range(3))
-    if start is None or limit is None or not isinstance(delta, int) or not delta:
+def _range(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    start = _number(call.of(0))
+    limit = _number(call.of(1))
+    delta = _number(call.of(2))
+    if start is None or limit is None:
+        return [(None,)]
+    if not isinstance(delta, int) or delta == 0:
         return [(None,)]
     span = limit - start if delta > 0 else start - limit
     count = _rounded_up(larger(0, span), abs(delta))
-    most = max(high_of(span), -low_of(span))  # older versions subtract in the data type
-    return [(count if most < INTEGERS[call.x.data_type][1] / 2 else None,)]
+    # Older versions subtract in the data type, which may be too narrow.
+    widest = max(high_of(span), -low_of(span))
+    _, highest = INTEGERS[call.x.data_type]
+    return [(count if widest < highest / 2 else None,)]
 
 
 @sized("Tile")
-def _tile(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes, repeats = call.x.sizes, _elements(call.of(1))
+def _tile(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = call.x.sizes
+    repeats = _elements(call.of(1))
     if sizes is None or repeats is None:
-        return told
-    return [tuple(elements_of(pair) for pair in zip(sizes, repeats, strict=True))]
+        return inferred
+    pairs = zip(sizes, repeats, strict=True)
+    return [tuple(elements_of(pair) for pair in pairs)]
 
 
 @sized("Flatten")
-def _flatten(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes, axis = call.x.sizes, call.axis(1)
-    return (
-        told
-        if sizes is None
-        else [(elements_of(sizes[:axis]), elements_of(sizes[axis:]))]
-    )
-
-
-def _with(sizes: AnySizes, axis: int, size: AnySize | None) -> AnySizes:
-    """The sizes with another one of an axis."""
-    return (*sizes[:axis], size, *sizes[axis + 1 :])
+def _flatten(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = call.x.sizes
+    if sizes is None:
+        return inferred
+    axis = call.axis(1)
+    rows = elements_of(sizes[:axis])
+    columns = elements_of(sizes[axis:])
+    return [(rows, columns)]
 
 
 @sized("TopK")
-def _top_k(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes, (count, *_) = call.x.sizes, _integers(call, "k", 1) or [None]
-    return told if sizes is None else [_with(sizes, call.axis(-1), count)] * 2
+def _top_k(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = call.x.sizes
+    counts = _integers(call, "k", 1)
+    if sizes is None:
+        return inferred
+    count = counts[0] if counts else None
+    return [_with_size(sizes, call.axis(-1), count)] * 2
 
 
 @sized("NonZero")
-def _non_zero(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes = call.x.sizes  # ONNX infers 0 rows of a scalar
+def _non_zero(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    x = call.x
+    sizes = x.sizes
     if sizes is None:
         return [None]
-    count, every = elements_of(sizes), (call.x.low > 0) | (call.x.high < 0)
-    found = _new(call, count)
-    return [
-        (
-            len(sizes) or None,
-            count if found is not None and sizes and every.all() else found,
-        )
-    ]
+    most = elements_of(sizes)
+    count = _new_size(call, most)
+    is_there = (x.low > 0) | (x.high < 0)
+    if count is not None and sizes and is_there.all():
+        count = most
+    # ONNX infers 0 rows of a scalar.
+    rows = len(sizes) or None
+    return [(rows, count)]
 
 
 # Axes put together, taken apart, and left out.
 
 
 @sized("Concat")
-def _concat(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    shapes, axis, inferred = (
-        [_known(value) for value in call.given],
-        call.axis(0),
-        told[0],
-    )
-    known = [sizes for sizes in shapes if sizes is not None]
-    if inferred is None or len(known) < len(shapes):
-        return [inferred and (None,) * len(inferred)]
+def _concat(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    axis = call.axis(0)
+    inferred_sizes = inferred[0]
+    if inferred_sizes is None:
+        return [None]
+    shapes: list[tuple[AnySize, ...]] = []
+    for value in call.given:
+        shape = _all_sizes(value)
+        if shape is None:
+            return [(None,) * len(inferred_sizes)]
+        shapes.append(shape)
     # ONNX Runtime skips inputs without elements, whose other sizes need not be those of
     # the rest.
-    full = [sizes for sizes in known if all(n >= 1 for n in sizes)]
-    every = zip(
-        inferred,
-        zip(*(full or known), strict=True),
-        zip(*known, strict=True),
-        strict=True,
-    )
-    sizes = tuple(n if (n in a if full else {n} == {*b}) else None for n, a, b in every)
-    return [
-        _with(sizes, axis, reduce(lambda a, b: a + b, (one[axis] for one in known)))
-    ]
+    full = [shape for shape in shapes if all(size >= 1 for size in shape)]
+    columns = zip(*shapes, strict=True)
+    full_columns = zip(*(full or shapes), strict=True)
+    sizes: list[AnySize | None] = []
+    for size, column, full_column in zip(
+        inferred_sizes, columns, full_columns, strict=True
+    ):
+        is_common = size in full_column if full else {size} == {*column}
+        sizes.append(size if is_common else None)
+    first, *others = [shape[axis] for shape in shapes]
+    length = sum(others, first)
+    return [_with_size(tuple(sizes), axis, length)]
 
 
 @sized("Split")
-def _split(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes, axis, count = _known(call.x), call.axis(0), len(told)
+def _split(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = _all_sizes(call.x)
+    axis = call.axis(0)
+    count = len(inferred)
     if sizes is None:
-        return told
+        return inferred
     parts = _integers(call, "split", 1) or [None] * count
+    # Without numbers all parts have one size, but the last, which holds what is left.
     if call.has(1) is None and "split" not in call.attributes:
-        part = (_rounded_up if call.version >= 18 else quotient)(sizes[axis], count)
-        parts = [*[part] * (count - 1), sizes[axis] - part * (count - 1)]
-    return [_with(sizes, axis, part) for part in parts]
+        divided = _rounded_up if call.version >= 18 else quotient
+        part = divided(sizes[axis], count)
+        last = sizes[axis] - part * (count - 1)
+        parts = [*[part] * (count - 1), last]
+    return [_with_size(sizes, axis, part) for part in parts]
 
 
 @sized("Pad")
-def _pad(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes, pads = _known(call.x), _integers(call, "pads", 1)
+def _pad(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = _all_sizes(call.x)
+    pads = _integers(call, "pads", 1)
     if sizes is None or pads is None:
-        return told
+        return inferred
+    every_axis = list(range(len(sizes)))
+    axes = call.option("axes", 3, every_axis)
+    if axes is None:
+        return [None]
     padded: list[AnySize | None] = [*sizes]
-    axes = call.option("axes", 3, [*range(len(sizes))])
-    for k, axis in enumerate(axes or ()):
-        pair = pads[k], pads[k + len(pads) // 2]
-        padded[axis] = None if None in pair else sum(filter(None, pair), sizes[axis])
-    return [tuple(padded) if axes is not None else None]
+    half = len(pads) // 2
+    for number, axis in enumerate(axes):
+        before = pads[number]
+        after = pads[number + half]
+        padded[axis] = None
+        if before is not None and after is not None:
+            padded[axis] = sizes[axis] + before + after
+    return [tuple(padded)]
 
 
 @sized("Slice")
-def _slice(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes = _known(call.x)
-    starts, ends = _integers(call, "starts", 1), _integers(call, "ends", 2)
+def _slice(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = _all_sizes(call.x)
+    starts = _integers(call, "starts", 1)
+    ends = _integers(call, "ends", 2)
     count = len(starts or ends or ())
-    axes, steps = (
-        call.option("axes", 3, [*range(count)]),
-        call.option("steps", 4, [1] * count),
-    )
+    axes = call.option("axes", 3, list(range(count)))
+    steps = call.option("steps", 4, [1] * count)
+    if sizes is None:
+        return [None]
     # Where there are steps and no axes, ONNX takes the steps for them.
-    if sizes is None or not axes or not steps or (call.has(4) and not call.has(3)):
-        return [sizes and (None,) * len(sizes)]
+    has_steps_alone = call.has(4) is not None and call.has(3) is None
+    if not axes or not steps or has_steps_alone:
+        return [(None,) * len(sizes)]
     sliced: list[AnySize | None] = [*sizes]
-    for k, axis in enumerate(axes):
-        taken = (
-            _taken(starts[k], ends[k], steps[k], sizes[axis])
-            if starts and ends
-            else None
-        )
-        is_open = taken is None and steps[k] > 0
-        sliced[axis] = _new(call, sizes[axis]) if is_open else taken
+    for number, axis in enumerate(axes):
+        size = sizes[axis]
+        step = steps[number]
+        length = None
+        if starts and ends:
+            length = _slice_length(starts[number], ends[number], step, size)
+        if length is None and step > 0:
+            length = _new_size(call, size)
+        sliced[axis] = length
     return [tuple(sliced)]
 
 
-def _taken(
+def _slice_length(
     start: AnySize | None, end: AnySize | None, step: int, size: AnySize
 ) -> AnySize | None:
-    """How many positions a Slice takes from an axis; None where it is not clear."""
-    known = known_sizes((start, end, size))
-    if known is not None and -(2**31) < step < 0 and known[1] < 2**31 - 1:
-        return len(range(known[2])[max(known[0], -known[2]) : known[1] : step])
-    first, last = _position(start, size), _position(end, size)
-    if first is None or last is None or not 0 < step < 2**31 - 1:
+    """Return how many positions a Slice selects from an axis; None where unclear."""
+    # Case 1: a step backwards, between known numbers.
+    numbers = known_sizes((start, end, size))
+    if numbers is not None and -(2**31) < step < 0:
+        first, last, length = numbers
+        if last < 2**31 - 1:  # the greatest INT32 means the end of the axis
+            first = max(first, -length)
+            positions = range(length)[first:last:step]
+            return len(positions)
+    # Case 2: a step forwards.
+    first_position = _position(start, size)
+    last_position = _position(end, size)
+    if first_position is None or last_position is None:
         return None
-    return _rounded_up(larger(0, last - first), step)
+    if not 0 < step < 2**31 - 1:
+        return None
+    return _rounded_up(larger(0, last_position - first_position), step)
 
 
 def _position(number: AnySize | None, size: AnySize) -> AnySize | None:
-    """The place on an axis, 0 to its size, which a number that may count from the end means."""
-    if number is None or number >= 0:
-        return None if number is None else lesser(number, size)
-    return larger(0, size + number) if number < 0 else None
+    """Return the place on an axis, 0 to its size, that a number means.
+
+    A number below 0 counts from the end. None where it is not clear whether it does.
+    """
+    if number is None:
+        return None
+    if number >= 0:
+        return lesser(number, size)
+    if number < 0:
+        return larger(0, size + number)
+    return None
 
 
 # Windows that move over axes, and axes that are stretched.
 
 
 @sized("AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv")
-def _window(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes, options = _known(call.x), call.attributes
-    weights = (0, 0, *options.get("kernel_shape", ()))
-    if "Conv" in call.operator:
-        weights = _known(call.of(3 if call.operator[0] == "Q" else 1))
-    if sizes is None or weights is None:
+def _window(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = _all_sizes(call.x)
+    kernel = _kernel_sizes(call)
+    if sizes is None or kernel is None:
         return []
-    channels, widths = weights[0] or sizes[1], weights[2:]
-    rank, padding = len(sizes) - 2, str(options.get("auto_pad", "NOTSET"))
-    strides, dilations = (
-        options.get(name, (1,) * rank) for name in ("strides", "dilations")
-    )
-    pads, moved = options.get("pads", (0,) * 2 * rank), list[AnySize | None]()
-    for k, (size, width) in enumerate(zip(sizes[2:], widths, strict=True)):
-        room = size - (width - 1) * dilations[k] - 1 + strides[k]
-        if "SAME" in padding:
-            room = size + strides[k] - 1 if dilations[k] == 1 else -1
-        elif padding == "NOTSET":
-            room = room + pads[k] + pads[k + rank]
-        elif any(
-            pads
-        ):  # VALID: ONNX infers sizes with pads that ONNX Runtime leaves out
-            room = -1
-        # A pool wider than its input has 1 window; of 0, SAME is inferred as 1.
-        least = 0 if "Conv" in call.operator and "SAME" not in padding else strides[k]
-        is_clear = room >= least and not options.get("ceil_mode", 0)
-        moved.append(quotient(room, strides[k]) if is_clear else None)
-    return [(sizes[0], channels, *moved)] * len(told)
+    batch = sizes[0]
+    channels = kernel[0] or sizes[1]
+    counts: list[AnySize | None] = []
+    rank = len(sizes) - 2
+    pairs = zip(sizes[2:], kernel[2:], strict=True)
+    for axis, (size, width) in enumerate(pairs):
+        count = _window_count(call, axis, size, width, rank)
+        counts.append(count)
+    return [(batch, channels, *counts)] * len(inferred)
+
+
+def _kernel_sizes(call: Call) -> tuple[AnySize, ...] | None:
+    """Return the sizes of the weights of a convolution, or those of a pool.
+
+    A pool has 0 for the channels: it keeps those of its input.
+    """
+    if "Conv" not in call.operator:
+        return (0, 0, *call.attributes.get("kernel_shape", ()))
+    position = 3 if call.operator == "QLinearConv" else 1
+    return _all_sizes(call.of(position))
+
+
+def _window_count(
+    call: Call, axis: int, size: AnySize, width: AnySize, rank: int
+) -> AnySize | None:
+    """Return how many places a window has on an axis; None where it is not clear.
+
+    Args:
+        call: The operation.
+        axis: The axis, without those of batch and channels.
+        size: The size of the axis.
+        width: How many elements the window reads.
+        rank: How many axes windows move over.
+    """
+    options = call.attributes
+    stride = options.get("strides", (1,) * rank)[axis]
+    dilation = options.get("dilations", (1,) * rank)[axis]
+    pads = options.get("pads", (0,) * 2 * rank)
+    padding = str(options.get("auto_pad", "NOTSET"))
+    is_same = "SAME" in padding
+    room = size - (width - 1) * dilation - 1 + stride
+    if is_same:
+        if dilation != 1:
+            return None
+        room = size + stride - 1
+    elif padding == "NOTSET":
+        room = room + pads[axis] + pads[axis + rank]
+    elif any(pads):  # VALID: ONNX infers sizes with pads that ONNX Runtime leaves out
+        return None
+    # A pool wider than its input has 1 window; of 0, SAME is inferred as 1.
+    is_convolution = "Conv" in call.operator
+    least = 0 if is_convolution and not is_same else stride
+    if not room >= least or options.get("ceil_mode", 0):
+        return None
+    return quotient(room, stride)
 
 
 # What ONNX infers, where it is so.
 
 
-def _sums(call: Call) -> bool:
-    """Whether a product of matrices is broadcast: those with sums of 0 products are not."""
-    a, b = (_known(call.of(k)) for k in (0, 3 if call.operator[0] == "Q" else 1))
-    return a is not None and b is not None and (max(len(a), len(b)) < 3 or a[-1] > 0)
+def _is_broadcast_product(call: Call) -> bool:
+    """Return whether ONNX infers a product of matrices as ONNX Runtime computes it.
+
+    ONNX Runtime does not broadcast matrices with sums of 0 products.
+    """
+    position = 3 if call.operator == "QLinearMatMul" else 1
+    a = _all_sizes(call.of(0))
+    b = _all_sizes(call.of(position))
+    if a is None or b is None:
+        return False
+    rank = max(len(a), len(b))
+    return rank < 3 or a[-1] > 0
 
 
-def _matches(call: Call) -> bool:
-    """Whether Einsum broadcasts nothing, as its sizes are then inferred wrongly."""
-    equation, sizes = (
-        str(call.attributes["equation"]).replace(" ", ""),
-        dict[str, AnySize](),
-    )
-    for term, value in zip(equation.split("->")[0].split(","), call.given, strict=True):
-        pairs = zip(term, _known(value) or (), strict=True)
-        if any(label == "." or sizes.setdefault(label, n) != n for label, n in pairs):
-            return False
+def _einsum_broadcasts_nothing(call: Call) -> bool:
+    """Return whether an Einsum broadcasts nothing, so that ONNX infers its sizes."""
+    equation = str(call.attributes["equation"]).replace(" ", "")
+    inputs, _, _ = equation.partition("->")
+    size_of: dict[str, AnySize] = {}
+    terms = inputs.split(",")
+    for term, value in zip(terms, call.given, strict=True):
+        sizes = _all_sizes(value) or ()
+        for label, size in zip(term, sizes, strict=True):
+            if label == ".":
+                return False
+            if size_of.setdefault(label, size) != size:
+                return False
     return True
 
 
 def _counts_axes(call: Call) -> bool:
-    """Whether ONNX takes axes as ONNX Runtime does: before opset 11 not those from the end."""
-    return call.version >= 11 or all(
-        axis >= 0 for axis in call.attributes.get("axes", ())
-    )
+    """Return whether ONNX reads axes as ONNX Runtime does.
+
+    Before opset 11 ONNX does not read those that count from the end.
+    """
+    if call.version >= 11:
+        return True
+    axes = call.attributes.get("axes", ())
+    return all(axis >= 0 for axis in axes)
+
+
+def _names_axes(call: Call) -> bool:
+    """Return whether a Squeeze names its axes, or has no input for them."""
+    return call.option("axes", 1) != [] and _counts_axes(call)
 
 
 def _stretches(call: Call) -> bool:
-    """Whether each axis gets a size that is given, or a whole multiple of what it has."""
+    """Return whether each axis gets a given size, or a whole multiple of its own."""
+    policy = call.attributes.get("keep_aspect_ratio_policy", "stretch")
+    if policy != "stretch":
+        return False
     position = 1 if call.version < 11 else 2  # later there is no Upsample
-    scales, policy = (
-        call.has(position),
-        call.attributes.get("keep_aspect_ratio_policy", "stretch"),
-    )
-    factors = call.attributes.get("scales", () if scales is None else scales.known)
-    return (
-        policy == "stretch"
-        and factors is not None
-        and all(n == int(n) for n in factors)
-    )
+    scales = call.has(position)
+    default = () if scales is None else scales.known
+    factors = call.attributes.get("scales", default)
+    if factors is None:
+        return False
+    return all(factor == int(factor) for factor in factors)
+
+
+def _has_default_padding(call: Call) -> bool:
+    """Return whether a ConvTranspose computes its output's sizes from its pads."""
+    padding = call.attributes.get("auto_pad", "NOTSET")
+    return padding == "NOTSET" and "output_shape" not in call.attributes
+
+
+def _keeps_sizes(call: Call) -> bool:
+    """Return whether a broadcast of the inputs has the sizes of the first."""
+    sizes = _broadcast(value.sizes for value in call.given)
+    return sizes == call.x.sizes
+
+
+def _has_elements(call: Call) -> bool:
+    """Return whether the first input is a tensor with axes, and none of size 0."""
+    sizes = _all_sizes(call.x)
+    if not sizes:
+        return False
+    return all(size > 0 for size in sizes)
 
 
 CONDITIONS: dict[str, Callable[[Call], bool]] = {
-    "ConvTranspose": lambda call: (
-        call.attributes.get("auto_pad", "NOTSET") == "NOTSET"
-        and "output_shape" not in call.attributes
-    ),
-    "Einsum": _matches,
-    "PRelu": lambda call: (
-        _broadcast(value.sizes for value in call.given) == call.x.sizes
-    ),
-    "Squeeze": lambda call: call.option("axes", 1) != [] and _counts_axes(call),
+    "ConvTranspose": _has_default_padding,
+    "Einsum": _einsum_broadcasts_nothing,
+    "PRelu": _keeps_sizes,
+    "Squeeze": _names_axes,
     "Unsqueeze": _counts_axes,
-    **dict.fromkeys(
-        REDUCTIONS.split(), lambda call: all(n > 0 for n in _known(call.x) or (0,))
-    ),
-    **dict.fromkeys(["MatMul", "MatMulInteger", "QLinearMatMul"], _sums),
+    "MatMul": _is_broadcast_product,
+    "MatMulInteger": _is_broadcast_product,
+    "QLinearMatMul": _is_broadcast_product,
+    **dict.fromkeys(REDUCTIONS.split(), _has_elements),
 }
 """When ONNX infers the sizes that ONNX Runtime computes."""
 
 
 @sized("Resize", "Upsample")
-def _resize(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    wanted, policy = (
-        _elements(call.has(3)),
-        call.attributes.get("keep_aspect_ratio_policy", ""),
-    )
-    if wanted and "axes" not in call.attributes and policy in ("", "stretch"):
+def _resize(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    # Case 1: the sizes are given.
+    wanted = _elements(call.has(3))
+    policy = call.attributes.get("keep_aspect_ratio_policy", "")
+    has_axes = "axes" in call.attributes
+    if wanted and not has_axes and policy in ("", "stretch"):
         return [wanted]
-    is_so = _stretches(call) and all(high_of(n or 0) <= 2**24 for n in told[0] or ())
-    return told if is_so else []  # ONNX Runtime multiplies them as FLOAT
+    # Case 2: factors are given. ONNX Runtime multiplies sizes as FLOAT.
+    if not _stretches(call):
+        return []
+    for size in inferred[0] or ():
+        if size is not None and high_of(size) > 2**24:
+            return []
+    return inferred
 
 
 @sized(*TRUSTED.split(), *REDUCTIONS.split())
-def _trusted(call: Call, told: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    is_so = CONDITIONS.get(call.operator, lambda call: True)(call)
-    for sizes in told if is_so else ():
-        yield sizes and tuple(_new(call) if size is None else size for size in sizes)
+def _trusted(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    condition = CONDITIONS.get(call.operator)
+    if condition is not None and not condition(call):
+        return []
+    outputs: list[OutputSizes] = []
+    for sizes in inferred:
+        if sizes is not None:
+            filled = (_new_size(call) if size is None else size for size in sizes)
+            sizes = tuple(filled)
+        outputs.append(sizes)
+    return outputs
