@@ -64,9 +64,14 @@ PARTS = {
     "ranges": ["proof_of", "_number"],
     "index_operators": [
         "coordinates_of",
+        "_indices_of",
+        "_bounds_by_column",
+        "is_embedding",
         "bounds_of_coordinates",
         "is_inside",
         "room_of",
+        "_depth",
+        "_rotated_length",
         "_unpooled",
     ],
 }

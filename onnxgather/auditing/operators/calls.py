@@ -1,4 +1,4 @@
-"""An operation with what is known of its inputs, as the tables of operators take it."""
+"""An operation with what is known of its inputs, for the tables of operators."""
 
 from __future__ import annotations
 
@@ -34,93 +34,110 @@ class OpenType(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operation, the bounds of its inputs (None: left out), and the types of its outputs."""
+    """An operation, the bounds of its inputs, and the types of its outputs."""
 
     operation: Operation
     inputs: tuple[Bounds | None, ...]
+    """None is an input that is left out."""
     version: int
     """Of ONNX's own operators."""
     types: Sequence[OpenType] = ()
+    """The types of the outputs."""
 
     def with_arrays(self, arrays: Sequence[Array | None]) -> Call:
-        """The call with what its inputs were in a run; None is one that is known already."""
-        made = [*self.inputs]
-        for k, array in enumerate(arrays):
-            if array is not None:
-                large = array.size > ELEMENTS  # whose elements tell no sizes
-                name = type_name(array)
-                made[k] = (
-                    unknown(name, array.shape)
-                    if large
-                    else bounds_of_array(name, array)
-                )
-        return replace(self, inputs=tuple(made))
+        """Return the call with the inputs of a run; None is an input known before."""
+        inputs = list(self.inputs)
+        for position, array in enumerate(arrays):
+            if array is None:
+                continue
+            data_type = type_name(array)
+            # Of a large array the sizes count, not the elements.
+            if array.size > ELEMENTS:
+                inputs[position] = unknown(data_type, array.shape)
+            else:
+                inputs[position] = bounds_of_array(data_type, array)
+        return replace(self, inputs=tuple(inputs))
 
     @property
     def operator(self) -> str:
-        """The name of the operator."""
+        """Return the name of the operator."""
         return self.operation.operator
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """The attributes of the operation."""
+        """Return the attributes of the operation."""
         return self.operation.attributes
 
     @property
     def x(self) -> Bounds:
-        """The first input."""
+        """Return the first input."""
         return self.of(0)
 
     def of(self, position: int) -> Bounds:
-        """An input that the operator requires."""
+        """Return an input that the operator requires.
+
+        Raises:
+            LookupError: The input is left out.
+        """
         value = self.has(position)
         if value is None:
             raise LookupError("an input is missing")
         return value
 
     def has(self, position: int) -> Bounds | None:
-        """An input that may be left out."""
+        """Return an input; None if it is left out."""
         return self.inputs[position] if position < len(self.inputs) else None
 
     @property
     def given(self) -> list[Bounds]:
-        """The inputs that are not left out."""
+        """Return the inputs that are not left out."""
         return [value for value in self.inputs if value is not None]
 
     def option(self, name: str, position: int, default: Any = None) -> list[int] | None:
-        """The integers of an attribute, or of an input in newer opsets.
+        """Return the integers of an attribute, or of an input in newer opsets.
 
         Returns:
             `default` where both are left out, None where the input is not known.
         """
+        # Case 1: an attribute, as in older opsets.
         if name in self.attributes:
-            return [int(number) for number in np.ravel(self.attributes[name])]
+            numbers = np.ravel(self.attributes[name])
+            return [int(number) for number in numbers]
+        # Case 2: an input, which may be left out.
         value = self.has(position)
         if value is None:
             return default
-        return (
-            None
-            if value.known is None
-            else [int(number) for number in value.known.ravel()]
-        )
+        array = value.known
+        if array is None:
+            return None
+        return [int(number) for number in array.ravel()]
 
     def axis(self, default: int) -> int:
-        """The axis, counted from the front."""
-        axis, rank = int(self.attributes.get("axis", default)), len(self.x.sizes or ())
+        """Return the axis, counted from the front."""
+        axis = int(self.attributes.get("axis", default))
+        rank = len(self.x.sizes or ())
         return axis + rank if axis < 0 else axis
 
     def value(
         self, low: Any, high: Any, nan: bool = False, k: int = 0, **reasons: Any
     ) -> Bounds:
-        """The value of an output with these bounds."""
-        return interval(*self.types[k], low, high, nan, **reasons)
+        """Return the value of output number `k` with these bounds."""
+        data_type, sizes = self.types[k]
+        return interval(data_type, sizes, low, high, nan, **reasons)
 
     def elementwise(self, low: Any, high: Any, nan: bool = False) -> Bounds | None:
-        """The value of an output whose elements are NaN where those of an input are."""
-        if not all(value.data_type in LIMITS | FLOATS for value in self.given):
-            return None
-        return self.value(low, high, nan or any(value.nan for value in self.given))
+        """Return the value of an output that is NaN where an input is NaN.
+
+        None where the elements of an input are no numbers.
+        """
+        for value in self.given:
+            if value.data_type not in LIMITS and value.data_type not in FLOATS:
+                return None
+        nan = nan or any(value.nan for value in self.given)
+        return self.value(low, high, nan)
 
     def selected(self, bounds: Array, k: int = 0) -> Bounds:
-        """The value of an output whose elements are those of the first input."""
-        return self.value(bounds[..., :1], bounds[..., 1:], self.x.nan, k)
+        """Return the value of output number `k`, of elements of the first input."""
+        low = bounds[..., :1]
+        high = bounds[..., 1:]
+        return self.value(low, high, self.x.nan, k)

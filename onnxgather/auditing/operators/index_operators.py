@@ -1,8 +1,8 @@
-"""The operators that carry indices: the inputs that hold them, and which indices are in range.
+"""The operators with indices: their inputs of indices, and which indices are in range.
 
 The table is in `index_operators.json`, with what each provider does with an index out
-of range. Slice and Compress carry bounds and a mask, which ONNX cuts to the axis: they
-are not in it.
+of range. Slice and Compress are not in the table: their bounds and their mask are cut
+to the axis.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class IndexInput(msgspec.Struct, frozen=True):
     data: int
     """The position of the input that is indexed."""
     axis: int = 0
-    """The axis that is indexed, or the first one of a tuple."""
+    """The axis that is indexed, or the first axis of a tuple."""
     attribute: str = ""
     """The attribute that gives the axis where it is not the default above."""
     from_end: bool = False
@@ -58,16 +58,18 @@ class IndexInput(msgspec.Struct, frozen=True):
     the input is left out."""
 
     def value_in(self, operation: Operation) -> str:
-        """The name of the value that an operation has there; "" where the input is left out."""
-        return next(iter(operation.inputs[self.position : self.position + 1]), "")
+        """Return the name of the value of an operation; "" if the input is left out."""
+        names = operation.inputs
+        return names[self.position] if self.position < len(names) else ""
 
     def axis_of(self, operation: Operation) -> int:
-        """The axis in an operation, which may count from the end."""
-        return int(operation.attributes.get(self.attribute, self.axis))
+        """Return the axis in an operation, which may count from the end."""
+        axis = operation.attributes.get(self.attribute, self.axis)
+        return int(axis)
 
 
 class IndexOperator(msgspec.Struct, frozen=True):
-    """An operator that carries indices."""
+    """An operator with inputs that hold indices."""
 
     operator: str
     hardened: Hardened
@@ -92,20 +94,28 @@ INDEX_OPERATORS = {
 
 
 def operator_of(operation: Operation) -> IndexOperator | None:
-    """The row of an operation; None where the operation carries no indices."""
+    """Return the row of an operation; None if the operation has no indices."""
     row = INDEX_OPERATORS.get((operation.domain, operation.operator))
-    return row if row and any(one.value_in(operation) for one in row.inputs) else None
+    if row is None:
+        return None
+    # An operation that leaves out every input of indices has none.
+    is_given = any(index_input.value_in(operation) for index_input in row.inputs)
+    return row if is_given else None
 
 
 def inputs_of(operation: Operation) -> list[IndexInput]:
-    """The inputs of an operation that hold indices and are not left out."""
+    """Return the inputs of an operation that hold indices and are not left out."""
     row = operator_of(operation)
-    return [one for one in row.inputs if one.value_in(operation)] if row else []
+    if row is None:
+        return []
+    return [
+        index_input for index_input in row.inputs if index_input.value_in(operation)
+    ]
 
 
 def given_indices(operation: Operation) -> list[str]:
-    """The names of the values that hold the indices of an operation."""
-    return [one.value_in(operation) for one in inputs_of(operation)]
+    """Return the names of the values that hold the indices of an operation."""
+    return [index_input.value_in(operation) for index_input in inputs_of(operation)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,129 +134,207 @@ class Coordinate:
 
     @property
     def is_inside(self) -> bool:
-        """Whether all indices are surely in range."""
-        inside = is_inside(self.low, self.high, self.size, self.from_end)
-        return inside or self.value.is_empty
+        """Return whether all indices are surely in range."""
+        if is_inside(self.low, self.high, self.size, self.from_end):
+            return True
+        return self.value.is_empty
 
 
 def coordinates_of(call: Call) -> list[Coordinate]:
-    """The coordinates of the indices of an operation, whose inputs alone the call needs."""
-    row, found = operator_of(call.operation), list[Coordinate]()
-    for one in row.inputs if row else ():
-        value = call.has(one.position)
-        if value is None and one.counts:
-            count = _size(call.has(0), 1)
-            value = unknown("INT64", None)
-            if count is not None:
-                value = interval("INT64", (count,), 0, count - 1)
+    """Return the coordinates of the indices of an operation.
+
+    Of the call, only the inputs are needed.
+    """
+    row = operator_of(call.operation)
+    if row is None:
+        return []
+    coordinates: list[Coordinate] = []
+    for index_input in row.inputs:
+        value = _indices_of(call, index_input)
         if value is None:
             continue
-        rows = bounds_of_coordinates(value, one.is_tuple or one.column is not None)
-        rows = rows if one.column is None else rows[one.column :][:1]
-        first, data = one.axis_of(call.operation), call.has(one.data)
-        last = value.sizes[-1] if value.sizes else None
-        if one.is_tuple and not isinstance(
-            last, int
-        ):  # each axis may have its coordinate
-            rank = len((data and data.sizes) or ())
-            rows = np.broadcast_to(rows, (max(rank - first, 1), 2))
-        for axis, (low, high) in enumerate(rows.tolist(), first):
-            ends = _integer(value, low, 0), _integer(value, high, 1)
-            room, from_end = (
-                room_of(call, one, axis),
-                one.from_end and not is_embedding(call),
+        first_axis = index_input.axis_of(call.operation)
+        bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
+        from_end = index_input.from_end and not is_embedding(call)
+        for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
+            coordinate = Coordinate(
+                input=index_input,
+                value=value,
+                low=_integer(value, low, 0),
+                high=_integer(value, high, 1),
+                size=room_of(call, index_input, axis),
+                from_end=from_end,
             )
-            found.append(Coordinate(one, value, *ends, room, from_end))
-    return found
+            coordinates.append(coordinate)
+    return coordinates
+
+
+def _indices_of(call: Call, index_input: IndexInput) -> Bounds | None:
+    """Return the value of an input of indices; None if there are no indices.
+
+    Where an input that counts is left out, the positions are the indices.
+    """
+    value = call.has(index_input.position)
+    if value is not None or not index_input.counts:
+        return value
+    count = _size(call.has(0), 1)
+    if count is None:
+        return unknown("INT64", None)
+    return interval("INT64", (count,), 0, count - 1)
+
+
+def _bounds_by_column(
+    call: Call, index_input: IndexInput, value: Bounds, first_axis: int
+) -> Array:
+    """Return the bounds of each coordinate of an input, shape (coordinates, 2)."""
+    column = index_input.column
+    has_columns = index_input.is_tuple or column is not None
+    bounds = bounds_of_coordinates(value, has_columns)
+    if column is not None:
+        bounds = bounds[column:][:1]
+    tuple_size = value.sizes[-1] if value.sizes else None
+    if not index_input.is_tuple or isinstance(tuple_size, int):
+        return bounds
+    # The size of the tuples is not known: each axis may have its coordinate.
+    data = call.has(index_input.data)
+    rank = 0
+    if data is not None and data.sizes is not None:
+        rank = len(data.sizes)
+    count = max(rank - first_axis, 1)
+    return np.broadcast_to(bounds, (count, 2))
 
 
 def is_embedding(call: Call) -> bool:
-    """Whether ONNX Runtime may make an EmbedLayerNormalization of a Gather and of what follows it.
+    """Return whether ONNX Runtime may fuse a Gather into an EmbedLayerNormalization.
 
-    This operator takes no index below 0.
+    This operator accepts no index below 0.
     """
-    ranks = {len(value.sizes) for value in call.given if value.sizes is not None}
-    return (
-        call.operation.is_embedding
-        and ranks <= {2}
-        and call.x.data_type in ("", *FLOATS)
-    )
+    if not call.operation.is_embedding:
+        return False
+    # It is fused only where data and indices have two axes, and the data are floats.
+    for value in call.given:
+        if value.sizes is not None and len(value.sizes) != 2:
+            return False
+    return call.x.data_type in ("", *FLOATS)
 
 
 def bounds_of_coordinates(value: Bounds, is_tuple: bool) -> Array:
-    """The bounds of each coordinate of a tuple, shape (coordinates, 2); (1, 2) if all are alike."""
-    columns = value.sizes[-1] if value.sizes and not value.is_empty else None
-    if (
-        not is_tuple or not isinstance(columns, int) or columns > AXES
-    ):  # no data has so many
+    """Return the bounds of each coordinate of a tuple, shape (coordinates, 2).
+
+    The shape is (1, 2) if all coordinates are alike.
+    """
+    count = value.sizes[-1] if value.sizes and not value.is_empty else None
+    # No data has more than `AXES` axes.
+    if not is_tuple or not isinstance(count, int) or count > AXES:
         return value.whole.reshape(1, 2)
-    rows = hull(value.bounds, range(value.bounds.ndim - 2))
-    return np.broadcast_to(rows.reshape(-1, 2), (columns, 2))
+    columns = hull(value.bounds, range(value.bounds.ndim - 2))
+    rows = columns.reshape(-1, 2)
+    return np.broadcast_to(rows, (count, 2))
 
 
 def is_inside(
     low: AnySize, high: AnySize, size: AnySize | None, from_end: bool = True
 ) -> bool:
-    """Whether all indices of an interval are surely in range of an axis; False if not known."""
-    return size is not None and (-size if from_end else 0) <= low and high <= size - 1
+    """Return whether all indices of an interval are surely in range of an axis.
+
+    False if the size is not known.
+    """
+    if size is None:
+        return False
+    lowest = -size if from_end else 0
+    return lowest <= low and high <= size - 1
 
 
-def _integer(value: Bounds, end: Any, k: int) -> AnySize:
-    """The end of a bound: of a float what a cast makes of it, else the limit of INT64."""
+def _integer(value: Bounds, end: Any, side: int) -> AnySize:
+    """Return a bound as an integer: of a float, what a Cast makes of it.
+
+    A bound that is no number is the limit of INT64; `side` is 0 for the low.
+    """
     if isinstance(end, int | Size):
         return end
-    is_number = value.data_type in FLOATS and not value.nan and math.isfinite(end)
-    return int(end) if is_number else INTEGERS["INT64"][k]
+    if value.data_type in FLOATS and not value.nan and math.isfinite(end):
+        return int(end)
+    return INTEGERS["INT64"][side]
 
 
 def _size(value: Bounds | None, axis: int) -> AnySize | None:
-    """The size of an axis; None where it is not known."""
-    sizes = (value and value.sizes) or ()
+    """Return the size of an axis; None where it is not known."""
+    if value is None or value.sizes is None:
+        return None
+    sizes = value.sizes
     return sizes[axis] if -len(sizes) <= axis < len(sizes) else None
 
 
-def room_of(call: Call, one: IndexInput, axis: int) -> AnySize | None:
-    """The least number that is no index of an axis any more; None where it is not known."""
-    size, x, operator = _size(call.has(one.data), axis), call.x, call.operator
-    length: AnySize | None = 1
+# How far the indices of each operator reach.
+
+
+def room_of(call: Call, index_input: IndexInput, axis: int) -> AnySize | None:
+    """Return the least number that is too large for an index of an axis.
+
+    None where it is not known.
+    """
+    x = call.x  # each of the operators requires it
+    operator = call.operator
     if operator == "OneHot":
-        size, high = call.of(1).whole.tolist()
-        return size if size == high and isinstance(size, int) else None
+        return _depth(call)
     if operator == "MaxUnpool":
         return _unpooled(call)
-    if operator == "ReverseSequence":  # the input holds lengths
+    size = _size(call.has(index_input.data), axis)
+    # From an index on, an operator reads or writes as many elements of the axis.
+    length: AnySize | None = 1
+    if operator == "ReverseSequence":  # the input holds lengths, not positions
         length = 0
-    elif operator == "TensorScatter":  # a circular one wraps around the end
-        is_circular = call.attributes.get("mode") == "circular"
-        size = INTEGERS["INT64"][1] if is_circular else size
-        length = 0 if is_circular else _size(call.of(1), axis)
-    elif call.operation.domain and operator == "RotaryEmbedding":
-        ids, rank = call.of(1).sizes, len(x.sizes or ())
-        if ids is None or rank not in (3, 4):
-            return None
-        length = (
-            1 if len(ids) > 1 else _size(x, rank - 2)
-        )  # else it is that of the first position
-    return None if size is None or length is None else size + 1 - length
+    elif operator == "TensorScatter":
+        if call.attributes.get("mode") == "circular":  # it wraps around the end
+            return INTEGERS["INT64"][1] + 1
+        length = _size(call.of(1), axis)
+    elif operator == "RotaryEmbedding" and call.operation.domain:
+        length = _rotated_length(call, x)
+    if size is None or length is None:
+        return None
+    return size + 1 - length
+
+
+def _depth(call: Call) -> AnySize | None:
+    """Return the depth of a OneHot; None where it is not a known number."""
+    low, high = call.of(1).whole.tolist()
+    return low if low == high and isinstance(low, int) else None
+
+
+def _rotated_length(call: Call, x: Bounds) -> AnySize | None:
+    """Return how many rows a RotaryEmbedding reads from a position on."""
+    ids = call.of(1).sizes
+    rank = len(x.sizes or ())
+    if ids is None or rank not in (3, 4):
+        return None
+    if len(ids) > 1:
+        return 1
+    # One position alone is that of the first row.
+    return _size(x, rank - 2)
 
 
 def _unpooled(call: Call) -> AnySize | None:
-    """How many elements the output of a MaxUnpool has."""
+    """Return how many elements the output of a MaxUnpool has."""
+    # Case 1: the sizes of the output are an input.
     wanted = call.has(2)
     if wanted is not None:
-        return None if wanted.known is None else math.prod(map(int, wanted.known))
-    kernel, sizes = call.attributes["kernel_shape"], call.x.sizes or ()
+        numbers = wanted.known
+        if numbers is None:
+            return None
+        return math.prod(int(number) for number in numbers)
+    # Case 2: windows are taken apart.
+    kernel = call.attributes["kernel_shape"]
+    sizes = call.x.sizes or ()
     rank = len(kernel)
     strides = call.attributes.get("strides", (1,) * rank)
     pads = call.attributes.get("pads", (0,) * 2 * rank)
     if len(sizes) != rank + 2:
         return None
-    made = [
-        (
-            None
-            if n is None
-            else (n - 1) * strides[k] - pads[k] - pads[k + rank] + kernel[k]
-        )
-        for k, n in enumerate(sizes[2:])
-    ]
-    return elements_of([*sizes[:2], *made])
+    unpooled: list[AnySize | None] = []
+    for axis, count in enumerate(sizes[2:]):
+        if count is None:
+            unpooled.append(None)
+            continue
+        padding = pads[axis] + pads[axis + rank]
+        unpooled.append((count - 1) * strides[axis] - padding + kernel[axis])
+    return elements_of([*sizes[:2], *unpooled])
