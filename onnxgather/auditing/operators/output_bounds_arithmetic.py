@@ -42,8 +42,8 @@ def _has_zero(value: Bounds) -> bool:
 def _is_infinite(value: Bounds) -> bool:
     if value.data_type in LIMITS:
         return False
-    is_infinite = np.isinf(value.bounds.astype(float))
-    return bool(is_infinite.any())
+    infinite_ends = np.isinf(value.bounds.astype(float))
+    return bool(infinite_ends.any())
 
 
 def _is_closed(value: Bounds) -> bool:
@@ -294,7 +294,7 @@ def _monotonic(call: Call) -> Bounds | None:
     # kept as FLOAT" in tests/auditing/operators/test_output_bounds.py.
     if operator == "Log" or (operator == "Sqrt" and x.data_type == "FLOAT16"):
         low, high = _loosened(x.data_type, low, high, APPROXIMATIONS)
-    # The sign of NaN is 0 as FLOAT16 ("the sign of NaN" there).
+    # The sign of NaN is 0 as FLOAT16: "the sign of NaN" in the same tests.
     if operator == "Sign" and (x.nan or not is_ordered(x)):
         return call.elementwise(-1, 1)
     return call.elementwise(low, high)
@@ -309,9 +309,8 @@ def _abs(call: Call) -> Bounds | None:
     low = abs(x.low)
     high = abs(x.high)
     includes_zero = (x.low <= 0) & (x.high >= 0)
-    nearest = least(low, high)
+    nearest = np.where(includes_zero, 0 * low, least(low, high))
     farthest = greatest(low, high)
-    nearest = np.where(includes_zero, 0 * low, nearest)
     alone = replace(call, inputs=(x,))
     return alone.elementwise(nearest, farthest)
 
