@@ -1,15 +1,19 @@
 """Bounds of the elements of a tensor: what is known of a value before the model runs.
 
-A bound holds whatever a provider does, so these count: integers wrap around, a float
-that no integer holds becomes any integer, and INT64 is ordered by its high half and
-then by its low half as signed or as unsigned, as ONNX Runtime's CPU provider and
-DirectML do (Min, Max, Clip, ...).
+A bound is true whatever a provider does. So these are taken into account:
+
+- Integers wrap around.
+- A float that no integer equals becomes any integer.
+- Min, Max, Clip and others order INT64 by its high half, then by its low half. The low
+  half is signed on some and unsigned on others of ONNX Runtime's CPU provider and
+  DirectML.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,13 +32,19 @@ from onnxgather.auditing.algebra.sizes import (
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.values import common_sizes
 
-INTEGERS = {
-    f"{sign}INT{bits}": (
-        (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    )
-    for sign in ("", "U")
-    for bits in (8, 16, 32, 64)
-}
+
+def _limits_of_integers() -> dict[str, tuple[int, int]]:
+    limits: dict[str, tuple[int, int]] = {}
+    widths = (8, 16, 32, 64)
+    for bits in widths:
+        half = 2 ** (bits - 1)
+        limits[f"INT{bits}"] = (-half, half - 1)
+    for bits in widths:
+        limits[f"UINT{bits}"] = (0, 2**bits - 1)
+    return limits
+
+
+INTEGERS = _limits_of_integers()
 LIMITS: dict[str, tuple[Any, Any]] = {"BOOL": (0, 1)} | INTEGERS
 """The least and the greatest number of each integer type."""
 
@@ -44,41 +54,49 @@ FLOATS: dict[str, Any] = {
     "DOUBLE": np.float64,
 }
 
-ELEMENTS, COLUMNS = 2**14, 16
-"""Up to how many elements each has its own bounds, and up to how many columns
-otherwise."""
+ELEMENTS = 2**14
+"""The most elements of a value that has bounds for each element."""
+
+COLUMNS = 16
+"""The most columns of a larger value that has bounds for each of its columns."""
 
 AXES = 30
-"""The most dimensions of a value whose sizes are kept, as numpy has at most 32 or
-64."""
+"""The most dimensions of a value whose sizes are kept; numpy has at most 32 or 64."""
 
 FAR = 2**30
-"""A bound that moves from iteration to iteration of a loop stops here first, if not at
-0."""
+"""A bound that moves from iteration to iteration of a loop stops here, if not at 0."""
 
 UNBOUNDED = (-math.inf, math.inf)
 
+# These accept arrays that contain sizes.
 _lesser: Any = np.frompyfunc(lesser, 2, 1, identity=None)
 _larger: Any = np.frompyfunc(larger, 2, 1, identity=None)
 _low_of: Any = np.frompyfunc(low_of, 1, 1)
 _high_of: Any = np.frompyfunc(high_of, 1, 1)
-_is_large: Any = np.frompyfunc(lambda end: isinstance(end, Size) and end.is_large, 1, 1)
-"""Of arrays of numbers and sizes."""
+
+
+def _is_large_size(end: object) -> bool:
+    return isinstance(end, Size) and end.is_large
+
+
+_is_large: Any = np.frompyfunc(_is_large_size, 1, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
-    """What is known of a value: each element lies between its bounds, or is NaN if `nan` is true.
+    """What is known of a value: an element is between its bounds, or it is NaN.
 
     Attributes:
-        data_type: ONNX's name; "" where it is not known.
+        data_type: ONNX's name; "" if it is not known.
         sizes: The sizes, as far as they are known.
-        bounds: Shape (*shape, 2): the least and the greatest number of each element, where shape
-            broadcasts to the sizes: a dimension of 1 holds for the whole axis. Shape (2,) where
-            the rank is not known. Integers are Python's, or sizes that are open; floats have their
-            own data type, and an infinite bound says that the element may be infinite.
-        nan: Whether an element may be NaN; of integers, whether a Cast may have wrapped one, which
-            is as it was before for the next Cast where ONNX Runtime leaves the first one out.
+        bounds: The least and the greatest number of each element, shape (*shape, 2).
+            `shape` broadcasts to the sizes: a dimension of 1 holds for the whole axis.
+            The shape is (2,) if the rank is not known. Integers are Python's, or open
+            sizes. Floats have their own data type; an infinite bound means that the
+            element may be infinite.
+        nan: Whether an element may be NaN. For integers: whether a Cast may have
+            wrapped an element. If ONNX Runtime leaves that Cast out, the next Cast gets
+            the element as it was before.
         why: What the bounds come from.
         stops: The graph inputs and the operators that leave the value without bounds.
     """
@@ -92,47 +110,60 @@ class Bounds:
 
     @property
     def low(self) -> Array:
-        """The least number of each element, shape (*shape, 1)."""
+        """Return the least number of each element, shape (*shape, 1)."""
         return self.bounds[..., :1]
 
     @property
     def high(self) -> Array:
-        """The greatest number of each element, shape (*shape, 1)."""
+        """Return the greatest number of each element, shape (*shape, 1)."""
         return self.bounds[..., 1:]
 
     @property
     def is_exact(self) -> bool:
-        """Whether each element is known."""
-        return not self.nan and bool((self.low == self.high).all())
+        """Return whether each element is known."""
+        if self.nan:
+            return False
+        is_equal = self.low == self.high
+        return bool(is_equal.all())
 
     @property
     def is_empty(self) -> bool:
-        """Whether the value is known to have no element."""
+        """Return whether the value is known to have no element."""
         return self.sizes is not None and 0 in self.sizes
 
     @property
     def is_bounded(self) -> bool:
-        """Whether both bounds say more than the data type does; true of BOOL and of no element."""
-        first, last = LIMITS.get(self.data_type, UNBOUNDED)
+        """Return whether both bounds are tighter than the limits of the data type.
+
+        The limits of BOOL are bounds, and a value without elements is bounded.
+        """
+        if self.is_empty:
+            return True
+        if self.nan:
+            return False
+        lowest, highest = LIMITS.get(self.data_type, UNBOUNDED)
         low, high = self.closed.whole
-        inside = low > first or first == 0, high < last or last == 1
-        return self.is_empty or (not self.nan and all(inside))
+        # The limits 0 and 1, of BOOL and of unsigned integers, are bounds themselves.
+        is_bounded_below = low > lowest or lowest == 0
+        is_bounded_above = high < highest or highest == 1
+        return bool(is_bounded_below and is_bounded_above)
 
     @property
     def cast(self) -> Bounds:
-        """The value for an operator that computes with it, not with what a Cast made it of."""
-        return (
-            replace(self, nan=False) if self.nan and self.data_type in LIMITS else self
-        )
+        """Return the value for an operator that computes with it, as a Cast made it."""
+        if self.nan and self.data_type in LIMITS:
+            return replace(self, nan=False)
+        return self
 
     @property
     def whole(self) -> Array:
-        """The least and the greatest number of all elements, shape (2,)."""
-        return hull(self.bounds, range(self.bounds.ndim - 1)).reshape(2)
+        """Return the least and the greatest number of all elements, shape (2,)."""
+        every_axis = range(self.bounds.ndim - 1)
+        return hull(self.bounds, every_axis).reshape(2)
 
     @property
     def full(self) -> Array | None:
-        """The bounds of each element; None where they are too many, or of unknown number."""
+        """Return the bounds of each element; None if their number is open or large."""
         shape = known_sizes(self.sizes)
         if shape is None or math.prod(shape) > ELEMENTS:
             return None
@@ -140,70 +171,87 @@ class Bounds:
 
     @property
     def exact(self) -> Array | None:
-        """The elements, if each is known as a number or as a size, as an array; None otherwise."""
-        return self.full[..., 0] if self.full is not None and self.is_exact else None
+        """Return the elements if each is a known number or size; None otherwise."""
+        full = self.full
+        if full is None or not self.is_exact:
+            return None
+        return full[..., 0]
 
     @property
     def known(self) -> Array | None:
-        """The elements, if each is a known number, as an array; None otherwise."""
+        """Return the elements if each is a known number; None otherwise."""
         return self.exact if self.closed is self else None
 
     @property
     def closed(self) -> Bounds:
-        """The value with numbers as bounds in place of sizes that are open."""
+        """Return the value with numbers as bounds in place of open sizes."""
         if not _has_sizes(self.bounds):
             return self
         return replace(self, bounds=_closed(self.bounds))
 
     def resized(self, sizes: AnySizes | None) -> Bounds:
-        """The value with other sizes; its bounds broadcast to them, or hold for all elements."""
-        ends, reasons = (
-            (self.low, self.high, self.nan),
-            {"why": self.why, "stops": self.stops},
+        """Return the value with other sizes, to which its bounds must broadcast.
+
+        Bounds that do not broadcast are replaced by those of all elements.
+        """
+        return interval(
+            self.data_type,
+            sizes,
+            self.low,
+            self.high,
+            self.nan,
+            why=self.why,
+            stops=self.stops,
         )
-        return interval(self.data_type, sizes, *ends, **reasons)
 
 
 def _has_sizes(bounds: Array) -> bool:
-    return bounds.dtype == object and any(isinstance(end, Size) for end in bounds.flat)
+    if bounds.dtype != object:
+        return False
+    return any(isinstance(end, Size) for end in bounds.flat)
 
 
 def _closed(bounds: Array) -> Array:
-    return np.concatenate(
-        [_low_of(bounds[..., :1]), _high_of(bounds[..., 1:])], axis=-1
-    )
+    low = _low_of(bounds[..., :1])
+    high = _high_of(bounds[..., 1:])
+    return np.concatenate([low, high], axis=-1)
 
 
 def known_sizes(sizes: Sequence[AnySize | None] | None) -> tuple[int, ...] | None:
-    """The sizes where each is a number; None otherwise."""
-    known = tuple(size for size in sizes or () if isinstance(size, int))
-    return known if sizes is not None and len(known) == len(sizes) else None
+    """Return the sizes if each is a number; None otherwise."""
+    if sizes is None:
+        return None
+    numbers = tuple(size for size in sizes if isinstance(size, int))
+    return numbers if len(numbers) == len(sizes) else None
 
 
 def elements_of(sizes: Sequence[AnySize | None] | None) -> AnySize | None:
-    """The number of elements, or None where it is not known, or too large a sum."""
-    if sizes is not None and 0 in sizes:
+    """Return the number of elements; None if it is not known, or too large a sum."""
+    if sizes is None:
+        return None
+    if 0 in sizes:
         return 0
-    count: AnySize | None = None if sizes is None else 1
-    for size in sizes or ():
-        count = None if count is None or size is None else count * size
+    count: AnySize = 1
+    for size in sizes:
+        if size is None:
+            return None
+        count = count * size
         if isinstance(count, Size) and count.is_large:
             return None
     return count
 
 
 def hull(bounds: Array, axes: Iterable[int]) -> Array:
-    """The bounds with each of `axes` made one: from the least low to the greatest high."""
+    """Return the bounds that hold along `axes`, each of which has the size 1 then."""
     axes = tuple(axes)
     if not axes:
         return bounds
-    lower, upper = (
-        (_lesser, _larger) if bounds.dtype == object else (np.minimum, np.maximum)
-    )
-    low = lower.reduce(bounds[..., :1], axis=axes, keepdims=True)
-    return np.concatenate(
-        [low, upper.reduce(bounds[..., 1:], axis=axes, keepdims=True)], axis=-1
-    )
+    is_object = bounds.dtype == object
+    minimum = _lesser if is_object else np.minimum
+    maximum = _larger if is_object else np.maximum
+    low = minimum.reduce(bounds[..., :1], axis=axes, keepdims=True)
+    high = maximum.reduce(bounds[..., 1:], axis=axes, keepdims=True)
+    return np.concatenate([low, high], axis=-1)
 
 
 def interval(
@@ -214,81 +262,115 @@ def interval(
     nan: bool = False,
     **reasons: Any,
 ) -> Bounds:
-    """A value from bounds that mathematics gives, before integers wrap around.
+    """Return a value from bounds that mathematics gives, before integers wrap around.
 
     Args:
         data_type: ONNX's name.
         sizes: The sizes.
-        low: The least numbers: one, or shape (*shape, 1) where shape broadcasts to the sizes.
-        high: The greatest numbers, likewise.
+        low: The least number of all elements, or an array of shape (*shape, 1), where
+            `shape` broadcasts to the sizes.
+        high: The greatest number, likewise.
         nan: Whether an element may be NaN.
         **reasons: `why` and `stops` of the value.
     """
-    sizes = None if len(sizes or ()) > AXES else sizes
+    if sizes is not None and len(sizes) > AXES:
+        sizes = None
     if data_type in LIMITS:
         bounds = _wrapped(data_type, _stacked(low, high, object))
-    elif dtype := FLOATS.get(data_type):
+    elif data_type in FLOATS:
+        dtype = FLOATS[data_type]
         bounds = _stacked(low, high, dtype)
-        lost = np.isnan(bounds).any(axis=-1, keepdims=True)
-        bounds = np.where(lost, np.array(UNBOUNDED, dtype), bounds)
-        nan = nan or bool(lost.any())
+        # Mathematics gives no number where an end is NaN, such as infinity - infinity.
+        is_lost = np.isnan(bounds).any(axis=-1, keepdims=True)
+        bounds = np.where(is_lost, np.array(UNBOUNDED, dtype), bounds)
+        nan = nan or bool(is_lost.any())
     else:  # strings, sequences, rare types: nothing is known of them
-        bounds, nan = np.array(UNBOUNDED, object), True
-    return Bounds(data_type, sizes, _fitted(bounds, sizes), nan, **reasons)
+        bounds = np.array(UNBOUNDED, object)
+        nan = True
+    fitted = _fitted(bounds, sizes)
+    return Bounds(data_type, sizes, fitted, nan, **reasons)
 
 
 def _stacked(low: Any, high: Any, dtype: Any) -> Array:
-    ends = [np.atleast_1d(np.asarray(end)) for end in (low, high)]
-    ends = [end.astype(np.int8) if end.dtype == bool else end for end in ends]
-    ends = [_rounded(end, dtype, far) for end, far in zip(ends, UNBOUNDED, strict=True)]
-    return np.concatenate(np.broadcast_arrays(*ends), axis=-1)
+    lowest, highest = UNBOUNDED
+    low_ends = _rounded(_array_of(low), dtype, lowest)
+    high_ends = _rounded(_array_of(high), dtype, highest)
+    both = np.broadcast_arrays(low_ends, high_ends)
+    return np.concatenate(both, axis=-1)
+
+
+def _array_of(ends: Any) -> Array:
+    array = np.atleast_1d(np.asarray(ends))
+    if array.dtype == bool:  # its elements count as 0 and 1
+        return array.astype(np.int8)
+    return array
 
 
 def _rounded(ends: Array, dtype: Any, far: float) -> Array:
-    """The ends in a data type, rounded away from the interval: providers round on several ways."""
+    """Return the ends in a data type, rounded away from the interval.
+
+    Providers round numbers in several ways; the interval contains the results of all.
+    """
     if dtype in (object, ends.dtype):
         return ends.astype(dtype)
     is_inside = np.greater if far < 0 else np.less
     with np.errstate(over="ignore"):
         near = ends.astype(dtype)
-        moved = is_inside(near.astype(object), ends.astype(object)).astype(bool)
-        return np.where(moved, np.nextafter(near, dtype(far)), near)
+        has_moved_inside = is_inside(near.astype(object), ends.astype(object))
+        next_outside = np.nextafter(near, dtype(far))
+        return np.where(has_moved_inside.astype(bool), next_outside, near)
 
 
 def _wrapped(data_type: str, bounds: Array) -> Array:
-    """The bounds after integers wrapped around; those that wrap differently become the type's."""
-    first, last = LIMITS[data_type]
+    """Return the bounds after integers wrapped around.
+
+    If the two ends of an element wrap differently, its bounds become the data type's.
+    """
+    lowest, highest = LIMITS[data_type]
+    count = highest - lowest + 1
     numbers = bounds
     if _has_sizes(bounds):
         numbers = _closed(bounds)
-        bounds = np.where(
-            _is_large(bounds).any(axis=-1, keepdims=True), numbers, bounds
-        )
-    turns = (numbers - first) // (last - first + 1)
+        is_too_large = _is_large(bounds).any(axis=-1, keepdims=True)
+        bounds = np.where(is_too_large, numbers, bounds)
+    turns = (numbers - lowest) // count
     if not turns.any():
         return bounds
-    together = turns[..., :1] == turns[..., 1:]
-    moved = np.where(turns == 0, bounds, numbers - turns * (last - first + 1))
-    return np.where(together, moved, np.array((first, last), object))
+    moved = np.where(turns == 0, bounds, numbers - turns * count)
+    is_together = turns[..., :1] == turns[..., 1:]
+    limits = np.array((lowest, highest), object)
+    return np.where(is_together, moved, limits)
 
 
 def _fitted(bounds: Array, sizes: AnySizes | None) -> Array:
-    """The bounds with the rank of the sizes, and no more of them than is kept."""
-    rank = len(sizes or ())
-    if not bounds.size:
-        return np.zeros((*(1,) * rank, 2), bounds.dtype)
+    """Return the bounds with the rank of the sizes, reduced to as many as are kept."""
+    sizes = sizes or ()
+    rank = len(sizes)
+    if not bounds.size:  # there is no element, so any bounds are true
+        ones = (1,) * rank
+        return np.zeros((*ones, 2), bounds.dtype)
     if bounds.size > 2 * ELEMENTS:
-        bounds = hull(
-            bounds, range(bounds.ndim - (2 if bounds.shape[-2] <= COLUMNS else 1))
-        )
-    if bounds.ndim > rank + 1:
-        bounds = hull(bounds, range(bounds.ndim - 1)).reshape(2)
-    bounds = bounds.reshape(*(1,) * (rank + 1 - bounds.ndim), *bounds.shape)
-    return hull(bounds, [k for k, n in enumerate(sizes or ()) if bounds.shape[k] != n])
+        column_count = bounds.shape[-2]
+        bounds = hull(bounds, _axes_to_reduce(bounds, column_count))
+    if bounds.ndim > rank + 1:  # the rank is not known
+        every_axis = range(bounds.ndim - 1)
+        bounds = hull(bounds, every_axis).reshape(2)
+    missing = (1,) * (rank + 1 - bounds.ndim)
+    bounds = bounds.reshape(*missing, *bounds.shape)
+    # Bounds along an axis are kept only if the axis is known to be as long.
+    unlike = [axis for axis, size in enumerate(sizes) if bounds.shape[axis] != size]
+    return hull(bounds, unlike)
+
+
+def _axes_to_reduce(bounds: Array, column_count: int) -> range:
+    """Return the axes of bounds to reduce: all of them, or all but a few columns."""
+    if column_count <= COLUMNS:
+        return range(bounds.ndim - 2)
+    return range(bounds.ndim - 1)
 
 
 def broadcast(values: Sequence[Bounds | None]) -> tuple[Bounds | None, ...]:
-    """Values for an operator that broadcasts them, with no more bounds in all than are kept.
+    """Return values to broadcast, whose result has no more bounds than are kept.
 
     Raises:
         ValueError: Their sizes do not broadcast.
@@ -296,94 +378,131 @@ def broadcast(values: Sequence[Bounds | None]) -> tuple[Bounds | None, ...]:
     shapes = [value.bounds.shape[:-1] for value in values if value is not None]
     if math.prod(np.broadcast_shapes(*shapes)) <= ELEMENTS:
         return tuple(values)
-    columns = max(shape[-1] for shape in shapes if shape) <= COLUMNS
+    column_count = max(shape[-1] for shape in shapes if shape)
 
-    def fewer(value: Bounds) -> Bounds:
-        kept = range(value.bounds.ndim - (2 if columns else 1))
-        return replace(value, bounds=hull(value.bounds, kept))
+    def reduced(value: Bounds) -> Bounds:
+        axes = _axes_to_reduce(value.bounds, column_count)
+        bounds = hull(value.bounds, axes)
+        return replace(value, bounds=bounds)
 
-    return tuple(value and fewer(value) for value in values)
+    return tuple(value and reduced(value) for value in values)
 
 
 def unknown(data_type: str, sizes: AnySizes | None, *stops: str) -> Bounds:
-    """A value of which only the data type and the sizes are known."""
+    """Return a value of which only the data type and the sizes are known."""
     low, high = LIMITS.get(data_type, UNBOUNDED)
-    return interval(data_type, sizes, low, high, data_type not in LIMITS, stops=stops)
+    nan = data_type not in LIMITS
+    return interval(data_type, sizes, low, high, nan, stops=stops)
 
 
 def bounds_of_array(data_type: str, array: Array) -> Bounds:
-    """The value of an array."""
+    """Return the value of an array."""
     if data_type not in LIMITS and data_type not in FLOATS:
         return unknown(data_type, array.shape, "constant")
-    low = high = (array if array.ndim <= AXES else array.ravel())[..., None]
+    low: Array
+    high: Array
     if array.size > ELEMENTS:
-        rows = array.reshape(-1, array.shape[-1] if array.shape[-1] <= COLUMNS else 1)
-        low, high = rows.min(0)[:, None], rows.max(0)[:, None]
+        count = array.shape[-1]
+        column_count = count if count <= COLUMNS else 1
+        rows = array.reshape(-1, column_count)
+        low = rows.min(0)[:, None]
+        high = rows.max(0)[:, None]
+    else:
+        elements = array if array.ndim <= AXES else array.ravel()
+        low = high = elements[..., None]
     return interval(data_type, array.shape, low, high, why=("constant",))
 
 
 def ordered(*values: Bounds) -> Array:
-    """Which elements every provider orders alike: those that are no INT64 outside of INT32."""
-    first, last = INTEGERS["INT32"]
-    masks = (
-        np.asarray(value.data_type != "INT64")
-        | ((value.low >= first) & (value.high <= last))
-        for value in values
-    )
-    return functools.reduce(lambda a, b: a & b, masks)
+    """Return for each element whether every provider orders it alike.
+
+    Providers order INT64 alike only inside INT32: outside of it the halves count.
+    """
+    lowest, highest = INTEGERS["INT32"]
+    masks: list[Array] = []
+    for value in values:
+        is_other_type = np.asarray(value.data_type != "INT64")
+        is_short = (value.low >= lowest) & (value.high <= highest)
+        masks.append(is_other_type | is_short)
+    return functools.reduce(operator.and_, masks)
 
 
 def is_ordered(*values: Bounds) -> bool:
-    """Whether every provider orders all elements alike."""
+    """Return whether every provider orders all elements alike."""
     return bool(ordered(*values).all())
 
 
 def least(*ends: Array) -> Array:
-    """The elementwise minimum of bounds."""
-    lower = _lesser if any(end.dtype == object for end in ends) else np.minimum
-    return functools.reduce(lambda a, b: lower(a, b), ends)
+    """Return the elementwise minimum of bounds."""
+    has_objects = any(end.dtype == object for end in ends)
+    minimum: Any = _lesser if has_objects else np.minimum
+    return functools.reduce(minimum, ends)
 
 
 def greatest(*ends: Array) -> Array:
-    """The elementwise maximum of bounds."""
-    upper = _larger if any(end.dtype == object for end in ends) else np.maximum
-    return functools.reduce(lambda a, b: upper(a, b), ends)
+    """Return the elementwise maximum of bounds."""
+    has_objects = any(end.dtype == object for end in ends)
+    maximum: Any = _larger if has_objects else np.maximum
+    return functools.reduce(maximum, ends)
 
 
 def stacked(value: Bounds, axis: int, count: AnySize | None) -> Bounds:
-    """Tensors of known rank side by side on a new axis, where `value` holds for each of them."""
+    """Return `count` tensors on a new axis, where `value` holds for each of them.
+
+    Args:
+        value: What is known of each tensor, whose rank is known.
+        axis: The new axis.
+        count: The number of tensors; None if it is not known.
+    """
     sizes = value.sizes or ()
-    at = axis % (len(sizes) + 1)
-    bounds = np.expand_dims(value.bounds, at)
-    return replace(value, bounds=bounds).resized((*sizes[:at], count, *sizes[at:]))
+    position = axis % (len(sizes) + 1)
+    bounds = np.expand_dims(value.bounds, position)
+    new_sizes = (*sizes[:position], count, *sizes[position:])
+    return replace(value, bounds=bounds).resized(new_sizes)
 
 
 def taken_apart(value: Bounds, axis: int) -> Bounds:
-    """Any slice of a tensor of known rank, without the axis that it is cut along."""
+    """Return any slice of a tensor of known rank, without the axis it is cut along."""
     sizes = value.sizes or ()
-    at = axis % len(sizes)
-    bounds = np.squeeze(hull(value.bounds, [at]), at)
-    return replace(value, sizes=(*sizes[:at], *sizes[at + 1 :]), bounds=bounds)
+    position = axis % len(sizes)
+    any_slice = hull(value.bounds, [position])
+    bounds = np.squeeze(any_slice, position)
+    new_sizes = (*sizes[:position], *sizes[position + 1 :])
+    return replace(value, sizes=new_sizes, bounds=bounds)
 
 
 def corners(
     combine: Callable[[Array, Array], Array], a: Bounds, b: Bounds
 ) -> tuple[Array, Array]:
-    """The bounds of a function of two numbers that is monotonic in each of them."""
-    ends = [combine(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    """Return the bounds of a function of two numbers that is monotonic in each."""
+    ends = [
+        combine(a.low, b.low),
+        combine(a.low, b.high),
+        combine(a.high, b.low),
+        combine(a.high, b.high),
+    ]
     return least(*ends), greatest(*ends)
 
 
 def joined(values: Sequence[Bounds]) -> Bounds:
-    """A value that has the elements of any of `values`: of both branches, of each iteration."""
+    """Return a value that has the elements of any of `values`.
+
+    These are the results of both branches, or those of all iterations.
+    """
     types = {value.data_type for value in values}
     sizes = common_sizes([value.sizes for value in values])
-    parts = [value.bounds if value.sizes == sizes else value.whole for value in values]
+    lows: list[Array] = []
+    highs: list[Array] = []
+    for value in values:
+        # Where the sizes differ, the same position is another element.
+        bounds = value.bounds if value.sizes == sizes else value.whole
+        lows.append(bounds[..., :1])
+        highs.append(bounds[..., 1:])
     return interval(
         types.pop() if len(types) == 1 else "",
         sizes,
-        least(*(part[..., :1] for part in parts)),
-        greatest(*(part[..., 1:] for part in parts)),
+        least(*lows),
+        greatest(*highs),
         any(value.nan for value in values),
         why=merged_reasons(value.why for value in values),
         stops=merged_reasons(value.stops for value in values),
@@ -391,7 +510,7 @@ def joined(values: Sequence[Bounds]) -> Bounds:
 
 
 def widened(old: Bounds, new: Bounds) -> Bounds:
-    """Widens bounds that still move, so that loops converge.
+    """Return bounds that still move, moved on so far that loops converge.
 
     An end that moved goes on to 0, then to `FAR`, then to the limit of the data type.
 
@@ -399,12 +518,16 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
         old: The value before an iteration.
         new: The value after it, which holds all of `old`.
     """
-    first, last = LIMITS.get(new.data_type, UNBOUNDED)
-    (low, high), (old_low, old_high) = new.whole, old.whole
+    lowest, highest = LIMITS.get(new.data_type, UNBOUNDED)
+    low, high = new.whole
+    old_low, old_high = old.whole
+    # `not <=` instead of `>`: of two open sizes, neither may be surely the larger.
     if not old_low <= low:
-        low = max(stop for stop in (0, -FAR, first) if first <= stop <= low_of(low))
+        limit = low_of(low)
+        low = max(stop for stop in (0, -FAR, lowest) if lowest <= stop <= limit)
     if not high <= old_high:
-        high = min(stop for stop in (0, FAR, last) if high_of(high) <= stop <= last)
+        limit = high_of(high)
+        high = min(stop for stop in (0, FAR, highest) if limit <= stop <= highest)
     return interval(
         new.data_type, new.sizes, low, high, new.nan, why=new.why, stops=new.stops
     )
@@ -413,5 +536,6 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
 def merged_reasons(
     reasons: Iterable[tuple[str, ...]], most: int = 6
 ) -> tuple[str, ...]:
-    """Each reason once, in order, the last `most` of them."""
-    return tuple(dict.fromkeys(reason for some in reasons for reason in some))[-most:]
+    """Return each reason once, in order, the last `most` of them."""
+    distinct = dict.fromkeys(reason for group in reasons for reason in group)
+    return tuple(distinct)[-most:]
