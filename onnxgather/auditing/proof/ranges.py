@@ -1,7 +1,7 @@
 """The walk through a network: the bounds of each value, in subgraphs and functions too.
 
-Whether the indices of a gather are proved in range is read from it: their interval
-beside the sizes of the axes.
+The bounds of the indices of a gather and the sizes of its axes then prove that the
+indices are in range, or do not prove it.
 """
 
 from __future__ import annotations
@@ -74,24 +74,29 @@ from onnxgather.core.model.network import (
 )
 from onnxgather.core.model.values import ValueType, numbers_in
 
-WEIGHTS, MOST_READ = 2**16, 2**26
-"""Constants, and those of integers, of more elements are not read."""
+WEIGHTS = 2**16
+"""Larger constants of floats are not read."""
+
+MOST_READ = 2**26
+"""Larger constants of integers are not read."""
 
 KEPT = 2**23
-"""The most bounds that are kept of elements of large values; of more, those of the
-whole are."""
+"""The most bounds that all large values together keep of their elements.
+
+Later values keep only the bounds of all their elements.
+"""
 
 DEEPEST = 2
-"""How deep a loop may be in others for its iterations to be followed."""
+"""The iterations of a loop inside this many other loops are not followed."""
 
 PATIENCE = 3
-"""The iterations of a loop after which the bounds that still move are given up."""
+"""The bounds that still move after this many iterations of a loop are widened."""
 
 _CONTROL = ("If", "Loop", "Scan")
 """The operators whose bodies are followed."""
 
 NESTED = 12
-"""Through how many operations a condition of Where is followed."""
+"""A condition of Where is followed through at most this many operations."""
 
 
 def ranges_of(
@@ -100,96 +105,151 @@ def ranges_of(
     allow_empty: bool = False,
     seen: Mapping[Scope, Mapping[str, ValueType]] | None = None,
 ) -> Ranges:
-    """The bounds of the values of a network, for the sizes that it was read with.
+    """Return the bounds of the values of a network, for the sizes it was read with.
 
-    The types and sizes of its values are told to the scopes of the network.
+    The types and sizes of the values are written to the scopes of the network.
 
     Args:
         network: The network.
-        conditions: What holds of its inputs.
-        allow_empty: Whether its open sizes count from 0, not from 1.
-        seen: The types and sizes that values have in a run, for which alone the bounds then hold.
+        conditions: What is true of its inputs.
+        allow_empty: Whether its open sizes are at least 0, not at least 1.
+        seen: The types and sizes of values in a run. The bounds then hold for these
+            alone.
     """
     conditions = list(conditions)
     check_type("allow_empty", allow_empty, "True or False", bool)
     sizes = _open_sizes(network, conditions, allow_empty)
-    named: dict[str, AnySize | None] = {**sizes}
-    for (
-        value
-    ) in network.main.proto.input:  # with their sizes by the names of the model, too
-        for dim, n in zip(
-            value.type.tensor_type.shape.dim,
-            network.dimensions.get(value.name) or (),
-            strict=False,
-        ):
-            if dim.dim_param:
-                named[dim.dim_param] = sizes[n] if isinstance(n, str) else n
-    ranges = Ranges(seen or {}, named)
-    inputs = [_input(network, name, sizes, conditions) for name in network.main.inputs]
+    ranges = Ranges(seen or {}, _named_sizes(network, sizes))
+    inputs = [
+        _input_bounds(network, name, sizes, conditions) for name in network.main.inputs
+    ]
     ranges.evaluate(network.main, inputs)
     for scope in network.uncalled.values():
         ranges.evaluate(scope, [unknown("", None, name) for name in scope.inputs])
     return ranges
 
 
+def _named_sizes(
+    network: Network, sizes: Mapping[str, Size]
+) -> dict[str, AnySize | None]:
+    """Return the sizes by the names of the network and by those of the model."""
+    named: dict[str, AnySize | None] = {**sizes}
+    for value in network.main.proto.input:
+        declared = value.type.tensor_type.shape.dim
+        dimensions = network.dimensions.get(value.name) or ()
+        for dim, size in zip(declared, dimensions, strict=False):
+            if dim.dim_param:
+                named[dim.dim_param] = sizes[size] if isinstance(size, str) else size
+    return named
+
+
 def _open_sizes(
     network: Network, conditions: Sequence[Condition], allow_empty: bool
 ) -> dict[str, Size]:
-    """The open sizes of the inputs, with what the conditions tell of them."""
-    dims = network.dimensions  # an input without elements may have any sizes
-    filled = {name for name in dims if not allow_empty and 0 not in (dims[name] or ())}
-    symbols = {
-        name: Symbol(
-            name, 1 - allow_empty, MOST_OF_INPUT, tensors={n for n, _ in where} & filled
-        )
-        for name, where in open_sizes(network).items()
-    }
+    """Return the open sizes of the inputs, with what the conditions say of them."""
+    symbols = _symbols(network, allow_empty)
     for condition in conditions:
         if condition.of == "size":
-            size = (network.dimensions[condition.input or ""] or ())[condition.dim or 0]
-            if one := symbols.get(str(size)):
-                one.low = max(one.low, condition.low or 0)
-                one.high = min(n for n in (one.high, condition.high) if n is not None)
-    made = {name: Size({(one,): 1}) for name, one in symbols.items()}
+            _limit_symbol(network, symbols, condition)
+
+    sizes = {name: Size({(symbol,): 1}) for name, symbol in symbols.items()}
     for condition in conditions:
-        if condition.of == "sizes" and condition.high is not None:
-            with suppress(KeyError):  # a size in it that is given, which is no open one
-                fact = condition.high - size_from(condition.expression or "0", made)
-                if isinstance(fact, Size):
-                    for one in fact.symbols:
-                        one.facts.append(fact)
-    return made
+        if condition.of != "sizes" or condition.high is None:
+            continue
+        try:
+            size = size_from(condition.expression or "0", sizes)
+        except KeyError:  # a size in it is given, so it is not open
+            continue
+        fact = condition.high - size
+        if isinstance(fact, Size):
+            for symbol in fact.symbols:
+                symbol.facts.append(fact)
+    return sizes
 
 
-def _input(
+def _symbols(network: Network, allow_empty: bool) -> dict[str, Symbol]:
+    """Return a symbol for each open size of the inputs, by its name."""
+    # The number of elements limits a product of sizes. An input without elements may
+    # have any sizes.
+    with_elements: set[str] = set()
+    for name, dimensions in network.dimensions.items():
+        if not allow_empty and 0 not in (dimensions or ()):
+            with_elements.add(name)
+
+    symbols: dict[str, Symbol] = {}
+    lowest = 0 if allow_empty else 1
+    for name, places in open_sizes(network).items():
+        tensors = {input_name for input_name, _ in places} & with_elements
+        symbols[name] = Symbol(name, lowest, MOST_OF_INPUT, tensors=tensors)
+    return symbols
+
+
+def _limit_symbol(
+    network: Network, symbols: Mapping[str, Symbol], condition: Condition
+) -> None:
+    """Tighten the limits of a symbol to those of a condition on one size."""
+    dimensions = network.dimensions[condition.input or ""] or ()
+    size = dimensions[condition.dim or 0]
+    symbol = symbols.get(str(size))
+    if symbol is None:  # the size is given
+        return
+    symbol.low = max(symbol.low, condition.low or 0)
+    if condition.high is not None:
+        symbol.high = min(symbol.high, condition.high)
+
+
+def _input_bounds(
     network: Network,
     name: str,
     sizes: Mapping[str, Size],
     conditions: Sequence[Condition],
 ) -> Bounds:
-    """What is known of a graph input."""
-    own, data_type = network.dimensions[name], network.main.types[name].data_type
+    """Return the bounds of a graph input."""
+    dimensions = network.dimensions[name]
+    data_type = network.main.types[name].data_type
     shape: AnySizes | None = None
-    if own is not None:
-        shape = tuple(sizes[n] if isinstance(n, str) else n for n in own)
+    if dimensions is not None:
+        shape = tuple(sizes[n] if isinstance(n, str) else n for n in dimensions)
     value = unknown(data_type, shape, name)
-    told = [one for one in conditions if one.of == "values" and one.input == name]
-    if not told:
+
+    own_conditions = [
+        condition
+        for condition in conditions
+        if condition.of == "values" and condition.input == name
+    ]
+    if not own_conditions:
         return value
-    last = own[-1] if own and any(one.columns for one in told) else 1
-    count = last if isinstance(last, int) and last <= ELEMENTS else 0
-    ends = np.repeat(value.whole.reshape(1, 2), count or 1, axis=0)
-    for one in told:
-        if one.columns and max(one.columns) >= count:
-            continue  # which columns there are is not known, or there are fewer, or too many
-        k = slice(None) if one.columns is None else list(one.columns)
-        ends[k, 0] = np.maximum(ends[k, 0], ends[k, 0] if one.low is None else one.low)
-        ends[k, 1] = np.minimum(
-            ends[k, 1], ends[k, 1] if one.high is None else one.high
-        )
+    column_count = _column_count(dimensions, own_conditions)
+    ends = np.repeat(value.whole.reshape(1, 2), column_count or 1, axis=0)
+    for condition in own_conditions:
+        columns = condition.columns
+        # Which columns there are is not known, or there are fewer, or too many.
+        if columns and max(columns) >= column_count:
+            continue
+        rows = slice(None) if columns is None else list(columns)
+        if condition.low is not None:
+            ends[rows, 0] = np.maximum(ends[rows, 0], condition.low)
+        if condition.high is not None:
+            ends[rows, 1] = np.minimum(ends[rows, 1], condition.high)
+
+    # NaN is in no range, but a range with an open end leaves it possible.
+    is_open = any(end in UNBOUNDED for end in ends.ravel().tolist())
+    low = ends[:, :1]
+    high = ends[:, 1:]
     why = (f"the range given of {name}",)
-    nan = value.nan and any(end in UNBOUNDED for end in ends.ravel().tolist())
-    return interval(data_type, shape, ends[:, :1], ends[:, 1:], nan, why=why)
+    return interval(data_type, shape, low, high, value.nan and is_open, why=why)
+
+
+def _column_count(
+    dimensions: Dimensions | None, conditions: Sequence[Condition]
+) -> int:
+    """Return the number of columns to keep bounds of; 0 if it is open or too large."""
+    if not dimensions or not any(condition.columns for condition in conditions):
+        return 1
+    count = dimensions[-1]
+    if isinstance(count, str) or count > ELEMENTS:
+        return 0
+    return count
 
 
 class Ranges:
@@ -199,47 +259,58 @@ class Ranges:
         self,
         seen: Mapping[Scope, Mapping[str, ValueType]],
         named: dict[str, AnySize | None],
-        tells: bool = True,
+        writes_types: bool = True,
     ) -> None:
-        self._seen, self._named, self._tells = seen, named, tells
+        self._seen = seen
+        self._named = named
+        self._writes_types = writes_types
         self._values: dict[Scope, MutableMapping[str, Bounds]] = {}
-        self._makers: dict[Scope, dict[str, Operation]] = {}
-        self._kept = self._depth = 0
+        self._producers: dict[Scope, dict[str, Operation]] = {}
+        self._kept = 0
+        """How many bounds all large values together have."""
+        self._depth = 0
+        """How many loops the walk is in."""
         self.computed = 0
         """How many values were computed."""
 
     def value(self, scope: Scope, name: str) -> Bounds:
-        """The bounds of a value of a scope, or of a scope around it."""
+        """Return the bounds of a value of a scope, or of a scope around it."""
         owner = scope.owner(name) or scope
-        if name in self._values.get(owner, ()):
-            return self._values[owner][name]
+        values = self._values.get(owner)
+        if values is not None and name in values:
+            return values[name]
         data_type, sizes = scope.type_of(name)
-        value, count = unknown(data_type, sizes, name), elements_of(sizes)
+        value = unknown(data_type, sizes, name)
+        count = elements_of(sizes)
         most = MOST_READ if data_type in LIMITS else WEIGHTS
         if not isinstance(count, int) or count > most:
             return value
-        with suppress(
-            OnnxGatherError
-        ):  # such as a file that is missing; a run would tell
-            if (array := scope.constant(name)) is not None:
+        # Its file may be missing: a run would report it.
+        with suppress(OnnxGatherError):
+            array = scope.constant(name)
+            if array is not None:
                 value = bounds_of_array(data_type, array)
         value = self._limited(value)
-        self._values.setdefault(owner, {})[name] = (
-            value  # of a body that nothing is known of too
-        )
+        # The walk may not have come to the owner: it may be a body of an unknown
+        # operator.
+        self._values.setdefault(owner, {})[name] = value
         return value
 
     def _limited(self, value: Bounds) -> Bounds:
-        """The value with the bounds of its elements, or of the whole where many are kept."""
-        many = value.bounds.size > 2 * COLUMNS
-        self._kept += value.bounds.size if many else 0
-        if not many or self._kept <= KEPT:
+        """Return the value, without bounds of its elements if many are kept already."""
+        count = value.bounds.size
+        if count <= 2 * COLUMNS:
             return value
-        return replace(value, bounds=hull(value.bounds, range(value.bounds.ndim - 1)))
+        self._kept += count
+        if self._kept <= KEPT:
+            return value
+        every_axis = range(value.bounds.ndim - 1)
+        return replace(value, bounds=hull(value.bounds, every_axis))
 
     def evaluate(self, scope: Scope, inputs: Sequence[Bounds]) -> list[Bounds]:
-        """Find the bounds of each value of a scope; return those of its outputs."""
-        self._values[scope], self._makers[scope] = {}, {}
+        """Compute the bounds of each value of a scope; return those of its outputs."""
+        self._values[scope] = {}
+        self._producers[scope] = {}
         for name, value in zip(scope.inputs, inputs, strict=False):
             self._keep(scope, name, value)
         self._run(scope, scope.operations)
@@ -251,193 +322,227 @@ class Ranges:
         operations: Sequence[Operation],
         values: Mapping[str, Bounds],
     ) -> Ranges:
-        """The bounds with other values, where some operations alone are computed anew.
+        """Return the bounds with other values; only some operations are computed anew.
 
         Args:
             scope: A scope.
-            operations: Operations of the scope, in their order.
-            values: What is known of values of the scope instead.
+            operations: The operations of the scope to compute, in their order.
+            values: The bounds that replace those of values of the scope.
         """
-        changed = Ranges(self._seen, self._named, tells=False)
+        changed = Ranges(self._seen, self._named, writes_types=False)
         changed._values[scope] = ChainMap(dict(values), self._values[scope])
-        changed._makers[scope] = self._makers[scope]
+        changed._producers[scope] = self._producers[scope]
         changed._run(scope, operations)
         return changed
 
     def _run(self, scope: Scope, operations: Sequence[Operation]) -> None:
-        """Find the bounds of what operations of a scope compute."""
+        """Compute the bounds of the outputs of operations of a scope."""
+        producers = self._producers[scope]
         for operation in operations:
-            self.computed += len(operation.outputs)
-            if not operation.bodies and all(
-                name in scope.stored for name in operation.outputs
-            ):
-                continue  # a constant, which `value` reads
+            outputs = operation.outputs
+            self.computed += len(outputs)
+            # A constant: `value` reads it.
+            if not operation.bodies and all(name in scope.stored for name in outputs):
+                continue
             call = self.call(scope, operation)
-            for name, value in zip(
-                operation.outputs, self._computed(scope, call), strict=False
-            ):
+            results = self._output_bounds(scope, call)
+            for name, value in zip(outputs, results, strict=False):
                 self._keep(scope, name, _reasoned(call, value))
-                self._makers[scope][name] = operation
+                producers[name] = operation
 
     def given(self, scope: Scope, operation: Operation) -> Call:
-        """An operation with the bounds of its inputs."""
-        known = (self.value(scope, name) if name else None for name in operation.inputs)
-        return Call(operation, tuple(known), scope.version)
+        """Return an operation with the bounds of its inputs."""
+        inputs = tuple(
+            self.value(scope, name) if name else None for name in operation.inputs
+        )
+        return Call(operation, inputs, scope.version)
 
     def call(self, scope: Scope, operation: Operation) -> Call:
-        """An operation with the bounds of its inputs and the types of its outputs."""
+        """Return an operation with the bounds of its inputs and its output types."""
         call = self.given(scope, operation)
         if "function" in operation.bodies or operation.operator in _CONTROL:
             return call
-        told = (
-            scope.types.get(name, ValueType()).data_type for name in operation.outputs
-        )
-        pairs = zip(output_types(call), told, strict=True)
-        return replace(
-            call, types=[OpenType(t.data_type or own, t.sizes) for t, own in pairs]
-        )
+        types: list[OpenType] = []
+        inferred = output_types(call)
+        for name, output in zip(operation.outputs, inferred, strict=True):
+            declared = scope.types.get(name, ValueType())
+            data_type = output.data_type or declared.data_type
+            types.append(OpenType(data_type, output.sizes))
+        return replace(call, types=types)
 
     def _keep(self, scope: Scope, name: str, value: Bounds) -> None:
-        """Keep a value, with a new symbol for each size of which nothing is known."""
-        if known := self._seen.get(scope, {}).get(name):
-            pairs = zip(
-                known.sizes or (), value.sizes or known.sizes or (), strict=True
+        """Keep a value, with a new symbol for each size that is not known."""
+        seen_type = self._seen.get(scope, {}).get(name)
+        if seen_type is not None:
+            value = _with_seen_type(value, seen_type)
+        sizes = self._kept_sizes(scope.declared.get(name), value.sizes)
+        if sizes is not None and None in sizes:
+            sizes = tuple(
+                unknown_size(doubtful=True) if size is None else size for size in sizes
             )
-            told = tuple(
-                own if isinstance(own, int) or n is None else n for n, own in pairs
-            )
-            value = replace(
-                value.resized(told), data_type=value.data_type or known.data_type
-            )
-        declared, sizes = scope.declared.get(name), value.sizes
-        sizes = self._believed(declared, sizes)
-        sizes = sizes and tuple(
-            None if isinstance(n, Size) and n.is_large else n for n in sizes
-        )
-        if sizes != value.sizes or None in (sizes or ()):
-            value = value.resized(
-                sizes
-                and tuple(
-                    unknown_size(doubtful=True) if n is None else n for n in sizes
-                )
-            )
-        self._values[scope][name] = value = self._limited(value)
-        if not self._tells:
-            return
-        data_type = value.data_type or scope.type_of(name).data_type
-        scope.types[name] = ValueType(data_type, numbers_in(value.sizes))
+        if sizes != value.sizes:
+            value = value.resized(sizes)
+        value = self._limited(value)
+        self._values[scope][name] = value
+        if self._writes_types:
+            data_type = value.data_type or scope.type_of(name).data_type
+            scope.types[name] = ValueType(data_type, numbers_in(value.sizes))
 
-    def _believed(
+    def _kept_sizes(
         self, declared: Dimensions | None, sizes: AnySizes | None
     ) -> AnySizes | None:
-        """The sizes of a value, without those of which the model declares something else.
+        """Return the sizes that ONNX Runtime surely uses too, without too large ones.
 
-        Nothing checks what a model declares. But from level 1 on ONNX Runtime believes
-        it: a Shape is then what is declared, and two sizes of one name are one size.
+        Nothing checks the sizes that a model declares of a value. But from optimization
+        level 1 on ONNX Runtime (1.24.4 to 1.32.0) believes them: a Shape then returns
+        the declared sizes, and two sizes of one name are one size. See
+        `test_an_index_that_leaves_its_axis_is_not_proved`.
         """
-        if declared is None or sizes is None:
-            return sizes
-        if len(declared) != len(sizes):
+        if sizes is None:
             return None
-        return tuple(map(self._agreed, declared, sizes))
+        if declared is not None:
+            if len(declared) != len(sizes):
+                return None
+            sizes = tuple(map(self._agreed, declared, sizes))
+        return tuple(
+            None if isinstance(size, Size) and size.is_large else size for size in sizes
+        )
 
     def _agreed(self, declared: int | str, size: AnySize | None) -> AnySize | None:
-        """The size, if the model declares no other of it; a name is that of its first size."""
-        if isinstance(declared, str):
-            return (
-                size
-                if not declared or self._named.setdefault(declared, size) == size
-                else None
-            )
-        return size if size == declared else None
+        """Return the size if the model declares the same size; None otherwise.
 
-    def _computed(self, scope: Scope, call: Call) -> Sequence[Bounds]:
-        """The bounds of the outputs of an operation."""
+        The first size with a name decides what the name means.
+        """
+        if declared == "":
+            return size
+        if isinstance(declared, int):
+            expected = declared
+        else:
+            expected = self._named.setdefault(declared, size)
+        return size if size == expected else None
+
+    def _output_bounds(self, scope: Scope, call: Call) -> Sequence[Bounds]:
+        """Return the bounds of the outputs of an operation."""
         operation = call.operation
+        # Case 1: a function.
         if "function" in operation.bodies:
             inputs = [value or unknown("", None) for value in call.inputs]
             return self.evaluate(operation.bodies["function"], inputs)
-        nothing = [unknown(*told) for told in call.types]
-        # Before version 9 a Scan has a batch, and its lengths in front of the state.
-        is_batch = operation.operator == "Scan" and call.version < 9
-        if not operation.domain and operation.operator in _CONTROL and not is_batch:
-            control = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
+
+        # Case 2: If, Loop or Scan. Before version 9 a Scan has a batch, and its lengths
+        # are in front of the state.
+        nothing_known = [unknown(*output_type) for output_type in call.types]
+        is_old_scan = operation.operator == "Scan" and call.version < 9
+        is_control = operation.operator in _CONTROL and not is_old_scan
+        if is_control and not operation.domain:
             depth = self._depth
-            with suppress(LookupError, TypeError, ValueError):  # not as ONNX asks
-                return control[operation.operator](call)
-            self._depth = depth
-            return nothing
-        for (
-            body
-        ) in operation.bodies.values():  # what is declared of its inputs may not be so
-            types = [body.types[name].data_type for name in body.inputs]
-            self.evaluate(
-                body, list(map(unknown, types, itertools.repeat(None), body.inputs))
-            )
+            try:
+                return self._control_bounds(call)
+            except (LookupError, TypeError, ValueError):  # it breaks a rule of ONNX
+                self._depth = depth
+                return nothing_known
+
+        # Case 3: an operator of the table, or one that is not known.
+        for body in operation.bodies.values():
+            self._evaluate_alone(body)
         if operation.domain or operation.operator not in TRANSFERS:
-            return nothing
+            return nothing_known
         if operation.operator == "Where":
             call = self._refined(scope, call)
         if operation.operator == "Gather":
             call = self._sliced(scope, call)
-        return _transferred(call) or nothing
+        return _transferred(call) or nothing_known
 
-    def _if(self, call: Call) -> Sequence[Bounds]:
+    def _evaluate_alone(self, body: Scope) -> None:
+        """Compute the values of a body whose inputs may be anything of their types.
+
+        The sizes that it declares of its inputs may be wrong.
+        """
+        inputs: list[Bounds] = []
+        for name in body.inputs:
+            data_type = body.types[name].data_type
+            inputs.append(unknown(data_type, None, name))
+        self.evaluate(body, inputs)
+
+    def _control_bounds(self, call: Call) -> Sequence[Bounds]:
+        match call.operator:
+            case "If":
+                return self._if_bounds(call)
+            case "Loop":
+                return self._loop_bounds(call)
+            case _:
+                return self._scan_bounds(call)
+
+    def _if_bounds(self, call: Call) -> Sequence[Bounds]:
+        """Return the outputs of the branch that runs, or those of both, joined."""
         low, high = call.x.whole
-        bodies = (
-            call.operation.bodies[name] for name in ("then_branch", "else_branch")
-        )
-        chosen, other = (self.evaluate(body, []) for body in bodies)
+        bodies = call.operation.bodies
+        then_outputs = self.evaluate(bodies["then_branch"], [])
+        else_outputs = self.evaluate(bodies["else_branch"], [])
         if low == high:
-            return chosen if low else other
-        return [joined(pair) for pair in zip(chosen, other, strict=True)]
+            return then_outputs if low else else_outputs
+        pairs = zip(then_outputs, else_outputs, strict=True)
+        return [joined(pair) for pair in pairs]
 
-    def _loop(self, call: Call) -> Sequence[Bounds]:
-        """The state after any number of iterations, and what is kept of each."""
-        trips, body = call.has(0), call.operation.bodies["body"]
-        last = MOST if trips is None else trips.whole[1]
-        last = max(last, 1) if isinstance(last, int) else last
-        declared = body.types[body.inputs[0]].sizes  # of which the rank alone counts
-        one = declared and (1,)
+    def _loop_bounds(self, call: Call) -> Sequence[Bounds]:
+        """Return the state after any number of iterations, and what is kept of each."""
+        trips = call.has(0)
+        body = call.operation.bodies["body"]
+        most_trips = MOST if trips is None else trips.whole[1]
+        if isinstance(most_trips, int):
+            most_trips = max(most_trips, 1)
+        # Of the sizes that the body declares of its iteration, only the rank counts
+        # (test_the_sizes_that_a_loop_declares_for_its_iteration_are_not_believed).
+        declared = body.types[body.inputs[0]].sizes
+        sizes = (1,) if declared else declared
         why = (f"the iterations of {call.operation.label}",)
-        fixed = [interval("INT64", one, 0, last - 1, why=why), unknown("BOOL", None)]
+        iteration = interval("INT64", sizes, 0, most_trips - 1, why=why)
+        condition = unknown("BOOL", None)
         first = [value or unknown("", None) for value in call.inputs[2:]]
-        state, outputs = self._repeated(body, first, fixed, [], 1)
-        runs = trips is not None and trips.whole[0] >= 1 and call.has(1) is None
-        kept = [
-            value.resized(
-                (None, *value.sizes) if runs and value.sizes is not None else None
-            )
-            for value in outputs[len(state) :]
-        ]
+        state, outputs = self._repeated(body, first, [iteration, condition], [], 1)
+
+        # If no iteration runs, the kept values may have any rank.
+        surely_runs = False
+        if trips is not None and call.has(1) is None:
+            surely_runs = trips.whole[0] >= 1
+        kept: list[Bounds] = []
+        for value in outputs[len(state) :]:
+            if surely_runs and value.sizes is not None:
+                kept.append(value.resized((None, *value.sizes)))
+            else:
+                kept.append(value.resized(None))
         return [*state, *kept]
 
-    def _scan(self, call: Call) -> Sequence[Bounds]:
-        """The state after all iterations, and what is kept of each, along the axis of outputs."""
-        body, attributes = call.operation.bodies["body"], call.attributes
+    def _scan_bounds(self, call: Call) -> Sequence[Bounds]:
+        """Return the state after all iterations, and what is kept of each.
+
+        What is kept is stacked along the axes of the outputs.
+        """
+        attributes = call.attributes
+        body = call.operation.bodies["body"]
         scanned = int(attributes["num_scan_inputs"])
         first = [value or unknown("", None) for value in call.inputs[:-scanned]]
-        axes = attributes.get("scan_input_axes", (0,) * scanned)
-        slices = list[Bounds]()
+        input_axes = attributes.get("scan_input_axes", (0,) * scanned)
+        slices: list[Bounds] = []
         count: AnySize | None = None
-        for k, axis in enumerate(axes, len(first)):
-            value = call.of(k)
-            if not value.sizes:
+        for position, axis in enumerate(input_axes, len(first)):
+            value = call.of(position)
+            if value.sizes:
+                count = value.sizes[int(axis)]
+                slices.append(taken_apart(value, axis))
+            else:
                 slices.append(unknown(value.data_type, None, *value.stops))
-                continue
-            count = value.sizes[int(axis)]
-            slices.append(taken_apart(value, axis))
         state, outputs = self._repeated(body, first, [], slices, 0)
-        axes = attributes.get("scan_output_axes", (0,) * len(outputs))
-        runs = count is not None and count >= 1  # else what the body declares counts
-        kept = [
-            (
-                stacked(value, axis, count)
-                if runs and value.sizes is not None
-                else value.resized(None)
-            )
-            for value, axis in zip(outputs[len(state) :], axes, strict=False)
-        ]
+
+        output_axes = attributes.get("scan_output_axes", (0,) * len(outputs))
+        # If no iteration runs, the sizes are those that the body declares.
+        surely_runs = count is not None and count >= 1
+        kept: list[Bounds] = []
+        for value, axis in zip(outputs[len(state) :], output_axes, strict=False):
+            if surely_runs and value.sizes is not None:
+                kept.append(stacked(value, axis, count))
+            else:
+                kept.append(value.resized(None))
         return [*state, *kept]
 
     def _repeated(
@@ -448,7 +553,9 @@ class Ranges:
         after: Sequence[Bounds],
         skipped: int,
     ) -> tuple[list[Bounds], list[Bounds]]:
-        """The state after any number of iterations of a body, and its outputs in any of them.
+        """Return the state after any number of iterations of a body, and its outputs.
+
+        The outputs are those of any iteration.
 
         Args:
             body: The body.
@@ -460,166 +567,226 @@ class Ranges:
         state = list(first)
 
         def run() -> list[Bounds]:
-            since = mark()
+            start = mark()
             outputs = self.evaluate(body, [*before, *state, *after])
-            return [_closed_since(value, since) for value in outputs[skipped:]]
+            return [_closed_since(value, start) for value in outputs[skipped:]]
 
         if self._depth == DEEPEST:
             state = [unknown("", None, *value.stops) for value in first]
             return state, run()
         self._depth += 1
         for iteration in itertools.count(1):
-            moved = [joined(pair) for pair in zip(state, run(), strict=False)]
+            pairs = zip(state, run(), strict=False)
+            moved = [joined(pair) for pair in pairs]
             if all(map(_is_covered, state, moved)):
                 break
-            state = list(map(widened, state, moved)) if iteration > PATIENCE else moved
-        # What holds for any iteration still holds one iteration later, and may be less.
+            is_patient = iteration <= PATIENCE
+            state = moved if is_patient else list(map(widened, state, moved))
+        # What holds for any iteration still holds an iteration later, and may be less.
         state = [joined(pair) for pair in zip(first, run(), strict=False)]
         outputs = run()
         self._depth -= 1
-        return [joined(pair) for pair in zip(first, outputs, strict=False)], outputs
+        last = [joined(pair) for pair in zip(first, outputs, strict=False)]
+        return last, outputs
 
     def _sliced(self, scope: Scope, call: Call) -> Call:
-        """A call of Gather, without the size along a Range of which ONNX Runtime makes a Slice.
+        """Return a Gather, without what is not so if a Slice runs in its place.
 
-        It does so from level 2 on: ends below 0 then count from the end of the axis,
-        and positions beyond the axis are left out.
+        From optimization level 2 on ONNX Runtime (1.24.4 to 1.32.0) may run a Gather of
+        a Range as a Slice. In a Slice, ends below 0 count from the end of the axis, and
+        positions beyond the axis are left out. See
+        `test_a_range_that_may_become_a_slice_tells_the_sizes_that_both_have`.
         """
-        x, indices, sizes = call.x, call.of(1), call.types[0].sizes
-        wanted, seen, made = [call.operation.inputs[1]], set[str](), list[Operation]()
-        while wanted and indices.sizes is not None and len(indices.sizes) == 1:
-            maker = (
-                None
-                if (name := wanted.pop()) in seen
-                else self._makers[scope].get(name)
-            )
-            seen.add(name)
-            if maker is not None and not maker.domain:
-                wanted += maker.inputs if maker.operator in MAY_DO_NOTHING else ()
-                made += [maker] * (maker.operator == "Range")
-        if not made or not x.sizes or sizes is None:
+        data = call.x
+        indices = call.of(1)
+        sizes = call.types[0].sizes
+        if indices.sizes is None or len(indices.sizes) != 1:
             return call
+        index_name = call.operation.inputs[1]
+        ranges = self._range_operations(scope, index_name)
+        if not ranges or not data.sizes or sizes is None:
+            return call
+
         axis = call.axis(0)
-        size, ends = x.sizes[axis], [self.value(scope, one) for one in made[0].inputs]
-        is_ahead = len(made) == 1 and all(end.whole[0] >= 0 for end in ends[:2])
-        low, high = indices.whole
-        if is_ahead and is_inside(low, high, size):
+        size = data.sizes[axis]
+        start, limit, delta = [self.value(scope, name) for name in ranges[0].inputs]
+        is_single = len(ranges) == 1
+        is_ahead = is_single and start.whole[0] >= 0 and limit.whole[0] >= 0
+        # Case 1: both do the same.
+        lowest, highest = indices.whole
+        if is_ahead and is_inside(lowest, highest, size):
             return call
-        least, count = None, sizes[axis]
-        is_own = made == [self._makers[scope].get(call.operation.inputs[1])]
-        is_from_0 = (
-            is_own and is_ahead and [ends[0].whole[1], *ends[2].whole] == [0, 1, 1]
-        )
+
+        # Case 2: a Slice from 0 in steps of 1, which ends at the end of the axis.
+        count = sizes[axis]
+        new_size: AnySize | None = None
+        is_direct = ranges == [self._producers[scope].get(index_name)]
+        is_upwards = start.whole[1] == 0 and list(delta.whole) == [1, 1]
+        is_from_0 = is_direct and is_ahead and is_upwards
         if is_from_0 and count is not None and size is not None:
-            least = lesser(count, size)
-        told = OpenType(
-            call.types[0].data_type, (*sizes[:axis], least, *sizes[axis + 1 :])
-        )
-        any_of = unknown(indices.data_type, indices.sizes, *indices.stops)
-        return replace(call, inputs=(x, any_of), types=[told])
+            new_size = lesser(count, size)
+
+        # Case 3: any other Slice, whose size is not known.
+        new_sizes = (*sizes[:axis], new_size, *sizes[axis + 1 :])
+        output_type = OpenType(call.types[0].data_type, new_sizes)
+        any_indices = unknown(indices.data_type, indices.sizes, *indices.stops)
+        return replace(call, inputs=(data, any_indices), types=[output_type])
+
+    def _range_operations(self, scope: Scope, name: str) -> list[Operation]:
+        """Return the Ranges that a value may be if what may do nothing is left out."""
+        ranges: list[Operation] = []
+        waiting = [name]
+        visited: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name in visited:
+                continue
+            visited.add(name)
+            producer = self._producers[scope].get(name)
+            if producer is None or producer.domain:
+                continue
+            if producer.operator in MAY_DO_NOTHING:
+                waiting.extend(producer.inputs)
+            if producer.operator == "Range":
+                ranges.append(producer)
+        return ranges
 
     def _refined(self, scope: Scope, call: Call) -> Call:
-        """A call of Where, whose two values hold where its condition is true, or is false."""
+        """Return a Where, each of whose values has the bounds of the case it is for."""
         condition, *names = call.operation.inputs
         values = list(call.inputs)
-        for k, holds in ((1, True), (2, False)):
-            told = dict[str, Bounds]()
-            self._assume(scope, condition, holds, told, NESTED)
-            if told:
-                values[k] = self._under(scope, names[k - 1], told, NESTED)
+        for position, holds in ((1, True), (2, False)):
+            assumed: dict[str, Bounds] = {}
+            self._assume(scope, condition, holds, assumed, NESTED)
+            if assumed:
+                name = names[position - 1]
+                values[position] = self._under(scope, name, assumed, NESTED)
         return replace(call, inputs=tuple(values))
 
     def _assume(
-        self, scope: Scope, name: str, holds: bool, told: dict[str, Bounds], depth: int
+        self,
+        scope: Scope,
+        name: str,
+        holds: bool,
+        assumed: dict[str, Bounds],
+        depth: int,
     ) -> None:
-        """Add to `told` what the values are where a condition is true, or is false."""
-        maker = self._makers[scope].get(name)
-        if maker is None or maker.domain or not depth:
+        """Add to `assumed` the bounds of values if a condition is true, or is false."""
+        producer = self._producers[scope].get(name)
+        if producer is None or producer.domain or not depth:
             return
-        operands = [self.value(scope, one) for one in maker.inputs if one]
-        if maker.operator == "Not":
-            self._assume(scope, maker.inputs[0], not holds, told, depth - 1)
-        elif maker.operator == ("And" if holds else "Or"):
-            for one in maker.inputs:
-                self._assume(scope, one, holds, told, depth - 1)
-        elif maker.operator in (*COMPARISONS, "Equal"):
-            values = where_compared(maker.operator, holds, *operands)
-            for one, value in zip(maker.inputs, values, strict=True):
-                told[one] = value if one not in told else met(told[one], value)
+        inputs = producer.inputs
+        operands = [self.value(scope, operand) for operand in inputs if operand]
+        if producer.operator == "Not":
+            self._assume(scope, inputs[0], not holds, assumed, depth - 1)
+        elif producer.operator == ("And" if holds else "Or"):
+            for operand in inputs:
+                self._assume(scope, operand, holds, assumed, depth - 1)
+        elif producer.operator in (*COMPARISONS, "Equal"):
+            values = where_compared(producer.operator, holds, *operands)
+            for operand, value in zip(inputs, values, strict=True):
+                if operand in assumed:
+                    value = met(assumed[operand], value)
+                assumed[operand] = value
 
     def _under(
-        self, scope: Scope, name: str, told: dict[str, Bounds], depth: int
+        self, scope: Scope, name: str, assumed: dict[str, Bounds], depth: int
     ) -> Bounds:
-        """A value, computed anew by elementwise operations from what is told of others."""
-        if name in told:
-            return told[name]
-        value, maker = self.value(scope, name), self._makers[scope].get(name)
-        if (
-            maker is None
-            or maker.domain
-            or maker.operator not in ELEMENTWISE
-            or not depth
-        ):
+        """Return a value, computed by elementwise operations from assumed values."""
+        if name in assumed:
+            return assumed[name]
+        value = self.value(scope, name)
+        producer = self._producers[scope].get(name)
+        if producer is None or producer.domain or not depth:
             return value
-        known = (self.value(scope, one) if one else None for one in maker.inputs)
-        inputs = [
-            self._under(scope, one, told, depth - 1) if one else None
-            for one in maker.inputs
-        ]
-        if all(a is b for a, b in zip(known, inputs, strict=True)):
+        if producer.operator not in ELEMENTWISE:
+            return value
+        inputs: list[Bounds | None] = []
+        has_changed = False
+        for input_name in producer.inputs:
+            if not input_name:
+                inputs.append(None)
+                continue
+            new_input = self._under(scope, input_name, assumed, depth - 1)
+            inputs.append(new_input)
+            if new_input is not self.value(scope, input_name):
+                has_changed = True
+        if not has_changed:
             return value
         types = [OpenType(value.data_type, value.sizes)]
-        again = Call(maker, tuple(inputs), scope.version, types)
-        found = _transferred(again)
-        return _reasoned(again, found[0]) if found else value
+        call = Call(producer, tuple(inputs), scope.version, types)
+        results = _transferred(call)
+        return _reasoned(call, results[0]) if results else value
+
+
+def _with_seen_type(value: Bounds, seen: ValueType) -> Bounds:
+    """Return a value with the type and the sizes that it has in a run."""
+    sizes = value.sizes or seen.sizes or ()
+    pairs = zip(seen.sizes or (), sizes, strict=True)
+    # An open size stays if the run has no number for it.
+    new_sizes = tuple(
+        size if isinstance(size, int) or number is None else number
+        for number, size in pairs
+    )
+    data_type = value.data_type or seen.data_type
+    return replace(value.resized(new_sizes), data_type=data_type)
 
 
 def _transferred(call: Call) -> Sequence[Bounds]:
-    """The bounds of the outputs of an operation of the table; nothing where it tells none."""
+    """Return the bounds of an operation of the table; nothing if it knows none."""
     try:
         with np.errstate(all="ignore"):
-            found = TRANSFERS[call.operator](call)
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # not as ONNX asks
-        return []
-    return [found] if isinstance(found, Bounds) else found or []
+            results = TRANSFERS[call.operator](call)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return []  # it breaks a rule of ONNX
+    if isinstance(results, Bounds):
+        return [results]
+    return results or []
 
 
-def _closed_since(value: Bounds, since: int) -> Bounds:
-    """What an iteration makes, without the sizes that differ from iteration to iteration."""
-    sizes = value.sizes and tuple(
-        None if is_made_since(n, since) else n for n in value.sizes
-    )
-    is_own = any(is_made_since(end, since) for end in value.bounds.flat)
-    return replace(value.closed if is_own else value, sizes=sizes)
+def _closed_since(value: Bounds, start: int) -> Bounds:
+    """Return a result of an iteration, without sizes that are new in each iteration."""
+    if any(is_made_since(end, start) for end in value.bounds.flat):
+        value = value.closed
+    sizes = value.sizes
+    if sizes is not None:
+        sizes = tuple(None if is_made_since(size, start) else size for size in sizes)
+    return replace(value, sizes=sizes)
 
 
 def _is_covered(old: Bounds, new: Bounds) -> bool:
-    """Whether `old` holds all that `new` does, which holds all that `old` does."""
-    if (old.data_type, old.sizes, old.nan) != (new.data_type, new.sizes, new.nan):
+    """Return whether `old` holds all that `new` does, which holds all of `old`."""
+    if old.data_type != new.data_type or old.sizes != new.sizes or old.nan != new.nan:
         return False
-    return bool((old.low <= new.low).all() and (old.high >= new.high).all())
+    is_below = old.low <= new.low
+    is_above = old.high >= new.high
+    return bool(is_below.all() and is_above.all())
 
 
 def _reasoned(call: Call, value: Bounds) -> Bounds:
-    """The value with what its bounds come from, or what leaves it without bounds."""
+    """Return the value with what its bounds come from, or what leaves it without."""
+    # Case 1: the operator said it.
     if value.why or value.stops:
         return value
-    why, stops = (
-        merged_reasons(getattr(v, kind) for v in call.given)
-        for kind in ("why", "stops")
-    )
+    # Case 2: each element is known.
     if value.is_exact:
         return replace(value, why=("constant",))
+    # Case 3: no bounds.
+    why = merged_reasons(v.why for v in call.given)
+    stops = merged_reasons(v.stops for v in call.given)
     if not value.is_bounded:
         operation = call.operation
         name = f"{operation.operator} {operation.label}"
         return replace(value, why=why, stops=stops or (name,))
-    why = tuple(reason for reason in why if reason != "constant")
+    # Case 4: bounds in spite of an input without bounds come from the operator.
+    is_quiet = call.operator in QUIET
     if stops:
-        kept = stops if call.operator in QUIET else ()
+        kept = stops if is_quiet else ()
         return replace(value, why=(call.operator,), stops=kept)
-    named = () if call.operator in QUIET else (call.operator,)
-    return replace(value, why=merged_reasons([why, named]) or ("constant",))
+    # Case 5: bounds come from the inputs and the operator.
+    reasons = tuple(reason for reason in why if reason != "constant")
+    own = () if is_quiet else (call.operator,)
+    return replace(value, why=merged_reasons([reasons, own]) or ("constant",))
 
 
 SizesFrom = Literal["file", "given", "run"]
@@ -631,7 +798,7 @@ class Found(msgspec.Struct, frozen=True):
     source: Literal["constant", "inputs"]
     """A constant of the model, or a run with the given inputs."""
     at: tuple[int, ...]
-    """Its coordinates in the indices; the first one's where several are out of
+    """Its coordinates in the indices; those of the first index if several are out of
     range."""
     value: int
     count: int
@@ -645,14 +812,14 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class IndexRange(msgspec.Struct, frozen=True):
-    """The range of the indices of a gather, one number per coordinate of a tuple."""
+    """The range of the indices of a gather, a number for each coordinate of a tuple."""
 
     state: Literal["proved", "proved-if", "not-proved", "out-of-range"]
-    """Proved: each index is in range, or there is none; proved if: where the inputs
-    meet the conditions. Out of range: an index is not."""
+    """Proved: each index is in range, or there is no index. Proved if: the same if the
+    inputs meet the conditions. Out of range: an index is not in range."""
     low: tuple[int | None, ...] | None
-    """The smallest index, before negative ones are counted from the end; None:
-    unbounded. Without any index there is none."""
+    """The smallest index, before negative indices are counted from the end. A number is
+    None if it is unbounded, and all is None if there is no index."""
     high: tuple[int | None, ...] | None
     size: tuple[int | None, ...] | None
     """The size of the axis that is indexed."""
@@ -668,49 +835,84 @@ class IndexRange(msgspec.Struct, frozen=True):
     seen: tuple[int, int] | None = None
     """The least and the greatest index in a run with the inputs given."""
     conditions: tuple[Condition, ...] = ()
-    """On the inputs, where the range is proved under conditions."""
+    """The conditions on the inputs under which the range is proved."""
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
-    """The range of the indices of an operation: proved, not proved, or out of it for any inputs."""
-    every, row = coordinates_of(ranges.given(scope, operation)), operator_of(operation)
-    low, high = (tuple(_number(c, k) for c in every) for k in range(2))
-    numbers = numbers_in([c.size for c in every]) or ()
-    why = ", ".join(merged_reasons(c.value.why for c in every))
-    if all(c.value.is_empty for c in every):
-        return IndexRange("proved", None, None, numbers, "there is no index")
+    """Return the range of the indices of an operation, and what is proved of it."""
+    coordinates = coordinates_of(ranges.given(scope, operation))
+    row = operator_of(operation)
+    low = tuple(_number(coordinate, 0) for coordinate in coordinates)
+    high = tuple(_number(coordinate, 1) for coordinate in coordinates)
+    sizes = numbers_in([coordinate.size for coordinate in coordinates]) or ()
+    why = ", ".join(merged_reasons(coordinate.value.why for coordinate in coordinates))
+
+    # Case 1: each index is in range.
+    if all(coordinate.value.is_empty for coordinate in coordinates):
+        return IndexRange("proved", None, None, sizes, "there is no index")
     if row and row.hardened == "nothing":
-        return IndexRange(
-            "proved", low, high, numbers, "any index is in range by design"
-        )
-    if all(c.is_inside for c in every):
-        named = [
-            c for c in every if isinstance(c.size, Size) and in_named(c.size) == c.size
-        ]
-        opened = [f"at most {c.high} of {c.size}" for c in named]
-        return IndexRange(
-            "proved", low, high, numbers, ", ".join(filter(None, [why, *opened]))
-        )
-    outside = [c for c in every if not c.is_inside]
-    for c in outside:
-        # Where both ends of an interval are reached, one beyond the axis is an index
-        # beyond it.
-        is_reached = c.value.is_exact or scope.is_constant(c.input.value_in(operation))
-        count, ends = elements_of(c.value.sizes), (_number(c, 0), _number(c, 1))
-        is_known = None not in ends and isinstance(c.size, int)
-        is_reached &= not is_inside(c.low, c.high, c.size, c.input.from_end)
-        if is_reached and is_known and count is not None and count >= 1:
-            return IndexRange("out-of-range", low, high, numbers, why)
-    unsized = [
-        operation.inputs[c.input.data] for c in outside if not isinstance(c.size, int)
-    ]
-    stops = ", ".join(merged_reasons(c.value.stops for c in outside))
-    stop = stops or (f"the size of {unsized[0]}" if unsized else "") or why
-    return IndexRange("not-proved", low, high, numbers, why, input=stop)
+        by_design = "any index is in range by design"
+        return IndexRange("proved", low, high, sizes, by_design)
+    outside = [coordinate for coordinate in coordinates if not coordinate.is_inside]
+    if not outside:
+        reasons = [why] if why else []
+        for coordinate in coordinates:
+            size = coordinate.size
+            if isinstance(size, Size) and in_named(size) == size:
+                reasons.append(f"at most {coordinate.high} of {size}")
+        return IndexRange("proved", low, high, sizes, ", ".join(reasons))
+
+    # Case 2: an index is out of range, whatever the inputs are.
+    for coordinate in outside:
+        if _is_surely_outside(scope, operation, coordinate):
+            return IndexRange("out-of-range", low, high, sizes, why)
+
+    # Case 3: neither is proved.
+    stop = _stop_of(operation, outside) or why
+    return IndexRange("not-proved", low, high, sizes, why, input=stop)
 
 
-def _number(coordinate: Coordinate, k: int) -> int | None:
-    """The least or the greatest number; None for an open size, or the data type's own limit."""
-    end = (coordinate.low, coordinate.high)[k]
-    limit = INTEGERS.get(coordinate.value.data_type, INTEGERS["INT64"])[k]
-    return end if isinstance(end, int) and end != limit else None
+def _stop_of(operation: Operation, outside: Sequence[Coordinate]) -> str:
+    """Return what stops the proof of coordinates; "" if nothing is known to."""
+    stops = ", ".join(merged_reasons(coordinate.value.stops for coordinate in outside))
+    if stops:
+        return stops
+    for coordinate in outside:
+        if not isinstance(coordinate.size, int):
+            return f"the size of {operation.inputs[coordinate.input.data]}"
+    return ""
+
+
+def _is_surely_outside(
+    scope: Scope, operation: Operation, coordinate: Coordinate
+) -> bool:
+    """Return whether there is an index that is surely out of range.
+
+    If indices reach both ends of their interval and an end is beyond the axis, an index
+    is beyond it.
+    """
+    value = coordinate.value
+    name = coordinate.input.value_in(operation)
+    if not value.is_exact and not scope.is_constant(name):
+        return False
+    low = coordinate.low
+    high = coordinate.high
+    if is_inside(low, high, coordinate.size, coordinate.input.from_end):
+        return False
+    is_open = _number(coordinate, 0) is None or _number(coordinate, 1) is None
+    if is_open or not isinstance(coordinate.size, int):
+        return False
+    count = elements_of(value.sizes)
+    return count is not None and count >= 1
+
+
+def _number(coordinate: Coordinate, end: Literal[0, 1]) -> int | None:
+    """Return the least (0) or the greatest (1) number of a coordinate.
+
+    It is None for an open size, and for the limit of the data type.
+    """
+    number = (coordinate.low, coordinate.high)[end]
+    limits = INTEGERS.get(coordinate.value.data_type, INTEGERS["INT64"])
+    if not isinstance(number, int) or number == limits[end]:
+        return None
+    return number
