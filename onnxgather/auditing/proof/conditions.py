@@ -1,9 +1,13 @@
 """The conditions on the inputs of a model under which a gather is proved.
 
-What a proof asks of open sizes is read off its inequalities. What it asks of values is
-found by trying: an input first is 0 or 1, then its range grows for as long as the proof
-holds. A trial computes the bounds of those values alone that lead from the inputs to
-the indices.
+A proof leaves *rooms*: numbers that must be at least 0, such as
+`size - 1 - highest index`.
+
+- If a room depends on open sizes, its condition is read off: `seq` is at most 512.
+- If it depends on the values of inputs, ranges are tried. Each input starts with 0 to
+  1, and its range grows for as long as the proof holds.
+
+A trial computes anew only the values between the inputs and the indices.
 """
 
 from __future__ import annotations
@@ -26,199 +30,308 @@ from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.core.model.network import Network, Operation, Scope, taken
 
 MOST_OPERATIONS = 200
-"""The most operations from the inputs of a model to a gather for which ranges are
-tried."""
+"""No ranges are tried for a gather with more operations than this before it."""
 
 MOST_TRIED = 30_000
-"""The most values that are computed anew in all trials; after these, only sizes are
-looked at."""
+"""All trials for a network together compute at most this many values."""
 
 STARTS = ((0, 1), (0, 0), (1, 1))
-"""The ranges of the inputs that are tried first."""
+"""The first ranges to try, for all inputs at once."""
 
-LIMITS_TRIED = INTEGERS | {
-    name: (
-        -min(FARTHEST, int(np.finfo(dtype).max)),
-        min(FARTHEST, int(np.finfo(dtype).max)),
-    )
-    for name, dtype in FLOATS.items()
-}
-"""The ends of the ranges that are tried, by data type."""
+Interval = tuple[int, int]
+"""The lowest and the highest value."""
 
-Tried = dict[str, list[tuple[int, int]]]
-"""Ranges of inputs: one for all values, or one for each column of the last axis."""
+Trial = dict[str, list[Interval]]
+"""The range of each input: one interval, or one for each column of the last axis."""
+
+
+def _limits_of_floats() -> dict[str, Interval]:
+    limits: dict[str, Interval] = {}
+    for name, dtype in FLOATS.items():
+        highest = min(FARTHEST, int(np.finfo(dtype).max))
+        limits[name] = (-highest, highest)
+    return limits
+
+
+LIMITS_TRIED = INTEGERS | _limits_of_floats()
+"""The widest range to try, by data type."""
 
 
 class Search:
-    """The search for conditions in a network whose bounds are known."""
+    """Finds conditions for the gathers of a network whose bounds are known."""
 
     def __init__(self, network: Network, ranges: Ranges) -> None:
-        self._network, self._ranges = network, ranges
-        self._sizes = open_sizes(network)
-        operations = network.main.operations
-        self._makers = {
-            name: k for k, one in enumerate(operations) for name in one.outputs
-        }
-        bodies = (
-            (k, body)
-            for k, one in enumerate(operations)
-            for body in one.bodies.values()
-        )
-        self._homes = {inner: k for k, body in bodies for inner in body.scopes()}
-        self._left = MOST_TRIED
+        self._network = network
+        self._main = network.main
+        self._ranges = ranges
+        self._open_sizes = open_sizes(network)
+        self._values_left = MOST_TRIED
+        self._producers: dict[str, int] = {}
+        """The operation of the main graph, by its number, that computes a value."""
+        self._callers: dict[Scope, int] = {}
+        """The operation of the main graph whose body holds a scope."""
+        for number, operation in enumerate(self._main.operations):
+            for output in operation.outputs:
+                self._producers[output] = number
+            for body in operation.bodies.values():
+                for scope in body.scopes():
+                    self._callers[scope] = number
 
-    def conditions(self, scope: Scope, operation: Operation) -> tuple[Condition, ...]:
-        """The conditions under which a gather is proved; none where simple ones do not prove it."""
-        found = self._of_sizes(self._ranges, scope, operation)
-        if found is not None:
-            return found
-        names, way = self._way(scope, operation)
+    def conditions(self, scope: Scope, gather: Operation) -> tuple[Condition, ...]:
+        """Return the conditions under which a gather is proved.
 
-        def asked(tried: Tried) -> tuple[Condition, ...] | None:
-            """What else must hold with ranges of inputs; None where they make no proof."""
-            if self._left < 0:
+        The result is empty if no simple conditions prove it.
+        """
+        # Case 1: the sizes alone decide.
+        size_conditions = self._size_conditions(self._ranges, scope, gather)
+        if size_conditions is not None:
+            return size_conditions
+
+        input_names, operations = self._path_to(scope, gather)
+
+        def try_ranges(trial: Trial) -> tuple[Condition, ...] | None:
+            """Return what a trial still asks of sizes; None if it proves nothing."""
+            if self._values_left < 0:
                 return None
-            inputs = {name: self._in_range(name, ends) for name, ends in tried.items()}
-            changed = self._ranges.again(self._network.main, way, inputs)
-            self._left -= changed.computed
-            return self._of_sizes(changed, scope, operation)
+            bounds = {
+                name: self._bounds(name, intervals) for name, intervals in trial.items()
+            }
+            changed = self._ranges.again(self._main, operations, bounds)
+            self._values_left -= changed.computed
+            return self._size_conditions(changed, scope, gather)
 
-        for start in STARTS if names else ():
-            tried: Tried = {name: [start] for name in names}
-            if (sizes := asked(tried)) is not None:
-                break
-        else:
+        # Case 2: no values of inputs lead to the indices.
+        if not input_names:
             return ()
-        widest = self._widest(tried, lambda more: asked(more) == sizes)
-        return () if self._left < 0 else (*widest, *sizes)
 
-    def _widest(self, tried: Tried, holds: Callable[[Tried], bool]) -> list[Condition]:
-        """The conditions of the widest ranges with which a proof holds, an input after another."""
-        found = list[Condition]()
-        for name in list(tried):
-            others = {one: ends for one, ends in tried.items() if one != name}
-            if holds(others):  # any value will do
-                tried = others
+        # Case 3: a narrow range proves the gather; widen it.
+        for start in STARTS:
+            trial: Trial = {name: [start] for name in input_names}
+            wanted = try_ranges(trial)
+            if wanted is None:
                 continue
-            ends = self._ends(
-                name, tried[name][0], lambda more, rest=others: holds(rest | more)
+            value_conditions = self._widen(
+                trial, lambda wider, same=wanted: try_ranges(wider) == same
             )
-            columns, tried = self._columns(name, others | {name: [ends]}, holds)
-            limits = LIMITS_TRIED[self._network.main.types[name].data_type]
-            is_integer = limits in INTEGERS.values()
-            pairs = zip(ends, limits, strict=True)
-            low, high = (None if is_integer and n == limit else n for n, limit in pairs)
-            found.append(
-                Condition(of="values", input=name, columns=columns, low=low, high=high)
-            )
-        return found
+            # The budget ended within a search, so ends may be wrong.
+            if self._values_left < 0:
+                return ()
+            return (*value_conditions, *wanted)
 
-    def _ends(
-        self, name: str, start: tuple[int, int], holds: Callable[[Tried], bool]
-    ) -> tuple[int, int]:
-        """The widest range of an input with which a proof holds."""
-        first, last = LIMITS_TRIED[self._network.main.types[name].data_type]
-        high = _farthest(start[1], last, lambda n: holds({name: [(start[0], n)]}))
-        return (
-            -_farthest(-start[0], -first, lambda n: holds({name: [(-n, high)]})),
-            high,
+        # Case 4: not even a narrow range proves it.
+        return ()
+
+    def _widen(self, trial: Trial, holds: Callable[[Trial], bool]) -> list[Condition]:
+        """Return conditions with the widest ranges that still prove, input by input."""
+        conditions: list[Condition] = []
+        for name in list(trial):
+            others = {other: trial[other] for other in trial if other != name}
+            if holds(others):  # any value of this input will do
+                trial = others
+                continue
+            widest = self._widest_interval(name, others, trial[name][0], holds)
+            trial = others | {name: [widest]}
+            columns = self._columns_that_matter(name, trial, holds)
+            if columns is not None:
+                trial = others | {name: self._free_all_but(name, widest, columns)}
+            conditions.append(self._value_condition(name, columns, widest))
+        return conditions
+
+    def _widest_interval(
+        self, name: str, others: Trial, start: Interval, holds: Callable[[Trial], bool]
+    ) -> Interval:
+        """Return the widest interval of an input that still proves.
+
+        The high end grows first.
+        """
+        start_low, start_high = start
+        lowest, highest = self._limits(name)
+        high = _farthest(
+            start_high, highest, lambda n: holds(others | {name: [(start_low, n)]})
         )
+        low = -_farthest(
+            -start_low, -lowest, lambda n: holds(others | {name: [(-n, high)]})
+        )
+        return low, high
 
-    def _columns(
-        self, name: str, tried: Tried, holds: Callable[[Tried], bool]
-    ) -> tuple[tuple[int, ...] | None, Tried]:
-        """The columns of the last axis that the range of an input matters for; None: all values."""
-        (ends,), known = tried[name], self._network.main.types[name]
-        limits, count = LIMITS_TRIED[known.data_type], (known.sizes or (1,))[-1] or 1
-        if (
-            known.data_type in INTEGERS and 1 < count <= COLUMNS
-        ):  # a free float may be NaN
-            every = range(count)
-            rows = [[limits if k == free else ends for k in every] for free in every]
-            matter = tuple(k for k in every if not holds(tried | {name: rows[k]}))
-            less = tried | {name: [ends if k in matter else limits for k in every]}
-            if len(matter) < count and holds(less):
-                return matter, less
-        return None, tried
+    def _columns_that_matter(
+        self, name: str, trial: Trial, holds: Callable[[Trial], bool]
+    ) -> tuple[int, ...] | None:
+        """Return the columns of the last axis that must keep the range.
 
-    def _of_sizes(
-        self, ranges: Ranges, scope: Scope, operation: Operation
+        None means that all values must.
+        """
+        count = self._column_count(name)
+        if count is None:
+            return None
+        (widest,) = trial[name]
+        every = range(count)
+        matter: list[int] = []
+        for free in every:
+            others = [column for column in every if column != free]
+            with_free = self._free_all_but(name, widest, others)
+            if not holds(trial | {name: with_free}):
+                matter.append(free)
+        if len(matter) == count:
+            return None
+        # Each other column is free alone; that they are free together is another proof.
+        if not holds(trial | {name: self._free_all_but(name, widest, matter)}):
+            return None
+        return tuple(matter)
+
+    def _column_count(self, name: str) -> int | None:
+        """Return the length of an input's last axis; None if no column may be free."""
+        value_type = self._main.types[name]
+        if value_type.data_type not in INTEGERS:  # a float that is free may be NaN
+            return None
+        if not value_type.sizes:
+            return None
+        count = value_type.sizes[-1]
+        if count is None or not 1 < count <= COLUMNS:
+            return None
+        return count
+
+    def _free_all_but(
+        self, name: str, interval_of_kept: Interval, kept: Sequence[int]
+    ) -> list[Interval]:
+        """Return an interval for each column: the data type's own if it is not kept."""
+        limits = self._limits(name)
+        count = self._column_count(name) or 1
+        return [
+            interval_of_kept if column in kept else limits for column in range(count)
+        ]
+
+    def _value_condition(
+        self, name: str, columns: tuple[int, ...] | None, widest: Interval
+    ) -> Condition:
+        """Return the condition; an end at the limit of an integer type says nothing."""
+        low: int | None
+        high: int | None
+        low, high = widest
+        if self._main.types[name].data_type in INTEGERS:
+            lowest, highest = self._limits(name)
+            low = None if low == lowest else low
+            high = None if high == highest else high
+        return Condition(of="values", input=name, columns=columns, low=low, high=high)
+
+    def _size_conditions(
+        self, ranges: Ranges, scope: Scope, gather: Operation
     ) -> tuple[Condition, ...] | None:
-        """What a proof asks of open sizes; None where they alone do not make one."""
-        found = list[Condition]()
-        for c in coordinates_of(ranges.given(scope, operation)):
-            if c.size is None:
+        """Return what a proof asks of open sizes; None if they alone do not prove it."""
+        conditions: list[Condition] = []
+        for coordinate in coordinates_of(ranges.given(scope, gather)):
+            if coordinate.size is None:
                 return None
-            for room in (c.size - 1 - c.high, c.low + c.size * c.from_end):
-                if not room >= 0:
-                    condition = self._asked(room)
-                    if condition is None:
-                        return None
-                    found.append(condition)
-        return tuple(dict.fromkeys(found))
+            lowest_allowed = -coordinate.size if coordinate.from_end else 0
+            room_above = coordinate.size - 1 - coordinate.high
+            room_below = coordinate.low - lowest_allowed
+            for room in (room_above, room_below):
+                if room >= 0:
+                    continue
+                condition = self._size_condition(room)
+                if condition is None:
+                    return None
+                if condition not in conditions:
+                    conditions.append(condition)
+        return tuple(conditions)
 
-    def _asked(self, room: AnySize) -> Condition | None:
-        """The condition that makes a number at least 0; None where there is no simple one."""
+    def _size_condition(self, room: AnySize) -> Condition | None:
+        """Return a simple condition that makes a number at least 0; None without it."""
         named = in_named(room)
+        # A plain number, or a size that only a run decides.
         if not isinstance(named, Size):
             return None
         constant = named.terms.get((), 0)
-        rest = Size(
-            {monomial: count for monomial, count in named.terms.items() if monomial}
+        open_part = Size(
+            {symbols: count for symbols, count in named.terms.items() if symbols}
         )
-        if (-rest).low > constant:
+        if (-open_part).low > constant:  # no sizes satisfy it
             return None
-        ((*symbols, one), count), *others = rest.terms.items()
-        if others or symbols:
-            return Condition(of="sizes", expression=repr(-rest), high=constant)
-        low, high = (
-            (-(constant // count), None) if count > 0 else (None, constant // -count)
-        )
-        name, dim = self._sizes[one.name][0]
+
+        (symbols, count), *other_terms = open_part.terms.items()
+        *other_symbols, symbol = symbols
+        # Case 1: a sum or a product of sizes.
+        if other_terms or other_symbols:
+            return Condition(of="sizes", expression=repr(-open_part), high=constant)
+        # Case 2: one size, count * size + constant >= 0.
+        input_name, dimension = self._open_sizes[symbol.name][0]
+        low = -(constant // count) if count > 0 else None
+        high = constant // -count if count < 0 else None
         return Condition(
-            of="size", input=name, dim=dim, expression=one.name, low=low, high=high
+            of="size",
+            input=input_name,
+            dim=dimension,
+            expression=symbol.name,
+            low=low,
+            high=high,
         )
 
-    def _way(
-        self, scope: Scope, operation: Operation
+    def _path_to(
+        self, scope: Scope, gather: Operation
     ) -> tuple[list[str], list[Operation]]:
-        """The inputs behind the indices of a gather, and the operations that lead there."""
-        main, home = self._network.main, self._homes.get(scope)
-        kept, seen = set[int]() if home is None else {home}, set[str]()
-        wanted = (
-            given_indices(operation)
-            if home is None
-            else [*taken(main.operations[home])]
-        )
-        while wanted and len(kept) <= MOST_OPERATIONS:
-            name = wanted.pop()
-            if name not in seen and not self._ranges.value(main, name).is_exact:
-                seen.add(name)
-                if name in self._makers:
-                    kept.add(self._makers[name])
-                    wanted += taken(main.operations[self._makers[name]])
-        if len(kept) > MOST_OPERATIONS:
-            return [], []
-        names = [
-            n
-            for n in main.inputs
-            if n in seen and main.types[n].data_type in LIMITS_TRIED
-        ]
-        return names, [main.operations[k] for k in sorted(kept)]
+        """Return the inputs behind the indices of a gather, and the operations between.
 
-    def _in_range(self, name: str, ends: Sequence[tuple[int, int]]) -> Bounds:
-        value = self._ranges.value(self._network.main, name)
-        low, high = np.array(ends, object).T
+        A gather in a body stands for the operation of the main graph that has the body.
+        Both lists are empty if the path is too long.
+        """
+        caller = self._callers.get(scope)
+        on_path: set[int] = set()
+        if caller is None:
+            waiting = given_indices(gather)
+        else:
+            on_path.add(caller)
+            waiting = list(taken(self._main.operations[caller]))
+
+        visited: set[str] = set()
+        while waiting:
+            if len(on_path) > MOST_OPERATIONS:
+                return [], []
+            name = waiting.pop()
+            if name in visited or self._ranges.value(self._main, name).is_exact:
+                continue
+            visited.add(name)
+            producer = self._producers.get(name)
+            if producer is not None:
+                on_path.add(producer)
+                waiting.extend(taken(self._main.operations[producer]))
+        if len(on_path) > MOST_OPERATIONS:
+            return [], []
+
+        types = self._main.types
+        input_names = [
+            name
+            for name in self._main.inputs
+            if name in visited and types[name].data_type in LIMITS_TRIED
+        ]
+        operations = [self._main.operations[number] for number in sorted(on_path)]
+        return input_names, operations
+
+    def _limits(self, name: str) -> Interval:
+        return LIMITS_TRIED[self._main.types[name].data_type]
+
+    def _bounds(self, name: str, intervals: Sequence[Interval]) -> Bounds:
+        value = self._ranges.value(self._main, name)
+        low, high = np.array(intervals, object).T
         return interval(value.data_type, value.sizes, low[:, None], high[:, None])
 
 
 def _farthest(start: int, last: int, holds: Callable[[int], bool]) -> int:
-    """The largest number up to `last` for which something holds that holds for `start`."""
+    """Return the largest number up to `last` for which `holds` is true.
+
+    It is true for `start`. The step doubles from there on; near an end, the interval is
+    halved.
+    """
     if holds(last):
         return last
-    below, above = start, last
-    while above - below > 1:
-        step = below - start + 1
-        tried = below + step if below + 2 * step < above else (below + above) // 2
-        below, above = (tried, above) if holds(tried) else (below, tried)
-    return below
+    good = start
+    bad = last
+    while bad - good > 1:
+        step = good - start + 1
+        tried = good + step
+        if good + 2 * step >= bad:  # a doubled step would pass the end
+            tried = (good + bad) // 2
+        if holds(tried):
+            good = tried
+        else:
+            bad = tried
+    return good
