@@ -1,15 +1,13 @@
-"""Sizes that are open: polynomials over the open dimensions of inputs and over unknown counts.
+"""Open sizes: polynomials over the open dimensions of inputs and over unknown counts.
 
 A known size is a plain int. Python's arithmetic works on both. `a <= b` and `a < b`
-mean *surely*: for every number that the symbols may stand for. So that `a <= b` is
-False does not say that a > b.
+mean *surely*: for every number that the symbols may stand for. So if `a <= b` is False,
+`a > b` need not be true.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,11 +16,13 @@ MOST = 2**48
 """The most elements of a tensor: what the addresses of a machine reach."""
 
 MOST_OF_INPUT = 2**28
-"""The largest open size of an input that a proof speaks of: sums of a few are INT32
-still."""
+"""The largest open size of an input in a proof: sums of a few are still INT32."""
 
-MOST_TERMS, MOST_FACTORS = 24, 8
-"""The most terms of a size that is kept, and the most symbols in one of them."""
+MOST_TERMS = 24
+"""The most terms of a size that is kept."""
+
+MOST_FACTORS = 8
+"""The most symbols in a term of a size that is kept."""
 
 STEPS = 60
 """How many known inequalities a comparison may use before it gives up."""
@@ -32,23 +32,23 @@ _order = itertools.count()
 
 @dataclass(eq=False, slots=True)
 class Symbol:
-    """A number that a run decides: an open dimension of an input, or a count made inside."""
+    """A number that a run decides: an open dimension of an input or a computed count."""
 
     name: str
-    """Empty where it is made inside."""
+    """The name of the dimension; empty for a count that the model computes."""
     low: int = 0
     """The least number that it may be."""
     high: int = MOST
     facts: list[Size] = field(default_factory=list["Size"])
     """What else is known of it: each of these is at least 0."""
     tensors: set[str] = field(default_factory=set[str])
-    """The inputs with a dimension of it. The product of different dimensions of one is
-    at most `MOST`."""
-    made: dict[object, AnySize] = field(default_factory=dict[object, "AnySize"])
-    """The symbols that were made from it: a quotient, a minimum or maximum of the same
-    operands is the same symbol."""
+    """The inputs with this dimension. The product of different dimensions of an input
+    is at most `MOST`."""
+    derived: dict[object, AnySize] = field(default_factory=dict[object, "AnySize"])
+    """The quotients, minima and maxima that were made from it, by their operands: those
+    of the same operands are the same symbol."""
     doubtful: bool = False
-    """Whether ONNX Runtime may believe another number of it, which a Shape of it then
+    """Whether ONNX Runtime may believe that it is another number, as a Shape of it then
     is."""
     order: int = field(default_factory=lambda: next(_order))
 
@@ -57,7 +57,7 @@ Monomial = tuple[Symbol, ...]
 
 
 class Size:
-    """A polynomial with integer coefficients over symbols, which is no plain number."""
+    """A polynomial over symbols with integer coefficients; it is no plain number."""
 
     __slots__ = ("_hash", "terms")
 
@@ -75,7 +75,7 @@ class Size:
         terms = dict(self.terms)
         for monomial, count in terms_of(other).items():
             terms[monomial] = terms.get(monomial, 0) + count
-        return _made(terms)
+        return _simplified(terms)
 
     __radd__ = __add__
 
@@ -95,12 +95,14 @@ class Size:
         return quotient(other, self)
 
     def __mul__(self, other: AnySize) -> AnySize:
-        product = dict[Monomial, int]()
-        for a, n in self.terms.items():
-            for b, m in terms_of(other).items():
-                key = tuple(sorted(a + b, key=lambda symbol: symbol.order))
-                product[key] = product.get(key, 0) + n * m
-        return _made(product)
+        other_terms = terms_of(other)
+        product: dict[Monomial, int] = {}
+        for monomial, count in self.terms.items():
+            for other_monomial, other_count in other_terms.items():
+                symbols = sorted(monomial + other_monomial, key=_order_of)
+                key = tuple(symbols)
+                product[key] = product.get(key, 0) + count * other_count
+        return _simplified(product)
 
     __rmul__ = __mul__
 
@@ -117,183 +119,234 @@ class Size:
         return never_negative(self - other - 1)
 
     def __repr__(self) -> str:
-        parts = list[str]()
-        in_order = sorted(
-            self.terms.items(), key=lambda term: (not term[0], term[1] < 0)
-        )
-        for monomial, count in in_order:
-            names = [symbol.name or "?" for symbol in monomial]
-            number = [] if abs(count) == 1 and names else [str(abs(count))]
-            sign = ("-" if count < 0 else "+") if parts or count < 0 else ""
-            parts.append((f" {sign} " if parts else sign) + "*".join(number + names))
-        return "".join(parts)
+        # Conditions print it, and `size_from` reads it again.
+        text = ""
+        for monomial, count in sorted(self.terms.items(), key=_place_in_text):
+            factors = [symbol.name or "?" for symbol in monomial]
+            if abs(count) != 1 or not factors:
+                factors.insert(0, str(abs(count)))
+            product = "*".join(factors)
+            sign = "-" if count < 0 else "+"
+            if text:
+                text += f" {sign} {product}"
+            else:
+                text = f"-{product}" if count < 0 else product
+        return text
 
     @property
     def is_large(self) -> bool:
-        """Whether it is too large to be kept."""
+        """Return whether it is too large to be kept."""
         return len(self.terms) > MOST_TERMS or max(map(len, self.terms)) > MOST_FACTORS
 
     @property
     def symbols(self) -> set[Symbol]:
-        """The symbols in it."""
+        """Return the symbols in it."""
         return {symbol for monomial in self.terms for symbol in monomial}
 
     @property
     def low(self) -> int:
-        """A number that it is never below."""
-        pairs = ((count, *_ends(monomial)) for monomial, count in self.terms.items())
-        return sum(count * (low if count > 0 else high) for count, low, high in pairs)
+        """Return a number that it is never below."""
+        total = 0
+        for monomial, count in self.terms.items():
+            low, high = _ends(monomial)
+            total += count * (low if count > 0 else high)
+        return total
 
     @property
     def high(self) -> int:
-        """A number that it is never above."""
+        """Return a number that it is never above."""
         return -(-self).low
 
 
 AnySize = int | Size
 
 AnySizes = tuple[AnySize | None, ...]
-"""The sizes of a value; None where nothing is known of one."""
+"""The sizes of a value; None for a size of which nothing is known."""
+
+
+def _order_of(symbol: Symbol) -> int:
+    return symbol.order
+
+
+def _place_in_text(term: tuple[Monomial, int]) -> tuple[bool, bool]:
+    """Return a key that sorts positive terms to the front and the number to the end."""
+    monomial, count = term
+    return not monomial, count < 0
 
 
 def terms_in(expression: str) -> list[tuple[str, str]]:
-    """The products of an expression, each after its sign, which is empty where none stands."""
+    """Return the products of an expression, each after its sign.
+
+    The sign is empty if the expression has none there.
+    """
     return re.findall(r"([+-]?)\s*([^\s+-]+)", expression)
 
 
 def size_from(expression: str, sizes: Mapping[str, AnySize]) -> AnySize:
-    """The size that a text tells, a sum of products such as `12*batch*sequence - past`.
+    """Return the size of a text: a sum of products such as `12*batch*sequence - past`.
 
     Args:
         expression: The text.
-        sizes: The sizes by their names, numbers or open ones.
+        sizes: The sizes by their names, numbers or open sizes.
     """
     total: AnySize = 0
     for sign, product in terms_in(expression):
-        factors = (int(f) if f.isdecimal() else sizes[f] for f in product.split("*"))
-        total = total + functools.reduce(
-            lambda a, b: a * b, factors, -1 if sign == "-" else 1
-        )
+        term: AnySize = -1 if sign == "-" else 1
+        for factor in product.split("*"):
+            size = int(factor) if factor.isdecimal() else sizes[factor]
+            term = term * size
+        total = total + term
     return total
 
 
 def unknown_size(high: AnySize = MOST, doubtful: bool = False) -> Size:
-    """A new unknown count."""
-    one = Symbol("", 0, min(high_of(high), MOST), doubtful=doubtful)
-    size = Size({(one,): 1})
-    _tell(one, high - size)
+    """Return a new unknown count."""
+    symbol = Symbol("", 0, min(high_of(high), MOST), doubtful=doubtful)
+    size = Size({(symbol,): 1})
+    _add_facts(symbol, high - size)
     return size
 
 
 def terms_of(size: AnySize) -> Mapping[Monomial, int]:
-    """The terms of a size; the number's monomial is ()."""
-    return size.terms if isinstance(size, Size) else {(): size} if size else {}
+    """Return the terms of a size; the number's monomial is ()."""
+    if isinstance(size, Size):
+        return size.terms
+    return {(): size} if size else {}
 
 
 def low_of(size: AnySize) -> int:
-    """A number that the size is never below."""
+    """Return a number that the size is never below."""
     return size.low if isinstance(size, Size) else size
 
 
 def high_of(size: AnySize) -> int:
-    """A number that the size is never above."""
+    """Return a number that the size is never above."""
     return size.high if isinstance(size, Size) else size
 
 
-def _made(terms: Mapping[Monomial, int]) -> AnySize:
+def _simplified(terms: Mapping[Monomial, int]) -> AnySize:
+    """Return the sum of terms, without those that count 0 times."""
     kept = {monomial: count for monomial, count in terms.items() if count}
-    return Size(kept) if any(kept) else kept.get((), 0)
+    has_symbols = any(kept)
+    return Size(kept) if has_symbols else kept.get((), 0)
 
 
 def _ends(monomial: Monomial) -> tuple[int, int]:
-    """The least and the greatest number that a product of symbols may be."""
-    high = math.prod(symbol.high for symbol in monomial)
-    shared = [symbol.tensors for symbol in monomial]
-    if shared and len({*monomial}) == len(monomial) and set[str].intersection(*shared):
-        high = min(high, MOST)
-    return math.prod(symbol.low for symbol in monomial), high
+    """Return the least and the greatest number that a product of symbols may be."""
+    low = 1
+    high = 1
+    for symbol in monomial:
+        low *= symbol.low
+        high *= symbol.high
+    if high > MOST and _are_of_one_tensor(monomial):
+        high = MOST
+    return low, high
+
+
+def _are_of_one_tensor(monomial: Monomial) -> bool:
+    """Return whether symbols are different dimensions of the same input."""
+    if len({*monomial}) < len(monomial):
+        return False
+    shared = set[str].intersection(*(symbol.tensors for symbol in monomial))
+    return bool(shared)
 
 
 def never_negative(size: AnySize) -> bool:
-    """Whether a size is surely at least 0.
+    """Return whether a size is surely at least 0.
 
-    Each symbol is its least number and something that is at least 0. Where a term then
-    is negative, a known fact is subtracted that cancels it: what remains must be at
-    least 0 still.
+    Each symbol is the sum of its least number and a number that is at least 0. If a
+    term is still negative, a known fact that cancels it is subtracted: the rest must be
+    at least 0, too.
     """
-    return size >= 0 if isinstance(size, int) else _proved(size)
+    return size >= 0 if isinstance(size, int) else _is_proved(size)
 
 
-def _proved(size: Size) -> bool:
-    tried, left = set[Size](), [size]
+def _is_proved(size: Size) -> bool:
+    tried: set[Size] = set()
+    waiting = [size]
     for _ in range(STEPS):
-        if not left:
+        if not waiting:
             return False
-        this = left.pop(0)
-        if this.low >= 0 or not any(count < 0 for count in _shifted(this).values()):
+        current = waiting.pop(0)
+        if current.low >= 0:
             return True
-        tried.add(this)
-        for fact, factor in _cancelling(this):
-            rest = this - fact * factor
+        if all(count >= 0 for count in _shifted(current).values()):
+            return True
+        tried.add(current)
+        for fact, factor in _cancelling(current):
+            rest = current - fact * factor
             if isinstance(rest, int):
                 if rest >= 0:
                     return True
             elif rest not in tried:
-                left.append(rest)
+                waiting.append(rest)
     return False
 
 
 def _shifted(size: Size) -> Mapping[Monomial, int]:
-    """The terms where each symbol stands for what it is above its least number."""
+    """Return the terms if each symbol stands for what it is above its least number."""
     shifted: AnySize = 0
     for monomial, count in size.terms.items():
-        parts = (Size({(symbol,): 1}) + symbol.low for symbol in monomial)
-        shifted = shifted + functools.reduce(lambda a, b: a * b, parts, count)
+        term: AnySize = count
+        for symbol in monomial:
+            term = term * (Size({(symbol,): 1}) + symbol.low)
+        shifted = shifted + term
     return terms_of(shifted)
 
 
 def _cancelling(size: Size) -> Iterable[tuple[Size, AnySize]]:
-    """Yield known facts, and what to multiply them by, that cancel a negative term of a size."""
-    facts = list(
-        dict.fromkeys(fact for symbol in size.symbols for fact in symbol.facts)
-    )
+    """Yield known facts, each with the factor by which it cancels a negative term."""
+    facts = dict.fromkeys(fact for symbol in size.symbols for fact in symbol.facts)
     for monomial, count in size.terms.items():
         if count >= 0:
             continue
         for fact in facts:
             for part, amount in fact.terms.items():
+                # A fact cancels a negative term by a negative one: a number by a
+                # number, a product of symbols by a product.
+                if amount >= 0 or bool(part) != bool(monomial):
+                    continue
                 rest = _without(monomial, part)
-                same = bool(part) == bool(monomial)
-                if (
-                    amount < 0
-                    and same
-                    and rest is not None
-                    and not (monomial and count % amount)
-                ):
-                    yield (
-                        fact,
-                        _made({rest: -(-count // amount)}),
-                    )  # of numbers more than enough
+                if rest is None:
+                    continue
+                if monomial and count % amount:  # the factor is no integer
+                    continue
+                # Rounded up, so numbers may be more than cancelled.
+                factor = -(-count // amount)
+                yield fact, _simplified({rest: factor})
 
 
 def in_named(size: AnySize) -> AnySize | None:
-    """What a size is never below, in open sizes of inputs alone; None where nothing tells it."""
-    while made := [
-        pair for pair in terms_of(size).items() if not all(s.name for s in pair[0])
-    ]:
-        monomial, count = made[0]
-        fact, factor = Size({monomial: 1}), count  # a product of counts is at least 0
-        if count < 0:
-            told = next(iter(_cancelling(Size({monomial: count}))), None)
-            if told is None:
-                return None
-            fact, factor = told
+    """Return a number that a size is never below, in open sizes of inputs alone.
+
+    None means that no such number is known.
+    """
+    while True:
+        term = _first_unnamed_term(size)
+        if term is None:
+            return size
+        monomial, count = term
+        if count > 0:
+            # A product of counts is at least 0.
+            size = size - Size({monomial: 1}) * count
+            continue
+        cancelling = next(iter(_cancelling(Size({monomial: count}))), None)
+        if cancelling is None:
+            return None
+        fact, factor = cancelling
         size = size - fact * factor
-    return size
+
+
+def _first_unnamed_term(size: AnySize) -> tuple[Monomial, int] | None:
+    """Return the first term with a symbol that is no dimension of an input."""
+    for monomial, count in terms_of(size).items():
+        if not all(symbol.name for symbol in monomial):
+            return monomial, count
+    return None
 
 
 def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
-    """What is left of a product without some of its factors; None where it lacks one of them."""
+    """Return a product without some of its factors; None if it lacks any of these."""
     rest = list(monomial)
     for symbol in part:
         if symbol not in rest:
@@ -303,99 +356,128 @@ def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
 
 
 def quotient(size: AnySize, divisor: AnySize) -> AnySize:
-    """The quotient of a size that is at least 0 by one that is at least 1, rounded down."""
+    """Return a size that is at least 0, divided by a size from 1, rounded down."""
     if isinstance(size, int) and isinstance(divisor, int):
         return size // divisor
     exact, rest = _divided(size, divisor)
     if rest == 0:
         return exact
-    made, key = _maker(size, divisor).made, ("quotient", size, divisor)
-    if key not in made:
-        one = Symbol("", 0, high_of(size) // max(1, low_of(divisor)))
-        one.doubtful = is_doubtful(size, divisor)
-        made[key] = Size({(one,): 1})
-        rest = size - made[key] * divisor
-        _tell(one, rest, divisor - 1 - rest)
-    return made[key]
+    derived = _newest_symbol(size, divisor).derived
+    key = ("quotient", size, divisor)
+    if key not in derived:
+        highest = high_of(size) // max(1, low_of(divisor))
+        doubtful = is_doubtful(size, divisor)
+        symbol = Symbol("", 0, highest, doubtful=doubtful)
+        result = Size({(symbol,): 1})
+        # The rest is from 0 to the divisor - 1.
+        rest = size - result * divisor
+        _add_facts(symbol, rest, divisor - 1 - rest)
+        derived[key] = result
+    return derived[key]
 
 
 def _divided(size: AnySize, divisor: AnySize) -> tuple[AnySize, AnySize]:
-    """A quotient of polynomials and what is left over."""
-    first = max(terms_of(divisor), key=_rank)
-    exact, rest = 0, size
+    """Return a quotient of polynomials and what is left over."""
+    divisor_terms = terms_of(divisor)
+    first = max(divisor_terms, key=_rank)
+    first_count = divisor_terms[first]
+    exact: AnySize = 0
+    rest = size
     while rest != 0:
-        monomial = max(terms_of(rest), key=_rank)
-        count, part = terms_of(rest)[monomial], _without(monomial, first)
-        if part is None or count % terms_of(divisor)[first]:
+        terms = terms_of(rest)
+        monomial = max(terms, key=_rank)
+        count = terms[monomial]
+        part = _without(monomial, first)
+        if part is None or count % first_count:
             break
-        step = _made({part: count // terms_of(divisor)[first]})
-        exact, rest = exact + step, rest - step * divisor
+        step = _simplified({part: count // first_count})
+        exact = exact + step
+        rest = rest - step * divisor
     return exact, rest
 
 
 def _rank(monomial: Monomial) -> tuple[int, list[int]]:
-    """The place of a product of symbols in the order of all."""
+    """Return the place of a product of symbols in the order of all."""
     return len(monomial), [symbol.order for symbol in monomial]
 
 
 def lesser(a: AnySize, b: AnySize) -> AnySize:
-    """The smaller one of two numbers."""
+    """Return the smaller of two numbers."""
     if a <= b:
         return a
-    return b if b <= a else -_larger(-a, -b)
+    if b <= a:
+        return b
+    return -_larger_of_unordered(-a, -b)
 
 
 def larger(a: AnySize, b: AnySize) -> AnySize:
-    """The larger one of two numbers."""
+    """Return the larger of two numbers."""
     if b <= a:
         return a
-    return b if a <= b else _larger(a, b)
+    if a <= b:
+        return b
+    return _larger_of_unordered(a, b)
 
 
-def _larger(a: AnySize, b: AnySize) -> AnySize:
-    """The larger one of two numbers that no comparison orders: the first and what b is above it."""
-    a, b = sorted((a, b), key=lambda size: sorted(map(_rank, terms_of(size))))
-    made, key = _maker(a, b).made, ("larger", a, b)
-    if key not in made:
-        above = Symbol("", 0, high_of(b) - low_of(a), doubtful=is_doubtful(a, b))
-        found = Size({(above,): 1})
-        _tell(above, found + a - b)
+def _larger_of_unordered(a: AnySize, b: AnySize) -> AnySize:
+    """Return the larger of two numbers that no comparison orders.
+
+    It is the first number and a symbol: how far the second number is above it, or 0.
+    """
+    a, b = sorted((a, b), key=_ranks)
+    derived = _newest_symbol(a, b).derived
+    key = ("larger", a, b)
+    if key not in derived:
+        highest = high_of(b) - low_of(a)
+        above = Symbol("", 0, highest, doubtful=is_doubtful(a, b))
+        excess = Size({(above,): 1})
+        _add_facts(above, excess + a - b)
+        # The larger of two numbers from 0 is at most their sum.
         if never_negative(a) and never_negative(b):
-            _tell(above, b - found)
+            _add_facts(above, b - excess)
+        # The larger of two numbers up to 0 is at most 0.
         if never_negative(-a) and never_negative(-b):
-            _tell(above, -(found + a))
-        made[key] = found + a
-    return made[key]
+            _add_facts(above, -(excess + a))
+        derived[key] = excess + a
+    return derived[key]
 
 
-def _tell(one: Symbol, *facts: AnySize) -> None:
+def _ranks(size: AnySize) -> list[tuple[int, list[int]]]:
+    """Return a key that sorts sizes in the same order, however they are given."""
+    return sorted(map(_rank, terms_of(size)))
+
+
+def _add_facts(symbol: Symbol, *facts: AnySize) -> None:
     """Give a symbol facts, each of which is at least 0."""
-    one.facts += [fact for fact in facts if isinstance(fact, Size)]
+    symbol.facts += [fact for fact in facts if isinstance(fact, Size)]
 
 
-def _maker(*sizes: AnySize) -> Symbol:
-    """The symbol that keeps what is made of some sizes: the newest one in them."""
-    every = {
-        symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols
-    }
-    return max(every, key=lambda symbol: symbol.order)
+def _newest_symbol(*sizes: AnySize) -> Symbol:
+    """Return the newest symbol in some sizes, which keeps what is made from them."""
+    symbols: set[Symbol] = set()
+    for size in sizes:
+        if isinstance(size, Size):
+            symbols |= size.symbols
+    return max(symbols, key=_order_of)
 
 
 def is_made_since(size: AnySize | None, mark: int) -> bool:
-    """Whether a size has a symbol that was made after another one."""
-    return isinstance(size, Size) and any(
-        symbol.order > mark for symbol in size.symbols
-    )
+    """Return whether a size has a symbol that is newer than a mark."""
+    if not isinstance(size, Size):
+        return False
+    return any(symbol.order > mark for symbol in size.symbols)
 
 
 def mark() -> int:
-    """A number that is above the order of all symbols so far, and below that of all to come."""
+    """Return a number between the order of all symbols so far and of all to come."""
     return next(_order)
 
 
 def is_doubtful(*sizes: AnySize | None) -> bool:
-    """Whether ONNX Runtime may believe another number of one of some sizes."""
-    every = (
-        symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols
-    )
-    return any(symbol.doubtful for symbol in every)
+    """Return whether ONNX Runtime may believe that a size is another number."""
+    for size in sizes:
+        if not isinstance(size, Size):
+            continue
+        if any(symbol.doubtful for symbol in size.symbols):
+            return True
+    return False

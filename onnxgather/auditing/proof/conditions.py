@@ -217,7 +217,7 @@ class Search:
     def _size_conditions(
         self, ranges: Ranges, scope: Scope, gather: Operation
     ) -> tuple[Condition, ...] | None:
-        """Return what a proof asks of open sizes; None if they alone do not prove it."""
+        """Return what a proof asks of open sizes; None if they alone prove nothing."""
         conditions: list[Condition] = []
         for coordinate in coordinates_of(ranges.given(scope, gather)):
             if coordinate.size is None:

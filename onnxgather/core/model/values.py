@@ -237,9 +237,7 @@ def type_name(array: Array) -> str:
 
 
 def numbers_in(sizes: Sequence[object] | None) -> tuple[int | None, ...] | None:
-    """The sizes that are numbers, None for each that is open; None where the rank is not known."""
-    return (
-        None
-        if sizes is None
-        else tuple(n if isinstance(n, int) else None for n in sizes)
-    )
+    """Return the sizes with None for each open size; None if the rank is not known."""
+    if sizes is None:
+        return None
+    return tuple(size if isinstance(size, int) else None for size in sizes)
