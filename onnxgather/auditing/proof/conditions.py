@@ -41,7 +41,7 @@ STARTS = ((0, 1), (0, 0), (1, 1))
 Interval = tuple[int, int]
 """The lowest and the highest value."""
 
-Trial = dict[str, list[Interval]]
+InputRanges = dict[str, list[Interval]]
 """The range of each input: one interval, or one for each column of the last axis."""
 
 
@@ -89,7 +89,7 @@ class Search:
 
         input_names, operations = self._path_to(scope, gather)
 
-        def try_ranges(trial: Trial) -> tuple[Condition, ...] | None:
+        def try_ranges(trial: InputRanges) -> tuple[Condition, ...] | None:
             """Return what a trial still asks of sizes; None if it proves nothing."""
             if self._values_left < 0:
                 return None
@@ -106,7 +106,7 @@ class Search:
 
         # Case 3: a narrow range proves the gather; widen it.
         for start in STARTS:
-            trial: Trial = {name: [start] for name in input_names}
+            trial: InputRanges = {name: [start] for name in input_names}
             wanted = try_ranges(trial)
             if wanted is None:
                 continue
@@ -121,7 +121,9 @@ class Search:
         # Case 4: not even a narrow range proves it.
         return ()
 
-    def _widen(self, trial: Trial, holds: Callable[[Trial], bool]) -> list[Condition]:
+    def _widen(
+        self, trial: InputRanges, holds: Callable[[InputRanges], bool]
+    ) -> list[Condition]:
         """Return conditions with the widest ranges that still prove, input by input."""
         conditions: list[Condition] = []
         for name in list(trial):
@@ -138,7 +140,11 @@ class Search:
         return conditions
 
     def _widest_interval(
-        self, name: str, others: Trial, start: Interval, holds: Callable[[Trial], bool]
+        self,
+        name: str,
+        others: InputRanges,
+        start: Interval,
+        holds: Callable[[InputRanges], bool],
     ) -> Interval:
         """Return the widest interval of an input that still proves.
 
@@ -155,7 +161,7 @@ class Search:
         return low, high
 
     def _columns_that_matter(
-        self, name: str, trial: Trial, holds: Callable[[Trial], bool]
+        self, name: str, trial: InputRanges, holds: Callable[[InputRanges], bool]
     ) -> tuple[int, ...] | None:
         """Return the columns of the last axis that must keep the range.
 

@@ -1,4 +1,4 @@
-"""The contract of a model: the conditions on its inputs under which its gathers are proved.
+"""The contract of a model: the conditions on its inputs that its proofs need.
 
 Checking inputs against a contract needs numpy and msgspec alone.
 """
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from onnxgather.core.model.network import Network
 
 FARTHEST = 2**62
-"""The largest number that is tried for a float input, where its data type has it."""
+"""The largest number to try for a float input, if its data type has it."""
 
 LARGEST_CONTRACT = 2**20
-"""The most bytes of a file of a contract."""
+"""The most bytes of the file of a contract."""
 
 Assumption = Literal[
     "open sizes of inputs are at least 1", "open sizes of inputs are at least 0"
@@ -38,7 +38,7 @@ NOT_EMPTY: Assumption = "open sizes of inputs are at least 1"
 MAY_BE_EMPTY: Assumption = "open sizes of inputs are at least 0"
 
 GivenContract = str | os.PathLike[str] | Mapping[str, Any]
-"""A file, or the plain dict that `audit.contract` is."""
+"""A file, or a plain dict such as `audit.contract`."""
 
 Count = Annotated[int, Meta(ge=0)]
 """The number of a dimension or of a column."""
@@ -46,12 +46,14 @@ Count = Annotated[int, Meta(ge=0)]
 End = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 NamedSizes = Mapping[str, Annotated[list[tuple[str, Count]], Meta(min_length=1)]]
-"""The dimensions of inputs, each an input and a number from 0, by the names of open
-sizes."""
+"""The dimensions of inputs by the names of open sizes.
+
+Each dimension is an input and a number from 0.
+"""
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One condition on the inputs of a model; at least one of its ends is given."""
+    """A condition on the inputs of a model, with at least one end."""
 
     of: Literal["values", "size", "sizes"]
     """The values of an input, an open size of an input, or an expression of open
@@ -72,40 +74,60 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The greatest number; None is an open end."""
 
     def admits(self, number: float) -> bool:
-        """Whether a number is between the ends, as NaN never is."""
-        low, high = self.low, self.high
-        return (low is None or number >= low) and (high is None or number <= high)
+        """Return whether a number is between the ends; NaN never is."""
+        # `not >=` instead of `<`: no comparison with NaN is true.
+        if self.low is not None and not number >= self.low:
+            return False
+        return self.high is None or number <= self.high
 
     def __str__(self) -> str:
-        low, high, expression = self.low, self.high, self.expression or ""
-        if self.of == "sizes" and low is None and high is not None:
-            terms = terms_in(f"{expression} {-high:+d}")  # whose sum is at most 0
-            more = " + ".join(
-                part for sign, part in terms if sign != "-" and part != "0"
-            )
-            less = " + ".join(part for sign, part in terms if sign == "-")
-            return f"{more or 0} is at most {less or 0}"
-        subject = expression
-        if self.of == "size":
-            name = f" ({expression})" if expression else ""
-            subject = f"size {self.dim} of {self.input}{name}"
-        elif self.of == "values":
-            noun = "column" if self.columns and len(self.columns) == 1 else "columns"
-            numbers = ", ".join(map(str, self.columns or ()))
-            columns = f"{noun} {numbers} of the last axis of " if numbers else ""
-            subject = f"each value of {columns}{self.input}"
+        if self.of == "sizes" and self.low is None and self.high is not None:
+            return _sides_of(self.expression or "", self.high)
+        subject = self._subject
+        low = self.low
+        high = self.high
         within = ""
         if FARTHEST in (high, -(low or 0)):
-            low, high = (None if n in (FARTHEST, -FARTHEST) else n for n in (low, high))
+            # The search tries no numbers beyond this end, so it is no end of a proof.
+            low = None if low in (FARTHEST, -FARTHEST) else low
+            high = None if high in (FARTHEST, -FARTHEST) else high
             within = f" (within 2^{FARTHEST.bit_length() - 1}, not NaN)"
         if low is None and high is None:
             return f"{subject} is any number{within}"
-        if low is None or high is None:
-            return (
-                f"{subject} is at"
-                f" {f'most {high}' if low is None else f'least {low}'}{within}"
-            )
-        return f"{subject} is {low if low == high else f'from {low} to {high}'}"
+        if low is None:
+            return f"{subject} is at most {high}{within}"
+        if high is None:
+            return f"{subject} is at least {low}{within}"
+        if low == high:
+            return f"{subject} is {low}"
+        return f"{subject} is from {low} to {high}"
+
+    @property
+    def _subject(self) -> str:
+        """Return what the condition is about, as the start of a sentence."""
+        if self.of == "size":
+            name = f" ({self.expression})" if self.expression else ""
+            return f"size {self.dim} of {self.input}{name}"
+        if self.of == "values":
+            if not self.columns:
+                return f"each value of {self.input}"
+            noun = "column" if len(self.columns) == 1 else "columns"
+            numbers = ", ".join(map(str, self.columns))
+            return f"each value of {noun} {numbers} of the last axis of {self.input}"
+        return self.expression or ""
+
+
+def _sides_of(expression: str, high: int) -> str:
+    """Return the sentence that an expression is at most a number.
+
+    Each side of it has the terms that are added there: `past + 2 is at most sequence`.
+    """
+    terms = terms_in(f"{expression} {-high:+d}")
+    added = [term for sign, term in terms if sign != "-" and term != "0"]
+    subtracted = [term for sign, term in terms if sign == "-"]
+    left = " + ".join(added) or "0"
+    right = " + ".join(subtracted) or "0"
+    return f"{left} is at most {right}"
 
 
 class Contract(
@@ -115,7 +137,7 @@ class Contract(
     forbid_unknown_fields=True,
     omit_defaults=True,
 ):
-    """What the inputs of a model must be, so that what an audit proves holds."""
+    """What the inputs of a model must be, so that the proofs of an audit hold."""
 
     digest: str
     """The SHA-256 digest of the model as it was given, such as `sha256:...`."""
@@ -138,157 +160,190 @@ class Contract(
     def of(
         cls, network: Network, conditions: tuple[Condition, ...], allow_empty: bool
     ) -> Contract:
-        """The contract of a model; `allow_empty` is as of `audit`."""
+        """Return the contract of a model; `allow_empty` is that of `audit`."""
         check_type("allow_empty", allow_empty, "True or False", bool)
+        scalars = [name for name, sizes in network.dimensions.items() if sizes == ()]
         return cls(
             digest=network.digest,
             assumes=MAY_BE_EMPTY if allow_empty else NOT_EMPTY,
             sizes=open_sizes(network),
-            scalars=tuple(
-                name for name, sizes in network.dimensions.items() if sizes == ()
-            ),
+            scalars=tuple(scalars),
             conditions=conditions,
         )
 
     def joined(self, conditions: Iterable[Condition]) -> Contract:
-        """The contract with more conditions; as it is where they exclude its own."""
+        """Return the contract with more conditions.
+
+        It stays as it is if they exclude its own.
+        """
         try:
-            return replace(self, conditions=tightened([*self.conditions, *conditions]))
+            both = tightened([*self.conditions, *conditions])
         except OnnxGatherError:
             return self
+        return replace(self, conditions=both)
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The contract as JSON has it, which `audit.contract` is."""
-        return msgspec.json.decode(msgspec.json.encode(self))
+        """Return the contract as plain JSON, which is `audit.contract`."""
+        text = msgspec.json.encode(self)
+        return msgspec.json.decode(text)
 
 
 def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-    """The tightest ends of each subject, in the order of the subjects.
+    """Return a condition for each subject with the tightest ends, in their order.
 
     Raises:
-        OnnxGatherError: Nothing meets the conditions on one subject.
+        OnnxGatherError: Nothing meets the conditions on a subject.
     """
-    tightest = dict[Condition, Condition]()
-    for one in conditions:
-        subject = replace(one, low=None, high=None)
+    tightest: dict[Condition, Condition] = {}
+    for condition in conditions:
+        subject = replace(condition, low=None, high=None)
         other = tightest.get(subject, subject)
-        lows = [low for low in (one.low, other.low) if low is not None]
-        highs = [high for high in (one.high, other.high) if high is not None]
-        if lows and highs and max(lows) > min(highs):
+        lows = [end for end in (condition.low, other.low) if end is not None]
+        highs = [end for end in (condition.high, other.high) if end is not None]
+        low = max(lows, default=None)
+        high = min(highs, default=None)
+        if low is not None and high is not None and low > high:
             raise OnnxGatherError(
-                f"two conditions exclude each other: {other}, and {one}"
+                f"two conditions exclude each other: {other}, and {condition}"
             )
-        low, high = max(lows, default=None), min(highs, default=None)
-        tightest[subject] = replace(one, low=low, high=high)
+        tightest[subject] = replace(condition, low=low, high=high)
     return tuple(tightest.values())
 
 
 def open_sizes(network: Network) -> NamedSizes:
-    """The dimensions of the inputs that the model leaves open, by the names of their sizes."""
-    sizes = dict[str, list[tuple[str, int]]]()
-    for name, dimensions in network.dimensions.items():
-        for k, size in enumerate(dimensions or ()):
+    """Return the dimensions of inputs that a model leaves open, by their names."""
+    sizes: dict[str, list[tuple[str, int]]] = {}
+    for input_name, dimensions in network.dimensions.items():
+        for dim, size in enumerate(dimensions or ()):
             if isinstance(size, str):
-                sizes.setdefault(size, []).append((name, k))
+                sizes.setdefault(size, []).append((input_name, dim))
     return sizes
 
 
 def sizes_given(
     sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]
 ) -> list[Condition]:
-    """The conditions that open sizes are those of given shapes of inputs."""
-    found = list[Condition]()
+    """Return the conditions that open sizes are those of given shapes of inputs."""
+    conditions: list[Condition] = []
     for name, dimensions in sizes.items():
-        for which, k in [
-            pair for pair in dimensions if pair[1] < len(shapes.get(pair[0], ()))
-        ][:1]:
-            n = shapes[which][k]
-            found.append(
-                Condition(of="size", input=which, dim=k, expression=name, low=n, high=n)
+        for input_name, dim in dimensions:
+            shape = shapes.get(input_name, ())
+            if dim >= len(shape):
+                continue
+            number = shape[dim]
+            condition = Condition(
+                of="size",
+                input=input_name,
+                dim=dim,
+                expression=name,
+                low=number,
+                high=number,
             )
-    return found
+            conditions.append(condition)
+            break  # the first given dimension of a size is enough
+    return conditions
 
 
 _FIELDS = {"values": ["input"], "size": ["input", "dim"], "sizes": ["expression"]}
-"""The fields that a condition must have besides its ends."""
+"""The fields besides its ends that a condition must have."""
 
 _OPTIONAL = {"values": "columns", "size": "expression", "sizes": "expression"}
-"""The field that it may have too."""
+"""The field that a condition may have, too."""
 
 
 def decoded(given: GivenContract) -> Contract:
-    """A contract from a file or a plain dict, if it keeps the rules that need no model.
+    """Return a contract from a file or a plain dict.
+
+    Only the rules that need no model are checked.
 
     Raises:
-        FileFormatError: It does not; the message names the field.
+        FileFormatError: It breaks a rule; the message names the field.
     """
     check_type("contract", given, "a file or a plain dict", str, os.PathLike, Mapping)
-    where = _named(given)
+    where = _place_of(given)
     with decoding(where, "docs/proof.md"):
-        if isinstance(given, Mapping):
-            text = _json_of(given)
-        else:
-            with open(given, "rb") as file:
-                text = whole(file, LARGEST_CONTRACT)
-            if text and (found := got(text, "a contract")):
-                raise FileFormatError(
-                    f"{where}: must be a contract of onnxgather audit{found}"
-                )
+        is_plain = isinstance(given, Mapping)
+        text = _json_of(given) if is_plain else _text_of_file(given)
         contract = msgspec.json.decode(text, type=Contract)
-    for k, condition in enumerate(contract.conditions):
-        _check_condition(f"{where}: $.conditions[{k}]", condition, contract.sizes)
+    for number, condition in enumerate(contract.conditions):
+        place = f"{where}: $.conditions[{number}]"
+        _check_condition(place, condition, contract.sizes)
     return contract
 
 
 def _json_of(given: Mapping[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(dict(given))
-    except TypeError as error:  # what JSON has not, such as a generator
-        raise FileFormatError(f"{_named(given)}: $ must be plain: {error}") from None
+    except TypeError as error:  # a value that JSON does not have, such as a generator
+        where = _place_of(given)
+        raise FileFormatError(f"{where}: $ must be plain: {error}") from None
 
 
-def _named(given: GivenContract) -> str:
+def _text_of_file(path: str | os.PathLike[str]) -> bytes:
+    with open(path, "rb") as file:
+        text = whole(file, LARGEST_CONTRACT)
+    # A file of another kind, such as a model, gets a message that names the kind.
+    other_kind = got(text, "a contract") if text else ""
+    if other_kind:
+        where = os.fspath(path)
+        raise FileFormatError(
+            f"{where}: must be a contract of onnxgather audit{other_kind}"
+        )
+    return text
+
+
+def _place_of(given: GivenContract) -> str:
+    """Return the place that messages on a contract start with."""
     return "the contract" if isinstance(given, Mapping) else os.fspath(given)
 
 
 def _check_condition(where: str, condition: Condition, sizes: NamedSizes) -> None:
-    """Check that a condition has its fields, ends in their order, and open sizes alone.
+    """Check that a condition has its fields, ends in order, and only open sizes.
 
     Raises:
         FileFormatError: It does not.
     """
-    needs, fields = _FIELDS[condition.of], ("input", "columns", "dim", "expression")
-    got = [field for field in fields if getattr(condition, field) is not None]
-    if not {*needs} <= {*got} <= {*needs, _OPTIONAL[condition.of]}:
-        rule = f"must have {' and '.join(needs)} where of is {condition.of!r}"
-        raise FileFormatError(f"{where} {rule}, got {', '.join(got) or 'none'}")
-    ends = [end for end in (condition.low, condition.high) if end is not None]
-    if not ends or ends[0] > ends[-1]:
+    required = _FIELDS[condition.of]
+    allowed = {*required, _OPTIONAL[condition.of]}
+    fields = [
+        field
+        for field in ("input", "columns", "dim", "expression")
+        if getattr(condition, field) is not None
+    ]
+    # A field of another kind of condition is an error, not ignored.
+    if not {*required} <= {*fields} <= allowed:
+        rule = f"must have {' and '.join(required)} where of is {condition.of!r}"
+        raise FileFormatError(f"{where} {rule}, got {', '.join(fields) or 'none'}")
+
+    low = condition.low
+    high = condition.high
+    has_no_end = low is None and high is None
+    if has_no_end or (low is not None and high is not None and low > high):
         rule = "must have low, high, or both in their order"
-        raise FileFormatError(
-            f"{where} {rule}, got {condition.low} and {condition.high}"
-        )
+        raise FileFormatError(f"{where} {rule}, got {low} and {high}")
+
     try:
         size_from(expression_of(condition, sizes), dict.fromkeys(sizes, 1))
     except KeyError as error:
-        found = shown_with_suggestion(error.args[0], sizes)
-        raise FileFormatError(
-            f"{where} must be of open sizes in $.sizes, got {found}"
-        ) from None
+        name = shown_with_suggestion(error.args[0], sizes)
+        rule = "must be of open sizes in $.sizes"
+        raise FileFormatError(f"{where} {rule}, got {name}") from None
 
 
 def expression_of(condition: Condition, sizes: NamedSizes) -> str:
-    """The expression of a condition on sizes; of one size, its name."""
-    if condition.of == "size":
-        one = (condition.input, condition.dim)
-        names = (name for name, dimensions in sizes.items() if one in dimensions)
-        return next(names, f"{condition.input}.{condition.dim}")
-    return condition.expression or ""
+    """Return the expression of a condition on sizes; the name of a single size."""
+    if condition.of != "size":
+        return condition.expression or ""
+    dimension = (condition.input, condition.dim)
+    for name, dimensions in sizes.items():
+        if dimension in dimensions:
+            return name
+    return f"{condition.input}.{condition.dim}"
 
 
 def read_contract(given: GivenContract, network: Network) -> Contract:
-    """A contract that is one of a model.
+    """Return a contract, if it is a contract of a model.
 
     Args:
         given: A file, or the plain dict.
@@ -297,82 +352,134 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
     Raises:
         OnnxGatherError: The contract is of another model, or breaks a rule.
     """
+    # It imports onnx, which checking inputs does without.
     from onnxgather.core.model.network import check_input
 
-    contract, where = decoded(given), _named(given)
+    contract = decoded(given)
+    where = _place_of(given)
     model = Contract.of(network, (), allow_empty=False)
     for field in ("digest", "sizes", "scalars"):
-        own = getattr(model, field)
-        if (found := getattr(contract, field)) != own:
-            rule = f"must be that of {network.path}, {shown(own)}"
-            raise FileFormatError(f"{where}: $.{field} {rule}, got {shown(found)}")
+        expected = getattr(model, field)
+        value = getattr(contract, field)
+        if value != expected:
+            rule = f"must be that of {network.path}, {shown(expected)}"
+            raise FileFormatError(f"{where}: $.{field} {rule}, got {shown(value)}")
+
+    inputs = network.main.inputs
+    shapes_of_model = f"{where}: $.shapes: {network.path}"
     for name in contract.shapes:
-        check_input(
-            f"{where}: $.shapes: {network.path}", network.main.inputs, name, "a shape"
-        )
-    for k, condition in enumerate(contract.conditions):
-        at, name = f"{where}: $.conditions[{k}]", condition.input
-        if name is not None:
-            check_input(at, network.main.inputs, name, "a condition")
-            *_, last = network.main.type_of(name).sizes or (None,)
-            if (
-                condition.columns
-                and last is not None
-                and max(condition.columns) >= last
-            ):
-                rule = f"must be below {last}, the last size of {shown(name)}"
-                raise FileFormatError(
-                    f"{at}.columns {rule}, got {max(condition.columns)}"
-                )
+        check_input(shapes_of_model, inputs, name, "a shape")
+    for number, condition in enumerate(contract.conditions):
+        if condition.input is None:
+            continue
+        place = f"{where}: $.conditions[{number}]"
+        check_input(place, inputs, condition.input, "a condition")
+        sizes = network.main.type_of(condition.input).sizes
+        _check_columns(place, condition, sizes)
     return contract
+
+
+def _check_columns(
+    where: str, condition: Condition, sizes: Sequence[int | None] | None
+) -> None:
+    """Check that an input of some sizes has the columns of a condition."""
+    if not condition.columns or not sizes:
+        return
+    last_size = sizes[-1]
+    last_column = max(condition.columns)
+    if last_size is not None and last_column >= last_size:
+        rule = f"must be below {last_size}, the last size of {shown(condition.input)}"
+        raise FileFormatError(f"{where}.columns {rule}, got {last_column}")
 
 
 def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
     """Check that the inputs of a model meet its contract.
 
     Args:
-        contract: A file, or the plain dict that `audit.contract` is.
+        contract: A file, or a plain dict such as `audit.contract`.
         inputs: The arrays by the names of the inputs.
 
     Raises:
-        OnnxGatherError: They do not; the message names the input, the element and the condition.
+        OnnxGatherError: They do not. The message names the input, the element and the
+            condition.
         FileFormatError: The contract cannot be read, or breaks a rule.
     """
-    told, numbers = decoded(contract), dict[str, int]()
-    least = int(told.assumes == NOT_EMPTY)
-    for name, dims in told.sizes.items():
-        found = [_array(inputs, which, k + 1).shape[k] for which, k in dims]
-        if not least <= min(found) == max(found) <= MOST_OF_INPUT:
-            at = ", ".join(f"dimension {k} of {shown(which)}" for which, k in dims)
-            rule = f"{_one_number(name, least)} ({at})"
-            raise OnnxGatherError(f"{rule}, got {', '.join(map(str, found))}")
-        numbers[name] = found[0]
-    for name in told.scalars:
-        if name in inputs and (sizes := _array(inputs, name).shape):
-            rule = f"input {shown(name)} must have no dimension"
-            raise OnnxGatherError(f"{rule}, got the shape {[*sizes]}")
-    for name, sizes in told.shapes.items():
-        if (found := [*_array(inputs, name).shape]) != sizes:
-            rule = f"input {shown(name)} must have the shape {sizes}"
-            raise OnnxGatherError(f"{rule}, got the shape {found}")
-    for condition in told.conditions:
+    rules = decoded(contract)
+    numbers = _checked_sizes(rules, inputs)
+    _check_shapes(rules, inputs)
+    for condition in rules.conditions:
         if condition.of == "values":
             _check_values(condition, _array(inputs, condition.input or ""))
-        else:
-            expression = expression_of(condition, told.sizes)
-            found = low_of(size_from(expression, numbers))
-            if not condition.admits(found):
-                rule = f"the inputs must meet {shown(str(condition))}"
-                raise OnnxGatherError(f"{rule}, got {expression} = {found}")
+            continue
+        expression = expression_of(condition, rules.sizes)
+        number = low_of(size_from(expression, numbers))
+        if not condition.admits(number):
+            rule = f"the inputs must meet {shown(str(condition))}"
+            raise OnnxGatherError(f"{rule}, got {expression} = {number}")
 
 
-def _one_number(name: str, least: int) -> str:
-    """The rule that every proof assumes of an open size."""
+def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]:
+    """Return the numbers of open sizes that inputs have, by their names.
+
+    Raises:
+        OnnxGatherError: A size is several numbers, or too small or large a number.
+    """
+    least = _least_size(rules)
+    numbers: dict[str, int] = {}
+    for name, dimensions in rules.sizes.items():
+        sizes: list[int] = []
+        for input_name, dim in dimensions:
+            array = _array(inputs, input_name, dim + 1)
+            sizes.append(array.shape[dim])
+        if not least <= min(sizes) == max(sizes) <= MOST_OF_INPUT:
+            places = ", ".join(
+                f"dimension {dim} of {shown(input_name)}"
+                for input_name, dim in dimensions
+            )
+            rule = f"{_rule_of_size(name, least)} ({places})"
+            raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sizes))}")
+        numbers[name] = sizes[0]
+    return numbers
+
+
+def _check_shapes(rules: Contract, inputs: Mapping[str, Any]) -> None:
+    """Check the inputs without a dimension, then those with a given shape.
+
+    An input without a dimension may be missing: it may have a default.
+    """
+    for name in rules.scalars:
+        if name not in inputs:
+            continue
+        shape = [*_array(inputs, name).shape]
+        if shape:
+            rule = _rule_of_scalar(name)
+            raise OnnxGatherError(f"{rule}, got the shape {shape}")
+    for name, expected in rules.shapes.items():
+        shape = [*_array(inputs, name).shape]
+        if shape != expected:
+            rule = _rule_of_shape(name, expected)
+            raise OnnxGatherError(f"{rule}, got the shape {shape}")
+
+
+def _least_size(rules: Contract) -> int:
+    return 1 if rules.assumes == NOT_EMPTY else 0
+
+
+def _rule_of_size(name: str, least: int) -> str:
+    """Return the rule that every proof assumes of an open size."""
     return f"the size {shown(name)} must be one number from {least} to {MOST_OF_INPUT}"
 
 
+def _rule_of_scalar(name: str) -> str:
+    return f"input {shown(name)} must have no dimension"
+
+
+def _rule_of_shape(name: str, shape: list[int]) -> str:
+    return f"input {shown(name)} must have the shape {shape}"
+
+
 def _array(inputs: Mapping[str, Any], name: str, rank: int = 0) -> Array:
-    """The array of an input, of at least so many dimensions."""
+    """Return the array of an input, which must have at least `rank` dimensions."""
     if name not in inputs:
         rule = f"the inputs must hold {shown(name)}, which the contract names"
         raise OnnxGatherError(f"{rule}, got {shown([*inputs])}")
@@ -384,54 +491,69 @@ def _array(inputs: Mapping[str, Any], name: str, rank: int = 0) -> Array:
 
 
 def _check_values(condition: Condition, array: Array) -> None:
-    """Check the least and the greatest element, or those of columns of the last axis."""
-    rule, columns = f"input {shown(condition.input)} must", condition.columns
+    """Check the least and the greatest element, of all or of some columns."""
+    subject = f"input {shown(condition.input)} must"
+    columns = condition.columns
     if array.dtype.kind not in "biuf":
-        raise OnnxGatherError(f"{rule} hold numbers, got {array.dtype}")
-    if columns and max(columns) >= (array.shape or (0,))[-1]:
-        found = f"the shape {[*array.shape]}"
-        raise OnnxGatherError(
-            f"{rule} have a column {max(columns)} in its last axis, got {found}"
-        )
-    part = array if columns is None else array[..., [*columns]]
-    for k in (part.argmin(), part.argmax()) if part.size else ():
-        at, number = [*map(int, np.unravel_index(k, part.shape))], part.flat[k].item()
-        if not condition.admits(number):
-            place = [*at[:-1], columns[at[-1]]] if columns else at
-            raise OnnxGatherError(
-                f"{rule} meet {shown(str(condition))}, got {number} at {place}"
-            )
+        raise OnnxGatherError(f"{subject} hold numbers, got {array.dtype}")
+
+    part = array
+    if columns is not None:
+        last_size = array.shape[-1] if array.shape else 0
+        last_column = max(columns)
+        if last_column >= last_size:
+            rule = f"{subject} have a column {last_column} in its last axis"
+            raise OnnxGatherError(f"{rule}, got the shape {[*array.shape]}")
+        part = array[..., [*columns]]
+    if not part.size:
+        return
+    # Both positions are that of a NaN if there is any.
+    for index in (part.argmin(), part.argmax()):
+        number = part.flat[index].item()
+        if condition.admits(number):
+            continue
+        place = [*map(int, np.unravel_index(index, part.shape))]
+        if columns is not None:
+            place[-1] = columns[place[-1]]
+        rule = f"{subject} meet {shown(str(condition))}"
+        raise OnnxGatherError(f"{rule}, got {number} at {place}")
 
 
 def guard(contract: GivenContract) -> str:
-    """A function of Python that checks inputs as `check_inputs` does, to be pasted.
+    """Return a Python function that checks inputs as `check_inputs` does, to be pasted.
 
-    It takes the arrays by the names of the inputs, and raises an error unless they meet
-    the contract; a ValueError names the condition.
+    The function accepts the arrays by the names of the inputs. It raises an error
+    unless they meet the contract; a ValueError names the condition.
 
     Raises:
         FileFormatError: The contract cannot be read, or breaks a rule.
     """
-    told, counts = decoded(contract), dict[str, str]()
-    lines, least = list[str](), int(told.assumes == NOT_EMPTY)
+    rules = decoded(contract)
+    least = _least_size(rules)
+    lines: list[str] = []
 
-    def require(rule: str, said: str) -> None:
-        lines.extend([f"if not ({rule}):", f"    raise ValueError({said!r})"])
+    def require(test: str, rule: str) -> None:
+        lines.append(f"if not ({test}):")
+        lines.append(f"    raise ValueError({rule!r})")
 
-    for name, dims in told.sizes.items():
-        each = [f"inputs[{which!r}].shape[{k}]" for which, k in dims]
-        require(
-            f"{least} <= {' == '.join(each)} <= {MOST_OF_INPUT}",
-            _one_number(name, least),
-        )
-        counts[name] = each[0]
-    for name in told.scalars:
-        rule = f"input {shown(name)} must have no dimension"
-        require(f"{name!r} not in inputs or inputs[{name!r}].shape == ()", rule)
-    for name, sizes in told.shapes.items():
-        rule = f"input {shown(name)} must have the shape {sizes}"
-        require(f"inputs[{name!r}].shape == {(*sizes,)}", rule)
-    for condition in told.conditions:
+    size_expressions: dict[str, str] = {}
+    for name, dimensions in rules.sizes.items():
+        sizes = [
+            f"inputs[{input_name!r}].shape[{dim}]" for input_name, dim in dimensions
+        ]
+        equal_sizes = " == ".join(sizes)
+        test = f"{least} <= {equal_sizes} <= {MOST_OF_INPUT}"
+        require(test, _rule_of_size(name, least))
+        size_expressions[name] = sizes[0]
+    for name in rules.scalars:
+        test = f"{name!r} not in inputs or inputs[{name!r}].shape == ()"
+        require(test, _rule_of_scalar(name))
+    for name, shape in rules.shapes.items():
+        test = f"inputs[{name!r}].shape == {tuple(shape)}"
+        require(test, _rule_of_shape(name, shape))
+
+    for condition in rules.conditions:
+        # An open end asks nothing.
         low = "" if condition.low is None else f"{condition.low} <= "
         high = "" if condition.high is None else f" <= {condition.high}"
         if condition.of == "values":
@@ -440,8 +562,9 @@ def guard(contract: GivenContract) -> str:
             ends = f"{low}x.min().item() <= x.max().item(){high}"
             require(f"x.size == 0 or {ends}", str(condition))
         else:
-            parts = re.split(r"([\s*+-]+)", expression_of(condition, told.sizes))
-            tested = "".join(counts.get(part, part) for part in parts)
-            require(f"{low}{tested}{high}", str(condition))
-    first = f"def check(inputs):  # arrays by name, for the model {told.digest!r}"
-    return "\n    ".join([first, *lines, "return inputs"]) + "\n"
+            expression = expression_of(condition, rules.sizes)
+            parts = re.split(r"([\s*+-]+)", expression)
+            number = "".join(size_expressions.get(part, part) for part in parts)
+            require(f"{low}{number}{high}", str(condition))
+    header = f"def check(inputs):  # arrays by name, for the model {rules.digest!r}"
+    return "\n    ".join([header, *lines, "return inputs"]) + "\n"
