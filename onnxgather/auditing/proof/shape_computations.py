@@ -1,4 +1,4 @@
-"""Computations of shapes, which ONNX Runtime leaves on the CPU whatever the provider."""
+"""Computations of shapes, which ONNX Runtime leaves on the CPU for any provider."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from onnxgather.core.model.network import Network, Operation, Scope
 
 SMALL_INITIALIZER = 100
-"""The most elements of an initializer that a node on the CPU may take."""
+"""The most elements of an initializer that is an input of a node on the CPU."""
 
 _SOURCES = ("Shape", "Size")
 _ENDS = ("Range", "Expand", "ConstantOfShape", "Reshape")
@@ -17,49 +17,71 @@ _FLOATS = ("FLOAT16", "BFLOAT16")
 
 
 def shape_computations(network: Network) -> set[Operation]:
-    """The operations that compute shapes, which ONNX Runtime leaves on the CPU.
+    """Return the operations that compute shapes, which ONNX Runtime leaves on the CPU.
 
     Source: GetCpuPreferredNodes. It walks on from Shape and Size; a node stays on the
     CPU if each of its inputs is a value on the CPU, a graph input or a small
     initializer.
     """
-    found = set[Operation]()
+    operations: set[Operation] = set()
     for scope in (network.main, *network.uncalled.values()):
-        _walk(scope, set(), {*scope.inputs}, found)
-    return found
+        _walk(scope, set(), {*scope.inputs}, operations)
+    return operations
 
 
 def _walk(
     scope: Scope, on_cpu: set[str], inputs: set[str], found: set[Operation]
 ) -> None:
-    """Add the shape computations of a scope to `found`, and their values to `on_cpu`."""
-
-    def stays(name: str) -> bool:
-        known = scope.type_of(name)
-        if known.data_type in _FLOATS or known.data_type.startswith("FLOAT8"):
-            return False
-        count = math.prod(n or 0 for n in known.sizes or ())
-        is_small = scope.is_constant(name) and count <= SMALL_INITIALIZER
-        return not name or name in on_cpu or name in inputs or is_small
-
+    """Add shape computations of a scope to `found`, and their values to `on_cpu`."""
     for operation in scope.operations:
         for key, body in operation.bodies.items():
-            inner, free = set[str](), {*body.inputs}
-            if key == "function":  # it is part of the graph that calls it
-                pairs = [*zip(body.inputs, operation.inputs, strict=False)]
-                inner = {name for name, value in pairs if value in on_cpu}
-                free = {name for name, value in pairs if value in inputs}
-            _walk(body, inner, free, found)
-            outputs = zip(operation.outputs, body.outputs, strict=False)
-            on_cpu.update(
-                n for n, made in outputs if key == "function" and made in inner
-            )
+            if key == "function":
+                _walk_function(operation, body, on_cpu, inputs, found)
+            else:  # a body starts anew
+                _walk(body, set(), {*body.inputs}, found)
+
         if operation.operator in _SOURCES and not operation.domain:
             on_cpu.update(operation.outputs)
-        elif (
-            not (operation.domain or operation.bodies or operation.operator in _ENDS)
-            and not on_cpu.isdisjoint(operation.inputs)
-            and all(map(stays, operation.inputs))
-        ):
+            continue
+        if operation.domain or operation.bodies or operation.operator in _ENDS:
+            continue
+        # A node that no Shape leads to is no computation of shapes.
+        if on_cpu.isdisjoint(operation.inputs):
+            continue
+        if all(_stays(scope, name, on_cpu, inputs) for name in operation.inputs):
             found.add(operation)
             on_cpu.update(operation.outputs)
+
+
+def _walk_function(
+    call: Operation,
+    body: Scope,
+    on_cpu: set[str],
+    inputs: set[str],
+    found: set[Operation],
+) -> None:
+    """Walk through a function, which is part of the graph that calls it."""
+    inner_on_cpu: set[str] = set()
+    inner_inputs: set[str] = set()
+    for inner, outer in zip(body.inputs, call.inputs, strict=False):
+        if outer in on_cpu:
+            inner_on_cpu.add(inner)
+        if outer in inputs:
+            inner_inputs.add(inner)
+    _walk(body, inner_on_cpu, inner_inputs, found)
+    for outer, inner in zip(call.outputs, body.outputs, strict=False):
+        if inner in inner_on_cpu:
+            on_cpu.add(outer)
+
+
+def _stays(scope: Scope, name: str, on_cpu: set[str], inputs: set[str]) -> bool:
+    """Return whether a node on the CPU may have a value as its input."""
+    value_type = scope.type_of(name)
+    data_type = value_type.data_type
+    if data_type in _FLOATS or data_type.startswith("FLOAT8"):
+        return False
+    # An input that is left out has no name.
+    if not name or name in on_cpu or name in inputs:
+        return True
+    count = math.prod(size or 0 for size in value_type.sizes or ())
+    return scope.is_constant(name) and count <= SMALL_INITIALIZER

@@ -1,4 +1,4 @@
-"""The range of the ids that a tokenizer makes, from its `tokenizer.json`."""
+"""The range of the ids that a tokenizer returns, from its `tokenizer.json`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnxgather.core.json_files import decoding, whole
 from onnxgather.core.model.network import Network
 
 LARGEST_TOKENIZER = 2**26
-"""The most bytes of a file of a tokenizer."""
+"""The most bytes of the file of a tokenizer."""
 
 _Id = Annotated[int, Meta(ge=0)]
 
@@ -24,26 +24,32 @@ class _Model(msgspec.Struct):
     """The model of a tokenizer, such as WordPiece, BPE, WordLevel or Unigram."""
 
     vocab: dict[str, _Id] | list[tuple[str, float]]
-    """Ids by their tokens; or, of Unigram, each token with its score, in the order of
-    the ids."""
+    """Ids by their tokens; of Unigram, tokens and their scores in the order of ids."""
 
 
 class _Added(msgspec.Struct):
+    """A token besides those of the vocabulary."""
+
     id: _Id
 
 
 class _Padding(msgspec.Struct):
-    """What short texts of a batch end with."""
+    """The token that fills short texts of a batch."""
 
     pad_id: _Id = 0
 
 
 class _Special(msgspec.Struct):
+    """A special token, such as the start of a text."""
+
     ids: list[_Id]
 
 
 class _Processor(msgspec.Struct):
-    """What puts special tokens around a text; nothing says that the vocabulary has their ids."""
+    """The step that puts special tokens around a text.
+
+    The vocabulary need not contain their ids.
+    """
 
     sep: tuple[str, _Id] = ("", 0)
     cls: tuple[str, _Id] = ("", 0)
@@ -52,14 +58,13 @@ class _Processor(msgspec.Struct):
 
     @property
     def ids(self) -> list[int]:
-        """The ids that it puts in."""
-        own = [n for special in self.special_tokens.values() for n in special.ids]
-        return [
-            self.sep[1],
-            self.cls[1],
-            *own,
-            *(n for one in self.processors for n in one.ids),
-        ]
+        """Return the ids that it puts around a text."""
+        ids = [self.sep[1], self.cls[1]]
+        for special in self.special_tokens.values():
+            ids.extend(special.ids)
+        for processor in self.processors:
+            ids.extend(processor.ids)
+        return ids
 
 
 class _Tokenizer(msgspec.Struct):
@@ -70,32 +75,39 @@ class _Tokenizer(msgspec.Struct):
 
 
 def token_range(path: str) -> tuple[int, int]:
-    """The least and the greatest id of the tokens of a tokenizer; the least counts as 0.
+    """Return the least and the greatest id of the tokens; the least counts as 0.
 
     Raises:
         FileFormatError: The file cannot be read, or is no tokenizer.
         OnnxGatherError: The tokenizer has no token.
     """
     with decoding(path, "docs/proof.md"), open(path, "rb") as file:
-        told = msgspec.json.decode(whole(file, LARGEST_TOKENIZER), type=_Tokenizer)
-    vocab = told.model.vocab
-    ids = vocab.values() if isinstance(vocab, dict) else range(len(vocab))
-    highest = max([*ids, *(added.id for added in told.added_tokens)], default=None)
-    if highest is None:
+        content = whole(file, LARGEST_TOKENIZER)
+        tokenizer = msgspec.json.decode(content, type=_Tokenizer)
+    vocab = tokenizer.model.vocab
+    # Unigram lists its tokens: their ids are their positions.
+    ids = [*vocab.values()] if isinstance(vocab, dict) else [*range(len(vocab))]
+    ids += [added.id for added in tokenizer.added_tokens]
+    if not ids:
         raise OnnxGatherError(f"{path}: $.model.vocab must have a token, got none")
-    padding, around = told.padding or _Padding(), told.post_processor or _Processor()
-    return 0, max(highest, padding.pad_id, *around.ids)
+    # The other steps may use ids that no token has.
+    if tokenizer.padding is not None:
+        ids.append(tokenizer.padding.pad_id)
+    if tokenizer.post_processor is not None:
+        ids += tokenizer.post_processor.ids
+    return 0, max(ids)
 
 
 def token_condition(text: str, network: Network) -> Condition:
-    """The condition that an input of a model holds ids of a tokenizer.
+    """Return the condition that an input of a model holds ids of a tokenizer.
 
     Args:
-        text: A file, after the input and a `=` where the model has several inputs of integers.
+        text: A file, after the input and a `=` if the model has several inputs of
+            integers.
         network: The model.
 
     Raises:
-        OnnxGatherError: The model has no such input, or the file is no tokenizer.
+        OnnxGatherError: The model has no input to choose, or the file is no tokenizer.
     """
     integers = [
         name
@@ -103,13 +115,16 @@ def token_condition(text: str, network: Network) -> Condition:
         if network.main.type_of(name).data_type in INTEGERS
     ]
     named = [name for name in integers if text.startswith(f"{name}=")]
-    if not named and len(integers) != 1:
+    if named:
+        # A name may contain a `=` itself: the longest fits best.
+        name = max(named, key=len)
+        path = text.removeprefix(f"{name}=")
+    elif len(integers) == 1:
+        name = integers[0]
+        path = text
+    else:
         names = ", ".join(map(shown, integers)) or "none"
-        rule = (
-            f"{network.path}: a tokenizer must come as INPUT=FILE with an input of"
-            " integers"
-        )
-        raise OnnxGatherError(f"{rule} ({names}), got {shown(text)}")
-    name = max(named, key=len, default=integers[0])
-    low, high = token_range(text.removeprefix(f"{name}=") if named else text)
+        rule = "a tokenizer must come as INPUT=FILE with an input of integers"
+        raise OnnxGatherError(f"{network.path}: {rule} ({names}), got {shown(text)}")
+    low, high = token_range(path)
     return Condition(of="values", input=name, low=low, high=high)
