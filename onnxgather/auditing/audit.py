@@ -1,13 +1,20 @@
-"""The audit of a model: each of its gathers as a record, in the JSON of `onnxgather audit`."""
+"""The audit of a model: a record of each gather, in the JSON of `onnxgather audit`."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import reduce
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, zip_longest
 from shlex import quote
 from typing import Any, Literal
 
@@ -21,7 +28,6 @@ from onnxgather.auditing.capture import (
     MOST_ITERATIONS,
     MOST_OF_ALL,
     Captured,
-    Gathered,
     capture,
 )
 from onnxgather.auditing.operators.calls import Call
@@ -66,7 +72,7 @@ from onnxgather.core.descriptors.feature_levels import minimum_feature_level
 from onnxgather.core.descriptors.operators import FACTS, Descriptor
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import DescriptorError, OnnxGatherError
-from onnxgather.core.execution.providers import PROVIDERS, known_rows
+from onnxgather.core.execution.providers import PROVIDERS, known_difference_rows
 from onnxgather.core.gather import ATTRIBUTES, from_onnx
 from onnxgather.core.model.given_inputs import checked
 from onnxgather.core.model.network import (
@@ -94,19 +100,25 @@ LARGEST_NAMED = 256
 """The largest open size that a hint names to meet a condition."""
 
 LARGEST = 2**63 - 1
-"""The largest size that an index is compared with."""
+"""The largest number of INT64, and the largest size that an index is compared with."""
 
 EMPTY = "the DirectML provider does nothing, as a tensor is empty"
+
+_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
+"""The states of a range, from the best to the worst."""
+
+_DECIDED = ("proved", "out-of-range")
+"""The states that more sizes do not change."""
 
 
 class Tensor(msgspec.Struct, frozen=True):
     """The type and the sizes of a value, as far as they are known."""
 
     type: str | None
-    """DirectML's name, or ONNX's where DirectML has none; None where it is not
+    """DirectML's name, or ONNX's if DirectML has no such type; None if it is not
     known."""
     sizes: tuple[int | None, ...] | None
-    """None for a size that is not known; None alone where the rank is not known."""
+    """None for a size that is not known; None alone if the rank is not known."""
 
     @property
     def is_static(self) -> bool:
@@ -118,11 +130,10 @@ class AuditedGather(msgspec.Struct, frozen=True):
     """One gather of a model."""
 
     node: str
-    """The name of the node, or its first output where the name is empty or not
-    unique."""
+    """The name of the node; its first output if the name is empty or not unique."""
     output_name: str
     place: str
-    """The main graph, or the way into a subgraph or a function."""
+    """The main graph, or the path into a subgraph or a function."""
     op: str
     shape_computation: bool
     """Whether the gather computes shapes, which the DirectML provider leaves to the
@@ -134,21 +145,18 @@ class AuditedGather(msgspec.Struct, frozen=True):
     descriptor: dict[str, Any] | None
     """The descriptor that the DirectML provider builds, as `to_dict` writes it."""
     refused: str | None
-    """The rule that the DirectML provider refuses the node by."""
+    """The rule by which the DirectML provider refuses the node."""
     feature_level: str | None
     range: IndexRange
-    lanes: dict[str, str] = {}
-    """Always empty; schema 2 of the JSON contains the key."""
     domain: str = ""
-    """Of the operator; "" is ONNX's own."""
+    """The domain of the operator; "" is ONNX's own."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether all sizes are known, and whether the indices are in range is decided."""
-        static = all(
-            tensor.is_static for tensor in (self.data, self.indices, self.output)
-        )
-        return static and self.range.state in ("proved", "out-of-range")
+        """Whether all sizes are known, and the state of the indices is decided."""
+        tensors = (self.data, self.indices, self.output)
+        is_static = all(tensor.is_static for tensor in tensors)
+        return is_static and self.range.state in _DECIDED
 
 
 class Audit(msgspec.Struct, frozen=True):
@@ -159,60 +167,71 @@ class Audit(msgspec.Struct, frozen=True):
     """Sentences: where the run ended early, and which iterations of a loop were not
     seen."""
     options: list[str] = []
-    """Options of the command that would tell more, such as `--shape ids=2,12`; LO and
-    HI stand for the least and the greatest number of an input, and FILE.npz for a file
-    of arrays."""
+    """Options of the command with which an audit says more, such as `--shape ids=2,12`.
+    LO and HI mean the least and the greatest number of an input, FILE.npz a file of
+    arrays."""
     contract: dict[str, Any] = {}
-    """The conditions on inputs under which every gather is proved that can be, as
-    `Contract` has them; `check_inputs` takes it."""
+    """The conditions on inputs under which every gather is proved that can be, as a
+    plain `Contract`; `check_inputs` accepts it."""
     assumes: Assumption = NOT_EMPTY
     """What every proof assumes."""
     schema: int = 2
 
     def __repr__(self) -> str:
         counts = Counter(gather.range.state for gather in self.gathers)
-        told = ", ".join(f"{count:,} {state}" for state, count in counts.items())
-        return f"<Audit of {counted(self.gathers)}{told and f': {told}'}>"
+        states = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+        text = f"Audit of {counted(self.gathers)}"
+        if states:
+            text = f"{text}: {states}"
+        return f"<{text}>"
 
     def _repr_html_(self) -> str:
-        rows = ((g.node, f"{g.op}, {g.place}: {g.range.state}") for g in self.gathers)
+        rows: list[tuple[str, str]] = []
+        for gather in self.gathers:
+            text = f"{gather.op}, {gather.place}: {gather.range.state}"
+            rows.append((gather.node, text))
         return html_table(repr(self)[1:-1], rows)
 
     @property
     def out_of_range(self) -> list[AuditedGather]:
-        """The gathers of which an index is out of range."""
-        return [
-            gather for gather in self.gathers if gather.range.state == "out-of-range"
-        ]
+        """The gathers with an index that is out of range."""
+        return self._in_state("out-of-range")
 
     @property
     def open(self) -> list[AuditedGather]:
-        """The gathers that are not proved, or under conditions alone."""
+        """The gathers that are not proved, or only under conditions."""
         return [gather for gather in self.gathers if gather.range.state != "proved"]
 
     @property
     def refused(self) -> list[AuditedGather]:
-        """The gathers that the DirectML provider refuses, without those it leaves to the CPU."""
-        return [g for g in self.gathers if g.refused and not g.shape_computation]
+        """The gathers that DirectML refuses, without those that it leaves to the CPU."""
+        return [
+            gather
+            for gather in self.gathers
+            if gather.refused and not gather.shape_computation
+        ]
 
     @property
     def not_proved(self) -> list[AuditedGather]:
         """The gathers whose indices may be out of range."""
-        return [gather for gather in self.gathers if gather.range.state == "not-proved"]
+        return self._in_state("not-proved")
 
     @property
     def proved_if(self) -> list[AuditedGather]:
         """The gathers that are proved under conditions on the inputs."""
-        return [gather for gather in self.gathers if gather.range.state == "proved-if"]
+        return self._in_state("proved-if")
+
+    def _in_state(self, state: str) -> list[AuditedGather]:
+        return [gather for gather in self.gathers if gather.range.state == state]
 
 
 OperationKey = tuple[int | str | Key, ...]
-"""The way to an operation: the numbers of operations and the names of bodies, from the
-main graph or from the function that it is in. It is the same for each call of a
-function."""
+"""The path to an operation: the numbers of operations and the names of bodies, from the
+main graph or from the function that contains the operation. The path is the same for
+each call of a function."""
 
 Calls = Sequence[tuple[Scope, Operation]]
-"""An operation in each call of the function that it is in, with its scope there."""
+"""An operation in each call of the function that contains it, with its scope there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +249,7 @@ class Premises:
 
 @dataclass(frozen=True, slots=True)
 class AuditedModel:
-    """A model with the records of its gathers, in the order in which they run, and with its run."""
+    """A model, the records of its gathers in the order of execution, and its run."""
 
     network: Network
     """The model, with the sizes that were given or that a run showed."""
@@ -244,9 +263,13 @@ class AuditedModel:
     @property
     def audit(self) -> Audit:
         """The records, in the JSON of the command."""
-        contract, gathers = self.contract, [*self.gathers.values()]
-        notes = [*_notes(self.captured)]
-        return Audit(gathers, notes, self.options, contract.plain, contract.assumes)
+        return Audit(
+            gathers=list(self.gathers.values()),
+            notes=list(_notes(self.captured)),
+            options=self.options,
+            contract=self.contract.plain,
+            assumes=self.contract.assumes,
+        )
 
 
 def audit(
@@ -257,7 +280,7 @@ def audit(
     assume: GivenContract | None = None,
     allow_empty: bool = False,
 ) -> Audit:
-    """What DirectML makes of each gather of a model, and whether its indices are in range.
+    """Return what DirectML makes of each gather of a model, and where its indices go.
 
     Args:
         model: A file, or the model itself.
@@ -268,22 +291,28 @@ def audit(
         allow_empty: Whether open sizes of inputs may be 0; else they are at least 1.
 
     Raises:
-        OnnxGatherError: The model, an input, a size, a range or the contract is not as it must be.
-        ProviderError: There are inputs, but no CPU provider; it cannot start, or takes too long.
+        OnnxGatherError: The model, an input, a size, a range or the contract is not as
+            it must be.
+        ProviderError: There are inputs, but no CPU provider; it cannot start, or takes
+            too long.
     """
     network = read_network(model)
-    conditions = given_conditions(network, ranges, [] if assume is None else [assume])
-    return audit_model(Premises(network, shapes, conditions, allow_empty), inputs).audit
+    contracts = [] if assume is None else [assume]
+    conditions = given_conditions(network, ranges, contracts)
+    premises = Premises(network, shapes, conditions, allow_empty)
+    return audit_model(premises, inputs).audit
 
 
 def counted(gathers: Collection[AuditedGather]) -> str:
-    """How many gathers there are, and how many other operators that carry indices."""
+    """Return how many gathers there are, and how many other operators with indices."""
+    total = len(gathers)
     others = sum(not gather.op.startswith("Gather") for gather in gathers)
-    count = number_of(len(gathers) - others, "gather")
-    if not others:
-        return count
-    more = number_of(others, "other operator" if others < len(gathers) else "operator")
-    return (f"{count} and {more}" if others < len(gathers) else more) + " with indices"
+    gather_count = number_of(total - others, "gather")
+    if others == 0:
+        return gather_count
+    if others == total:
+        return f"{number_of(others, 'operator')} with indices"
+    return f"{gather_count} and {number_of(others, 'other operator')} with indices"
 
 
 def given_conditions(
@@ -291,7 +320,7 @@ def given_conditions(
     ranges: Mapping[str, tuple[int, int]] | None,
     assume: Iterable[GivenContract],
 ) -> list[Condition]:
-    """The conditions that are given as ranges of inputs and as contracts of the model.
+    """Return the conditions of ranges of inputs and of contracts of the model.
 
     Args:
         network: The model, with the sizes of its file.
@@ -301,22 +330,33 @@ def given_conditions(
     Raises:
         OnnxGatherError: A range or a contract is not as it must be.
     """
-    conditions = list[Condition]()
+    conditions: list[Condition] = []
     for name, ends in mapping("ranges", ranges).items():
         check_input(network.path, network.main.inputs, name, "a range")
         where = f"{network.path}: the range of {shown(name)}"
-        given = sequence(where, ends)
-        low, high, *more = *map(integer, given), None, None
-        if low is None or high is None or low > high or more != [None, None]:
-            got = ":".join(map(shown, given[:9]))
-            raise OnnxGatherError(
-                f"{where} must be from a low to a high number, got {got}"
-            )
-        first, last = (end if abs(end) < 2**63 else None for end in (low, high))
-        conditions.append(Condition(of="values", input=name, low=first, high=last))
-    return conditions + [
-        c for given in assume for c in read_contract(given, network).conditions
-    ]
+        conditions.append(_range_condition(where, name, ends))
+    for given in assume:
+        conditions += read_contract(given, network).conditions
+    return conditions
+
+
+def _range_condition(where: str, name: str, ends: object) -> Condition:
+    """Return the condition of a range that is given for an input."""
+    given = sequence(where, ends)
+    numbers = [integer(end) for end in given]
+    low = high = None
+    if len(numbers) == 2:
+        low, high = numbers
+    if low is None or high is None or low > high:
+        got = ":".join(map(shown, given[:9]))
+        raise OnnxGatherError(f"{where} must be from a low to a high number, got {got}")
+    # An end that INT64 does not contain limits nothing.
+    return Condition(
+        of="values",
+        input=name,
+        low=low if abs(low) <= LARGEST else None,
+        high=high if abs(high) <= LARGEST else None,
+    )
 
 
 def audit_model(
@@ -331,58 +371,81 @@ def audit_model(
     Raises:
         OnnxGatherError: As `audit`; or the conditions exclude each other.
     """
-    plain = premises.network
-    inputs = checked(plain, inputs) if inputs is not None else None
+    network = premises.network
+    arrays: dict[str, Array] = {}
+    if inputs is not None:
+        arrays = checked(network, inputs)
     shapes = shapes_given(premises.shapes)
-    shapes |= {name: array.shape for name, array in (inputs or {}).items()}
-    known = Contract.of(plain, tightened(premises.conditions), premises.allow_empty)
-    given = sizes_given(known.sizes, shapes)
-    tightened(
-        [*known.conditions, *given]
-    )  # which tells of sizes that the conditions exclude
-    network, captured, gathers = plain, Captured(), dict[OperationKey, AuditedGather]()
-    _refine(gathers, plain, "file", captured, known)
+    for name, array in arrays.items():
+        shapes[name] = array.shape
+
+    conditions = tightened(premises.conditions)
+    contract = Contract.of(network, conditions, premises.allow_empty)
+    shape_conditions = sizes_given(contract.sizes, shapes)
+    # This raises an error if the conditions exclude the given sizes.
+    tightened([*contract.conditions, *shape_conditions])
+
+    # Each stage knows more sizes, and looks at what the stages before left open.
+    gathers: dict[OperationKey, AuditedGather] = {}
+    captured = Captured()
+    _refine(gathers, network, "file", captured, contract)
     if shapes:
-        network = read_network(plain, shapes)
-        _refine(gathers, network, "given", captured, known)
-    if inputs:
-        captured = capture(network, inputs, RUN_TIMEOUT)
-        _refine(gathers, network, "run", captured, known)
+        network = read_network(network, shapes)
+        _refine(gathers, network, "given", captured, contract)
+    if arrays:
+        captured = capture(network, arrays, RUN_TIMEOUT)
+        _refine(gathers, network, "run", captured, contract)
         _put_seen(gathers, network, captured)
-    is_given = any(gather.range.sizes_from != "file" for gather in gathers.values())
-    unranked = {
-        name: [*n] for name, n in shapes.items() if plain.dimensions[name] is None
-    }
-    contract = replace(known.joined(given), shapes=unranked) if is_given else known
+
+    # Proofs that rest on given sizes hold only for these sizes.
+    if any(gather.range.sizes_from != "file" for gather in gathers.values()):
+        contract = contract.joined(shape_conditions)
+        unranked = _unranked_shapes(premises.network, shapes)
+        contract = replace(contract, shapes=unranked)
     for gather in gathers.values():
         contract = contract.joined(gather.range.conditions)
-    options = [
-        *_options(plain, captured, gathers.values(), shapes, contract.joined(given))
-    ]
-    return AuditedModel(network, gathers, captured, options, contract)
+
+    # The shapes that an option names agree with the sizes that are given.
+    full_contract = contract.joined(shape_conditions)
+    options = _options(
+        premises.network, captured, gathers.values(), shapes, full_contract
+    )
+    return AuditedModel(network, gathers, captured, list(options), contract)
+
+
+def _unranked_shapes(
+    network: Network, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, list[int]]:
+    """Return the given shapes of the inputs whose rank the model leaves open."""
+    unranked: dict[str, list[int]] = {}
+    for name, shape in shapes.items():
+        if network.dimensions[name] is None:
+            unranked[name] = list(shape)
+    return unranked
 
 
 def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
-    """Yield every operation of a network in order; those of a function once per call."""
+    """Yield every operation of a network in order; a function's once for each call."""
 
     def walk(
-        scope: Scope, way: OperationKey
+        scope: Scope, path: OperationKey
     ) -> Iterator[tuple[OperationKey, Scope, Operation]]:
-        for k, operation in enumerate(scope.operations):
-            yield (*way, k), scope, operation
+        for number, operation in enumerate(scope.operations):
+            yield (*path, number), scope, operation
             for name, body in operation.bodies.items():
-                is_call = name == "function"
-                yield from walk(
-                    body, (key_of(operation.proto),) if is_call else (*way, k, name)
-                )
+                body_path: OperationKey = (*path, number, name)
+                if name == "function":  # whose path is the same in each call
+                    body_path = (key_of(operation.proto),)
+                yield from walk(body, body_path)
 
-    for owner, scope in {MAIN: network.main, **network.uncalled}.items():
-        yield from walk(scope, (owner,))
+    yield from walk(network.main, (MAIN,))
+    for function, scope in network.uncalled.items():
+        yield from walk(scope, (function,))
 
 
 def calls_of(network: Network) -> dict[OperationKey, Calls]:
-    """The operations of a network by the ways to them."""
-    calls = dict[OperationKey, list[tuple[Scope, Operation]]]()
+    """Return the operations of a network by the paths to them."""
+    calls: dict[OperationKey, list[tuple[Scope, Operation]]] = {}
     for key, scope, operation in operations_of(network):
         calls.setdefault(key, []).append((scope, operation))
     return {**calls}
@@ -393,127 +456,223 @@ def _refine(
     network: Network,
     source: SizesFrom,
     captured: Captured,
-    known: Contract,
+    contract: Contract,
 ) -> None:
-    """Put what a stage tells in the records of those gathers that earlier stages left open.
+    """Put the results of a stage in the records that earlier stages left open.
 
     Args:
         gathers: The records so far, empty before the first stage.
         network: The model, with the sizes of this stage.
         source: Where the sizes come from.
-        captured: What a run showed; empty before one.
-        known: What holds of the inputs.
+        captured: What a run showed; empty before a run.
+        contract: What holds of the inputs.
 
     Raises:
         OnnxGatherError: ONNX allows no such gather.
     """
-    every, settled = (
-        calls_of(network),
-        {key for key, one in gathers.items() if one.is_settled},
-    )
-    calls = {
-        k: each
-        for k, each in every.items()
-        if operator_of(each[0][1]) and k not in settled
-    }
-    if source == "run" and not calls:
+    all_calls = calls_of(network)
+    open_calls = _open_calls(all_calls, gathers)
+    if source == "run" and not open_calls:
         return
-    seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
-    bounds = ranges_of(network, known.conditions, known.assumes != NOT_EMPTY, seen)
-    search = Search(network, bounds)
+    stage = _Stage(network, source, captured, contract)
     on_cpu = shape_computations(network)
-    names = Counter(each[0][1].name for each in every.values())
-    for key, each in calls.items():
-        ranges = list[IndexRange]()
-        for scope, operation in each:
-            try:
-                proof = proof_of(bounds, scope, operation)
-            except (LookupError, TypeError, ValueError):
-                where = f"{network.path}: node {shown(operation.label)}"
-                raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
-            found = (
-                search.conditions(scope, operation)
-                if proof.state == "not-proved"
-                else ()
-            )
-            if found and known.joined(found) is not known:  # else nothing meets both
-                proof = replace(proof, state="proved-if", conditions=found)
-            call = bounds.given(scope, operation)
-            executions = captured.gathers.get(operation, [])
-            ranges.append(_range(scope, call, proof, source, executions))
-        record = _record(each, ranges, on_cpu, names)
-        if key in gathers and gathers[key].range.state in ("proved", "out-of-range"):
-            record = replace(record, range=gathers[key].range)
+    name_counts = Counter(calls[0][1].name for calls in all_calls.values())
+    for key, calls in open_calls.items():
+        ranges = [stage.range_of(scope, operation) for scope, operation in calls]
+        record = _record(calls, ranges, on_cpu, name_counts)
+        earlier = gathers.get(key)
+        # What is decided stays as it was decided; this stage adds the sizes.
+        if earlier is not None and earlier.range.state in _DECIDED:
+            record = replace(record, range=earlier.range)
         gathers[key] = record
+
+
+def _open_calls(
+    all_calls: Mapping[OperationKey, Calls],
+    gathers: Mapping[OperationKey, AuditedGather],
+) -> dict[OperationKey, Calls]:
+    """Return the operations with indices that no record settles yet."""
+    open_calls: dict[OperationKey, Calls] = {}
+    for key, calls in all_calls.items():
+        _, operation = calls[0]
+        if operator_of(operation) is None:
+            continue
+        record = gathers.get(key)
+        if record is None or not record.is_settled:
+            open_calls[key] = calls
+    return open_calls
+
+
+class _Stage:
+    """A stage of an audit: what is proved of a model with the sizes of the stage."""
+
+    def __init__(
+        self,
+        network: Network,
+        source: SizesFrom,
+        captured: Captured,
+        contract: Contract,
+    ) -> None:
+        seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
+        allow_empty = contract.assumes != NOT_EMPTY
+        self._network = network
+        self._source = source
+        self._captured = captured
+        self._contract = contract
+        self._bounds = ranges_of(network, contract.conditions, allow_empty, seen)
+        self._search = Search(network, self._bounds)
+
+    def range_of(self, scope: Scope, operation: Operation) -> IndexRange:
+        """Return the range of an operation, from its proof and from its executions.
+
+        Raises:
+            OnnxGatherError: ONNX allows no such operation.
+        """
+        index_range = replace(self._proof(scope, operation), sizes_from=self._source)
+        found = self._index_out_of_range(scope, operation, index_range.state)
+        if found is None:
+            return index_range
+        return replace(index_range, state="out-of-range", input=None, found=found)
+
+    def _proof(self, scope: Scope, operation: Operation) -> IndexRange:
+        """Return what is proved of the indices, with conditions or without."""
+        try:
+            proof = proof_of(self._bounds, scope, operation)
+        except (LookupError, TypeError, ValueError):
+            where = f"{self._network.path}: node {shown(operation.label)}"
+            raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
+        if proof.state != "not-proved":
+            return proof
+        conditions = self._search.conditions(scope, operation)
+        if not conditions:
+            return proof
+        # The contract stays as it is if no inputs meet both.
+        if self._contract.joined(conditions) is self._contract:
+            return proof
+        return replace(proof, state="proved-if", conditions=conditions)
+
+    def _index_out_of_range(
+        self, scope: Scope, operation: Operation, state: str
+    ) -> Found | None:
+        """Return the first index out of range, of constants or of a run; else None."""
+        if state == "proved":
+            return None
+        call = self._bounds.given(scope, operation)
+        if state == "out-of-range":
+            index_names = given_indices(operation)
+            arrays = [
+                scope.constant(name) if name in index_names else None
+                for name in operation.inputs
+            ]
+            return _first_out_of_range(call, "constant", arrays)
+        for execution in self._captured.gathers.get(operation, ()):
+            arrays = execution.inputs
+            found = _first_out_of_range(call.with_arrays(arrays), "inputs", arrays)
+            if found is not None:
+                return found
+        return None
 
 
 def _record(
     calls: Calls,
     ranges: Sequence[IndexRange],
     on_cpu: Collection[Operation],
-    names: Mapping[str, int],
+    name_counts: Mapping[str, int],
 ) -> AuditedGather:
-    """The record of a gather: what holds in each call of the function that it is in.
+    """Return the record of a gather: what holds in each call of its function.
 
     Args:
         calls: The gather in each call, with its graph.
         ranges: The range of its indices in each call.
         on_cpu: The operations that compute shapes.
-        names: How many operations have a name.
+        name_counts: How many operations have a name.
     """
     scope, operation = calls[0]
-    types = [
-        [each.type_of(name) for name in _data_indices_output(n)] for each, n in calls
-    ]
-    made = [
-        _translated(n, *known[:2]) for (_, n), known in zip(calls, types, strict=True)
-    ]
-    common = [reduce(ValueType.common, each) for each in zip(*types, strict=True)]
-    data, indices, output = map(_tensor, common)
-    descriptor = made[0][0] if all(one == made[0] for one in made) else None
-    indices_range = ranges[0] if len(calls) == 1 else _joined(ranges)
-    is_known = operation.is_gather and data.is_static and indices.is_static
-    if is_known and 0 in (*(data.sizes or ()), *(indices.sizes or ())):
-        indices_range = replace(indices_range, why=EMPTY)
+    types, translations = _types_and_translations(calls)
+    data, indices, output = map(_tensor, types)
+    # A gather has a descriptor if each call leads to the same.
+    descriptor, _ = translations[0]
+    if any(translation != translations[0] for translation in translations):
+        descriptor = None
+    rules = [rule for _, rule in translations if rule]
+
+    index_range = ranges[0] if len(calls) == 1 else _joined(ranges)
+    if operation.is_gather and data.is_static and indices.is_static:
+        sizes = (*(data.sizes or ()), *(indices.sizes or ()))
+        if 0 in sizes:
+            index_range = replace(index_range, why=EMPTY)
+    has_own_name = name_counts[operation.name] == 1
     return AuditedGather(
-        operation.label if names[operation.name] == 1 else operation.outputs[0],
-        operation.outputs[0],
-        scope.where if len(calls) == 1 else scope.place,
-        operation.operator,
-        all(one in on_cpu for _, one in calls),
-        data,
-        indices,
-        output,
-        all(each.is_constant(given_indices(one)[0]) for each, one in calls),
-        to_dict(descriptor) if descriptor else None,
-        next((rule for _, rule in made if rule), None),
-        minimum_feature_level(descriptor) if descriptor else None,
-        indices_range,
+        node=operation.label if has_own_name else operation.outputs[0],
+        output_name=operation.outputs[0],
+        place=scope.where if len(calls) == 1 else scope.place,
+        op=operation.operator,
+        shape_computation=all(call in on_cpu for _, call in calls),
+        data=data,
+        indices=indices,
+        output=output,
+        constant_indices=all(map(_has_constant_indices, calls)),
+        descriptor=to_dict(descriptor) if descriptor else None,
+        refused=rules[0] if rules else None,
+        feature_level=minimum_feature_level(descriptor) if descriptor else None,
+        range=index_range,
         domain=operation.domain,
     )
 
 
+_Translation = tuple[Descriptor | None, str | None]
+"""The descriptor of a gather, or the rule by which the DirectML provider refuses it."""
+
+
+def _types_and_translations(
+    calls: Calls,
+) -> tuple[list[ValueType], list[_Translation]]:
+    """Return the types of data, indices and output in all calls; each translation."""
+    types_by_call: list[list[ValueType]] = []
+    translations: list[_Translation] = []
+    for scope, operation in calls:
+        names = _data_indices_output(operation)
+        data, indices, output = map(scope.type_of, names)
+        types_by_call.append([data, indices, output])
+        translations.append(_translated(operation, data, indices))
+    types = [
+        reduce(ValueType.common, types) for types in zip(*types_by_call, strict=True)
+    ]
+    return types, translations
+
+
+def _has_constant_indices(call: tuple[Scope, Operation]) -> bool:
+    scope, operation = call
+    return scope.is_constant(given_indices(operation)[0])
+
+
 def _data_indices_output(operation: Operation) -> tuple[str, str, str]:
-    """The names of the indices of an operation, the first ones, of their data and the output."""
-    one = inputs_of(operation)[0]
-    data = operation.inputs[one.data] if one.data < len(operation.inputs) else ""
-    return data, one.value_in(operation), operation.outputs[0]
+    """Return the names of the data, the first input of indices and the output."""
+    index_input = inputs_of(operation)[0]
+    data = ""
+    if index_input.data < len(operation.inputs):
+        data = operation.inputs[index_input.data]
+    return data, index_input.value_in(operation), operation.outputs[0]
 
 
 def _translated(
-    operation: Operation, *known: ValueType
-) -> tuple[Descriptor | None, str | None]:
-    """The descriptor of a gather, or the rule that the DirectML provider refuses it by.
+    operation: Operation, data: ValueType, indices: ValueType
+) -> _Translation:
+    """Return the descriptor of a gather, or the rule by which it is refused.
 
-    Neither where the types of its data and indices are not known, or one of them is
-    empty; nor of another operator.
+    Both are None if the types of its data and indices are not known, if one of them is
+    empty, or if the operator is another.
     """
-    if not operation.is_gather or not all(
-        each.data_type and each.is_static and 0 not in (each.sizes or ())
-        for each in known
-    ):
+    if not operation.is_gather:
         return None, None
-    pairs: Any = [(each.type, each.sizes) for each in map(_tensor, known)]
+    for value_type in (data, indices):
+        is_known = value_type.data_type and value_type.is_static
+        if not is_known or 0 in (value_type.sizes or ()):
+            return None, None
+    pairs: list[Any] = []
+    for value_type in (data, indices):
+        tensor = _tensor(value_type)
+        pairs.append((tensor.type, tensor.sizes))
     number = {ATTRIBUTES[operation.operator]: operation.number}
     try:
         return from_onnx(operation.operator, *pairs, **number), None
@@ -521,161 +680,187 @@ def _translated(
         return None, str(error)
 
 
-def _range(
-    scope: Scope,
-    call: Call,
-    proof: IndexRange,
-    source: SizesFrom,
-    executions: Sequence[Gathered],
-) -> IndexRange:
-    """The range of the indices of an operation, from its proof and from what executions had."""
-    found, operation = None, call.operation
-    if proof.state == "out-of-range":
-        held = given_indices(operation)
-        arrays = [
-            scope.constant(name) if name in held else None for name in operation.inputs
-        ]
-        found = _found(call, "constant", arrays)
-    elif proof.state != "proved":
-        for one in executions:
-            ran = call.with_arrays(one.inputs)
-            found = found or _found(ran, "inputs", one.inputs)
-    proof = replace(proof, sizes_from=source)
-    return (
-        replace(proof, state="out-of-range", input=None, found=found)
-        if found
-        else proof
-    )
-
-
 def _put_seen(
     gathers: dict[OperationKey, AuditedGather], network: Network, captured: Captured
 ) -> None:
-    """Put the least and the greatest index that a run had in the records."""
+    """Put the least and the greatest index of a run in the records."""
     for key, scope, operation in operations_of(network):
-        call = Call(
-            operation, (unknown("", None),) * len(operation.inputs), scope.version
-        )
-        for one in captured.gathers.get(operation, ()):
-            for array, _ in _indices(call.with_arrays(one.inputs), one.inputs):
+        executions = captured.gathers.get(operation)
+        if not executions:
+            continue
+        unknown_inputs = (unknown("", None),) * len(operation.inputs)
+        call = Call(operation, unknown_inputs, scope.version)
+        for execution in executions:
+            arrays = execution.inputs
+            for array, _ in _index_arrays(call.with_arrays(arrays), arrays):
                 if array.size:
-                    found, ends = (
-                        gathers[key].range,
-                        (int(array.min()), int(array.max())),
-                    )
-                    low, high = found.seen or ends
-                    found = replace(found, seen=(min(low, ends[0]), max(high, ends[1])))
-                    gathers[key] = replace(gathers[key], range=found)
+                    gathers[key] = _with_seen(gathers[key], array)
 
 
-def _indices(
+def _with_seen(gather: AuditedGather, indices: Array) -> AuditedGather:
+    """Return a record that covers some more indices of a run."""
+    low = int(indices.min())
+    high = int(indices.max())
+    if gather.range.seen is not None:
+        seen_low, seen_high = gather.range.seen
+        low = min(low, seen_low)
+        high = max(high, seen_high)
+    index_range = replace(gather.range, seen=(low, high))
+    return replace(gather, range=index_range)
+
+
+def _index_arrays(
     call: Call, arrays: Sequence[Array | None]
 ) -> Iterator[tuple[Array, list[Coordinate]]]:
     """Yield the arrays that hold indices, each with its coordinates."""
-    for one, each in groupby(
-        coordinates_of(call), key=lambda coordinate: coordinate.input
-    ):
-        every, is_given = [*each], bool(one.value_in(call.operation))
-        array = arrays[one.position] if is_given else None
-        if not is_given and isinstance(every[0].high, int):
-            array = np.arange(every[0].high + 1)
-        if array is not None and array.dtype.kind in "iuf":
-            part = array if one.column is None else array[..., one.column :][..., :1]
-            with np.errstate(
-                invalid="ignore"
-            ):  # of NaN, of which a provider makes some integer
-                yield part.astype(np.int64) if part.dtype.kind == "f" else part, every
+    groups = groupby(coordinates_of(call), key=lambda coordinate: coordinate.input)
+    for index_input, group in groups:
+        coordinates = list(group)
+        high = coordinates[0].high
+        array = None
+        if index_input.value_in(call.operation):
+            array = arrays[index_input.position]
+        elif isinstance(high, int):  # the operator counts the positions itself
+            array = np.arange(high + 1)
+        if array is None or array.dtype.kind not in "iuf":
+            continue
+        column = index_input.column
+        if column is not None:
+            array = array[..., column : column + 1]
+        if array.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):  # of NaN a provider makes some integer
+                array = array.astype(np.int64)
+        yield array, coordinates
 
 
-def _found(
+def _first_out_of_range(
     call: Call, source: Literal["constant", "inputs"], arrays: Sequence[Array | None]
 ) -> Found | None:
-    """The first index out of range; None where all are in range, or an axis is not known."""
-    number = 0
-    for array, each in _indices(call, arrays):
-        one, sizes = (
-            each[0].input,
-            [min(c.size, LARGEST) for c in each if isinstance(c.size, int)],
-        )
-        if len(sizes) == len(each):
-            mask = is_outside(array, np.array(sizes)).reshape(array.shape)
-            mask |= (array < 0) & (not one.from_end)
-            if mask.any():
-                at = tuple(map(int, np.unravel_index(np.argmax(mask), mask.shape)))
-                told = out_of_range(call.operator, call.operation.domain)
-                k = number + (at[-1] if len(each) > 1 else 0)
-                return Found(
-                    source, at, int(array[at]), int(mask.sum()), told, one.name, k
-                )
-        number += len(each)
+    """Return the first index that is known to be out of range."""
+    first_coordinate = 0
+    for array, coordinates in _index_arrays(call, arrays):
+        index_input = coordinates[0].input
+        mask = _outside(array, coordinates)
+        if mask is not None and mask.any():
+            where = np.unravel_index(np.argmax(mask), mask.shape)
+            position = tuple(map(int, where))
+            coordinate = first_coordinate
+            if len(coordinates) > 1:  # the last axis holds tuples
+                coordinate += position[-1]
+            return Found(
+                source,
+                at=position,
+                value=int(array[position]),
+                count=int(mask.sum()),
+                providers=out_of_range(call.operator, call.operation.domain),
+                name=index_input.name,
+                coordinate=coordinate,
+            )
+        first_coordinate += len(coordinates)
     return None
 
 
+def _outside(array: Array, coordinates: Sequence[Coordinate]) -> Array | None:
+    """Return which indices are out of range; None if the size of an axis is open."""
+    sizes: list[int] = []
+    for coordinate in coordinates:
+        if not isinstance(coordinate.size, int):
+            return None
+        sizes.append(min(coordinate.size, LARGEST))
+    mask: Array = is_outside(array, np.array(sizes))
+    mask = mask.reshape(array.shape)  # a number has no shape
+    if not coordinates[0].input.from_end:
+        mask |= array < 0
+    return mask
+
+
 def out_of_range(op: str, domain: str = "") -> dict[str, str]:
-    """What each provider does with an index out of range of an operator."""
-    if told := INDEX_OPERATORS.get(
-        (domain, op), INDEX_OPERATORS["", "Gather"]
-    ).providers:
-        return {**told}
-    told = {"cpu": "The node fails.", "webnn": "The index is clamped to its own axis."}
-    directml = {name for name, row in FACTS.items() if row.onnx == op}
-    short = {provider.name: name for name, provider in PROVIDERS.items()}
-    for known in known_rows():
-        for case in known["cases"]:
-            operators = case.get("operator")
-            about = operators is None or not directml.isdisjoint(operators)
-            about &= known["provider"] in short
-            if (
-                case.get("in_range") is False
-                and case.get("out_of_range") == ["error"]
-                and about
-            ):
-                told.setdefault(short[known["provider"]], known["reason"])
-    return dict(sorted(told.items()))
+    """Return what each provider does with an index out of range of an operator."""
+    row = INDEX_OPERATORS.get((domain, op), INDEX_OPERATORS["", "Gather"])
+    if row.providers:
+        return dict(row.providers)
+    # The row of a gather leaves this to the known differences of the providers.
+    behaviour_by_provider = {
+        "cpu": "The node fails.",
+        "webnn": "The index is clamped to its own axis.",
+    }
+    short_names = {provider.name: short for short, provider in PROVIDERS.items()}
+    directml_operators = {name for name, fact in FACTS.items() if fact.onnx == op}
+    for difference in known_difference_rows():
+        short_name = short_names.get(difference["provider"])
+        if short_name is None:
+            continue
+        for case in difference["cases"]:
+            if _is_about_bad_indices(case, directml_operators):
+                behaviour_by_provider.setdefault(short_name, difference["reason"])
+    return dict(sorted(behaviour_by_provider.items()))
 
 
-def _tensor(known: ValueType) -> Tensor:
-    name = known.data_type
-    return Tensor(DIRECTML_NAMES.get(name, name) or None, known.sizes)
+def _is_about_bad_indices(case: Mapping[str, Any], operators: Collection[str]) -> bool:
+    """Return whether a known difference is about indices out of range of operators."""
+    if case.get("in_range") is not False:
+        return False
+    if case.get("out_of_range") != ["error"]:  # another policy, which allows the index
+        return False
+    case_operators = case.get("operator")
+    if case_operators is None:  # the cases of all operators
+        return True
+    return any(operator in operators for operator in case_operators)
+
+
+def _tensor(value_type: ValueType) -> Tensor:
+    name = value_type.data_type
+    return Tensor(DIRECTML_NAMES.get(name, name) or None, value_type.sizes)
+
+
+def _badness(index_range: IndexRange) -> int:
+    return _STATES.index(index_range.state)
 
 
 def _joined(ranges: Sequence[IndexRange]) -> IndexRange:
-    """The range of the indices of a gather, from its ranges in the calls of a function."""
-    worst = max(ranges, key=lambda each: _STATES.index(each.state))
-    conditions = tuple[Condition, ...]()
+    """Return the range of a gather, from its ranges in the calls of a function."""
+    worst = max(ranges, key=_badness)
+    conditions: tuple[Condition, ...] = ()
     if worst.state == "proved-if":
+        all_conditions = chain.from_iterable(
+            index_range.conditions for index_range in ranges
+        )
         try:
-            conditions = tightened(c for each in ranges for c in each.conditions)
-        except OnnxGatherError:  # no inputs meet those of all calls
+            conditions = tightened(all_conditions)
+        except OnnxGatherError:  # no inputs meet the conditions of all calls
             worst = replace(worst, state="not-proved")
     return replace(
         worst,
-        low=_ends(min, [each.low for each in ranges]),
-        high=_ends(max, [each.high for each in ranges]),
-        size=common_sizes([each.size for each in ranges]),
+        low=_ends_in_all_calls(min, [index_range.low for index_range in ranges]),
+        high=_ends_in_all_calls(max, [index_range.high for index_range in ranges]),
+        size=common_sizes([index_range.size for index_range in ranges]),
         conditions=conditions,
     )
 
 
-_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
-"""From the best to the worst."""
-
-
-def _ends(choose: Any, calls: Sequence[tuple[int | None, ...] | None]) -> Any:
-    """The ends that hold in all calls; a call without an index has none, and bounds nothing."""
-    ends = zip_longest(*(each for each in calls if each is not None))
-    return tuple(None if None in each else choose(each) for each in ends) or None
+def _ends_in_all_calls(
+    choose: Callable[[Sequence[int]], int],
+    ends_by_call: Sequence[tuple[int | None, ...] | None],
+) -> tuple[int | None, ...] | None:
+    """Return the ends that hold in all calls; a call without an index has no ends."""
+    given_ends = [ends for ends in ends_by_call if ends is not None]
+    common_ends: list[int | None] = []
+    for ends in zip_longest(*given_ends):
+        numbers = [end for end in ends if end is not None]
+        is_open = len(numbers) < len(ends)
+        common_ends.append(None if is_open else choose(numbers))
+    return tuple(common_ends) or None
 
 
 def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
-    """The types of the inputs and outputs of gathers, with the sizes that all executions share."""
-    types = dict[str, ValueType]()
+    """Return the types around gathers, with the sizes that all executions share."""
+    types: dict[str, ValueType] = {}
+    # A function or a loop's body is executed more than once.
     for operation in scope.operations:
-        for arrays in captured.gathers.get(operation, ()):
-            every = (*arrays.inputs, arrays.output)
-            for name, array in zip(
-                (*operation.inputs, operation.outputs[0]), every, strict=True
-            ):
+        for execution in captured.gathers.get(operation, ()):
+            names = (*operation.inputs, operation.outputs[0])
+            arrays = (*execution.inputs, execution.output)
+            for name, array in zip(names, arrays, strict=True):
                 if array is not None:
                     seen = ValueType(type_name(array), array.shape)
                     types[name] = seen.common(types.get(name, seen))
@@ -692,62 +877,102 @@ def _notes(captured: Captured) -> Iterator[str]:
 
 
 def _options(
-    plain: Network,
+    network: Network,
     captured: Captured,
     gathers: Collection[AuditedGather],
     shapes: Mapping[str, Sequence[int]],
     contract: Contract,
 ) -> Iterator[str]:
-    """Yield the options of the command that would tell more."""
-    unknown = sum(not (g.data.is_static and g.indices.is_static) for g in gathers)
-    if unknown and not (captured.gathers or captured.stop):
-        yield from _shape_options(plain, shapes, contract)
+    """Yield the options of the command with which an audit says more."""
+    is_static = all(
+        gather.data.is_static and gather.indices.is_static for gather in gathers
+    )
+    was_run = bool(captured.gathers or captured.stop)
+    if not is_static and not was_run:
+        yield from _shape_options(network, shapes, contract)
         yield "--inputs FILE.npz"
-    stops = set[str]()
-    for found in (each.range for each in gathers if each.range.state == "not-proved"):
-        names = {*(found.input or "").split(", ")}
-        if names <= {*plain.main.inputs} and None not in (found.size or (None,)):
-            stops |= names
-    for name in plain.main.inputs:
-        if name in stops:
+    stopping: set[str] = set()
+    for gather in gathers:
+        stopping |= _stopping_inputs(network, gather.range)
+    for name in network.main.inputs:
+        if name in stopping:
             yield f"--range {quote(f'{name}=LO:HI')}"
 
 
+def _stopping_inputs(network: Network, index_range: IndexRange) -> set[str]:
+    """Return the inputs whose ranges may prove a gather whose sizes are known."""
+    if index_range.state != "not-proved":
+        return set()
+    names = set((index_range.input or "").split(", "))
+    if not names <= set(network.main.inputs):  # an operator stops the proof
+        return set()
+    if not index_range.size or None in index_range.size:
+        return set()
+    return names
+
+
 def _shape_options(
-    plain: Network, shapes: Mapping[str, Sequence[int]], contract: Contract
+    network: Network, shapes: Mapping[str, Sequence[int]], contract: Contract
 ) -> Iterator[str]:
-    """Yield an option with a shape for each input whose sizes are open and not given."""
+    """Yield an option with a shape for each input whose shape is open and not given."""
     sizes = _sizes_that_meet(contract)
-    for name, dimensions in plain.dimensions.items():
-        if (
-            dimensions
-            and name not in shapes
-            and any(isinstance(n, str) for n in dimensions)
-        ):
-            numbers = ",".join(
-                str(sizes[n] if isinstance(n, str) else n) for n in dimensions
-            )
+    for name, dimensions in network.dimensions.items():
+        if not dimensions or name in shapes:
+            continue
+        if any(isinstance(size, str) for size in dimensions):
+            shape = [
+                sizes[size] if isinstance(size, str) else size for size in dimensions
+            ]
+            numbers = ",".join(map(str, shape))
             yield f"--shape {quote(f'{name}={numbers}')}"
 
 
 def _sizes_that_meet(contract: Contract) -> dict[str, int]:
-    """Open sizes of a model: 2 and 12, or numbers near 12 where conditions ask for others.
+    """Return open sizes of a model: 2 and 12, or others where conditions need others.
 
-    A condition that no change of one size meets is not met.
+    A condition that no change of a single size meets is not met.
     """
-    sizes = {name: 12 if places[0][1] else 2 for name, places in contract.sizes.items()}
-    met = list[tuple[Condition, str]]()
-    for one in (
-        condition for condition in contract.conditions if condition.of != "values"
-    ):
-        expression = expression_of(one, contract.sizes)
-        factors = {f for _, product in terms_in(expression) for f in product.split("*")}
-        names = [name for name in sizes if name in factors]
-        near = sorted(range(1, LARGEST_NAMED + 1), key=lambda n: abs(n - 12))
-        changes = ({**sizes, name: n} for n in near for name in names)
-        both = [(one, expression), *met]
-        for each in (sizes, *changes) if names else ():
-            if all(of.admits(low_of(size_from(text, each))) for of, text in both):
-                sizes, met = each, both
+    sizes: dict[str, int] = {}
+    for name, places in contract.sizes.items():
+        _, dimension = places[0]
+        sizes[name] = 12 if dimension else 2
+    met: list[tuple[Condition, str]] = []
+    for condition in contract.conditions:
+        if condition.of == "values":
+            continue
+        expression = expression_of(condition, contract.sizes)
+        wanted = [(condition, expression), *met]
+        for trial in _trial_sizes(sizes, expression):
+            if _meets(trial, wanted):
+                sizes = trial
+                met = wanted
                 break
     return sizes
+
+
+def _trial_sizes(sizes: dict[str, int], expression: str) -> Iterator[dict[str, int]]:
+    """Yield sizes as they are, and with a change to a size of an expression.
+
+    Numbers near 12 come first. An expression without open sizes needs no trial.
+    """
+    factors: set[str] = set()
+    for _, product in terms_in(expression):
+        factors.update(product.split("*"))
+    names = [name for name in sizes if name in factors]
+    if not names:
+        return
+    yield sizes
+    numbers = range(1, LARGEST_NAMED + 1)
+    for number in sorted(numbers, key=lambda number: abs(number - 12)):
+        for name in names:
+            yield {**sizes, name: number}
+
+
+def _meets(
+    sizes: Mapping[str, int], conditions: Iterable[tuple[Condition, str]]
+) -> bool:
+    """Return whether sizes meet conditions, each with its expression."""
+    return all(
+        condition.admits(low_of(size_from(expression, sizes)))
+        for condition, expression in conditions
+    )

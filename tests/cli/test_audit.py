@@ -628,7 +628,6 @@ def test_json_has_every_field_of_schema_2() -> None:
                     "seen": None,
                     "conditions": [condition],
                 },
-                "lanes": {},
                 "domain": "",
             }
         ],

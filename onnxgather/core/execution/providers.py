@@ -225,7 +225,10 @@ def find_provider(name: object, *others: str) -> Provider:
     raise ProviderError(f"provider must be one of {names}, got {shown(name)}{meant}")
 
 
-def known_rows() -> list[dict[str, Any]]:
-    """The rows of known differences, as plain data; `checking` gives them their types."""
+def known_difference_rows() -> list[dict[str, Any]]:
+    """Return the rows of known_differences.json as plain data.
+
+    `checking` reads them with their types.
+    """
     path = files("onnxgather.core.execution").joinpath("known_differences.json")
     return json.loads(path.read_bytes())
