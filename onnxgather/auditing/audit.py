@@ -204,7 +204,7 @@ class Audit(msgspec.Struct, frozen=True):
 
     @property
     def refused(self) -> list[AuditedGather]:
-        """The gathers that DirectML refuses, without those that it leaves to the CPU."""
+        """The gathers that DirectML refuses and does not leave to the CPU."""
         return [
             gather
             for gather in self.gathers

@@ -1,6 +1,6 @@
-"""ONNX models that no index makes fail: the nodes that are not proved in range are rewritten.
+"""ONNX models that no index makes fail: nodes that are not proved are rewritten.
 
-They are rewritten where they stand; every other part of a model keeps its bytes.
+They are rewritten in place; every other part of a model keeps its bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 import onnx
 from onnx import ModelProto, helper, numpy_helper
 
+from onnxgather.auditing.algebra.sizes import AnySize
 from onnxgather.auditing.audit import (
     AuditedGather,
     AuditedModel,
@@ -36,7 +37,6 @@ from onnxgather.auditing.operators.index_operators import (
 from onnxgather.auditing.proof.contract import GivenContract
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.core.checks import shown
-from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError, located
 from onnxgather.core.files import check_apart, write_whole
 from onnxgather.core.lowering.gather_nodes import (
@@ -64,7 +64,7 @@ OLDEST_OPSET = 9
 
 
 def hardening_rule(out_of_range: object) -> OutOfRange | int:
-    """The policy with a name of `HARDENED`, or the number of the row.
+    """Return the policy with a name of `HARDENED`, or the number of the row.
 
     Raises:
         OnnxGatherError: There is no such policy.
@@ -72,7 +72,8 @@ def hardening_rule(out_of_range: object) -> OutOfRange | int:
     text = out_of_range if isinstance(out_of_range, str) else ""
     if text in POLICIES and text in HARDENED:
         return text
-    if row := re.fullmatch(r"index=([0-9]{1,18})", text):
+    row = re.fullmatch(r"index=([0-9]{1,18})", text)
+    if row:
         return int(row[1])
     choices = ", ".join(HARDENED)
     raise OnnxGatherError(
@@ -81,7 +82,7 @@ def hardening_rule(out_of_range: object) -> OutOfRange | int:
 
 
 class Rewritten(msgspec.Struct, frozen=True):
-    """What became of a node that carries indices."""
+    """A node that was rewritten, and the changes."""
 
     place: str
     """Such as "main graph"."""
@@ -91,10 +92,8 @@ class Rewritten(msgspec.Struct, frozen=True):
     """Sentences: what the node did, and what it does now."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.place}: {self.operator} {shown(self.node)}:"
-            f" {'; '.join(self.changes)}"
-        )
+        changes = "; ".join(self.changes)
+        return f"{self.place}: {self.operator} {shown(self.node)}: {changes}"
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -117,11 +116,11 @@ class HardenedModel:
     rewritten: list[Rewritten] = field(default_factory=list[Rewritten])
     """In the order of the nodes, as `left`."""
     left: list[Left] = field(default_factory=list[Left])
-    made: dict[tuple[str, str], OperationKey] = field(default_factory=dict[Any, Any])
-    """The ways to the operations whose indices are limited, by their place and the
+    limited: dict[tuple[str, str], OperationKey] = field(default_factory=dict[Any, Any])
+    """The paths to the operations whose indices are limited, by their place and the
     first output that they have now."""
     audits: tuple[AuditedModel, AuditedModel] | None = None
-    """Of the model that was hardened and of this one, where they are known."""
+    """Of the model before and after hardening, if both are known."""
 
 
 def harden(
@@ -132,10 +131,10 @@ def harden(
     assume: GivenContract | None = None,
     allow_empty: bool = False,
 ) -> ModelProto:
-    """A model in which each index that is not proved in range is kept in it.
+    """Return a model in which each index that is not proved in range is kept in it.
 
     Nodes that are proved stay as they are, and so does every other part of the model,
-    to the byte. A write out of range of a scatter is dropped. Where DirectML refuses a
+    to the byte. A write out of range of a scatter is dropped. If DirectML refuses a
     GatherElements because it has more data than indices off the axis, the data is
     cropped. The outputs for indices in range are those of the model. A node that cannot
     be kept in range, such as RoiAlign, stays as it is: an audit of the result does not
@@ -143,24 +142,26 @@ def harden(
 
     Args:
         model: A file, or the model itself; external data is neither read nor moved.
-        out_of_range: What an index out of range does: "clamp", "zero", "index=N" for row N, or
-            "directml", which needs sizes that are known. An operator that is no gather of ONNX
-            clamps in place of "zero" and "directml"; positions and segments also in place of
-            "index=N".
+        out_of_range: What an index out of range does: "clamp", "zero", "index=N" for
+            row N, or "directml", which needs sizes that are known. An operator that is
+            no gather of ONNX clamps in place of "zero" and "directml"; positions and
+            segments also in place of "index=N".
         shapes: The sizes of graph inputs, by name. Proofs hold for these sizes.
-        ranges: The least and the largest element of graph inputs, by name. Proofs hold for these.
-        assume: A contract of the model, a file or a plain dict. Proofs hold under its conditions.
+        ranges: The least and the largest element of graph inputs, by name. Proofs hold
+            for these.
+        assume: A contract of the model, a file or a plain dict. Proofs hold under its
+            conditions.
         allow_empty: Whether open sizes of inputs may be 0; else they are at least 1.
 
     Raises:
-        OnnxGatherError: The model cannot be read, or an axis has no row N; or under "directml" a
-            size is not known.
+        OnnxGatherError: The model cannot be read, or an axis has no row N; or under
+            "directml" a size is not known.
     """
     network = read_network(model)
-    conditions = given_conditions(network, ranges, [] if assume is None else [assume])
-    return hardened(
-        Premises(network, shapes, conditions, allow_empty), out_of_range
-    ).model
+    contracts = [] if assume is None else [assume]
+    conditions = given_conditions(network, ranges, contracts)
+    premises = Premises(network, shapes, conditions, allow_empty)
+    return hardened(premises, out_of_range).model
 
 
 def harden_file(
@@ -169,7 +170,7 @@ def harden_file(
     out_of_range: str = "clamp",
     write: Callable[[str, bytes], None] = write_whole,
 ) -> HardenedModel:
-    """Write what `harden` makes of the model in a file; return it.
+    """Write the hardened model to a file; return it.
 
     Args:
         premises: The model, and what holds of its inputs.
@@ -178,81 +179,101 @@ def harden_file(
         write: What writes the file.
 
     Raises:
-        OnnxGatherError: As `harden`; or the file to write is the model or its external data, or is
-            in another folder although it refers to external data.
+        OnnxGatherError: As `harden`; or the file to write is the model or its external
+            data, or is in another folder although it refers to external data.
     """
-    path, external = premises.network.path, external_files(premises.network.proto)
-    data = (os.path.join(os.path.dirname(path), name) for name in external)
-    check_apart([(output, "the model")], [path, *data])
-    done = hardened(premises, out_of_range)
-    folders = [os.path.dirname(os.path.realpath(file)) for file in (path, output)]
-    if external and folders[0] != folders[1]:
-        rule = (
-            f"{output} must be in the folder of {path}, as it refers to its external"
-            " data"
-        )
-        raise OnnxGatherError(f"{rule}, {shown(external[0])}")
-    write(output, serialized(done.model))
-    return done
+    path = premises.network.path
+    folder = os.path.dirname(path)
+    external = external_files(premises.network.proto)
+    data_files = [os.path.join(folder, name) for name in external]
+    check_apart([(output, "the model")], [path, *data_files])
+    result = hardened(premises, out_of_range)
+    if external and _real_folder(path) != _real_folder(output):
+        rule = f"{output} must be in the folder of {path}"
+        why = f"as it refers to its external data, {shown(external[0])}"
+        raise OnnxGatherError(f"{rule}, {why}")
+    write(output, serialized(result.model))
+    return result
+
+
+def _real_folder(path: str) -> str:
+    return os.path.dirname(os.path.realpath(path))
 
 
 def hardened(
     premises: Premises, out_of_range: str = "clamp", audited: AuditedModel | None = None
 ) -> HardenedModel:
-    """What `harden` makes of a model, with what became of its nodes.
+    """Return the hardened model, with what was done with its nodes.
 
     A node whose new indices an audit would not prove is left as it is.
 
     Args:
         premises: The model, and what holds of its inputs.
         out_of_range: As of `harden`.
-        audited: The audit of the model, where it is known.
+        audited: The audit of the model, if it is known.
 
     Raises:
         OnnxGatherError: As `harden`.
     """
-    rule, plain = hardening_rule(out_of_range), premises.network
+    rule = hardening_rule(out_of_range)
+    plain = premises.network
     audited = audited or audit_model(premises)
-    own = ranges_of(plain, (), premises.allow_empty)  # which tells the sizes
-    limited, stops = dict[OperationKey, str](), dict[OperationKey, str | None]()
-    for key, scope, one, gather in not_proved(audited):
-        limited[key], stops[key] = "", gather.range.input
-        n = (gather.range.size or (None,))[0]
-        if (
-            n is not None
-            and isinstance(_limit_of(one, 0, rule), int)
-            and n <= int(rule)
-        ):
-            where = f"{scope.where}: {one.operator} {shown(one.label)}"
-            raise OnnxGatherError(
-                f"{where}: {out_of_range} must be in the axis, of {n} elements"
-            )
+    own = ranges_of(plain, (), premises.allow_empty)  # for the sizes
+    reasons_to_leave: dict[OperationKey, str] = {}
+    open_inputs: dict[OperationKey, str | None] = {}
+    for key, scope, operation, gather in not_proved(audited):
+        _check_row(scope, operation, gather, out_of_range)
+        reasons_to_leave[key] = ""
+        open_inputs[key] = gather.range.input
+
+    # A limit that is not proved is no use: such nodes are left in the next round.
     while True:
-        done = rewrite(audited.network, plain, own, limited, rule)
-        undone = dict[OperationKey, str]()
-        again = audit_model(replace(premises, network=read_network(done.model)))
-        for _, scope, one, _ in not_proved(again):
-            if key := done.made.get((scope.place, one.outputs[0])):
-                why = (
-                    f"no limit of its indices would be proved, as {stops[key]} is open"
-                )
-                undone[key] = why if rule == "clamp" else f"{why}; one of clamp may be"
-        if not undone:
+        result = rewrite(audited.network, plain, own, reasons_to_leave, rule)
+        new_network = read_network(result.model)
+        audited_again = audit_model(replace(premises, network=new_network))
+        more_reasons: dict[OperationKey, str] = {}
+        for _, scope, operation, _ in not_proved(audited_again):
+            key = result.limited.get((scope.place, operation.outputs[0]))
+            if key:
+                more_reasons[key] = _why_no_limit(open_inputs[key], rule)
+        if not more_reasons:
             break
-        limited |= undone
-    called, why = (
-        calls_of(replace(audited.network, uncalled={})),
-        "the function is never called",
-    )
-    never = {
-        key: (scope, one)
-        for key, scope, one, _ in not_proved(audited)
-        if key not in called
-    }
-    done.left.extend(
-        Left(of.where, one.label, one.operator, why) for of, one in never.values()
-    )
-    return replace(done, audits=(audited, again))
+        reasons_to_leave |= more_reasons
+    result.left.extend(_left_uncalled(audited))
+    return replace(result, audits=(audited, audited_again))
+
+
+def _check_row(
+    scope: Scope, operation: Operation, gather: AuditedGather, out_of_range: str
+) -> None:
+    """Check that the axis of an operation has the row that "index=N" names."""
+    rule = hardening_rule(out_of_range)
+    limit = _limit_of(operation, 0, rule)
+    if not isinstance(limit, int) or not gather.range.size:
+        return
+    # An axis of an open size takes its last row if it has fewer.
+    size = gather.range.size[0]
+    if size is not None and size <= limit:
+        where = f"{scope.where}: {operation.operator} {shown(operation.label)}"
+        raise OnnxGatherError(
+            f"{where}: {out_of_range} must be in the axis, of {size} elements"
+        )
+
+
+def _why_no_limit(open_input: str | None, rule: OutOfRange | int) -> str:
+    why = f"no limit of its indices would be proved, as {open_input} is open"
+    return why if rule == "clamp" else f"{why}; one of clamp may be"
+
+
+def _left_uncalled(audited: AuditedModel) -> list[Left]:
+    """Return the operations that are not proved, in functions that nothing calls."""
+    called = calls_of(replace(audited.network, uncalled={}))
+    left: dict[OperationKey, Left] = {}
+    for key, scope, operation, _ in not_proved(audited):
+        if key not in called:
+            why = "the function is never called"
+            left[key] = Left(scope.where, operation.label, operation.operator, why)
+    return list(left.values())
 
 
 def not_proved(
@@ -269,150 +290,240 @@ def rewrite(
     network: Network,
     plain: Network,
     own: Ranges,
-    limited: Mapping[OperationKey, str],
+    reasons_to_leave: Mapping[OperationKey, str],
     rule: OutOfRange | int,
 ) -> HardenedModel:
-    """A model with some of the nodes rewritten that carry indices.
+    """Return a model with some of the nodes rewritten that carry indices.
 
-    A node in a function is one, however often the function is called.
+    A node in a function is rewritten once, however often the function is called.
 
     Args:
         network: The model, with the sizes that were given.
-        plain: The same model with the sizes of its file alone. The index arithmetic reads all other
-            sizes from the data, so that the result is right for every size.
+        plain: The same model with the sizes of its file alone. The index arithmetic
+            reads all other sizes from the data, so that the result is right for every
+            size.
         own: The bounds of the values of `plain`.
-        limited: The ways to the operations whose indices may be out of range; each with why it is
-            to be left as it is, or "".
-        rule: What such an index does: "clamp", "zero" or "directml", or the row that it means.
+        reasons_to_leave: The paths to the operations whose indices may be out of range,
+            each with the reason to leave it as it is, or "".
+        rule: What such an index does: "clamp", "zero" or "directml", or the row that it
+            means.
 
     Raises:
         OnnxGatherError: A size is not known under "directml".
     """
     model = ModelProto()
     model.CopyFrom(network.proto)
-    given, bare = (calls_of(replace(each, uncalled={})) for each in (network, plain))
-    carriers = [
-        key for key, calls in given.items() if _hardened_as(calls[0][1]) != "nothing"
-    ]
-    taken, done = names_in(model), HardenedModel(model)
-    for key, siblings in _siblings(model, carriers).items():
-        scope, operation = given[key][0]
-        named = scope.where, operation.label, operation.operator
-        is_unsafe, cropped = key in limited, _cropped(given[key])
-        if why := limited.get(key):
-            done.left.append(Left(*named, why))
+    # A function that nothing calls has no sizes, and its nodes are left as they are.
+    calls_by_key = calls_of(replace(network, uncalled={}))
+    plain_calls_by_key = calls_of(replace(plain, uncalled={}))
+    keys: list[OperationKey] = []
+    for key, calls in calls_by_key.items():
+        _, operation = calls[0]
+        if _hardened_as(operation) != "nothing":
+            keys.append(key)
+
+    # The nodes of all keys are looked up before positions change.
+    result = HardenedModel(model)
+    taken = names_in(model)
+    for key, siblings in _siblings(model, keys).items():
+        calls = calls_by_key[key]
+        scope, operation = calls[0]
+        name = (scope.where, operation.label, operation.operator)
+        reason = reasons_to_leave.get(key)
+        if reason:
+            result.left.append(Left(*name, reason))
+            continue
+        is_unsafe = key in reasons_to_leave
+        cropped = _cropped(calls)
+        if not is_unsafe and not cropped:
             continue
         if is_unsafe and rule == "directml" and operation.is_gather:
-            with located(f"{named[0]}: {named[2]} {shown(named[1])}"):
-                node = _node(given[key], inputs_of(operation)[0], own)
-                _replace(siblings, operation, as_directml(node), taken)
+            where = f"{scope.where}: {operation.operator} {shown(operation.label)}"
+            with located(where):
+                changes = _replace(siblings, calls, own, taken)
             output = operation.outputs[0]
-            told = [_told_limit(node, "directml", operation, "indices")]
-        elif is_unsafe or cropped:
-            try:
-                limit = rule if is_unsafe else None
-                output, told = _limit(siblings, bare[key], own, limit, cropped, taken)
-            except OnnxGatherError as error:
-                done.left.append(Left(*named, str(error)))
-                continue
         else:
-            continue
+            limit = rule if is_unsafe else None
+            try:
+                output, changes = _limit(
+                    siblings, plain_calls_by_key[key], own, limit, cropped, taken
+                )
+            except OnnxGatherError as error:  # too little is known of the node
+                result.left.append(Left(*name, str(error)))
+                continue
         if is_unsafe:
-            done.made[scope.place, output] = key
-        done.rewritten.append(Rewritten(*named, tuple(told)))
-    return done
+            result.limited[scope.place, output] = key
+        result.rewritten.append(Rewritten(*name, tuple(changes)))
+    return result
 
 
 def _hardened_as(operation: Operation) -> Hardened:
-    """What is done with indices out of range of an operation."""
+    """Return what is done with indices out of range of an operation."""
     row = operator_of(operation)
     return row.hardened if row else "nothing"
 
 
-def _limit_of(operation: Operation, k: int, rule: OutOfRange | int) -> Limit | int:
-    """What an index out of range of the k-th input of an operation with indices does."""
-    if _hardened_as(operation) == "drop" or (rule == "zero" and operation.is_gather):
+def _limit_of(
+    operation: Operation, input_number: int, rule: OutOfRange | int
+) -> Limit | int:
+    """Return what an index out of range of an input of an operation does."""
+    if _hardened_as(operation) == "drop":  # writes go to a row that is cut off
         return "zero"
-    is_row = k == 0 and operation.operator != "RotaryEmbedding"
+    if rule == "zero" and operation.is_gather:
+        return "zero"
+    # Other inputs hold positions and segments, of which no row has a meaning.
+    is_row = input_number == 0 and operation.operator != "RotaryEmbedding"
     return rule if isinstance(rule, int) and is_row else "clamp"
 
 
 def _siblings(
     model: ModelProto, keys: Iterable[OperationKey]
 ) -> dict[OperationKey, Any]:
-    """The nodes of the onnx graph or function that each of some operations is in."""
-    owners: dict[Any, Any] = {
-        key_of(function): function for function in model.functions
-    }
-    owners[MAIN], found = model.graph, dict[OperationKey, Any]()
+    """Return the nodes of the graph or function that contains each operation."""
+    owners: dict[Any, Any] = {MAIN: model.graph}
+    for function in model.functions:
+        owners[key_of(function)] = function
+    siblings_by_key: dict[OperationKey, Any] = {}
     for key in keys:
-        owner, *way, _ = key
-        found[key] = owners[owner].node
-        for k, body in zip(way[::2], way[1::2], strict=True):
-            found[key] = dict(bodies_of(found[key][k]))[str(body)].node
-    return found
+        owner, *path, _ = key
+        siblings: Any = owners[owner].node
+        for number, body in zip(path[::2], path[1::2], strict=True):
+            bodies: dict[str, Any] = dict(bodies_of(siblings[number]))
+            siblings = bodies[str(body)].node
+        siblings_by_key[key] = siblings
+    return siblings_by_key
 
 
-def _place(siblings: Any, operation: Operation) -> int:
-    """The place of the node of an operation among its siblings."""
+def _position(siblings: Any, operation: Operation) -> int:
+    """Return the position of the node of an operation among its siblings."""
     return next(
-        k for k, node in enumerate(siblings) if (*node.output,) == operation.outputs
+        position
+        for position, node in enumerate(siblings)
+        if tuple(node.output) == operation.outputs
     )
 
 
-def _node(calls: Calls, one: IndexInput, own: Ranges) -> GatherNode:
-    """What is known of a node in all calls of the function that it is in.
+def _node(calls: Calls, index_input: IndexInput, own: Ranges) -> GatherNode:
+    """Return what is known of a node in all calls of the function that contains it.
 
     Raises:
         OnnxGatherError: The calls give it different axes, or too little is known of it.
     """
-    (scope, operation), *_ = calls
-    operator, version = operation.operator, scope.version
-    numbers = {one.axis_of(each) for _, each in calls}
-    if len(numbers) > 1:
-        rule = f"{one.attribute} must be the same in all calls of the function"
-        raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sorted(numbers)))}")
+    scope, operation = calls[0]
+    axis = _axis_in_all_calls(calls, index_input)
+    version = scope.version
     if version < OLDEST_OPSET:
         rule = f"the opset must be at least {OLDEST_OPSET} for the index arithmetic"
-        more = "; onnx.version_converter makes a newer model"
-        raise OnnxGatherError(f"{rule}, got {version}{more}")
-    types = (
-        [s.type_of(each.inputs[k]) for s, each in calls]
-        for k in (one.data, one.position)
-    )
-    known = [reduce(ValueType.common, each) for each in types]
-    data, indices = (Operand(_DTYPES.get(each.data_type), each.sizes) for each in known)
-    if operator == "RotaryEmbedding" and len(indices.sizes or ()) != 2:
+        more = "onnx.version_converter makes a newer model"
+        raise OnnxGatherError(f"{rule}, got {version}; {more}")
+    indices = _operand(calls, index_input.position)
+    if operation.operator == "RotaryEmbedding" and len(indices.sizes or ()) != 2:
         raise OnnxGatherError(
             "position_ids must have two dimensions, as else others follow it"
         )
     node = GatherNode(
-        operator, numbers.pop(), data, indices, version, one.is_tuple, one.from_end
+        operation.operator,
+        axis,
+        _operand(calls, index_input.data),
+        indices,
+        version,
+        index_input.is_tuple,
+        index_input.from_end,
+        counted=any(operation.is_embedding for _, operation in calls),
     )
-    node = replace(node, counted=any(each.is_embedding for _, each in calls))
-    every = [own.value(s, each.inputs[one.data]).sizes for s, each in calls]
-    empty = set[int]()
-    for k in map(int, node.indexed().flat):
-        for sizes in every:
-            if sizes is None:
-                raise OnnxGatherError("the rank of the data must be known, but is not")
-            size = sizes[k]
-            empty |= {k} if size is None or not size >= 1 else set()
+    empty: set[int] = set()
+    for call_scope, call in calls:
+        data = own.value(call_scope, call.inputs[index_input.data])
+        empty |= _dimensions_that_may_be_empty(node, data.sizes)
     return replace(node, empty=frozenset(empty))
 
 
+def _axis_in_all_calls(calls: Calls, index_input: IndexInput) -> int:
+    axes = {index_input.axis_of(operation) for _, operation in calls}
+    if len(axes) > 1:
+        rule = f"{index_input.attribute} must be the same in all calls of the function"
+        got = ", ".join(map(str, sorted(axes)))
+        raise OnnxGatherError(f"{rule}, got {got}")
+    return axes.pop()
+
+
+def _operand(calls: Calls, position: int) -> Operand:
+    """Return what is known of an input in all calls."""
+    types = [scope.type_of(operation.inputs[position]) for scope, operation in calls]
+    common = reduce(ValueType.common, types)
+    return Operand(_DTYPES.get(common.data_type), common.sizes)
+
+
+def _dimensions_that_may_be_empty(
+    node: GatherNode, sizes: Sequence[AnySize | None] | None
+) -> set[int]:
+    """Return the indexed dimensions that may have no element."""
+    empty: set[int] = set()
+    for dimension in map(int, node.indexed().flat):
+        if sizes is None:
+            raise OnnxGatherError("the rank of the data must be known, but is not")
+        size = sizes[dimension]
+        if size is None or not size >= 1:  # an open size need not be comparable
+            empty.add(dimension)
+    return empty
+
+
 def _cropped(calls: Calls) -> tuple[int, ...]:
-    """The dimensions off the axis where GatherElements has more data than indices."""
-    dimensions = set[int]()
+    """Return the dimensions off the axis where GatherElements has too much data.
+
+    DirectML refuses more data than indices there.
+    """
+    dimensions: set[int] = set()
     for scope, operation in calls:
-        if operation.operator == "GatherElements" and operation.is_gather:
-            data, indices = (scope.type_of(name).sizes for name in operation.inputs)
-            axis = operation.number % len(data or (1,))
-            pairs = enumerate(
-                zip(data or (), indices or (), strict=False)
-            )  # ONNX forbids others
-            dimensions |= {k for k, (n, m) in pairs if k != axis and n and m and m < n}
+        if operation.operator != "GatherElements" or not operation.is_gather:
+            continue
+        data, indices = (scope.type_of(name).sizes for name in operation.inputs)
+        if not data or not indices:
+            continue
+        axis = operation.number % len(data)
+        pairs = zip(data, indices, strict=False)  # ONNX forbids different ranks
+        for dimension, (data_size, index_size) in enumerate(pairs):
+            if dimension == axis or not data_size or not index_size:
+                continue
+            if index_size < data_size:
+                dimensions.add(dimension)
     return tuple(sorted(dimensions))
+
+
+@dataclass(frozen=True, slots=True)
+class _LimitedInput:
+    """An input of a node that holds indices, with the nodes that limit them."""
+
+    index_input: IndexInput
+    node: GatherNode
+    limit: Limit | int | None
+    """None where the indices stay as they are, and the data is cropped alone."""
+    graph: Graph
+    data: Value
+    """The data for the node, a value of the graph."""
+    indices: Value
+
+
+def _limited_input(
+    calls: Calls,
+    number: int,
+    own: Ranges,
+    rule: OutOfRange | int | None,
+    cropped: tuple[int, ...],
+) -> _LimitedInput:
+    """Return an input of a node with the nodes that limit its indices.
+
+    Raises:
+        OnnxGatherError: Too little is known of the node.
+    """
+    _, operation = calls[0]
+    index_input = inputs_of(operation)[number]
+    node = _node(calls, index_input, own)
+    limit = None if rule is None else _limit_of(operation, number, rule)
+    if node.empty and limit == "clamp" and not operation.is_gather:
+        raise OnnxGatherError("its axis may be empty")
+    graph, data, indices = limited_operands(node, limit, cropped)
+    return _LimitedInput(index_input, node, limit, graph, data, indices)
 
 
 def _limit(
@@ -429,122 +540,181 @@ def _limit(
         The first output of the node then, and sentences on what was changed.
 
     Raises:
-        OnnxGatherError: Too little is known of it; it is then as it was.
+        OnnxGatherError: Too little is known of the node; it is then as it was.
     """
-    operation = calls[0][1]
+    _, operation = calls[0]
     if _hardened_as(operation) == "leave":
         raise OnnxGatherError("its indices are not limited")
-    made = list[
-        tuple[IndexInput, GatherNode, Limit | int | None, tuple[Graph, Value, Value]]
-    ]()
-    for k, one in enumerate(inputs_of(operation)):
-        node = _node(calls, one, own)
-        limit = None if rule is None else _limit_of(operation, k, rule)
-        if node.empty and limit == "clamp" and not operation.is_gather:
-            raise OnnxGatherError("its axis may be empty")
-        made.append((one, node, limit, limited_operands(node, limit, cropped)))
-    at, told = _place(siblings, operation), list[str]()
-    for one, node, limit, (graph, *operands) in made:
-        names = {"": "", INPUT: siblings[at].input[one.data]}
-        names[INDICES] = siblings[at].input[one.position]
-        at = _inserted(
-            siblings, at, _protos(graph, names, f"{operation.label}/", taken)
-        )
-        for k, value in zip((one.data, one.position), operands, strict=True):
-            siblings[at].input[k] = names[value.name]
-        told += [] if limit is None else [_told_limit(node, limit, operation, one.name)]
-        padded = () if limit is None else node.padded(limit)
-        if padded and limit == "zero" and not operation.is_gather:
-            output = siblings[at].output[0]
-            siblings[at].output[0] = new_name(f"{operation.label}/written", taken)
-            names = {"": "", INPUT: siblings[at].output[0], OUTPUT: output}
-            behind = _protos(
-                without_zeros(node, padded), names, f"{operation.label}/", taken
+    # All errors come before the first change, so that a node can be left as it was.
+    limited_inputs = [
+        _limited_input(calls, number, own, rule, cropped)
+        for number in range(len(inputs_of(operation)))
+    ]
+    position = _position(siblings, operation)
+    prefix = f"{operation.label}/"
+    changes: list[str] = []
+    for limited in limited_inputs:
+        position = _insert_limit(siblings, position, limited, prefix, taken)
+        node = limited.node
+        padded: list[int] = []
+        # Without a limit, the data is cropped alone.
+        if limited.limit is not None:
+            changes.append(
+                _limit_sentence(node, limited.limit, operation, limited.index_input)
             )
-            _inserted(siblings, at + 1, behind)
+            padded = node.padded(limited.limit)
+        if padded and limited.limit == "zero" and not operation.is_gather:
+            _cut_zeros_behind(
+                siblings, position, without_zeros(node, padded), prefix, taken
+            )
         elif node.empty:
-            told.append(
+            changes.append(
                 "zeros are put behind the data, as its axis may be empty: a copy of it"
             )
-    told += [_told_crop(cropped)] if cropped else []
-    return siblings[at].output[0], told
+    if cropped:
+        changes.append(_crop_sentence(cropped))
+    return siblings[position].output[0], changes
 
 
-def _replace(
-    siblings: Any, operation: Operation, graph: Graph, taken: set[str]
+def _insert_limit(
+    siblings: Any, position: int, limited: _LimitedInput, prefix: str, taken: set[str]
+) -> int:
+    """Put the nodes of a limit in front of a node; return the node's new position."""
+    data_position = limited.index_input.data
+    indices_position = limited.index_input.position
+    inputs = siblings[position].input
+    names = {
+        "": "",
+        INPUT: inputs[data_position],
+        INDICES: inputs[indices_position],
+    }
+    nodes = _protos(limited.graph, names, prefix, taken)
+    position = _insert(siblings, position, nodes)
+    # The node has moved, so its inputs are another object of protobuf now.
+    inputs = siblings[position].input
+    inputs[data_position] = names[limited.data.name]
+    inputs[indices_position] = names[limited.indices.name]
+    return position
+
+
+def _cut_zeros_behind(
+    siblings: Any, position: int, graph: Graph, prefix: str, taken: set[str]
 ) -> None:
-    """Put the nodes of the lowering under "directml" in the stead of a gather."""
-    inputs, outputs = operation.inputs, operation.outputs
-    names = {"": "", INPUT: inputs[0], INDICES: inputs[1], OUTPUT: outputs[0]}
-    made = _protos(graph, names, f"{operation.label}/", taken)
-    del siblings[_inserted(siblings, _place(siblings, operation), made)]
+    """Put nodes behind a scatter that cut off the zeros to which it may write."""
+    outputs = siblings[position].output
+    output = outputs[0]
+    outputs[0] = new_name(f"{prefix}written", taken)
+    names = {"": "", INPUT: outputs[0], OUTPUT: output}
+    _insert(siblings, position + 1, _protos(graph, names, prefix, taken))
 
 
-def _inserted(siblings: Any, at: int, nodes: Sequence[onnx.NodeProto]) -> int:
-    """Put nodes in front of one; return its new place."""
-    for k, node in enumerate(nodes, at):
-        siblings.insert(k, node)
-    return at + len(nodes)
+def _replace(siblings: Any, calls: Calls, own: Ranges, taken: set[str]) -> list[str]:
+    """Put the lowering under "directml" in place of a gather; return the changes."""
+    _, operation = calls[0]
+    index_input = inputs_of(operation)[0]
+    node = _node(calls, index_input, own)
+    graph = as_directml(node)
+    data, indices = operation.inputs
+    names = {"": "", INPUT: data, INDICES: indices, OUTPUT: operation.outputs[0]}
+    nodes = _protos(graph, names, f"{operation.label}/", taken)
+    position = _insert(siblings, _position(siblings, operation), nodes)
+    del siblings[position]
+    return [_limit_sentence(node, "directml", operation, index_input)]
+
+
+def _insert(siblings: Any, position: int, nodes: Sequence[onnx.NodeProto]) -> int:
+    """Put nodes in front of a node; return its new position."""
+    for offset, node in enumerate(nodes):
+        siblings.insert(position + offset, node)
+    return position + len(nodes)
 
 
 def _protos(
     graph: Graph, names: dict[str, str], prefix: str, taken: set[str]
 ) -> list[onnx.NodeProto]:
-    """The nodes and, as functions have no initializers, the constants of a graph, renamed.
+    """Return the nodes of a graph, renamed, and its constants as nodes.
+
+    The nodes may be put in a function, which has no initializers.
 
     Args:
         graph: The graph.
-        names: The names of the values that the model has already; it takes those of the others.
+        names: The names of the values that the model has already. The new names of the
+            other values are added.
         prefix: The start of the new names.
-        taken: The names in use; it takes the new ones.
+        taken: The names in use. The new names are added.
     """
-    given = {*names.values()}
+    given_names = set(names.values())
 
     def new(name: str) -> str:
         if name not in names:
             names[name] = new_name(prefix + name, taken)
         return names[name]
 
-    def held(name: str, array: Array) -> onnx.NodeProto:
+    proto = onnx.GraphProto()
+    for name, array in graph.constants.items():
         tensor = numpy_helper.from_array(array)
-        return helper.make_node("Constant", [], [new(name)], new(name), value=tensor)
-
-    made = onnx.GraphProto(
-        node=[held(name, array) for name, array in graph.constants.items()]
-    )
+        constant = helper.make_node(
+            "Constant", [], [new(name)], name=new(name), value=tensor
+        )
+        proto.node.append(constant)
     for node in graph.nodes:
         inputs = tuple(map(new, node.inputs))
-        add_nodes(made.node, [node._replace(inputs=inputs, output=new(node.output))])
-        if made.node[-1].output[0] in given:  # another node may have its name
-            made.node[-1].name = new_name(f"{prefix}output", taken)
-    return [*made.node]
+        renamed = node._replace(inputs=inputs, output=new(node.output))
+        add_nodes(proto.node, [renamed])
+        added = proto.node[-1]
+        if added.output[0] in given_names:  # another node may have its name
+            added.name = new_name(f"{prefix}output", taken)
+    return list(proto.node)
 
 
-def _told_limit(
-    node: GatherNode, limit: OutOfRange | int, operation: Operation, name: str
+def _limit_sentence(
+    node: GatherNode,
+    limit: OutOfRange | int,
+    operation: Operation,
+    index_input: IndexInput,
 ) -> str:
-    sizes, axes = node.data.sizes, [*node.indexed().flat]
-    known = [sizes[k] for k in axes] if sizes else [None]
-    ranges = ", ".join(f"[{f'-{n}' if node.from_end else 0}, {n})" for n in known)
-    row = operator_of(operation)
-    index = f"an index of {name}" if row and len(row.inputs) > 1 else "an index"
-    outside = (
-        f"{index} outside {ranges}" if None not in known else f"{index} out of range"
-    )
+    """Return what an index out of range did, and what it does now."""
+    sizes: list[int | None] = [None]
+    if node.data.sizes:
+        sizes = [node.data.sizes[axis] for axis in node.indexed().flat]
+    is_open = None in sizes
+    outside = _outside_sentence(node, sizes, operation, index_input)
     if _hardened_as(operation) == "drop":
-        return (
-            f"{outside} was an error, and now its write is dropped: two copies of the"
-            " data"
-        )
-    did = "was an error" if operation.is_gather else "did what the provider makes of it"
-    fewer = ", or the last one where there are fewer" if None in known and limit else ""
-    held = f"row {limit}{fewer}" if isinstance(limit, int) else POLICIES[limit].returns
-    return f"{outside} {did}, and now the output holds {held}"
+        now = "now its write is dropped: two copies of the data"
+        return f"{outside} was an error, and {now}"
+    before = "did what the provider makes of it"
+    if operation.is_gather:
+        before = "was an error"
+    if not isinstance(limit, int):
+        result = POLICIES[limit].returns
+    elif is_open and limit > 0:
+        result = f"row {limit}, or the last one where there are fewer"
+    else:
+        result = f"row {limit}"
+    return f"{outside} {before}, and now the output holds {result}"
 
 
-def _told_crop(dimensions: tuple[int, ...]) -> str:
+def _outside_sentence(
+    node: GatherNode,
+    sizes: Sequence[int | None],
+    operation: Operation,
+    index_input: IndexInput,
+) -> str:
+    """Return the start of a sentence on an index out of range."""
+    row = operator_of(operation)
+    subject = "an index"
+    if row and len(row.inputs) > 1:
+        subject = f"an index of {index_input.name}"
+    if None in sizes:
+        return f"{subject} out of range"
+    ranges: list[str] = []
+    for size in sizes:
+        low = f"-{size}" if node.from_end else "0"
+        ranges.append(f"[{low}, {size})")
+    return f"{subject} outside {', '.join(ranges)}"
+
+
+def _crop_sentence(dimensions: tuple[int, ...]) -> str:
     which = ", ".join(map(str, dimensions))
-    rule = "as DirectML refuses more data than indices off the axis"
-    return (
-        f"the data is cropped to the sizes of the indices in dimension {which}, {rule}"
-    )
+    change = f"the data is cropped to the sizes of the indices in dimension {which}"
+    return f"{change}, as DirectML refuses more data than indices off the axis"
