@@ -1,4 +1,4 @@
-"""What a hardened model must hold, tried: proved indices, bytes in range, wild inputs."""
+"""The checks of a hardened model: proved indices, equal bytes in range, wild inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx import helper
 from onnxgather.auditing.algebra.sizes import low_of, size_from
 from onnxgather.auditing.audit import AuditedGather, AuditedModel, Premises, audit_model
 from onnxgather.auditing.hardening.harden import HardenedModel, hardened, not_proved
-from onnxgather.auditing.proof.contract import check_inputs
+from onnxgather.auditing.proof.contract import Condition, check_inputs
 from onnxgather.core.checks import number_of, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError, ProviderError
@@ -33,122 +33,19 @@ from onnxgather.core.execution.runtime import (
 from onnxgather.core.model.network import Network, folder_of, read_network
 from onnxgather.core.model.values import NUMBERS, serialized
 
-RUNS, WILD_RUNS, MOST_MADE = 8, 64, 80
-"""How often a model runs with inputs in range that are made, the hardened one with wild
-inputs, and how many inputs are made to find those with which the model runs."""
+RUNS = 8
+"""How often a model runs with inputs in range that are made."""
+
+WILD_RUNS = 64
+"""How often the hardened model runs with wild inputs."""
+
+MOST_MADE = 80
+"""How many inputs are made to find those with which the model runs."""
 
 LONGEST = 8
-"""The largest open size that is made, where a condition asks for no larger one."""
+"""The largest open size that is made, unless a condition needs a larger size."""
 
-
-class Verified(msgspec.Struct, frozen=True):
-    """One thing that a hardened model must hold."""
-
-    check: Literal["audit", "bytes", "wild", "again"]
-    holds: bool
-    said: str
-    """What was found, as a sentence."""
-
-
-def index_inputs(network: Network, gathers: Iterable[AuditedGather]) -> set[str]:
-    """The inputs of a model on whose values it depends whether an index of gathers is in range."""
-    ranges = [gather.range for gather in gathers]
-    names = {name for one in ranges for name in (one.input or "").split(", ")}
-    names |= {
-        one.input or ""
-        for each in ranges
-        for one in each.conditions
-        if one.of == "values"
-    }
-    return names & {*network.main.inputs}
-
-
-def make_inputs(audited: AuditedModel, random: Generator) -> dict[str, Array]:
-    """Inputs for a model: small ones that meet the conditions of its audit, one by one.
-
-    Args:
-        audited: The audit of the model.
-        random: What they are drawn from.
-
-    Raises:
-        OnnxGatherError: An input is of a type or a rank of which none can be made.
-    """
-    network, conditions = audited.network, audited.contract.conditions
-    inputs, sizes = dict[str, Array](), dict[str, int]()
-    alike = int(random.integers(1, LONGEST + 1)) if random.random() < 0.5 else 0
-    ends = {
-        c.expression: (c.low or 1, c.high or LONGEST)
-        for c in conditions
-        if c.of == "size"
-    }
-    dims = {
-        n
-        for own in network.dimensions.values()
-        for n in own or ()
-        if isinstance(n, str)
-    }
-    for name in sorted(dims, key=lambda name: (len(name), name)):
-        low, high = ends.get(name, (1, LONGEST))
-        drawn = alike or int(random.integers(low, min(high, max(low, LONGEST)) + 1))
-        sizes[name] = max(low, min(drawn, high))
-        with suppress(KeyError):  # such as past + sequence
-            sizes[name] = max(0, low_of(size_from(name, sizes)))
-    for name in network.main.inputs:
-        own, known = network.dimensions[name], network.main.types[name].data_type
-        if own is None or known not in _MADE:
-            rule = f"{network.path}: no array can be made for input {shown(name)}"
-            raise OnnxGatherError(f"{rule}, give --inputs FILE")
-        shape = tuple(sizes[n] if isinstance(n, str) else n for n in own)
-        array = inputs[name] = _drawn(known, shape, random)
-        for one in conditions if array.dtype.kind in "iu" else ():
-            if one.of == "values" and one.input == name:
-                limits = np.iinfo(array.dtype)
-                low = max(limits.min, -LONGEST if one.low is None else one.low)
-                high = min(
-                    limits.max, low + 2 * LONGEST if one.high is None else one.high
-                )
-                made = random.integers(low, high, shape, array.dtype, endpoint=True)
-                columns = np.isin(np.arange((shape or (1,))[-1]), one.columns or ())
-                array[...] = np.where(one.columns is None or columns, made, array)
-    return inputs
-
-
-def _drawn(data_type: str, shape: tuple[int, ...], random: Generator) -> Array:
-    """Plain numbers: 0 and 1, or of a float type about as many below 0 as above."""
-    dtype = helper.tensor_dtype_to_np_dtype(NUMBERS[data_type])
-    if dtype.kind == "f":
-        return random.normal(size=shape).astype(dtype)
-    return random.integers(0, 2, shape).astype(dtype)
-
-
-def make_wild(array: Array, random: Generator) -> Array:
-    """An array with some elements as they are, and others anything that the type holds.
-
-    Args:
-        array: Of numbers, or flags.
-        random: What they are drawn from.
-    """
-    if array.dtype.kind == "f":
-        far = random.normal(size=array.shape) * 10.0 ** random.integers(0, 38)
-        ends = random.choice([np.nan, np.inf, -np.inf, -1, 0], array.shape)
-    elif array.dtype == bool:
-        far, ends = ~array, array
-    else:
-        low, high = (
-            int(n) for n in (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max)
-        )
-        far = random.integers(low, high, array.shape, array.dtype, endpoint=True)
-        near = (-(2**32), -(2**31), -2, -1, 0, 1, 2**24, 2**31 - 1, 2**31, 2**32, 2**53)
-        known = [n for n in (low, high, *near, *range(-9, 10)) if low <= n <= high]
-        ends = random.choice(np.array(known, array.dtype), array.shape)
-    kinds = random.choice(3, array.shape)
-    with np.errstate(over="ignore"):
-        return np.choose(
-            kinds, [array, far.astype(array.dtype), ends.astype(array.dtype)]
-        )
-
-
-_MADE = (
+_TYPES_MADE = (
     "BOOL",
     "FLOAT16",
     "FLOAT",
@@ -159,10 +56,163 @@ _MADE = (
     "INT64",
     "UINT8",
 )
+"""The data types of which inputs are made."""
+
+_NEAR_LIMITS = (
+    *(-(2**32), -(2**31), -2, -1, 0, 1),
+    *(2**24, 2**31 - 1, 2**31, 2**32, 2**53),
+)
+"""Integers at which an axis, a type or a cast ends; 0 and its neighbours twice as often
+as others, as `range(-9, 10)` has them too."""
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """The result of a check of a hardened model."""
+
+    check: Literal["audit", "bytes", "wild", "again"]
+    holds: bool
+    said: str
+    """The result, as a sentence."""
+
+
+def index_inputs(network: Network, gathers: Iterable[AuditedGather]) -> set[str]:
+    """Return the inputs of a model whose values decide whether indices are in range."""
+    names: set[str] = set()
+    for gather in gathers:
+        names.update((gather.range.input or "").split(", "))
+        for condition in gather.range.conditions:
+            if condition.of == "values":
+                names.add(condition.input or "")
+    return names & set(network.main.inputs)
+
+
+def make_inputs(audited: AuditedModel, random: Generator) -> dict[str, Array]:
+    """Return small inputs for a model that meet each condition of its audit alone.
+
+    Args:
+        audited: The audit of the model.
+        random: The source of random numbers.
+
+    Raises:
+        OnnxGatherError: An input is of a type or a rank of which no array can be made.
+    """
+    network = audited.network
+    sizes = _make_sizes(audited, random)
+    inputs: dict[str, Array] = {}
+    for name in network.main.inputs:
+        dimensions = network.dimensions[name]
+        data_type = network.main.types[name].data_type
+        if dimensions is None or data_type not in _TYPES_MADE:
+            rule = f"{network.path}: no array can be made for input {shown(name)}"
+            raise OnnxGatherError(f"{rule}, give --inputs FILE")
+        shape = tuple(
+            sizes[size] if isinstance(size, str) else size for size in dimensions
+        )
+        array = _drawn(data_type, shape, random)
+        if array.dtype.kind in "iu":
+            for condition in audited.contract.conditions:
+                if condition.of == "values" and condition.input == name:
+                    _draw_in_range(array, condition, random)
+        inputs[name] = array
+    return inputs
+
+
+def _make_sizes(audited: AuditedModel, random: Generator) -> dict[str, int]:
+    """Return a number for each open size of a model."""
+    # Every second time all sizes are the same, as some models run only then.
+    common_size = 0
+    if random.random() < 0.5:
+        common_size = int(random.integers(1, LONGEST + 1))
+    limits: dict[str | None, tuple[int, int]] = {}
+    for condition in audited.contract.conditions:
+        if condition.of == "size":
+            ends = (condition.low or 1, condition.high or LONGEST)
+            limits[condition.expression] = ends
+
+    sizes: dict[str, int] = {}
+    for name in _open_sizes_in_order(audited.network):
+        low, high = limits.get(name, (1, LONGEST))
+        size = common_size
+        if not size:
+            longest = min(high, max(low, LONGEST))
+            size = int(random.integers(low, longest + 1))
+        sizes[name] = max(low, min(size, high))
+        # The size may be a sum of others, such as `past + sequence`.
+        with suppress(KeyError):
+            sizes[name] = max(0, low_of(size_from(name, sizes)))
+    return sizes
+
+
+def _open_sizes_in_order(network: Network) -> list[str]:
+    """Return the names of the open sizes, the terms of a sum before the sum."""
+    names: set[str] = set()
+    for dimensions in network.dimensions.values():
+        for size in dimensions or ():
+            if isinstance(size, str):
+                names.add(size)
+    return sorted(names, key=lambda name: (len(name), name))
+
+
+def _drawn(data_type: str, shape: tuple[int, ...], random: Generator) -> Array:
+    """Return 0 and 1; for a float type, about as many numbers below 0 as above."""
+    dtype = helper.tensor_dtype_to_np_dtype(NUMBERS[data_type])
+    if dtype.kind == "f":
+        return random.normal(size=shape).astype(dtype)
+    return random.integers(0, 2, shape).astype(dtype)
+
+
+def _draw_in_range(array: Array, condition: Condition, random: Generator) -> None:
+    """Draw the integers of an array anew that a condition is about, in its range."""
+    limits = np.iinfo(array.dtype)
+    low = -LONGEST if condition.low is None else condition.low
+    low = max(limits.min, low)
+    high = low + 2 * LONGEST if condition.high is None else condition.high
+    high = min(limits.max, high)
+    drawn = random.integers(low, high, array.shape, array.dtype, endpoint=True)
+    if condition.columns is None:
+        array[...] = drawn
+        return
+    column_count = array.shape[-1] if array.shape else 1
+    is_limited = np.isin(np.arange(column_count), condition.columns)
+    array[...] = np.where(is_limited, drawn, array)
+
+
+def make_wild(array: Array, random: Generator) -> Array:
+    """Return an array with some elements as they are, and others anything of the type.
+
+    Args:
+        array: Of numbers, or flags.
+        random: The source of random numbers.
+    """
+    far: Array
+    ends: Array
+    if array.dtype.kind == "f":
+        far = random.normal(size=array.shape) * 10.0 ** random.integers(0, 38)
+        ends = random.choice([np.nan, np.inf, -np.inf, -1, 0], array.shape)
+    elif array.dtype == bool:
+        far = ~array
+        ends = array
+    else:
+        limits = np.iinfo(array.dtype)
+        low = int(limits.min)
+        high = int(limits.max)
+        far = random.integers(low, high, array.shape, array.dtype, endpoint=True)
+        numbers = _numbers_at_ends(low, high)
+        ends = random.choice(np.array(numbers, array.dtype), array.shape)
+    kinds = random.choice(3, array.shape)
+    with np.errstate(over="ignore"):  # a number may be beyond a float type
+        choices = [array, far.astype(array.dtype), ends.astype(array.dtype)]
+        return np.choose(kinds, choices)
+
+
+def _numbers_at_ends(low: int, high: int) -> list[int]:
+    """Return integers of a type at which an index may leave its axis or a cast ends."""
+    numbers = (low, high, *_NEAR_LIMITS, *range(-9, 10))
+    return [number for number in numbers if low <= number <= high]
 
 
 def opened(network: Network, model: bytes) -> Opened:
-    """A model on the CPU provider, beside the external data of a network.
+    """Return a model on the CPU provider, beside the external data of a network.
 
     Raises:
         ProviderError: There is no such provider, or it makes no session.
@@ -173,13 +223,12 @@ def opened(network: Network, model: bytes) -> Opened:
     except NotRunError as error:
         raise ProviderError(cpu.why_not_run(error.kind, error.detail)) from None
     except RefusedError as error:
-        raise ProviderError(
-            f"{network.path}: the model must run, but {error}"
-        ) from None
+        rule = f"{network.path}: the model must run"
+        raise ProviderError(f"{rule}, but {error}") from None
 
 
 def outputs(whole: Opened, inputs: Mapping[str, Array]) -> list[Any] | str:
-    """The outputs of a run, or why it fails."""
+    """Return the outputs of a run, or why it fails."""
     try:
         return whole.run_all(dict(inputs))
     except FailedError as error:
@@ -187,14 +236,16 @@ def outputs(whole: Opened, inputs: Mapping[str, Array]) -> list[Any] | str:
 
 
 def same(outputs: Any, others: Any) -> bool:
-    """Whether two outputs, or the lists of all, are equal to the byte."""
-    pair = [outputs, others]
-    if all(isinstance(each, list) for each in pair):
+    """Return whether two outputs, or the lists of all, are equal to the byte."""
+    pair: list[Any] = [outputs, others]
+    if all(isinstance(value, list) for value in pair):
         return len(outputs) == len(others) and all(map(same, outputs, others))
     a, b = map(np.asarray, pair)
     if object in (a.dtype, b.dtype):  # texts
         return bool(np.array_equal(a, b))
-    return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    return a.tobytes() == b.tobytes()
 
 
 def in_range(
@@ -208,28 +259,27 @@ def in_range(
     Raises:
         ProviderError: It runs with none of them.
     """
-    said, count = "", 0
+    why = ""
+    has_run = False
     for _ in range(MOST_MADE):
         inputs = make_inputs(audited, random)
         with suppress(OnnxGatherError):  # of conditions over several sizes
             check_inputs(audited.contract.plain, inputs)
-            found = run(whole, inputs)
-            said = found if isinstance(found, str) else said
-            if not isinstance(found, str):
-                count += 1
-                yield inputs, found
-    if not count:
-        rule = (
-            f"{audited.network.path}: the model must run with inputs that are made"
-            " for it"
-        )
-        raise ProviderError(
-            f"{rule}, but {said or 'none meet its contract'}; give --inputs FILE"
-        )
+            result = run(whole, inputs)
+            if isinstance(result, str):
+                why = result
+            else:
+                has_run = True
+                yield inputs, result
+    if not has_run:
+        path = audited.network.path
+        rule = f"{path}: the model must run with inputs that are made for it"
+        why = why or "none meet its contract"
+        raise ProviderError(f"{rule}, but {why}; give --inputs FILE")
 
 
 def made_inputs(audited: AuditedModel, seed: int = 0) -> bytes:
-    """Inputs in range with which a model runs, made at random, as the content of an .npz file.
+    """Return random inputs in range with which a model runs, as an .npz file.
 
     Raises:
         OnnxGatherError: An array can be made for no input of such a type.
@@ -238,7 +288,8 @@ def made_inputs(audited: AuditedModel, seed: int = 0) -> bytes:
     whole = opened(audited.network, serialized(audited.network.proto))
     inputs, _ = next(in_range(audited, whole, default_rng(seed)))
     content = BytesIO()
-    with ZipFile(content, "w") as archive:  # as np.savez does not take each name
+    # np.savez does not accept each name.
+    with ZipFile(content, "w") as archive:
         for name, array in inputs.items():
             with archive.open(ZipInfo(f"{name}.npy"), "w") as stream:
                 np.lib.format.write_array(stream, array)
@@ -253,85 +304,151 @@ def verify(
     seed: int = 0,
     tried: Callable[[], object] = lambda: None,
 ) -> Iterator[Verified]:
-    """Yield whether a hardened model holds what it must, each as soon as it is known.
+    """Yield the results of the checks of a hardened model, as soon as they are known.
 
     Args:
         premises: The model, and what holds of its inputs.
         done: What `hardened` made of it.
         out_of_range: As of `hardened`.
         inputs: The inputs whose indices are in range; None for inputs that are made.
-        seed: Of what is drawn.
+        seed: The seed of random numbers.
         tried: Called after each run.
 
     Raises:
         OnnxGatherError: An array can be made for no input of such a type.
         ProviderError: There is no CPU provider, or the model does not run.
     """
+    verification = _Verification(premises, done, seed, tried)
+    yield verification.audit()
+    yield verification.equal_bytes(inputs)
+    yield verification.wild()
+    yield verification.again(out_of_range)
 
-    def run(whole: Opened, inputs: Mapping[str, Array]) -> list[Any] | str:
-        found = outputs(whole, inputs)
-        tried()
-        return found
 
-    plain, random, data = premises.network, default_rng(seed), serialized(done.model)
-    limited = replace(premises, network=read_network(done.model))
-    audited, again = done.audits or (audit_model(premises), audit_model(limited))
-    stays = {(one.node, one.operator) for one in done.left}
-    rest = [
-        ((one.label, one.operator), gather) for _, _, one, gather in not_proved(again)
-    ]
-    unproved = {one for one, _ in rest} - stays
-    said = f"{number_of(len(again.gathers), 'node')} with indices, {len(stays)} left"
-    yield Verified("audit", not unproved, f"{said}, {len(unproved)} others not proved")
+class _Verification:
+    """The checks of a hardened model; `wild` uses the runs of `equal_bytes`."""
 
-    before, after = opened(plain, serialized(plain.proto)), opened(plain, data)
-    if inputs is None:
-        runs = [*islice(in_range(audited, before, random, run), RUNS)]
-    else:
-        expected = run(before, inputs)
-        if isinstance(expected, str):
-            rule = (
-                "the model must run with the given inputs, which audit --write-inputs"
-                " makes"
+    def __init__(
+        self,
+        premises: Premises,
+        done: HardenedModel,
+        seed: int,
+        tried: Callable[[], object],
+    ) -> None:
+        self._premises = premises
+        self._done = done
+        self._seed = seed
+        self._tried = tried
+        self._network = premises.network
+        self._random = default_rng(seed)
+        self._content = serialized(done.model)
+        self._new_premises = replace(premises, network=read_network(done.model))
+        if done.audits is None:
+            self._before = audit_model(premises)
+            self._after = audit_model(self._new_premises)
+        else:
+            self._before, self._after = done.audits
+        self._left = {(left.node, left.operator) for left in done.left}
+        self._not_proved: list[tuple[tuple[str, str], AuditedGather]] = []
+        for _, _, operation, gather in not_proved(self._after):
+            name = (operation.label, operation.operator)
+            self._not_proved.append((name, gather))
+
+    def audit(self) -> Verified:
+        """Return whether an audit proves all nodes but those that were left."""
+        others = {name for name, _ in self._not_proved} - self._left
+        nodes = number_of(len(self._after.gathers), "node")
+        left = f"{len(self._left)} left"
+        text = f"{nodes} with indices, {left}, {len(others)} others not proved"
+        return Verified("audit", not others, text)
+
+    def equal_bytes(self, inputs: Mapping[str, Array] | None) -> Verified:
+        """Return whether outputs of both models are equal if indices are in range."""
+        model = opened(self._network, serialized(self._network.proto))
+        self._hardened = opened(self._network, self._content)
+        if inputs is None:
+            made = in_range(self._before, model, self._random, self._run)
+            self._runs = list(islice(made, RUNS))
+            source = f"inputs made with seed {self._seed}"
+        else:
+            self._runs = [(dict(inputs), self._expected(model, inputs))]
+            source = "given inputs"
+        equal = 0
+        # Given inputs make a single run.
+        for fed, expected in self._runs:
+            equal += same(self._run(self._hardened, fed), expected)
+        total = len(self._runs)
+        text = f"equal bytes in {equal} of {number_of(total, 'run')} with {source}"
+        return Verified("bytes", equal == total, text)
+
+    def _expected(self, model: Opened, inputs: Mapping[str, Array]) -> list[Any]:
+        """Return the outputs of the model with given inputs."""
+        result = self._run(model, inputs)
+        if isinstance(result, str):
+            rule = "the model must run with the given inputs"
+            which = "which audit --write-inputs makes"
+            raise OnnxGatherError(
+                f"{self._network.path}: {rule}, {which}, but {result}"
             )
-            raise OnnxGatherError(f"{plain.path}: {rule}, but {expected}")
-        runs = [(dict(inputs), expected)]
-    equal = sum(same(run(after, fed), expected) for fed, expected in runs)
-    source = "given inputs" if inputs is not None else f"inputs made with seed {seed}"
-    said = f"equal bytes in {equal} of {number_of(len(runs), 'run')} with {source}"
-    yield Verified("bytes", equal == len(runs), said)
+        return result
 
-    # An input behind a node that was left stays in range: a bad index there may end the
-    # process.
-    kept = index_inputs(plain, [gather for one, gather in rest if one in stays])
-    names = index_inputs(plain, audited.gathers.values()) - kept
-    names -= {one.input for one in premises.conditions if one.of == "values"}
-    failed, at_left = list[str](), list[str]()
-    for k in range(WILD_RUNS if names else 0):
-        fed, _ = runs[k % len(runs)]
-        wild = {
-            n: make_wild(array, random) if n in names else array
-            for n, array in fed.items()
-        }
-        told = run(after, wild)
-        if isinstance(told, str):
-            is_left = any(f" {one.operator} node" in told for one in done.left)
-            (at_left if is_left else failed).append(told)
-    said = (
-        f"{WILD_RUNS} runs with wild {', '.join(sorted(names))}, {len(failed)} failed"
-    )
-    none = "" if kept else ", as no index depends on an input whose numbers are free"
-    said = said if names else f"0 runs{none}"
-    said += f", first: {failed[0]}" if failed else ""
-    said += f", {len(at_left)} more in a node left" if at_left else ""
-    said += (
-        f"; not wild, as a node left depends on it: {', '.join(sorted(kept))}"
-        if kept
-        else ""
-    )
-    yield Verified("wild", not failed, said)
+    def wild(self) -> Verified:
+        """Return whether the hardened model runs with any values of index inputs."""
+        names, kept = self._wild_and_kept_inputs()
+        failures: list[str] = []
+        failures_left: list[str] = []
+        for number in range(WILD_RUNS if names else 0):
+            fed, _ = self._runs[number % len(self._runs)]
+            wild: dict[str, Array] = {}
+            for name, array in fed.items():
+                is_wild = name in names
+                wild[name] = make_wild(array, self._random) if is_wild else array
+            result = self._run(self._hardened, wild)
+            if not isinstance(result, str):
+                continue
+            # The provider's message names the operator of the node that fails.
+            if self._is_of_left_node(result):
+                failures_left.append(result)
+            else:
+                failures.append(result)
 
-    twice = hardened(limited, out_of_range, again)
-    holds = serialized(twice.model) == data
-    changed = "nothing" if holds else number_of(len(twice.rewritten), "node")
-    yield Verified("again", holds, f"a second time changes {changed}")
+        text = "0 runs"
+        if names:
+            inputs = ", ".join(sorted(names))
+            text = f"{WILD_RUNS} runs with wild {inputs}, {len(failures)} failed"
+        elif not kept:
+            text += ", as no index depends on an input whose numbers are free"
+        if failures:
+            text += f", first: {failures[0]}"
+        if failures_left:
+            text += f", {len(failures_left)} more in a node left"
+        if kept:
+            inputs = ", ".join(sorted(kept))
+            text += f"; not wild, as a node left depends on it: {inputs}"
+        return Verified("wild", not failures, text)
+
+    def _wild_and_kept_inputs(self) -> tuple[set[str], set[str]]:
+        """Return the inputs that get wild values, and those that must stay in range."""
+        # A bad index at a node that was left may end the process.
+        left = [gather for name, gather in self._not_proved if name in self._left]
+        kept = index_inputs(self._network, left)
+        names = index_inputs(self._network, self._before.gathers.values()) - kept
+        for condition in self._premises.conditions:
+            if condition.of == "values":
+                names.discard(condition.input or "")
+        return names, kept
+
+    def _is_of_left_node(self, failure: str) -> bool:
+        return any(f" {left.operator} node" in failure for left in self._done.left)
+
+    def again(self, out_of_range: str) -> Verified:
+        """Return whether hardening the hardened model changes nothing."""
+        twice = hardened(self._new_premises, out_of_range, self._after)
+        holds = serialized(twice.model) == self._content
+        changed = "nothing" if holds else number_of(len(twice.rewritten), "node")
+        return Verified("again", holds, f"a second time changes {changed}")
+
+    def _run(self, whole: Opened, inputs: Mapping[str, Array]) -> list[Any] | str:
+        result = outputs(whole, inputs)
+        self._tried()
+        return result
