@@ -1,4 +1,4 @@
-"""The corpus: the built-in cases, which cover the gather family; random cases; their export."""
+"""The corpus: built-in cases, random cases, and their export."""
 
 from onnxgather.checking.corpus.built_in import built_in_cases
 from onnxgather.checking.corpus.export import Exported, export

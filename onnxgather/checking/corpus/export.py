@@ -26,6 +26,10 @@ MADE_BY = "onnxgather corpus export"
 
 _NAME = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*")
 
+_README = "checking/corpus/readme"
+"""The folder of the templates of README.md: one template for each format, and the
+template of the part that all formats share."""
+
 
 @dataclass(slots=True)
 class Exported:
@@ -40,17 +44,20 @@ class Exported:
 def export(
     cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[str]
 ) -> Exported:
-    """Write cases to a folder, with an `index.json` of them and a `README.md` of their use.
+    """Write cases to a folder, with an `index.json` and a `README.md`.
+
+    `index.json` lists the cases; `README.md` says how to use them.
 
     Args:
-        cases: The cases; their names, lower case with `/` between parts, become file names.
+        cases: The cases. Their names, lower case with `/` between parts, become file
+            names.
         format: "onnx", "dxdispatch" or "json".
-        folder: A folder that does not exist, is empty or holds an earlier export. The new export
-            replaces an earlier one when it is whole.
+        folder: A folder that does not exist, is empty or holds an earlier export. The
+            new export replaces an earlier one when it is whole.
 
     Raises:
-        OnnxGatherError: The folder holds other files or cannot be written, the format is
-            unknown, or a case's name cannot be a file's.
+        OnnxGatherError: The folder holds other files or cannot be written, the format
+            is unknown, or a case's name cannot be a file's.
     """
     check_choice("format", format, FORMATS)
     exported = Exported()
@@ -59,13 +66,14 @@ def export(
 
 
 def index_of(made_by: str, **content: object) -> bytes:
-    """The `index.json` that a command writes."""
+    """Return the `index.json` that a command writes."""
     index = {"made_by": f"{made_by} {version('onnxgather')}", **content}
     return msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n"
 
 
 def is_export(folder: str, made_by: str = MADE_BY) -> bool:
-    """Whether the `index.json` in a folder was written by a command."""
+    """Return whether a command wrote the `index.json` in a folder."""
+    # The file may be absent, no JSON, or JSON of any other shape.
     try:
         index: Any = msgspec.json.decode(Path(folder, "index.json").read_bytes())
         return index["made_by"].startswith(made_by)
@@ -82,53 +90,6 @@ _EXPORT = FolderKind(
 )
 
 
-def _files(
-    cases: Iterable[Case], name: FormatName, exported: Exported
-) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an export, and count its cases in `exported`."""
-    entries: list[dict[str, Any]] = []
-    left_out: list[dict[str, str]] = []
-    seen: set[str] = set()
-    for case in cases:
-        _check_name(case.name, seen)
-        expected = case.expected()
-        entry = _ENTRIES[name](case, expected)
-        if isinstance(entry, str):
-            left_out.append({"name": case.name, "why": entry})
-            continue
-        yield from entry.content.items()
-        entries.append(
-            {
-                "name": case.name,
-                "file": entry.file,
-                "policy": case.out_of_range,
-                "operator": case.operator,
-                "data_type": case.data_type,
-                "index_type": case.index_type,
-                "expected": "refused" if isinstance(expected, str) else "output",
-            }
-        )
-    exported.written = len(entries)
-    exported.left_out.update(case["why"] for case in left_out)
-    yield "README.md", _readme(name, exported).encode()
-    yield "index.json", index_of(MADE_BY, format=name, cases=entries, left_out=left_out)
-
-
-def _check_name(name: str, seen: set[str]) -> None:
-    if not _NAME.fullmatch(name):
-        rule = (
-            "a case's name must be of a-z, 0-9 and -, with / between its parts, to be"
-            " exported"
-        )
-        raise OnnxGatherError(f"{rule}, got {shown(name)}")
-    file = name.replace("/", "-")
-    if file in seen:
-        raise OnnxGatherError(
-            f"the files of a case must be its own, got {shown(name)} again"
-        )
-    seen.add(file)
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A case in an export."""
@@ -136,29 +97,86 @@ class Entry:
     file: str
     """The file or folder of the case, below the export's folder."""
     content: dict[str, bytes]
-    """The content of its files, by path; of a file that cases share, the part of this
-    case."""
+    """The content of its files, by path. Of a file that cases share, the content is the
+    part of this case."""
+
+
+def _files(
+    cases: Iterable[Case], format: FormatName, exported: Exported
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an export, and count its cases in `exported`."""
+    entry_of = _ENTRIES[format]
+    rows: list[dict[str, Any]] = []
+    left_out: list[dict[str, str]] = []
+    seen: set[str] = set()
+    for case in cases:
+        _check_name(case.name, seen)
+        expected = case.expected()
+        entry = entry_of(case, expected)
+        if isinstance(entry, str):
+            left_out.append({"name": case.name, "why": entry})
+            continue
+        yield from entry.content.items()
+        rows.append(_index_row(case, expected, entry))
+
+    exported.written = len(rows)
+    for row in left_out:
+        exported.left_out[row["why"]] += 1
+    yield "README.md", _readme(format, exported).encode()
+    index = index_of(MADE_BY, format=format, cases=rows, left_out=left_out)
+    yield "index.json", index
+
+
+def _check_name(name: str, seen: set[str]) -> None:
+    """Check that a name can be a file's and is no earlier case's; add it to `seen`."""
+    if not _NAME.fullmatch(name):
+        rule = (
+            "a case's name must be of a-z, 0-9 and -, with / between its parts, to be"
+            " exported"
+        )
+        raise OnnxGatherError(f"{rule}, got {shown(name)}")
+    # The ONNX format names the files of "a/b" and of "a-b" alike.
+    file = name.replace("/", "-")
+    if file in seen:
+        rule = "the files of a case must be its own"
+        raise OnnxGatherError(f"{rule}, got {shown(name)} again")
+    seen.add(file)
+
+
+def _index_row(case: Case, expected: Array | str, entry: Entry) -> dict[str, Any]:
+    """Return what `index.json` says of a case."""
+    return {
+        "name": case.name,
+        "file": entry.file,
+        "policy": case.out_of_range,
+        "operator": case.operator,
+        "data_type": case.data_type,
+        "index_type": case.index_type,
+        "expected": "refused" if isinstance(expected, str) else "output",
+    }
 
 
 def _onnx_test(case: Case, expected: Array | str) -> Entry | str:
+    """Return the files of a backend test, in the layout of ONNX's own tests."""
     from onnxgather.checking.node_models import tensor_bytes
     from onnxgather.core.model.write import to_onnx
 
     if isinstance(case, NodeCase) or isinstance(expected, str):
         return "must be refused, which an ONNX backend test cannot say"
     folder = "cases/test_" + case.name.replace("/", "_").replace("-", "_")
+    arrays = f"{folder}/test_data_set_0"
     model = to_onnx(case.descriptor, case.out_of_range)
-    content = {f"{folder}/model.onnx": model.SerializeToString(deterministic=True)}
-    for file, name, array in (
-        ("input_0", "InputTensor", case.data),
-        ("input_1", "IndicesTensor", case.indices),
-        ("output_0", "OutputTensor", expected),
-    ):
-        content[f"{folder}/test_data_set_0/{file}.pb"] = tensor_bytes(name, array)
+    content = {
+        f"{folder}/model.onnx": model.SerializeToString(deterministic=True),
+        f"{arrays}/input_0.pb": tensor_bytes("InputTensor", case.data),
+        f"{arrays}/input_1.pb": tensor_bytes("IndicesTensor", case.indices),
+        f"{arrays}/output_0.pb": tensor_bytes("OutputTensor", expected),
+    }
     return Entry(folder, content)
 
 
 def _program(case: Case, _: Array | str) -> Entry | str:
+    """Return the DxDispatch program of a case."""
     if isinstance(case, NodeCase):
         return "is an ONNX node that no descriptor says"
     file = f"cases/{case.name}.json"
@@ -167,7 +185,8 @@ def _program(case: Case, _: Array | str) -> Entry | str:
     return Entry(file, {file: program.encode()})
 
 
-def _line(case: Case, expected: Array | str) -> Entry:
+def _json_line(case: Case, expected: Array | str) -> Entry:
+    """Return the line of a case in the one file of all cases."""
     line: dict[str, Any] = {"name": case.name, "out_of_range": case.out_of_range}
     if isinstance(case, DescriptorCase):
         line["descriptor"] = to_dict(case.descriptor)
@@ -177,15 +196,17 @@ def _line(case: Case, expected: Array | str) -> Entry:
             "attributes": dict(case.node.attributes),
             "output_shape": case.node.output_shape,
         }
-    line |= {"data": _array(case.data), "indices": _array(case.indices)}
-    refused = isinstance(expected, str)
-    line["expected"] = (
-        {"refused": expected} if refused else {"output": _array(expected)}
-    )
+    line["data"] = _array(case.data)
+    line["indices"] = _array(case.indices)
+    if isinstance(expected, str):
+        line["expected"] = {"refused": expected}
+    else:
+        line["expected"] = {"output": _array(expected)}
     return Entry("cases.jsonl", {"cases.jsonl": msgspec.json.encode(line) + b"\n"})
 
 
 def _array(array: Array) -> dict[str, Any]:
+    """Return an array as JSON: its type, its shape, and its bytes in hexadecimal."""
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     return {
         "type": array.dtype.name,
@@ -197,23 +218,24 @@ def _array(array: Array) -> dict[str, Any]:
 _ENTRIES: dict[FormatName, Callable[[Case, Array | str], Entry | str]] = {
     "onnx": _onnx_test,
     "dxdispatch": _program,
-    "json": _line,
+    "json": _json_line,
 }
-"""Functions that make an entry of a case and its expected output, or of the rule that
-it breaks. They return a reason if the format cannot hold the case. `readme/` has a page
-for each format."""
+"""For each format, the function that makes an entry of a case.
+
+Its arguments are the case and its expected output, or the rule that the case breaks. It
+returns a reason if the format cannot hold the case.
+"""
 
 
-def _readme(name: str, exported: Exported) -> str:
-    policies = (f'- "{name}": it {policy.rule}.' for name, policy in POLICIES.items())
-    left_out = (
-        f"\nLeft out: {n}, as each {why}." for why, n in exported.left_out.items()
-    )
+def _readme(format: FormatName, exported: Exported) -> str:
+    policies = [f'- "{name}": it {policy.rule}.' for name, policy in POLICIES.items()]
+    common = filled_in(f"{_README}/common.md", policies="\n".join(policies))
+    left_out = ""
+    for reason, count in exported.left_out.items():
+        left_out += f"\nLeft out: {count}, as each {reason}."
     return filled_in(
-        f"checking/corpus/readme/{name}.md",
+        f"{_README}/{format}.md",
         written=exported.written,
-        left_out="".join(left_out),
-        common=filled_in(
-            "checking/corpus/readme/common.md", policies="\n".join(policies)
-        ).rstrip(),
+        left_out=left_out,
+        common=common.rstrip(),
     )

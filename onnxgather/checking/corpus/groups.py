@@ -1,11 +1,10 @@
-"""The groups of the corpus, whose rows make cases, and the tables of gathers in tables.json."""
+"""The groups of the corpus, whose rows give cases, and the tables in tables.json."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.resources import files
-from itertools import product
 from typing import NamedTuple
 
 import msgspec
@@ -18,16 +17,18 @@ from onnxgather.core.gather import Geometry, Sizes
 from onnxgather.core.options import POLICIES, OutOfRange
 
 SIZES = (3, 2, 4, 2, 3, 1, 2, 2)
-"""The sizes of a tensor of 8 dimensions; those of fewer are the first of these."""
+"""The sizes of a tensor of 8 dimensions; a tensor of fewer has the first of them."""
 
 FEW = (2, 1, 3, 1, 1, 2, 1, 1)
 """The same for indices, in cases about the rank of the indices."""
 
+_RANKS = range(1, 9)
+"""The ranks of data and of indices that are not scalar."""
+
 ALL_TYPES = tuple(TensorDataType)
 
 LONGER = 20
-"""Bytes by which a "longer" tensor exceeds the smallest legal
-TotalTensorSizeInBytes."""
+"""Bytes by which a "longer" tensor exceeds the least TotalTensorSizeInBytes."""
 
 LAYOUTS = {
     **{name: Layout(name) for name in STRIDES},
@@ -36,35 +37,44 @@ LAYOUTS = {
     "owned": Layout(flags=TensorFlags.OWNED_BY_DML),
     "aligned": Layout(alignment=256),
 }
-"""The layouts of the corpus, by the word that stands for them in the names of cases."""
+"""The layouts of the corpus, by their words in the names of cases."""
+
+_TENSORS = ("input", "indices", "output")
+"""The words for the three tensors in the names of cases about layouts."""
+
+NamedLayouts = tuple[str, Sequence[Layout]]
+"""The layouts of the three tensors, behind the word that {layout} stands for."""
 
 
-def _layouts(**words: str) -> list[tuple[str, Sequence[Layout]]]:
-    """Names of layouts, each with the layouts of the three tensors.
+def _layouts(**words_of_tensors: str) -> list[NamedLayouts]:
+    """Return layouts of the three tensors, of which one or all are not packed.
 
     Args:
-        words: Words of layouts by the tensor that has them: input, indices, output or all.
+        words_of_tensors: Words of `LAYOUTS`, by the tensor that gets the layouts:
+            input, indices, output or all.
     """
-    tensors = ("input", "indices", "output")
-    return [
-        (
-            f"{which}-{word}",
-            [LAYOUTS[word] if which in (t, "all") else Layout() for t in tensors],
-        )
-        for which, some in words.items()
-        for word in some.split()
-    ]
+    named_layouts: list[NamedLayouts] = []
+    for which, words in words_of_tensors.items():
+        for word in words.split():
+            layouts = [
+                LAYOUTS[word] if which in (tensor, "all") else Layout()
+                for tensor in _TENSORS
+            ]
+            named_layouts.append((f"{which}-{word}", layouts))
+    return named_layouts
 
 
 class Example(msgspec.Struct, frozen=True):
-    """An example of Microsoft's operator pages: FLOAT32 by UINT32, corrected where they err."""
+    """An example of Microsoft's operator pages, of FLOAT32 data and UINT32 indices.
+
+    Where a page errs, the example is corrected.
+    """
 
     name: str
     """The name of the case."""
     gather: Geometry
     first: int
-    """The first element of the data; each of the others is one more than the one before
-    it."""
+    """The first element of the data; each later element is larger by one."""
     indices: tuple[int, ...]
 
 
@@ -85,19 +95,21 @@ class ForbiddenRow(msgspec.Struct, frozen=True):
     """The `axis` or `batch_dims` of the node."""
     index_type: str = "INT64"
     output: Sizes | None = None
-    """The shape of the declared output where the gather gives none, as the axis does
-    not exist."""
+    """The shape of the declared output, where the gather gives none because its axis
+    does not exist."""
 
 
-Gathers = Sequence[tuple[str, Geometry]]
-"""Gathers, each with the word that {gather} in the names of cases stands for."""
+NamedGather = tuple[str, Geometry]
+"""A gather behind the word that {gather} in the names of cases stands for."""
+
+Gathers = Sequence[NamedGather]
 
 
 class _Tables(msgspec.Struct, frozen=True):
     basic: Gathers
     laid_out: Gathers
-    """Gathers for layouts: sizes of odd products, so that small types end between multiples of
-    4."""
+    """Gathers for layouts: sizes of odd products, so that small types end between
+    multiples of 4."""
     documented_sizes: Gathers
     few_dimensions: Gathers
     """Gathers of few dimensions, to which leading ones are added."""
@@ -107,10 +119,9 @@ class _Tables(msgspec.Struct, frozen=True):
     forbidden: tuple[ForbiddenRow, ...]
 
 
-TABLES = msgspec.json.decode(
-    files("onnxgather.checking.corpus").joinpath("tables.json").read_bytes(),
-    type=_Tables,
-)
+_TABLES_FILE = files("onnxgather.checking.corpus").joinpath("tables.json")
+
+TABLES = msgspec.json.decode(_TABLES_FILE.read_bytes(), type=_Tables)
 """The tables of tables.json: gathers for `GROUPS`, and cases of one gather each."""
 
 
@@ -118,9 +129,9 @@ class Group(NamedTuple):
     """Rows of the table: a case for every combination of the fields.
 
     A group varies one thing. The rest stays FLOAT32 data and INT64 indices, which every
-    provider takes, so that a case fails for what its name says. The words for data and
-    indices are those of `drawn`. A combination that its types cannot hold, such as NaNs
-    of integers, is left out.
+    provider accepts, so that a case fails for the reason in its name. The words for
+    data and indices are those of `sample_values`. A combination that its types cannot
+    hold, such as NaNs of integers, is left out.
     """
 
     template: str
@@ -131,9 +142,7 @@ class Group(NamedTuple):
     index_types: Sequence[str] = ("INT64",)
     indices: Sequence[str] = ("any",)
     data: Sequence[str] = ("distinct",)
-    layouts: Sequence[tuple[str, Sequence[Layout]]] = (("", PACKED),)
-    """The layouts of the three tensors, each time with the word that {layout} stands
-    for."""
+    layouts: Sequence[NamedLayouts] = (("", PACKED),)
     policies: Sequence[OutOfRange] = ("error",)
     """In range the default is "error": its model is ONNX's own operator, apart from
     casts of indices and leading ones, and that operator is what a provider implements.
@@ -141,71 +150,98 @@ class Group(NamedTuple):
     anyway."""
 
 
-def _elements(data: Sizes, axis: int, size: int) -> Geometry:
-    """GATHER_ELEMENTS with `size` indices along the axis and the sizes of the data elsewhere."""
-    return Geometry(
-        "GATHER_ELEMENTS", data, (*data[:axis], size, *data[axis + 1 :]), axis
-    )
+def _element_gather(data: Sizes, axis: int, index_count: int) -> Geometry:
+    """Return a GATHER_ELEMENTS; its indices have the data's sizes off the axis."""
+    indices = (*data[:axis], index_count, *data[axis + 1 :])
+    return Geometry("GATHER_ELEMENTS", data, indices, axis)
 
 
-def _tuples(
-    number: str, data: Sizes, index_rank: int, length: int, batches: int = 0
+def _tuple_gather(
+    operator: str, data: Sizes, index_rank: int, length: int, batches: int = 0
 ) -> Geometry:
-    """GATHER_ND or GATHER_ND1 with tuples of a length; each batch has `FEW` rows of them."""
-    indices = (*data[:batches], *FEW[: index_rank - batches - 1], length)
-    return Geometry(f"GATHER_{number}", data, indices, batches)
+    """Return a gather by tuples of a length; each batch has `FEW` rows of them."""
+    row_sizes = FEW[: index_rank - batches - 1]
+    indices = (*data[:batches], *row_sizes, length)
+    return Geometry(operator, data, indices, batches)
 
 
-def _ranks() -> Iterator[tuple[str, Geometry]]:
-    """Every rank of the data with every axis, length of tuple and count of batches.
+def _ranks() -> Iterator[NamedGather]:
+    """Yield every rank of the data with every axis, tuple length and batch count.
 
     The indices have as many dimensions as make the output need no leading ones, or one
     dimension less. Then the model is ONNX's own operator and nothing around it.
     """
-    for rank in range(1, 9):
-        data, name = SIZES[:rank], f"rank-{rank}"
-        for k in range(rank):
-            yield f"{name}/axis-{k}", Geometry("GATHER", data, (4,), k)
-            yield f"{name}/axis-{k}", _elements(data, k, 3)
-            yield f"{name}/tuple-{k + 1}", _tuples("ND", data, min(k + 2, rank), k + 1)
+    for rank in _RANKS:
+        data = SIZES[:rank]
+        name = f"rank-{rank}"
+        for axis in range(rank):
+            length = axis + 1
+            index_rank = min(length + 1, rank)
+            tuples = _tuple_gather("GATHER_ND", data, index_rank, length)
+            yield f"{name}/axis-{axis}", Geometry("GATHER", data, (4,), axis)
+            yield f"{name}/axis-{axis}", _element_gather(data, axis, 3)
+            yield f"{name}/tuple-{length}", tuples
         for batches in range(rank):
             for length in range(1, rank - batches + 1):
-                gather = _tuples(
-                    "ND1", data, min(batches + length + 1, rank), length, batches
-                )
-                yield f"{name}/batches-{batches}-tuple-{length}", gather
+                index_rank = min(batches + length + 1, rank)
+                tuples = _tuple_gather("GATHER_ND1", data, index_rank, length, batches)
+                yield f"{name}/batches-{batches}-tuple-{length}", tuples
 
 
-def _index_ranks() -> Iterator[tuple[str, Geometry]]:
-    """Every rank of the indices: IndexDimensions from 0 up to DimensionCount, and so on."""
-    for count, rank in product(range(1, 9), range(9)):
-        data = SIZES[: count - max(0, rank - 1)]
-        for axis in {0, len(data) - 1} if rank <= count else ():
-            name = f"index-dimensions-{rank}/dimension-count-{count}-axis-{axis}"
-            yield name, Geometry("GATHER", data, FEW[:rank], axis, count)
-    for rank, index_rank in product(range(1, 9), repeat=2):
-        length = max(1, rank + index_rank - 9)
-        name = f"index-rank-{index_rank}/rank-{rank}"
-        yield name, _tuples("ND", SIZES[:rank], index_rank, length)
+def _index_ranks() -> Iterator[NamedGather]:
+    """Yield every rank of the indices, IndexDimensions from 0 up to DimensionCount."""
+    for count in _RANKS:
+        for index_rank in range(count + 1):
+            data_rank = count - max(0, index_rank - 1)
+            data = SIZES[:data_rank]
+            indices = FEW[:index_rank]
+            name = f"index-dimensions-{index_rank}/dimension-count-{count}"
+            for axis in sorted({0, data_rank - 1}):
+                gather = Geometry("GATHER", data, indices, axis, count)
+                yield f"{name}-axis-{axis}", gather
+
+    for rank in _RANKS:
+        for index_rank in _RANKS:
+            # Longer tuples keep the output within 8 dimensions.
+            length = max(1, rank + index_rank - 9)
+            gather = _tuple_gather("GATHER_ND", SIZES[:rank], index_rank, length)
+            yield f"index-rank-{index_rank}/rank-{rank}", gather
+
     for batches in range(7):
+        data = SIZES[: batches + 2]
         for index_rank in range(batches + 1, 9):
-            name = f"index-rank-{index_rank}/batches-{batches}"
-            yield name, _tuples("ND1", SIZES[: batches + 2], index_rank, 1, batches)
+            gather = _tuple_gather("GATHER_ND1", data, index_rank, 1, batches)
+            yield f"index-rank-{index_rank}/batches-{batches}", gather
 
 
-def _leading_ones() -> Iterator[tuple[str, Geometry]]:
-    """The gathers of `few_dimensions` with every larger DimensionCount."""
+def _leading_ones() -> Iterator[NamedGather]:
+    """Yield the gathers of `few_dimensions` with every larger DimensionCount."""
     for name, gather in TABLES.few_dimensions:
         for count in range(len(gather.data) + 1, 9):
             yield f"{name}-in-{count}", replace(gather, dimension_count=count)
 
 
-def _long(name: str, data: Sizes, axis: int) -> Iterator[tuple[str, Geometry]]:
-    """Gathers along an axis too long for a table of choices, for a byte or for 16 bits."""
-    yield name, Geometry("GATHER", data, (9,), axis)
-    yield name, _elements(data, axis, 7)
-    yield name, Geometry("GATHER_ND", data, (9, 1 + axis))
-    yield name, Geometry("GATHER_ND1", (2, *data), (2, 7, 1 + axis), 1)
+def _long_gathers(name: str, data: Sizes, axis: int) -> list[NamedGather]:
+    """Return gathers along an axis too long for a table, a byte or 16 bits."""
+    return [
+        (name, Geometry("GATHER", data, (9,), axis)),
+        (name, _element_gather(data, axis, 7)),
+        (name, Geometry("GATHER_ND", data, (9, 1 + axis))),
+        (name, Geometry("GATHER_ND1", (2, *data), (2, 7, 1 + axis), 1)),
+    ]
+
+
+def _long_first_axes() -> Iterator[Group]:
+    """Yield a group for each length of the first axis."""
+    for size in (65, 257, 1025):
+        gathers = _long_gathers(f"{size}", (size, 2), 0)
+        yield Group(_LONG, gathers, indices=["any", "edges"])
+
+
+def _long_last_axes() -> Iterator[Group]:
+    """Yield a group for each length of the last axis."""
+    for size in (65, 257):
+        yield Group(_LONG, _long_gathers(f"{size}-last", (2, size), 1))
 
 
 _BY_TYPE = "{operator}/{data_type}/{index_type}/{indices}"
@@ -213,28 +249,31 @@ _LONG = "{operator}/long-axis/{gather}/{indices}"
 _ORDERS = "written-out permuted padded spaced"
 _EXTENTS = "padded permuted longer"
 
+_LONGEST = _long_gathers("65537", (65537, 1), 0)
+
 GROUPS: tuple[Group, ...] = (
+    # Data types and index types
     Group(_BY_TYPE, TABLES.basic, ALL_TYPES, INDEX_TYPES, ["forward"]),
     Group(_BY_TYPE, TABLES.basic, ALL_TYPES, ["INT64", "INT32"], ["negative"]),
     Group(
         _BY_TYPE, TABLES.basic, ["FLOAT32", "INT64", "UINT8"], INDEX_TYPES, ["edges"]
     ),
+    # Shapes
     Group("{operator}/{gather}", [*_ranks(), *_index_ranks()]),
     Group("{operator}/leading-ones/{gather}", [*_leading_ones()]),
     Group("{operator}/size-one/{gather}", TABLES.size_one),
-    *(
-        Group(_LONG, [*_long(f"{n}", (n, 2), 0)], indices=["any", "edges"])
-        for n in (65, 257, 1025)
-    ),
-    *(Group(_LONG, [*_long(f"{n}-last", (2, n), 1)]) for n in (65, 257)),
-    Group(_LONG, [*_long("65537", (65537, 1), 0)], ["UINT8"], ["INT32"], ["edges"]),
+    *_long_first_axes(),
+    *_long_last_axes(),
+    Group(_LONG, _LONGEST, ["UINT8"], ["INT32"], ["edges"]),
     Group("{operator}/documented/{gather}", TABLES.documented_sizes),
+    # Values of the data
     Group(
         "{operator}/{data}/{data_type}",
         TABLES.basic,
         ALL_TYPES,
         data=["nan", "subnormal", "extremes"],
     ),
+    # Layouts
     Group(
         "{operator}/layout/{layout}",
         TABLES.laid_out,
@@ -259,6 +298,7 @@ GROUPS: tuple[Group, ...] = (
         ),
         policies=["clamp"],
     ),
+    # Policies, first with indices in range
     Group(
         "{operator}/policy/{policy}-{index_type}",
         TABLES.basic,

@@ -1,4 +1,8 @@
-"""Random cases: any valid descriptor of small sizes, with indices in range or not."""
+"""Random cases: valid descriptors of small sizes, with indices in range or not.
+
+The names of the cases seed their random numbers. So the order of the draws is part of
+the cases: another order gives other cases.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +39,15 @@ def random_cases(
 
     Args:
         count: How many cases.
-        seed: The start of the random numbers; case N has the name `random/SEED/N`, N from 0.
-        out_of_range: The policy of all cases; None draws one for each. Nothing else depends on it.
-        chosen: Whether the case with a name is made.
+        seed: The start of the random numbers. Case N has the name `random/SEED/N`,
+            with N from 0.
+        out_of_range: The policy of all cases; None draws a policy for each case.
+            Nothing else depends on it.
+        chosen: Return whether to make the case with a name.
     """
     for name in random_names(count, seed):
         if chosen(name):
-            yield _case(name, out_of_range)
+            yield _random_case(name, out_of_range)
 
 
 def random_names(count: int, seed: int) -> Iterator[str]:
@@ -49,140 +55,209 @@ def random_names(count: int, seed: int) -> Iterator[str]:
     return (f"random/{seed}/{number}" for number in range(count))
 
 
-def _case(name: str, policy: OutOfRange | None) -> DescriptorCase:
+def _random_case(name: str, out_of_range: OutOfRange | None) -> DescriptorCase:
     stream = Stream(seed_of(name))
     operator = stream.of(OPERATORS)
-    gather = _GATHERS[operator](stream, operator, stream.between(1, MAX_DIMENSIONS))
-    data_type, index_type = stream.of(TensorDataType), stream.of(INDEX_TYPES)
-    tensors = zip(gather.tensor_sizes(), (False, False, True), strict=True)
+    dimension_count = stream.between(1, MAX_DIMENSIONS)
+    gather = _GATHERS[operator](stream, operator, dimension_count)
+    data_type = stream.of(TensorDataType)
+    index_type = stream.of(INDEX_TYPES)
+    data_sizes, index_sizes, output_sizes = gather.tensor_sizes()
     layouts = [
-        _layout(stream, sizes, is_output=is_output) for sizes, is_output in tensors
+        _layout(stream, data_sizes, is_output=False),
+        _layout(stream, index_sizes, is_output=False),
+        _layout(stream, output_sizes, is_output=True),
     ]
     desc = descriptor_with_layouts(gather, data_type, index_type, layouts)
-    odd = (
-        ("nan", "subnormal", "extremes")
-        if data_type.numpy.kind == "f"
-        else ("extremes",)
-    )
-    kind = stream.of(odd) if stream.one_in(6) else "distinct"
-    shape = desc.input_tensor.array_shape
-    data = data_values(data_type.numpy, shape, kind, stream.number())
-    indices, drawn = _indices(desc, stream), stream.of(POLICIES)
-    return DescriptorCase(
-        name, _ones_counted(desc, stream), data, indices, policy or drawn
-    )
+    data = _data(desc, stream)
+    indices = _indices(desc, stream)
+    # The policy is drawn even if it is given, so that the later draws are the same.
+    policy = stream.of(POLICIES)
+    if out_of_range is not None:
+        policy = out_of_range
+    desc = _with_counted_ones(desc, stream)
+    return DescriptorCase(name, desc, data, indices, policy)
 
 
-def _ones_counted(desc: Descriptor, stream: Stream) -> Descriptor:
-    """Let IndexDimensions count ones that the output crops, of a GATHER where that fits."""
-    if (
-        not isinstance(desc, GatherDesc)
-        or math.prod(desc.input_tensor.sizes[: desc.axis]) > 1
-    ):
+def _with_counted_ones(desc: Descriptor, stream: Stream) -> Descriptor:
+    """Return the descriptor, with a larger IndexDimensions where that fits.
+
+    IndexDimensions then counts leading ones of the indices, which the output crops.
+    """
+    if not isinstance(desc, GatherDesc):
+        return desc
+    # The output may only crop ones, and crops the sizes before the axis first.
+    if math.prod(desc.input_tensor.sizes[: desc.axis]) > 1:
         return desc
     count = desc.input_tensor.dimension_count
-    fewest, most = desc.axis + 2, min(count, MAX_DIMENSIONS + 1 - count)
+    fewest = desc.axis + 2
+    most = min(count, MAX_DIMENSIONS + 1 - count)
     if fewest > most or stream.one_in(4):
         return desc
-    return msgspec.structs.replace(desc, index_dimensions=stream.between(fewest, most))
+    index_dimensions = stream.between(fewest, most)
+    return msgspec.structs.replace(desc, index_dimensions=index_dimensions)
+
+
+def _data(desc: Descriptor, stream: Stream) -> Array:
+    """Return distinct values; in one of six cases unusual values."""
+    data_type = desc.input_tensor.data_type
+    unusual: tuple[str, ...] = ("extremes",)
+    if data_type.numpy.kind == "f":
+        unusual = ("nan", "subnormal", "extremes")
+    kind = "distinct"
+    if stream.one_in(6):
+        kind = stream.of(unusual)
+    shape = desc.input_tensor.array_shape
+    return data_values(data_type.numpy, shape, kind, stream.number())
 
 
 def _indices(desc: Descriptor, stream: Stream) -> Array:
-    """Indices in range; in two of five cases 30 or 100 percent are replaced by those of `_wild`."""
-    percent, seed = stream.of((0, 0, 0, 30, 100)), stream.number()
-    indices = index_values(desc, stream.of(("any", "any", "forward", "edges")), seed)
-    if percent:
-        wild = _wild(desc.indices_tensor.data_type, max(axis_sizes(desc)))
-        random = splitmix64(seed + 1, indices.size).reshape(indices.shape)
-        chosen = wild[(random // np.uint64(100) % np.uint64(wild.size)).astype(np.intp)]
-        indices = np.where(random % np.uint64(100) < percent, chosen, indices)
-    return indices
+    """Return indices in range, of which wild ones replace some in two of five cases."""
+    wild_percent = stream.of((0, 0, 0, 30, 100))
+    seed = stream.number()
+    kind = stream.of(("any", "any", "forward", "edges"))
+    indices = index_values(desc, kind, seed)
+    if wild_percent == 0:
+        return indices
+
+    axis_size = max(axis_sizes(desc))
+    wild = _wild_indices(desc.indices_tensor.data_type, axis_size)
+    # The last two digits of a random number decide whether an index is replaced, and
+    # the digits before them by which wild index.
+    random = splitmix64(seed + 1, indices.size).reshape(indices.shape)
+    is_replaced = random % np.uint64(100) < wild_percent
+    positions = random // np.uint64(100) % np.uint64(wild.size)
+    replacements = wild[positions.astype(np.intp)]
+    return np.where(is_replaced, replacements, indices)
 
 
 @cache
-def _wild(index_type: TensorDataType, n: int) -> Array:
-    """Indices around the ends of an axis of n and around powers of two, most out of range."""
+def _wild_indices(index_type: TensorDataType, axis_size: int) -> Array:
+    """Return indices around the ends of an axis and around powers of two.
+
+    Most of them are out of range. Those that the index type cannot hold are left out.
+    """
+    size = axis_size
+    near = [-1, size - 1, size, size + 1, 2 * size, -size, -size - 1, -2 * size]
+    near.append(1000 * size)
+    far: list[int] = []
+    for bits in (31, 32, 33, 63, 64):
+        for offset in (-size, -1, 0, 1, size):
+            far.append(2**bits + offset)
+    negative = [-value for value in far]
     limits = np.iinfo(index_type.numpy)
-    near = [-1, n - 1, n, n + 1, 2 * n, -n, -n - 1, -2 * n, 1000 * n]
-    far = [
-        2**bits + more for bits in (31, 32, 33, 63, 64) for more in (-n, -1, 0, 1, n)
-    ]
     values = [
-        v for v in [*near, *far, *(-v for v in far)] if limits.min <= v <= limits.max
+        value for value in (*near, *far, *negative) if limits.min <= value <= limits.max
     ]
     return np.array(values, index_type.numpy)
 
 
-def _sizes(stream: Stream, rank: int, product: int, largest: int = 4) -> Sizes:
-    """Random sizes up to `largest` whose product is at most `product`; no dimension is favoured."""
+def _sizes(stream: Stream, rank: int, most_elements: int, largest: int = 4) -> Sizes:
+    """Return random sizes up to `largest` whose product is at most `most_elements`.
+
+    The dimensions get their sizes in a random order, so that no dimension is favoured.
+    """
     sizes = [1] * rank
-    for k in stream.shuffled(rank):
-        sizes[k] = stream.between(1, min(largest, product))
-        product //= sizes[k]
+    elements_left = most_elements
+    for dimension in stream.shuffled(rank):
+        size = stream.between(1, min(largest, elements_left))
+        sizes[dimension] = size
+        elements_left //= size
     return tuple(sizes)
 
 
-def _scalars(stream: Stream, operator: str, count: int) -> Geometry:
-    rank = stream.between(0, count)
-    data = _sizes(stream, stream.between(1, count - max(0, rank - 1)), MOST_DRAWN, 6)
-    axis = stream.between(0, len(data) - 1)
-    indices = _sizes(stream, rank, MOST_DRAWN * data[axis] // math.prod(data))
-    return Geometry(operator, data, indices, axis, count)
+def _scalar_gather(stream: Stream, operator: str, dimension_count: int) -> Geometry:
+    """Return a random GATHER."""
+    index_rank = stream.between(0, dimension_count)
+    # The output has the indices' dimensions in place of the axis.
+    most_data_dimensions = dimension_count - max(0, index_rank - 1)
+    data_rank = stream.between(1, most_data_dimensions)
+    data = _sizes(stream, data_rank, MOST_DRAWN, 6)
+    axis = stream.between(0, data_rank - 1)
+    most_indices = MOST_DRAWN * data[axis] // math.prod(data)
+    indices = _sizes(stream, index_rank, most_indices)
+    return Geometry(operator, data, indices, axis, dimension_count)
 
 
-def _elements(stream: Stream, operator: str, count: int) -> Geometry:
-    data = _sizes(stream, stream.between(1, count), MOST_DRAWN, 6)
-    axis = stream.between(0, len(data) - 1)
-    most = min(7, MOST_DRAWN * data[axis] // math.prod(data))
-    indices = (*data[:axis], stream.between(1, most), *data[axis + 1 :])
-    return Geometry(operator, data, indices, axis, count)
+def _element_gather(stream: Stream, operator: str, dimension_count: int) -> Geometry:
+    """Return a random GATHER_ELEMENTS."""
+    rank = stream.between(1, dimension_count)
+    data = _sizes(stream, rank, MOST_DRAWN, 6)
+    axis = stream.between(0, rank - 1)
+    most_indices = min(7, MOST_DRAWN * data[axis] // math.prod(data))
+    index_count = stream.between(1, most_indices)
+    indices = (*data[:axis], index_count, *data[axis + 1 :])
+    return Geometry(operator, data, indices, axis, dimension_count)
 
 
-def _tuples(stream: Stream, operator: str, count: int) -> Geometry:
-    rank, index_rank = stream.between(1, count), stream.between(1, count)
-    most = min(rank, index_rank) - 1 if operator == "GATHER_ND1" else 0
-    batches = stream.between(0, most)
+def _tuple_gather(stream: Stream, operator: str, dimension_count: int) -> Geometry:
+    """Return a random GATHER_ND or GATHER_ND1."""
+    rank = stream.between(1, dimension_count)
+    index_rank = stream.between(1, dimension_count)
+    most_batches = 0
+    if operator == "GATHER_ND1":
+        most_batches = min(rank, index_rank) - 1
+    batches = stream.between(0, most_batches)
+
     # The output has index_rank - 1 + rank - batches - length dimensions, at most
     # DimensionCount. The least length is below the greatest, as index_rank is at most
     # DimensionCount.
-    least = index_rank - 1 + rank - batches - count
-    length = stream.between(max(1, least), rank - batches)
-    data = _sizes(stream, rank, MOST_DRAWN, 3 if rank > 5 else 5)
-    outside = math.prod(data[:batches]) * max(
-        length, math.prod(data[batches + length :])
-    )
-    rows = _sizes(stream, index_rank - 1 - batches, max(1, MOST_DRAWN // outside))
-    return Geometry(operator, data, (*data[:batches], *rows, length), batches, count)
+    least_length = max(1, index_rank - 1 + rank - batches - dimension_count)
+    length = stream.between(least_length, rank - batches)
+
+    largest = 3 if rank > 5 else 5
+    data = _sizes(stream, rank, MOST_DRAWN, largest)
+    # A row of the indices is a tuple, and a row of the output an element or a slice.
+    largest_row = max(length, math.prod(data[batches + length :]))
+    elements_per_row = math.prod(data[:batches]) * largest_row
+    most_rows = max(1, MOST_DRAWN // elements_per_row)
+    rows = _sizes(stream, index_rank - 1 - batches, most_rows)
+    indices = (*data[:batches], *rows, length)
+    return Geometry(operator, data, indices, batches, dimension_count)
 
 
 _GATHERS = {
-    "GATHER": _scalars,
-    "GATHER_ELEMENTS": _elements,
-    "GATHER_ND": _tuples,
-    "GATHER_ND1": _tuples,
+    "GATHER": _scalar_gather,
+    "GATHER_ELEMENTS": _element_gather,
+    "GATHER_ND": _tuple_gather,
+    "GATHER_ND1": _tuple_gather,
 }
-"""The functions that draw a random gather of each operator, with a given
-DimensionCount."""
+"""For each operator, the function that draws a gather with a given DimensionCount."""
 
 
 def _layout(stream: Stream, sizes: Sizes, *, is_output: bool) -> Layout:
-    """A random layout: some have strides, some padding, some the flag OWNED_BY_DML."""
-    strides = _strides(stream, sizes, is_output=is_output) if stream.one_in(3) else None
+    """Return a random layout; some have strides, padding or the flag OWNED_BY_DML."""
+    strides = None
+    if stream.one_in(3):
+        strides = _strides(stream, sizes, is_output=is_output)
     extra = stream.of((0, 0, 0, 4, 20))
-    owned = not is_output and stream.one_in(10)
-    return Layout(
-        strides, extra, TensorFlags.OWNED_BY_DML if owned else TensorFlags.NONE
-    )
+    flags = TensorFlags.NONE
+    if not is_output and stream.one_in(10):
+        flags = TensorFlags.OWNED_BY_DML
+    return Layout(strides, extra, flags)
 
 
 def _strides(stream: Stream, sizes: Sizes, *, is_output: bool) -> Sizes:
-    """Random strides: permuted, padded and, of an input, repeating or overlapping."""
+    """Return random strides, permuted and padded.
+
+    Strides of an input may also repeat elements or overlap.
+    """
+    # Case 1: an input whose strides follow no order.
     if not is_output and stream.one_in(5):
         return tuple(stream.between(0, 7) for _ in sizes)
-    order = stream.shuffled(len(sizes)) if stream.one_in(2) else range(len(sizes))
-    strides, step = [0] * len(sizes), 1
-    for k in reversed(order):
-        if is_output or not stream.one_in(6):
-            strides[k] = step
-            step = step * sizes[k] + stream.of((0, 0, 0, 1, 3))
+
+    # Case 2: dimensions that nest in one another.
+    rank = len(sizes)
+    order = list(range(rank))
+    if stream.one_in(2):
+        order = stream.shuffled(rank)
+    strides = [0] * rank
+    step = 1
+    for dimension in reversed(order):
+        # A dimension of an input may keep the stride 0, so that it repeats.
+        if not is_output and stream.one_in(6):
+            continue
+        strides[dimension] = step
+        gap = stream.of((0, 0, 0, 1, 3))
+        step = step * sizes[dimension] + gap
     return tuple(strides)
