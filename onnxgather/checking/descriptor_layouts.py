@@ -14,7 +14,7 @@ from onnxgather.core.gather import Geometry, Sizes
 def nested_strides(
     sizes: Sequence[int], order: Sequence[int], first: int, gap: int
 ) -> Sizes:
-    """The strides, in elements, of dimensions that nest in one another.
+    """Return the strides, in elements, of dimensions that nest in one another.
 
     Args:
         sizes: The sizes.
@@ -22,28 +22,65 @@ def nested_strides(
         first: The stride of the innermost dimension, in elements.
         gap: How many elements lie unused behind each run along a dimension.
     """
-    strides, step = [0] * len(sizes), first
-    for k in reversed(order):
-        strides[k] = step
-        step = step * sizes[k] + gap
+    strides = [0] * len(sizes)
+    step = first
+    for dimension in reversed(order):
+        strides[dimension] = step
+        step = step * sizes[dimension] + gap
     return tuple(strides)
 
 
+def _permuted(sizes: Sizes) -> Sizes:
+    """Return packed strides of the dimensions in reverse order."""
+    order = range(len(sizes))
+    return nested_strides(sizes, order[::-1], 1, 0)
+
+
+def _spaced(sizes: Sizes) -> Sizes:
+    """Return strides with a gap of one element after each element."""
+    return nested_strides(sizes, range(len(sizes)), 2, 0)
+
+
+def _repeated(sizes: Sizes) -> Sizes:
+    """Return strides that read one element everywhere."""
+    return (0,) * len(sizes)
+
+
+def _padded(sizes: Sizes) -> Sizes:
+    """Return strides with a gap of three elements after each run."""
+    return nested_strides(sizes, range(len(sizes)), 1, 3)
+
+
 def _broadcast(sizes: Sizes) -> Sizes:
-    """Packed strides, but 0 for the first dimension longer than 1, so that it repeats."""
-    repeated = next((k for k, size in enumerate(sizes) if size > 1), 0)
-    rest = [1 if k == repeated else size for k, size in enumerate(sizes)]
-    return tuple(0 if k == repeated else s for k, s in enumerate(packed_strides(rest)))
+    """Return packed strides, but 0 for the first dimension longer than 1.
+
+    So the elements of the other dimensions repeat along it.
+    """
+    repeated = 0
+    for dimension, size in enumerate(sizes):
+        if size > 1:
+            repeated = dimension
+            break
+    stored_sizes = list(sizes)
+    stored_sizes[repeated] = 1
+    strides = list(packed_strides(stored_sizes))
+    strides[repeated] = 0
+    return tuple(strides)
+
+
+def _overlapping(sizes: Sizes) -> Sizes:
+    """Return strides where a step along any dimension leads to the next element."""
+    return (1,) * len(sizes)
 
 
 STRIDES: dict[str, Callable[[Sizes], Sizes]] = {
     "written-out": packed_strides,
-    "permuted": lambda sizes: nested_strides(sizes, range(len(sizes))[::-1], 1, 0),
-    "spaced": lambda sizes: nested_strides(sizes, range(len(sizes)), 2, 0),
-    "repeated": lambda sizes: (0,) * len(sizes),
-    "padded": lambda sizes: nested_strides(sizes, range(len(sizes)), 1, 3),
+    "permuted": _permuted,
+    "spaced": _spaced,
+    "repeated": _repeated,
+    "padded": _padded,
     "broadcast": _broadcast,
-    "overlapping": lambda sizes: (1,) * len(sizes),
+    "overlapping": _overlapping,
 }
 """The strides of given sizes, in elements, by name, the plainest first.
 
@@ -64,7 +101,9 @@ class Layout:
     alignment: int = 0
 
     def tensor(self, data_type: str, sizes: Sizes) -> TensorDesc:
-        """A tensor of these sizes. Strides given as numbers belong to the last sizes.
+        """Return a tensor of given sizes with this layout.
+
+        Strides given as numbers belong to the last sizes.
 
         Raises:
             DescriptorError: The sizes do not fit the layout.
@@ -73,17 +112,18 @@ class Layout:
         if isinstance(strides, str):
             strides = STRIDES[strides](sizes)
         elif strides is not None:
-            strides = (0,) * (len(sizes) - len(strides)) + strides[-len(sizes) :]
-        packed = TensorDesc(data_type, sizes, strides)
-        total = packed.total_tensor_size_in_bytes + self.extra
+            added_count = len(sizes) - len(strides)
+            strides = (0,) * added_count + strides[-len(sizes) :]
+        # The total size of the packed tensor depends on its strides.
+        smallest = TensorDesc(data_type, sizes, strides)
+        total = smallest.total_tensor_size_in_bytes + self.extra
         return TensorDesc(data_type, sizes, strides, total, self.flags, self.alignment)
 
 
 def layout_of(tensor: TensorDesc) -> Layout:
-    """The layout of a tensor."""
-    extra = (
-        tensor.total_tensor_size_in_bytes - tensor.default_total_tensor_size_in_bytes
-    )
+    """Return the layout of a tensor."""
+    total = tensor.total_tensor_size_in_bytes
+    extra = total - tensor.default_total_tensor_size_in_bytes
     alignment = tensor.guaranteed_base_offset_alignment
     return Layout(tensor.strides, extra, tensor.flags, alignment)
 
@@ -98,7 +138,7 @@ def descriptor_with_layouts(
     index_type: str,
     layouts: Sequence[Layout] = PACKED,
 ) -> Descriptor:
-    """The descriptor of a gather with given data types and layouts.
+    """Return the descriptor of a gather with given data types and layouts.
 
     Args:
         gather: The gather.
@@ -109,8 +149,11 @@ def descriptor_with_layouts(
     Raises:
         DescriptorError: The descriptor breaks a rule of DirectML.
     """
-    types = (data_type, index_type, data_type)
-    each = zip(layouts, types, gather.tensor_sizes(), strict=True)
-    return gather.descriptor(
-        [layout.tensor(type_, sizes) for layout, type_, sizes in each]
-    )
+    data_layout, index_layout, output_layout = layouts
+    data_sizes, index_sizes, output_sizes = gather.tensor_sizes()
+    tensors = [
+        data_layout.tensor(data_type, data_sizes),
+        index_layout.tensor(index_type, index_sizes),
+        output_layout.tensor(data_type, output_sizes),
+    ]
+    return gather.descriptor(tensors)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -12,12 +13,26 @@ from onnxgather.checking.results import CaseResult, Report
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import FileFormatError
 
+T = TypeVar("T")
+
+
+class _Part(NamedTuple):
+    """A report of a part of a check."""
+
+    path: str
+    """The file of the report."""
+    report: Report
+    shard: int
+    """The number of the shard, from 1; 0 if the report is of no shard."""
+    shard_count: int
+    """How many shards the check has; 0 if the report is of no shard."""
+
 
 def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
-    """One report from the reports of parts of a check, and the shards that it lacks.
+    """Return one report from the reports of parts of a check, and the missing shards.
 
     The lanes must agree in name, provider, versions and target, as a result stands for
-    what its lane says of itself. Where shards are missing, `shard` of the report names
+    what its lane says of itself. If shards are missing, `shard` of the report names
     those that are there.
 
     Args:
@@ -26,103 +41,146 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     Raises:
         FileFormatError: The reports are not of parts of one check.
     """
-    start, first = reports[0]
-    _, count = _shard(start, first)
-    numbers: set[int] = set()
-    placed: list[tuple[int, CaseResult]] = []
+    parts: list[_Part] = []
     for path, report in reports:
-        number, of = _shard(path, report)
-        _check_same(path, start, "the number of shards", of, count)
-        _check_same(path, start, "onnxgather", report.onnxgather, first.onnxgather)
-        names = [[lane.name for lane in one.lanes] for one in (report, first)]
-        _check_same(path, start, "the names of lanes", *names)
-        numbers.add(number)
-        # A check deals its cases out in turn.
-        placed += [(k * count + number, case) for k, case in enumerate(report.cases)]
-    _check_apart(reports)
-    missing = [f"{k}/{count}" for k in range(1, count + 1) if k not in numbers]
-    every = [report for _, report in reports]
+        part = _Part(path, report, *_shard(path, report))
+        parts.append(part)
+        _check_same_check(part, parts[0])
+    _check_apart(parts)
+
+    count = parts[0].shard_count
+    present = {part.shard for part in parts}
+    missing = [f"{k}/{count}" for k in range(1, count + 1) if k not in present]
+    shard = None
+    if missing:
+        shard = f"{','.join(map(str, sorted(present)))}/{count}"
+
+    first = parts[0].report
+    every = [part.report for part in parts]
+    invalid = [item for report in every for item in report.invalid]
+    unusable = [reason for report in every for reason in report.unusable]
     whole = replace(
         first,
         made=max(report.made for report in every),
-        machine="; ".join(dict.fromkeys(report.machine for report in every)),
-        lanes=tuple(_lane(reports, k) for k in range(len(first.lanes))),
-        cases=[case for _, case in sorted(placed, key=lambda pair: pair[0])],
-        invalid=list(
-            dict.fromkeys(found for report in every for found in report.invalid)
-        ),
-        unusable=list(
-            dict.fromkeys(found for report in every for found in report.unusable)
-        ),
+        machine="; ".join(_distinct(report.machine for report in every)),
+        lanes=tuple(_lane(parts, number) for number in range(len(first.lanes))),
+        cases=_cases_in_order(parts),
+        invalid=_distinct(invalid),
+        unusable=_distinct(unusable),
         planned=sum(report.planned for report in every),
-        interrupted=next((one.interrupted for one in every if one.interrupted), None),
+        interrupted=_first(report.interrupted for report in every),
         without_evidence=sum(report.without_evidence for report in every),
-        maxfail=next((one.maxfail for one in every if one.maxfail), None),
-        shard=f"{','.join(map(str, sorted(numbers)))}/{count}" if missing else None,
+        maxfail=_first(report.maxfail for report in every),
+        shard=shard,
     )
     return whole, missing
 
 
-def _check_apart(reports: Sequence[tuple[str, Report]]) -> None:
-    """Check that no shard and no case is in two reports, nor a case twice in one."""
-    seen: dict[object, str] = {}
-    for path, report in reports:
-        number, _ = _shard(path, report)
-        keys: dict[object, str] = {number: f"shard {report.shard}"} if number else {}
-        keys |= {
-            (case.name, case.wrapped): f"case {shown(case.name)}"
-            for case in report.cases
-        }
-        for key, what in keys.items():
-            if key in seen:
-                raise FileFormatError(
-                    f"{path}: {what} must be in one report, got {seen[key]} too"
-                )
-        seen |= dict.fromkeys(keys, path)
+def _distinct(items: Iterable[T]) -> list[T]:
+    """Return the items in their order, an equal item only once."""
+    return list(dict.fromkeys(items))
+
+
+def _first(values: Iterable[T | None]) -> T | None:
+    """Return the first value that is not None and not 0; None if there is none."""
+    return next((value for value in values if value), None)
+
+
+def _cases_in_order(parts: Sequence[_Part]) -> list[CaseResult]:
+    """Return the cases of all parts in the order of the whole check."""
+    placed: list[tuple[int, CaseResult]] = []
+    for part in parts:
+        for turn, case in enumerate(part.report.cases):
+            # A check deals its cases out in turn, one to each shard. Without shards all
+            # places are 0, and the cases stay in their order.
+            place = turn * part.shard_count + part.shard
+            placed.append((place, case))
+    placed.sort(key=lambda pair: pair[0])
+    return [case for _, case in placed]
+
+
+def _check_same_check(part: _Part, first: _Part) -> None:
+    """Check that two parts are of one check."""
+
+    def check_same(what: str, got: object, wanted: object) -> None:
+        _check_same(part.path, first.path, what, got, wanted)
+
+    check_same("the number of shards", part.shard_count, first.shard_count)
+    check_same("onnxgather", part.report.onnxgather, first.report.onnxgather)
+    names = [lane.name for lane in part.report.lanes]
+    first_names = [lane.name for lane in first.report.lanes]
+    check_same("the names of lanes", names, first_names)
+
+
+def _check_apart(parts: Sequence[_Part]) -> None:
+    """Check that no shard and no case is in two parts."""
+    file_of: dict[Hashable, str] = {}
+    for part in parts:
+        items: dict[Hashable, str] = {}
+        if part.shard:
+            items[part.shard] = f"shard {part.report.shard}"
+        for case in part.report.cases:
+            items[case.name, case.wrapped] = f"case {shown(case.name)}"
+        for key, what in items.items():
+            if key in file_of:
+                rule = f"{what} must be in one report"
+                raise FileFormatError(f"{part.path}: {rule}, got {file_of[key]} too")
+        for key in items:
+            file_of[key] = part.path
 
 
 def parse_shard(name: str, text: str) -> tuple[int, int]:
-    """The number of a shard and how many there are, as `2/8` says it.
+    """Return the number of a shard and how many there are, from a text such as `2/8`.
 
     Raises:
         FileFormatError: The text says something else; the message starts with `name`.
     """
-    found = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text, re.ASCII)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        rule = f"{name} must be K/N with K from 1 to N and N below 10,000"
-        raise FileFormatError(f"{rule}, got {shown(text)}")
-    return int(found[1]), int(found[2])
+    match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text, re.ASCII)
+    if match is not None:
+        number = int(match[1])
+        count = int(match[2])
+        if 1 <= number <= count:
+            return number, count
+    rule = f"{name} must be K/N with K from 1 to N and N below 10,000"
+    raise FileFormatError(f"{rule}, got {shown(text)}")
 
 
 def _shard(path: str, report: Report) -> tuple[int, int]:
-    """Which shard a report is, and of how many; 0 and 0 where it is of none."""
+    """Return the shard of a report and how many there are; 0 and 0 if it is of none."""
     if report.shard is None:
         return 0, 0
     return parse_shard(f"{path}: $.shard", report.shard)
 
 
-def _lane(reports: Sequence[tuple[str, Report]], number: int) -> LaneInfo:
-    """A lane of all reports; it did not start where it did not start in one of them."""
-    lanes = [(path, report.lanes[number]) for path, report in reports]
-    first, start = next((pair for pair in lanes if pair[1].not_run is None), lanes[0])
+def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
+    """Return a lane of the whole check; it did not start if it failed in any part."""
+    lanes = [(part.path, part.report.lanes[number]) for part in parts]
+    started = [(path, lane) for path, lane in lanes if lane.not_run is None]
+    model_path, model = (started or lanes)[0]
+    devices: list[str] = []
+    not_run = None
     for path, lane in lanes:
-        for field in (
-            ("provider",) if lane.not_run else ("provider", "versions", "target")
-        ):
+        # A lane that did not start may not know its versions nor its target.
+        fields = ("provider", "versions", "target")
+        if lane.not_run:
+            fields = ("provider",)
+        for field in fields:
             what = f"the {field} of lane {shown(lane.name)}"
-            _check_same(path, first, what, getattr(lane, field), getattr(start, field))
-    stopped = (f"{lane.not_run} (in {path})" for path, lane in lanes if lane.not_run)
+            got = getattr(lane, field)
+            _check_same(path, model_path, what, got, getattr(model, field))
+        devices.extend(lane.devices)
+        if lane.not_run and not_run is None:
+            not_run = f"{lane.not_run} (in {path})"
     return replace(
-        start,
-        devices=tuple(
-            dict.fromkeys(device for _, lane in lanes for device in lane.devices)
-        ),
-        not_run=next(stopped, None),
+        model,
+        devices=tuple(_distinct(devices)),
+        not_run=not_run,
         required=any(lane.required for _, lane in lanes),
     )
 
 
 def _check_same(path: str, first: str, what: str, got: object, wanted: object) -> None:
+    """Check that a report agrees with the first report in one fact."""
     if got != wanted:
         rule = f"{what} must be {shown(wanted)}, as in {first}"
         raise FileFormatError(f"{path}: {rule}, got {shown(got)}")
