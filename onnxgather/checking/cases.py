@@ -1,4 +1,4 @@
-"""Cases: one question each to the lanes, a gather with its arrays and its policy."""
+"""Cases, the questions to the lanes: a gather with its arrays and its policy."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ class _Arrays:
     @property
     def data_type(self) -> str:
         """The name of the data's type, such as FLOAT32."""
+        # A check of many cases keeps each name only once.
         return sys.intern(self.data.dtype.name.upper())
 
     @property
@@ -68,19 +69,22 @@ class _Arrays:
         return sys.intern(self.indices.dtype.name.upper())
 
     def wrapped_in(self) -> Self:
-        """The case with its gather between two multiplications by one.
+        """Return the case with its gather between two multiplications by one.
 
         Some providers leave a lone node to the CPU but run it between other operators
-        (measured: OpenVINO 2025.4 with GatherElements). The one is a graph input, so
-        that it cannot be folded. Multiplying by one keeps every normal number, zero and
-        infinity. It does not keep the bits of a NaN, and some devices flush subnormal
-        numbers: the case has ones in their place.
+        (measured: OpenVINO 2025.4 with GatherElements). The factor is a graph input, so
+        that the multiplications cannot be folded.
+
+        Multiplying by one keeps every normal number, zero and infinity. It does not
+        keep the bits of a NaN, and some devices flush subnormal numbers: the case has
+        ones in their place.
         """
         data = self.data
         if data.dtype.kind == "f":
             smallest = np.finfo(data.dtype).smallest_normal
-            odd = np.isnan(data) | ((np.abs(data) < smallest) & (data != 0))
-            data = np.where(odd, data.dtype.type(1), data)
+            is_subnormal = (np.abs(data) < smallest) & (data != 0)
+            is_replaced = np.isnan(data) | is_subnormal
+            data = np.where(is_replaced, data.dtype.type(1), data)
         return replace(cast("Any", self), data=data, wrapped=True)
 
 
@@ -105,11 +109,12 @@ class DescriptorCase(_Arrays):
         Raises:
             OnnxGatherError: As `reference`.
         """
-        plain = check_arrays(
+        data, indices = check_arrays(
             self.descriptor, self.data, self.indices, self.out_of_range
         )
-        object.__setattr__(self, "data", plain[0])
-        object.__setattr__(self, "indices", plain[1])
+        # The class is frozen, so that a plain assignment would raise.
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "indices", indices)
 
     @property
     def operator(self) -> str:
@@ -133,18 +138,22 @@ class DescriptorCase(_Arrays):
 
     @property
     def note(self) -> str | None:
-        """Of a program's case: what is out of range, unless that does as in DirectML."""
-        if self.origin is None or self.in_range or self.out_of_range == "directml":
+        """What is out of range in a program's case, unless the policy is DirectML's."""
+        if self.origin is None or self.out_of_range == "directml" or self.in_range:
             return None
         return self.told(self.expected())
 
     def told(self, output: Array | str) -> str:
-        """What is out of range, and how much of an output differs from DirectML's, if anything."""
-        given = (self.descriptor, self.data, self.indices, self.out_of_range)
-        return told_outside(*given, output)
+        """Return what is out of range, and how much of an output is not as DirectML's.
+
+        The second part is left out if nothing differs.
+        """
+        return told_outside(
+            self.descriptor, self.data, self.indices, self.out_of_range, output
+        )
 
     def expected(self) -> Array | str:
-        """The output that the reference computes, or why a provider must refuse the case."""
+        """Return the reference's output, or why a provider must refuse the case."""
         try:
             return reference(
                 self.descriptor, self.data, self.indices, self.out_of_range
@@ -182,7 +191,7 @@ class NodeCase(_Arrays):
         return self.data.ndim
 
     def expected(self) -> str:
-        """The rule that the node breaks."""
+        """Return the rule that the node breaks."""
         return self.node.rule
 
 
@@ -195,33 +204,39 @@ def program_cases(
 ) -> Iterator[DescriptorCase]:
     """Yield a case for each dispatch of a program.
 
-    A dispatch may read the output of an earlier one: that is what the reference
-    computed, or zeros where the reference refused an index.
+    A dispatch may read the output of an earlier dispatch. It reads what the reference
+    computed, or zeros if the reference refused an index.
 
     Args:
         program: The program.
-        out_of_range: The policy; None means that of `run`: "clamp" where every index is in range,
-            else "directml".
+        out_of_range: The policy; None means that of `run`: "clamp" if every index is in
+            range, else "directml".
 
     Raises:
         OnnxGatherError: The program cannot run, not even with the reference.
     """
 
-    def expected(desc: Descriptor, data: Array, indices: Array) -> Array:
+    def computed(desc: Descriptor, data: Array, indices: Array) -> Array:
         try:
             return reference(desc, data, indices, out_of_range or "directml")
         except IndexOutOfRangeError:
-            return np.zeros(
-                desc.output_tensor.array_shape, desc.output_tensor.data_type.numpy
-            )
+            output = desc.output_tensor
+            return np.zeros(output.array_shape, output.data_type.numpy)
 
-    for found in dispatches(program, expected):
-        origin = Origin(program.path, found.path, found.dispatchable)
-        desc, data, indices = found.descriptor, found.data, found.indices
-        policy = out_of_range or (
-            "clamp" if all_in_range(desc, indices) else "directml"
+    for dispatch in dispatches(program, computed):
+        origin = Origin(program.path, dispatch.path, dispatch.dispatchable)
+        policy = out_of_range
+        if policy is None:
+            in_range = all_in_range(dispatch.descriptor, dispatch.indices)
+            policy = "clamp" if in_range else "directml"
+        yield DescriptorCase(
+            origin.name,
+            dispatch.descriptor,
+            dispatch.data,
+            dispatch.indices,
+            policy,
+            origin=origin,
         )
-        yield DescriptorCase(origin.name, desc, data, indices, policy, origin=origin)
 
 
 def program_names(program: Program) -> Iterator[str]:
@@ -231,22 +246,34 @@ def program_names(program: Program) -> Iterator[str]:
 
 
 def smallest_case(operator: str, data_type: str) -> DescriptorCase:
-    """A case whose model is one node of an ONNX operator, with three elements and three indices."""
+    """Return a case whose model is one node of an ONNX operator.
+
+    The case has three elements and three indices.
+    """
+    # The tuples of a GatherND stand along the last axis of its indices.
     sizes = (3, 1) if operator == "GatherND" else (3,)
     gather = gather_of_node(operator, sizes, sizes, 0)
-    types = (data_type, "INT64", data_type)
-    desc = gather.descriptor([*map(TensorDesc, types, gather.tensor_sizes())])
-    data = np.arange(3).astype(desc.input_tensor.data_type.numpy).reshape(sizes)
-    return DescriptorCase(
-        operator, desc, data, np.array([2, 0, 1]).reshape(sizes), "error"
+    data_sizes, index_sizes, output_sizes = gather.tensor_sizes()
+    desc = gather.descriptor(
+        [
+            TensorDesc(data_type, data_sizes),
+            TensorDesc("INT64", index_sizes),
+            TensorDesc(data_type, output_sizes),
+        ]
     )
+    dtype = desc.input_tensor.data_type.numpy
+    data = np.arange(3).astype(dtype).reshape(sizes)
+    indices = np.array([2, 0, 1]).reshape(sizes)
+    return DescriptorCase(operator, desc, data, indices, "error")
 
 
 def allowed_beside(case: NodeCase) -> DescriptorCase:
-    """The smallest case that ONNX allows, with the operator and data type of a forbidden node.
+    """Return the smallest allowed case with a forbidden node's operator and data type.
 
     A provider that runs it proves that it refuses the forbidden node for its broken
     rule.
     """
     allowed = smallest_case(case.operator, case.data_type)
-    return allowed.wrapped_in() if case.wrapped else allowed
+    if case.wrapped:
+        return allowed.wrapped_in()
+    return allowed

@@ -1,4 +1,7 @@
-"""Answers of lanes compared with the reference: each gives a kind, its facts and a sentence."""
+"""Answers of lanes compared with the reference.
+
+A comparison gives the kind of the result, its facts and a sentence.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,10 @@ KINDS: dict[ResultKind, tuple[State, str]] = {
     ResultKind.NOT_STARTED: ("NOT-RUN", ""),
     ResultKind.UNPROVED: ("NOT-RUN", ""),
 }
-"""The state of each kind, before known differences are looked up, and the sentence for
-a result `r` of that kind; empty where the answer brings its own sentence."""
+"""The state of each kind, before known differences are looked up, and its sentence.
+
+`r` in a sentence is the result. The sentence is empty if the answer brings its own.
+"""
 
 _POLICY_OF: dict[Returned, OutOfRange] = {
     Returned.ZEROS: "zero",
@@ -60,7 +65,7 @@ _RETURNED_AS = {
 
 
 def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
-    """The result of an answer, before known differences are looked up.
+    """Return the result of an answer, before known differences are looked up.
 
     Args:
         case: The case.
@@ -68,23 +73,24 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
         answer: The answer of the lane.
     """
     kind, facts = _facts(case, answer)
-    told = {"nodes": answer.nodes, "given_as": answer.given_as}
-    return result_of(info, kind, **told, **facts)
+    return result_of(info, kind, nodes=answer.nodes, given_as=answer.given_as, **facts)
 
 
 def result_of(info: LaneInfo, kind: ResultKind, **facts: Any) -> Result:
-    """A result with the state and the sentence of its kind.
+    """Return a result with the state and the sentence of its kind.
 
     Args:
         info: The lane.
         kind: The kind.
-        facts: Fields of `Result`; if there is a `reason` among them, it is the sentence.
+        facts: Fields of `Result`; a `reason` among them is the sentence.
     """
     state, sentence = KINDS[kind]
     result = Result(info.name, state, kind, **facts)
     if result.reason is not None or not sentence:
         return result
-    returned = _RETURNED_AS[result.returned].format(r=result) if result.returned else ""
+    returned = ""
+    if result.returned:
+        returned = _RETURNED_AS[result.returned].format(r=result)
     reason = sentence.format(r=result, provider=info.provider, returned=returned)
     if result.with_zeros:
         reason = f"with indices of zero: {reason}"
@@ -92,32 +98,43 @@ def result_of(info: LaneInfo, kind: ResultKind, **facts: Any) -> Result:
 
 
 def _facts(case: Case, answer: Answer) -> _Facts:
-    said = {"message": answer.reason}
-    told = {"reason": answer.reason, "detail": answer.detail}
+    """Return the kind and the facts of an answer."""
+    # Case 1: the lane ran nothing.
     if answer.kind is AnswerKind.NOT_RUN:
         return ResultKind.NOT_RUN, {
+            "reason": answer.reason,
             "not_run": answer.how,
+            "detail": answer.detail,
             "elsewhere": answer.elsewhere,
-            **told,
         }
     if answer.kind is AnswerKind.BROKEN:
-        return ResultKind.BROKEN, {"breakdown": answer.how, **told}
+        return ResultKind.BROKEN, {
+            "reason": answer.reason,
+            "breakdown": answer.how,
+            "detail": answer.detail,
+        }
+
+    # Case 2: a forbidden node. The provider may refuse it before or while it runs.
+    message = {"message": answer.reason}
     if isinstance(case, NodeCase):
         if answer.output is None:
-            return ResultKind.REFUSED, said | {"reason": f"refused: {answer.reason}"}
+            sentence = f"refused: {answer.reason}"
+            return ResultKind.REFUSED, {**message, "reason": sentence}
         return _facts_of_returned(Returned.UNKNOWN, answer.output, case.node.rule)
+
+    # Case 3: a descriptor.
     if answer.kind is AnswerKind.REFUSED:
-        return ResultKind.NOT_TAKEN, said
+        return ResultKind.NOT_TAKEN, message
     expected = case.expected()
     if isinstance(expected, str):
         return _facts_of_refusal(case, expected, answer)
     if answer.output is None:
-        return ResultKind.FAILED, said
+        return ResultKind.FAILED, message
     return _facts_of_output(case, expected, answer.output)
 
 
 def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Facts:
-    """How an output differs from the reference's, and where first."""
+    """Return how an output differs from the reference's, and where first."""
     types = {"expected": ArrayType.of(expected), "got": ArrayType.of(got)}
     if got.dtype != expected.dtype:
         return ResultKind.DATA_TYPE, types
@@ -126,34 +143,36 @@ def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Fact
     offsets = differing(expected, got)
     if not offsets.size:
         return ResultKind.SAME, {}
-    index = tuple(map(int, np.unravel_index(int(offsets[0]), expected.shape)))
-    wanted, found = expected[index], got[index]
-    first = Element(
-        index,
-        str(wanted),
-        _bytes(wanted),
-        str(found),
-        _bytes(found),
-        _source(case, index),
-    )
-    counts = {"differing": int(offsets.size), "compared": int(expected.size)}
-    return ResultKind.ELEMENTS, {**counts, "first": first}
+    coordinates = np.unravel_index(int(offsets[0]), expected.shape)
+    index = tuple(map(int, coordinates))
+    return ResultKind.ELEMENTS, {
+        "differing": int(offsets.size),
+        "compared": int(expected.size),
+        "first": _element(case, index, expected[index], got[index]),
+    }
 
 
-def _bytes(value: np.generic) -> str:
-    return value.tobytes().hex(" ")
+def _element(
+    case: DescriptorCase, index: tuple[int, ...], expected: np.generic, got: np.generic
+) -> Element:
+    """Return an element that differs."""
+    expected_bytes = expected.tobytes().hex(" ")
+    got_bytes = got.tobytes().hex(" ")
+    source = _source(case, index)
+    return Element(index, str(expected), expected_bytes, str(got), got_bytes, source)
 
 
 def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts:
-    """The kind and facts of an answer to a case that must be refused.
+    """Return the kind and facts of an answer to a case that must be refused.
 
     A refusal counts only if the provider runs the case with valid indices: zeros.
     """
     if answer.answers_in_range is None:
         return ResultKind.FAILED, {"message": answer.reason}
-    valid = replace(case, indices=np.zeros_like(case.indices), out_of_range="clamp")
-    wanted = reference(valid.descriptor, valid.data, valid.indices)
-    kind, facts = _facts_of_output(valid, wanted, answer.answers_in_range)
+    zeros = np.zeros_like(case.indices)
+    valid = replace(case, indices=zeros, out_of_range="clamp")
+    expected = reference(valid.descriptor, valid.data, valid.indices)
+    kind, facts = _facts_of_output(valid, expected, answer.answers_in_range)
     if kind is not ResultKind.SAME:
         return kind, {**facts, "with_zeros": True}
     if answer.output is None:
@@ -162,34 +181,44 @@ def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts
 
 
 def _facts_of_returned(returned: Returned, got: Array, rule: str) -> _Facts:
+    """Return the kind and facts of an output in place of a refusal."""
     facts = {"returned": returned, "got": ArrayType.of(got), "rule": rule}
     return ResultKind.NOT_REFUSED, facts
 
 
 def _returned(case: DescriptorCase, got: Array) -> Returned:
-    """What the output holds where the indices are out of range."""
+    """Return what the output holds where the indices are out of range."""
     desc = case.descriptor
     output = desc.output_tensor
     if (got.dtype, got.shape) != (case.data.dtype, output.array_shape):
         return Returned.UNKNOWN
-    outside = source_map(desc, case.indices, "zero") < 0
-    values = elements(output, got)[outside]
+    is_outside = source_map(desc, case.indices, "zero") < 0
+    values = elements(output, got)[is_outside]
+
+    # Case 1: what the reference returns under some policy.
     for returned, policy in _POLICY_OF.items():
-        wanted = elements(output, reference(desc, case.data, case.indices, policy))[
-            outside
-        ]
-        if values.tobytes() == wanted.tobytes():
+        array = reference(desc, case.data, case.indices, policy)
+        values_of_policy = elements(output, array)[is_outside]
+        if values.tobytes() == values_of_policy.tobytes():
             return returned
+
+    # Case 2: anything else. The bits are compared, as a NaN is not equal to itself.
     bits = f"u{got.itemsize}"
-    inside = np.isin(values.view(bits), np.ascontiguousarray(case.data).view(bits))
-    return Returned.OTHER if inside.all() else Returned.FOREIGN
+    data = np.ascontiguousarray(case.data)
+    is_of_data = np.isin(values.view(bits), data.view(bits))
+    return Returned.OTHER if is_of_data.all() else Returned.FOREIGN
 
 
 def _source(case: DescriptorCase, index: tuple[int, ...]) -> str | None:
-    """The explanation of an element of the output's array; None for padding and gaps."""
+    """Return the explanation of an element of the output's array.
+
+    It is None for padding and gaps, which belong to no element of the tensor.
+    """
     desc = case.descriptor
-    offset = int(np.ravel_multi_index(index, desc.output_tensor.array_shape))
-    at = element_at(desc.output_tensor, offset)
-    if at is None:
+    output = desc.output_tensor
+    offset = int(np.ravel_multi_index(index, output.array_shape))
+    coordinates = element_at(output, offset)
+    if coordinates is None:
         return None
-    return str(explain(desc, case.data, case.indices, at, case.out_of_range))
+    policy = case.out_of_range
+    return str(explain(desc, case.data, case.indices, coordinates, policy))

@@ -1,4 +1,7 @@
-"""The file of known differences: it explains results that are wrong, so that new ones stand out."""
+"""The file of known differences.
+
+It explains results that are known to be wrong, so that new wrong results stand out.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from glob import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -26,20 +29,22 @@ class _Pattern(
 ):
     """Wanted values for attributes of some facts; a field that is None wants nothing.
 
-    Of a tuple of values one must be equal. In a text, `*` stands for any text.
+    Of a tuple of values any must be equal. In a text, `*` stands for any text.
     """
 
     def fits(self, facts: object) -> bool:
-        """Whether the attributes of `facts` have the values that the fields want."""
-        wanted = {name: getattr(self, name) for name in self.__struct_fields__}
-        return all(
-            _holds(value, getattr(facts, name, None))
-            for name, value in wanted.items()
-            if value is not None
-        )
+        """Return whether the attributes of `facts` have the values of the fields."""
+        for name in self.__struct_fields__:
+            wanted = getattr(self, name)
+            if wanted is None:
+                continue
+            if not _holds(wanted, getattr(facts, name, None)):
+                return False
+        return True
 
 
 def _holds(wanted: Any, fact: Any) -> bool:
+    """Return whether a fact has the wanted value."""
     match wanted:
         case _Pattern():
             return wanted.fits(fact)
@@ -59,12 +64,12 @@ class DescriptorPattern(_Pattern, frozen=True):
 
 
 class CasePattern(_Pattern, frozen=True):
-    """The cases that a known difference is about: those that have every field's value."""
+    """The cases that a known difference is about; they have the value of each field."""
 
     name: str | None = None
-    """In it, as in every text of a pattern, `*` is any text."""
+    """In this text, as in every text of a pattern, `*` stands for any text."""
     operator: tuple[str, ...] | None = None
-    """One of these must be the case's, and likewise of every array of a pattern.
+    """The value of the case must be in this array, as in every array of a pattern.
     GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; ONNX's names for forbidden
     nodes."""
     data_type: tuple[str, ...] | None = None
@@ -77,7 +82,7 @@ class CasePattern(_Pattern, frozen=True):
 
 
 class NodePattern(_Pattern, frozen=True):
-    """The nodes, gone to another provider, that a known difference is about."""
+    """The nodes that ran on another provider and that a known difference is about."""
 
     operator: tuple[str, ...]
     """ONNX's names of the operators."""
@@ -91,7 +96,7 @@ class ElementPattern(_Pattern, frozen=True):
 
 
 class ResultPattern(_Pattern, frozen=True):
-    """The results that a known difference explains; the fields are those of `Result`."""
+    """The results that a known difference explains, by fields of `Result`."""
 
     kind: ResultKind
     message: str | None = None
@@ -108,9 +113,10 @@ class Known(
     """One known difference."""
 
     provider: str
-    """The full name, such as OpenVINOExecutionProvider."""
+    """The full name of the provider, such as OpenVINOExecutionProvider."""
     versions: str
-    """Of onnxruntime, or DirectML, as pip writes ranges: `>=1.24,<1.25`."""
+    """A range of versions of onnxruntime or of DirectML, as pip writes ranges:
+    `>=1.24,<1.25`."""
     cases: tuple[CasePattern, ...]
     """The known difference is about the cases that one of these patterns fits."""
     found: tuple[ResultPattern, ...]
@@ -118,54 +124,55 @@ class Known(
     reason: str
     """Why the provider differs; one sentence."""
     link: str
-    """Where the difference is reported or documented; if nowhere, how it was
+    """Where the difference is reported or documented; if it is not, how it was
     measured."""
     sometimes: bool = False
-    """Whether the case may also pass, as where the provider reads memory that was never
-    written."""
+    """Whether the case may also pass, for example because the provider reads memory
+    that was never written."""
 
     def __post_init__(self) -> None:
         """Check the texts that no type says all of.
 
         Raises:
-            ValueError: One of them is wrong.
+            ValueError: A text is wrong.
         """
         if not self.provider.endswith(("Provider", ".dll")):
             names = "CPUExecutionProvider, or DirectML.dll"
-            raise ValueError(
-                f"provider must be a full name such as {names}, got"
-                f" {shown(self.provider)}"
-            )
+            rule = f"provider must be a full name such as {names}"
+            raise ValueError(f"{rule}, got {shown(self.provider)}")
         try:
             SpecifierSet(self.versions)
         except InvalidSpecifier:
-            raise ValueError(
-                f"versions must be such as >=1.24,<1.25, got {shown(self.versions)}"
-            ) from None
+            rule = "versions must be such as >=1.24,<1.25"
+            raise ValueError(f"{rule}, got {shown(self.versions)}") from None
 
     def is_about(self, case: Case, lane: LaneInfo) -> bool:
-        """Whether the known difference is about a case on a lane."""
-        return (
-            lane.provider == self.provider
-            and _is_within(_version(lane), self.versions)
-            and any(pattern.fits(case) for pattern in self.cases)
-        )
+        """Return whether the known difference is about a case on a lane."""
+        if lane.provider != self.provider:
+            return False
+        if not _is_within(_version(lane), self.versions):
+            return False
+        return any(pattern.fits(case) for pattern in self.cases)
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.link})"
 
 
 def _version(lane: LaneInfo) -> str | None:
+    """Return the version of ONNX Runtime, or of DirectML on a lane without it."""
     return lane.versions.get("onnxruntime") or lane.versions.get("DirectML")
 
 
 @cache
 def _is_within(version: str | None, versions: str) -> bool:
-    """Whether a version is in a range, as pip writes ranges; False for text that is no version."""
+    """Return whether a version is in a range, as pip writes ranges.
+
+    It is False for a text that is no version.
+    """
+    if version is None:
+        return False
     try:
-        return version is not None and SpecifierSet(versions).contains(
-            version, prereleases=True
-        )
+        return SpecifierSet(versions).contains(version, prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return False
 
@@ -173,76 +180,108 @@ def _is_within(version: str | None, versions: str) -> bool:
 def explained(
     result: Result, case: Case, info: LaneInfo, known: Sequence[Known]
 ) -> Result:
-    """The result, with state KNOWN or FIXED if a known difference is about it."""
+    """Return the result; its state is KNOWN or FIXED if a known difference is about it.
+
+    The first entry of `known` that explains the result decides.
+    """
+    replace = msgspec.structs.replace
     for entry in known:
-        if entry.is_about(case, info):
-            told = msgspec.structs.replace(result, known=str(entry))
-            if any(pattern.fits(result) for pattern in entry.found):
-                return msgspec.structs.replace(told, state="KNOWN", found=result.state)
-            if result.state == "PASS" and not entry.sometimes:
-                reason = "passes, although it is a known difference"
-                return msgspec.structs.replace(told, state="FIXED", reason=reason)
+        if not entry.is_about(case, info):
+            continue
+        # Case 1: the result is wrong as the entry says.
+        if any(pattern.fits(result) for pattern in entry.found):
+            text = str(entry)
+            return replace(result, state="KNOWN", known=text, found=result.state)
+        # Case 2: the result is right, so the entry is out of date.
+        if result.state == "PASS" and not entry.sometimes:
+            reason = "passes, although it is a known difference"
+            return replace(result, state="FIXED", known=str(entry), reason=reason)
     return result
 
 
+class _Finding(NamedTuple):
+    """What the results of an entry have in common."""
+
+    provider: str
+    version: str
+    pattern: ResultPattern
+    rule: str
+    """The rule that the cases break, without its numbers."""
+
+
 def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
-    """The known differences of a file and those that a report found, sorted.
+    """Return the known differences of a file and those that a report found, sorted.
 
     An entry is about one kind of result and one broken rule, of one version of a
-    provider, and names the cases. NOT-RUN gets one on a required lane alone. FIXED gets
-    none, nor a lane without a version.
+    provider, and names the cases. NOT-RUN gets an entry on a required lane only. FIXED
+    gets no entry, and neither does a lane without a version.
 
     Args:
         report: The report.
         before: The entries that the file had, which stay as they are.
     """
-    found: dict[
-        tuple[str, str, ResultPattern, str], list[tuple[CaseResult, Result]]
-    ] = {}
+    results_of: dict[_Finding, list[tuple[CaseResult, Result]]] = {}
     for case in report.cases:
         for lane, result in zip(report.lanes, case.results, strict=True):
-            version, gone = f"{_version(lane)}", result.elsewhere
-            counts = result.state in ("DIFF", "ERROR") or (
-                result.state == "NOT-RUN"
-                and lane.required
-                and result.kind != "not-started"
-            )
-            if counts and _is_within(version, f"=={version}"):
-                pattern = ResultPattern(
-                    result.kind,
-                    not_run=result.not_run,
-                    elsewhere=NodePattern((gone.operator,)) if gone else None,
-                    breakdown=result.breakdown,
-                )
-                key = (lane.provider, version, pattern, result.bare_rule)
-                found.setdefault(key, []).append((case, result))
+            finding = _finding(lane, result)
+            if finding is not None:
+                results_of.setdefault(finding, []).append((case, result))
     entries = [*before]
-    for (provider, version, pattern, _), results in found.items():
-        patterns = {
-            CasePattern(
-                escape(case.name),
-                out_of_range=(case.out_of_range,),
-                wrapped=case.wrapped,
-            )
-            for case, _ in results
-        }
-        first, result = results[0]
-        reason = f"No reason is written yet; {first.name}: {result.reason}"
-        cases, measured = tuple(sorted(patterns, key=str)), f"measured with {version}"
-        entries.append(
-            Known(provider, f"=={version}", cases, (pattern,), reason, measured)
+    for finding, results in results_of.items():
+        entries.append(_entry(finding, results))
+    entries.sort(key=lambda entry: (entry.provider, entry.versions, repr(entry)))
+    return entries
+
+
+def _finding(lane: LaneInfo, result: Result) -> _Finding | None:
+    """Return what a result has in common with others; None if it gets no entry."""
+    is_wrong = result.state in ("DIFF", "ERROR")
+    has_not_run = (
+        result.state == "NOT-RUN"
+        and lane.required
+        and result.kind is not ResultKind.NOT_STARTED
+    )
+    if not (is_wrong or has_not_run):
+        return None
+    version = _version(lane)
+    # A text that is no version, such as that of a build of one's own, has no range.
+    if version is None or not _is_within(version, f"=={version}"):
+        return None
+    elsewhere = None
+    if result.elsewhere is not None:
+        elsewhere = NodePattern((result.elsewhere.operator,))
+    pattern = ResultPattern(
+        result.kind,
+        not_run=result.not_run,
+        elsewhere=elsewhere,
+        breakdown=result.breakdown,
+    )
+    return _Finding(lane.provider, version, pattern, result.bare_rule)
+
+
+def _entry(finding: _Finding, results: Sequence[tuple[CaseResult, Result]]) -> Known:
+    """Return an entry that explains some results, for a person to complete."""
+    patterns: set[CasePattern] = set()
+    for case, _ in results:
+        pattern = CasePattern(
+            escape(case.name), out_of_range=(case.out_of_range,), wrapped=case.wrapped
         )
-    return sorted(
-        entries, key=lambda entry: (entry.provider, entry.versions, repr(entry))
+        patterns.add(pattern)
+    first_case, first_result = results[0]
+    first = f"{first_case.name}: {first_result.reason}"
+    return Known(
+        finding.provider,
+        f"=={finding.version}",
+        cases=tuple(sorted(patterns, key=str)),
+        found=(finding.pattern,),
+        reason=f"No reason is written yet; {first}",
+        link=f"measured with {finding.version}",
     )
 
 
 @cache
 def known_differences() -> Sequence[Known]:
-    """The known differences that come with onnxgather."""
-    text = (
-        files("onnxgather.core.execution")
-        .joinpath("known_differences.json")
-        .read_bytes()
-    )
+    """Return the known differences that come with onnxgather."""
+    folder = files("onnxgather.core.execution")
+    text = folder.joinpath("known_differences.json").read_bytes()
     return msgspec.json.decode(text, type=tuple[Known, ...])

@@ -1,4 +1,4 @@
-"""The results of a check as data; the table, the JSON, the JUnit XML and the page are made of it.
+"""The results of a check as data, from which the reports of all formats are made.
 
 docs/report.md describes the classes of this module to readers of the JSON.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.spelling import to_dict
@@ -29,8 +29,10 @@ LARGEST_EXAMPLE = 2**9
 """The most bytes of inputs that a report holds of a case that passed."""
 
 SCHEMA = 1
-"""The version of the report's JSON; it grows when a field goes away or changes its
-meaning."""
+"""The version of the report's JSON.
+
+It grows when a field goes away or changes its meaning.
+"""
 
 LARGEST_EVIDENCE = 2**20
 """The most bytes of arrays that a report holds of one case."""
@@ -42,8 +44,8 @@ class ResultKind(StrEnum):
     SAME = "same"
     """The output has the data type, the shape and the bytes of the reference's."""
     REFUSED = "refused"
-    """The provider refuses the case, as it must, and runs the same with valid indices
-    or an allowed node."""
+    """The provider refuses the case, as it must, and runs the same case with valid
+    indices or an allowed node."""
     ELEMENTS = "elements"
     """Elements of the output differ."""
     DATA_TYPE = "data-type"
@@ -80,7 +82,7 @@ class Returned(StrEnum):
     FOREIGN = "foreign"
     """Values that InputTensor does not have."""
     UNKNOWN = "unknown"
-    """It cannot be told what the output holds; `got` says what array it is."""
+    """Anything; `got` is the data type and the shape of the output."""
 
 
 class Element(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -98,11 +100,10 @@ class Element(msgspec.Struct, frozen=True, omit_defaults=True):
     = 6`."""
 
     def __str__(self) -> str:
-        return (
-            f"first OutputTensor[{','.join(map(str, self.index))}]: expected"
-            f" {self.expected} ({self.expected_bytes}), got {self.got}"
-            f" ({self.got_bytes})"
-        )
+        index = ",".join(map(str, self.index))
+        expected = f"{self.expected} ({self.expected_bytes})"
+        got = f"{self.got} ({self.got_bytes})"
+        return f"first OutputTensor[{index}]: expected {expected}, got {got}"
 
 
 class ArrayType(msgspec.Struct, frozen=True):
@@ -114,7 +115,7 @@ class ArrayType(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, array: Array) -> ArrayType:
-        """The type of an array."""
+        """Return the type of an array."""
         return cls(array.dtype.name, array.shape)
 
     @property
@@ -124,7 +125,10 @@ class ArrayType(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
-    """What became of one case on one lane. Of kind unproved it is about the allowed node."""
+    """What became of one case on one lane.
+
+    Of kind unproved it is about the allowed node.
+    """
 
     lane: str
     state: State
@@ -155,7 +159,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     not_run: NotRunKind | None = None
     """Of kind not-run: why; absent where the lane runs no such case."""
     breakdown: Breakdown | None = None
-    """Of kind broken: how."""
+    """Of kind broken: in which way."""
     detail: str = ""
     """Of kind not-run and broken: what `not_run` or `breakdown` leaves open."""
     elsewhere: NodeElsewhere | None = None
@@ -184,7 +188,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the lane went wrong, whether that is known or not."""
+        """Whether the lane is wrong, be it a known difference or not."""
         return (self.found or self.state) in ("DIFF", "ERROR")
 
 
@@ -196,22 +200,26 @@ class Blob(ArrayType, frozen=True):
 
     @classmethod
     def of(cls, array: Array) -> Blob:
-        """An array as a blob."""
+        """Return an array as a blob."""
         little = array.astype(array.dtype.newbyteorder("<"))
         return cls(array.dtype.name, array.shape, little.tobytes())
 
     def array(self) -> Array:
-        """The blob as an array, in this machine's byte order."""
-        named = self.data_type.isalnum()  # numpy reads other texts as lists of types
-        dtype = np.dtype(self.data_type if named else object)
+        """Return the blob as an array, in this machine's byte order."""
+        # numpy reads texts with other signs as lists of types.
+        is_name = self.data_type.isalnum()
+        dtype = np.dtype(self.data_type if is_name else object)
         if dtype.kind not in "biufc":
             raise ValueError(f"data_type must be that of numbers, got {self.data_type}")
-        array = np.frombuffer(self.data, dtype.newbyteorder("<")).reshape(self.shape)
-        return array.astype(dtype)
+        elements = np.frombuffer(self.data, dtype.newbyteorder("<"))
+        return elements.reshape(self.shape).astype(dtype)
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything needed to run a case again; exactly one of `descriptor` and `node` is there."""
+    """Everything needed to run a case again.
+
+    Either `descriptor` or `node` is there.
+    """
 
     data: Blob
     indices: Blob
@@ -236,17 +244,31 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, case: Case, got: Mapping[str, Array]) -> Evidence | None:
-        """The evidence of a case; None where its arrays exceed `LARGEST_EVIDENCE`."""
+        """Return the evidence of a case; None if its arrays are too large.
+
+        Args:
+            case: The case.
+            got: The outputs of the lanes that did not pass, by the names of the lanes.
+        """
         arrays = [case.data, case.indices, *got.values()]
         if sum(array.nbytes for array in arrays) > LARGEST_EVIDENCE:
             return None
-        expected = case.expected()
+        descriptor = None
+        node = None
+        if isinstance(case, DescriptorCase):
+            descriptor = to_dict(case.descriptor)
+        else:
+            node = case.node
+        expected = None
+        expected_output = case.expected()
+        if not isinstance(expected_output, str):  # a text is the rule of a refusal
+            expected = Blob.of(expected_output)
         return cls(
             Blob.of(case.data),
             Blob.of(case.indices),
-            to_dict(case.descriptor) if isinstance(case, DescriptorCase) else None,
-            case.node if isinstance(case, NodeCase) else None,
-            None if isinstance(expected, str) else Blob.of(expected),
+            descriptor,
+            node,
+            expected,
             {lane: Blob.of(array) for lane, array in got.items()},
         )
 
@@ -284,25 +306,29 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     all cases would exceed 32 MiB."""
 
     example: Evidence | None = None
-    """What a picture is drawn of where all lanes passed: of the first 500 cases whose
-    inputs have at most 512 bytes."""
+    """What a picture is drawn from where all lanes passed. The first 500 cases whose
+    inputs have at most 512 bytes have an example."""
 
     @classmethod
     def of(
         cls, case: Case, results: tuple[Result, ...], got: Mapping[str, Array]
     ) -> CaseResult:
-        """The results of a case, with evidence, or an example where all lanes passed.
+        """Return the results of a case, with evidence or with an example.
+
+        Evidence is kept if a lane did not pass, an example if all lanes passed.
 
         Args:
             case: The case.
             results: One per lane.
             got: The outputs of the lanes that did not pass, by the names of the lanes.
         """
+        # The facts have the names of the case's own attributes.
         names = [name for name in cls.__struct_fields__ if hasattr(case, name)]
         facts = {name: getattr(case, name) for name in names}
         if case.origin is not None:
             facts |= asdict(case.origin)
-        evidence = example = None
+        evidence = None
+        example = None
         if any(result.state != "PASS" for result in results):
             evidence = Evidence.of(case, got)
         elif case.data.nbytes + case.indices.nbytes <= LARGEST_EXAMPLE:
@@ -311,7 +337,10 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Invalid(msgspec.Struct, frozen=True):
-    """A file with a descriptor or a binding that breaks a rule, so that no dispatch of it ran."""
+    """A file with a descriptor or a binding that breaks a rule.
+
+    No dispatch of the file ran.
+    """
 
     file: str
     reason: str
@@ -339,7 +368,7 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     interrupted: str | None = None
     """The name of the signal that ended the check early, such as SIGTERM."""
     maxfail: int | None = None
-    """After how many findings the check ended early, as it was told to."""
+    """After how many findings the check ended early, as `--maxfail` says."""
     without_evidence: int = 0
     """How many cases have no evidence because the arrays of all cases would exceed 32
     MiB. Half of these are kept for findings."""
@@ -347,7 +376,7 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     """Whether the known differences of onnxgather were left out."""
 
     def counts(self, lane: int) -> Counter[State]:
-        """How many cases of a lane have each state."""
+        """Return how many cases of a lane have each state."""
         return Counter(case.results[lane].state for case in self.cases)
 
 
@@ -356,15 +385,15 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def read_report(text: bytes) -> Report:
-    """A report from its JSON.
+    """Return a report from its JSON.
 
     Raises:
         msgspec.DecodeError: It is not a report of this version's schema.
     """
+    # The schema is read first, as another schema fails at any field.
     schema = msgspec.json.decode(text, type=_Head).schema
-    if schema != SCHEMA:
-        got = (
-            "none, as in earlier reports and other files" if schema is None else schema
-        )
-        raise msgspec.ValidationError(f"schema must be {SCHEMA}, got {got}")
-    return msgspec.json.decode(text, type=Report)
+    if schema == SCHEMA:
+        return msgspec.json.decode(text, type=Report)
+    if schema is None:
+        schema = "none, as in earlier reports and other files"
+    raise msgspec.ValidationError(f"schema must be {SCHEMA}, got {schema}")
