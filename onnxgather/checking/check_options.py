@@ -30,15 +30,15 @@ class CheckOption:
     """What the help calls the value; empty for a flag."""
     default: Any = None
     least: int | None = None
-    """The least value of an option that takes an integer; None for other options."""
+    """The least value of an option for an integer; None for other options."""
     most: int | None = None
     """The greatest value; None if there is no limit."""
     choices: Collection[str] = ()
-    """The values of an option that takes one of a few names."""
+    """The names that are the values of an option; empty for other options."""
     repeats: bool = False
     """Whether the option may be given several times."""
     help_in_pytest: str = ""
-    """The help of the plugin, where it is not that of the command."""
+    """The help of the pytest plugin, if it is not that of the command."""
 
     @property
     def field(self) -> str:
@@ -46,10 +46,12 @@ class CheckOption:
         return self.name.replace("-", "_")
 
     def read(self, given: Any) -> Any:
-        """The value of the option: what is given, if that is no text; else what the text says.
+        """Return the value of the option.
+
+        It is what a text says, or what is given if that is no text.
 
         Raises:
-            OnnxGatherError: The option does not take the text.
+            OnnxGatherError: The option does not accept the text.
         """
         if "=" in self.metavar:
             return pairs(self.metavar, given or ())
@@ -59,23 +61,28 @@ class CheckOption:
             check_choice(self.field, given, self.choices)
         if self.least is None:
             return given
-        number = int(given) if re.fullmatch("[0-9]{1,999}", given) else -1
-        if number < self.least or (self.most is not None and number > self.most):
-            limits = f"of at least {self.least}"
-            if self.most is not None:
-                limits = f"from {self.least} to {self.most}"
-            raise OnnxGatherError(f"must be an integer {limits}, got {shown(given)}")
-        return number
+        return self._integer(given, self.least)
+
+    def _integer(self, text: str, least: int) -> int:
+        """Return the integer that a text says, if it is within the limits."""
+        if re.fullmatch("[0-9]{1,999}", text):
+            number = int(text)
+            if number >= least and (self.most is None or number <= self.most):
+                return number
+        limits = f"of at least {least}"
+        if self.most is not None:
+            limits = f"from {least} to {self.most}"
+        raise OnnxGatherError(f"must be an integer {limits}, got {shown(text)}")
 
 
 def either(names: Iterable[str]) -> str:
-    """Names as a sentence lists them, such as `a, b or c`."""
+    """Return names as a sentence lists them, such as `a, b or c`."""
     *others, last = names
     return f"{', '.join(others)} or {last}"
 
 
 def pairs(metavar: str, texts: Iterable[str]) -> dict[str, str]:
-    """What texts such as NAME=PATH say, as the paths by their names.
+    """Return what texts such as NAME=PATH say: the paths by their names.
 
     Args:
         metavar: What the help calls a text.
@@ -84,15 +91,15 @@ def pairs(metavar: str, texts: Iterable[str]) -> dict[str, str]:
     Raises:
         OnnxGatherError: A text is not like that, or two texts have the same name.
     """
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for text in texts:
-        name, _, rest = text.partition("=")
-        if not (name and rest):
+        name, _, path = text.partition("=")
+        if not name or not path:
             raise OnnxGatherError(f"must be {metavar}, got {text!r}")
-        if name in found:
+        if name in paths:
             raise OnnxGatherError(f"must differ, got {name!r} twice")
-        found[name] = rest
-    return found
+        paths[name] = path
+    return paths
 
 
 _OPTIONS = (
@@ -165,11 +172,10 @@ CHECK_OPTIONS = {option.name: option for option in _OPTIONS}
 
 @dataclass(slots=True)
 class Asked:
-    """What the options ask for, where they are read from texts."""
+    """What the options of the pytest plugin ask for."""
 
     lanes: list[str]
-    """NAME or NAME=PATH of each lane; an item that is empty or "reference" is no
-    lane."""
+    """NAME or NAME=PATH of each lane; an empty item and "reference" are no lanes."""
     plugin: dict[str, str]
     """The plugin libraries, by the names of lanes."""
     timeout: float
@@ -189,7 +195,7 @@ class Asked:
     """The lanes that are open, each by its item of `lanes`."""
 
     def open(self, listed: str | None = None) -> list[Team]:
-        """Lanes, not started unless they were opened before: each is opened once.
+        """Open lanes, each only once; a lane that was opened before may be started.
 
         Args:
             listed: Items such as those of `lanes`, with commas; None means `lanes`.
@@ -200,18 +206,26 @@ class Asked:
         from onnxgather.checking.lanes import REFERENCE, open_lanes, parse_lane
         from onnxgather.checking.run import Team
 
-        wanted = [
-            item.strip()
-            for item in (self.lanes if listed is None else listed.split(","))
-        ]
-        wanted = [item for item in wanted if item not in ("", REFERENCE)]
-        paths = [parse_lane(item) for item in wanted]
-        names = [name for name, _ in paths]
-        pythons = {name: path for name, path in paths if path is not None}
-        plugins = {name: self.plugin[name] for name in names if name in self.plugin}
+        items = self.lanes if listed is None else listed.split(",")
+        items = [item.strip() for item in items]
+        items = [item for item in items if item not in ("", REFERENCE)]
+        names: list[str] = []
+        pythons: dict[str, str] = {}
+        plugins: dict[str, str] = {}
+        for item in items:
+            name, path = parse_lane(item)
+            names.append(name)
+            if path is not None:
+                pythons[name] = path
+            if name in self.plugin:
+                plugins[name] = self.plugin[name]
         lanes = open_lanes(names, pythons, plugins, self.target, self.timeout)
-        found = zip(wanted, lanes, strict=True)
-        return [self.opened.setdefault(item, Team([lane])) for item, lane in found]
+        teams: list[Team] = []
+        for item, lane in zip(items, lanes, strict=True):
+            # A lane that is open already wins, as it may be started.
+            team = self.opened.setdefault(item, Team([lane]))
+            teams.append(team)
+        return teams
 
     def close(self) -> None:
         """End the lanes."""
@@ -219,7 +233,7 @@ class Asked:
             team.close()
 
     def cases(self) -> Iterator[Case]:
-        """Yield the cases of the corpus and random ones, as far as they are asked for."""
+        """Yield the cases of the corpus and random cases, as the options ask."""
         if self.corpus:
             from onnxgather.checking.corpus import built_in_cases
 
@@ -231,42 +245,65 @@ class Asked:
 
 
 def asked_for(given: Mapping[str, Any], prefix: str) -> Asked:
-    """What the options of a check ask for.
+    """Return what the options of a check ask for.
 
     Args:
         given: What is given for each option, by its name: its text, or what is no text.
         prefix: What stands before the names of options in messages.
 
     Raises:
-        OnnxGatherError: An option is not as it must be; the message starts with its name.
+        OnnxGatherError: An option is not as it must be; the message starts with its
+            name.
     """
     values: dict[str, Any] = {}
     for name, option in CHECK_OPTIONS.items():
         with located(prefix + name):
-            found = given[name]
-            values[option.field] = option.read(
-                option.default if found is None else found
-            )
-    lanes, plugins = values["lanes"], values["plugin"]
-    if lanes is None:
-        lanes = "" if plugins else "cpu"
-    items = [item.strip() for item in lanes.split(",")]
-    names = {item.partition("=")[0] for item in items}
-    values["lanes"] = [*items, *(name for name in plugins if name not in names)]
-    required = ",".join(values["require"] or ()).split(",")
-    values["require"] = [name.strip() for name in required if name.strip()]
-    files, no_known = values["known"] or (), values.pop("no_known")
-    values["known"] = None
-    if files or no_known:
-        from onnxgather.checking.report_files import known_from
+            value = given[name]
+            if value is None:
+                value = option.default
+            values[option.field] = option.read(value)
+    plugins = values["plugin"]
+    values["lanes"] = _lane_items(values["lanes"], plugins)
+    values["require"] = _required_names(values["require"] or ())
+    no_known = values.pop("no_known")
+    values["known"] = _known_of(values["known"] or (), no_known, prefix)
+    asked_options = Asked(**values)
 
-        with located(f"{prefix}known"):
-            values["known"] = known_from(map(str, files), ours=not no_known)
-    asked = Asked(**values)
-    if asked.require or plugins or given["lanes"] is not None:
+    # Lanes that somebody names are opened, so that a wrong name fails at once.
+    if asked_options.require or plugins or given["lanes"] is not None:
         with located(f"{prefix}lanes"):
-            lanes = [lane.name for lane in asked.open()]
+            opened_names = [team.name for team in asked_options.open()]
         with located(f"{prefix}require"):
-            for name in asked.require:
-                check_choice("a lane", name, lanes)
-    return asked
+            for name in asked_options.require:
+                check_choice("a lane", name, opened_names)
+    return asked_options
+
+
+def _lane_items(text: str | None, plugins: Mapping[str, str]) -> list[str]:
+    """Return the items of the option `lanes`, and the plugins' lanes that it lacks."""
+    if text is None:
+        text = "" if plugins else "cpu"
+    items = [item.strip() for item in text.split(",")]
+    names = {item.partition("=")[0] for item in items}
+    for name in plugins:
+        if name not in names:
+            items.append(name)
+    return items
+
+
+def _required_names(texts: Iterable[str]) -> list[str]:
+    """Return the names of the option `require`, which may have commas."""
+    names = [name.strip() for name in ",".join(texts).split(",")]
+    return [name for name in names if name]
+
+
+def _known_of(
+    files: Iterable[Any], no_known: bool, prefix: str
+) -> Sequence[Known] | None:
+    """Return the known differences of a check; None means those of onnxgather."""
+    if not files and not no_known:
+        return None
+    from onnxgather.checking.report_files import known_from
+
+    with located(f"{prefix}known"):
+        return known_from(map(str, files), ours=not no_known)

@@ -1,4 +1,7 @@
-"""A whole check: lanes started, cases run on them side by side, results gathered in a report."""
+"""A whole check, from the start of the lanes to the report.
+
+The lanes run the cases side by side.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,11 @@ from onnxgather.core.output.result_states import BAD
 _Judged: TypeAlias = tuple[Result, Array | None]
 """The result of a case on a lane, and the output of the lane if it is wrong."""
 
+_Waiting: TypeAlias = tuple[Case, list[Future[_Judged | None]]]
+"""A case, and its result on each lane as soon as it is there."""
+
 Stop: TypeAlias = Callable[[], str | None]
-"""The name of the signal that asks a check to end early; None where there is none."""
+"""Return the name of the signal that ends a check early; None if there is none."""
 
 
 MACHINE = f"{platform.system()} {platform.release()} {platform.machine()}"
@@ -49,12 +55,13 @@ MOST_EXAMPLES = 500
 """The most cases that passed whose inputs a report holds."""
 
 LARGEST_TOTAL = 2**25
-"""The most bytes of arrays that a report holds of all cases; half of them are for
-findings."""
+"""The most bytes of arrays that a report holds of all cases; half are for findings."""
 
 AHEAD = 16
-"""How many cases per job a lane may be ahead of the slowest one; the limit keeps memory
-flat."""
+"""How many cases per job a lane may be ahead of the slowest lane.
+
+The limit keeps memory flat.
+"""
 
 PAUSE = 0.1
 """Seconds between looks at whether the check is to stop."""
@@ -68,24 +75,27 @@ class Team:
     """
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
-        self._lanes, self.name = lanes, lanes[0].name
-        self._idle: LifoQueue[Lane] = (
-            LifoQueue()
-        )  # so that the lane asked last is asked next
+        self.name = lanes[0].name
+        self._lanes = lanes
+        # Last in, first out, so that the lane that answered last runs the next case.
+        self._idle: LifoQueue[Lane] = LifoQueue()
         for lane in reversed(lanes):
             self._idle.put(lane)
 
     @cached_property
     def info(self) -> LaneInfo:
-        """What the lanes say of themselves; they start when it is first asked."""
+        """What the lanes say of themselves; the first use starts them."""
         return self.start()
 
     def start(self) -> LaneInfo:
-        """Start the lanes; describe the first, or one that cannot start."""
+        """Start the lanes; describe the first, or a lane that cannot start."""
         with ThreadPoolExecutor(len(self._lanes)) as pool:
-            started = [pool.submit(lane.start) for lane in self._lanes]
-        infos = [future.result() for future in started]
-        return next((info for info in infos if info.not_run is not None), infos[0])
+            futures = [pool.submit(lane.start) for lane in self._lanes]
+        infos = [future.result() for future in futures]
+        for info in infos:
+            if info.not_run is not None:
+                return info
+        return infos[0]
 
     def answer(self, case: Case) -> Answer:
         """Run a case on a lane that is idle."""
@@ -109,34 +119,37 @@ def check(
     target: Target | None = None,
     timeout: float = CASE_TIMEOUT,
 ) -> tuple[Result, ...]:
-    """Run a gather on lanes, and compare what each gives with the reference, bit for bit.
+    """Run a gather on lanes, and compare every output with the reference, bit for bit.
 
     Args:
         desc: Any of the four gather descriptors.
-        data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
+        data: InputTensor: an array of its `sizes`, or its 1-D buffer if it has strides.
         indices: IndicesTensor, likewise.
         out_of_range: What an index out of range does; see `OutOfRange`.
-        lanes: The names of providers, such as "openvino"; "directml-dll" is DirectML itself.
+        lanes: The names of providers, such as "openvino"; "directml-dll" is DirectML
+            itself.
         target: Which models the lanes get; None is the target that suits each provider.
         timeout: Seconds that a lane may take.
 
     Returns:
-        A result for each lane: `state` is PASS, DIFF, ERROR, NOT-RUN or KNOWN, and `reason` says
-        why.
+        A result for each lane: `state` is PASS, DIFF, ERROR, NOT-RUN or KNOWN, and
+        `reason` says why.
 
     Raises:
         OnnxGatherError: An argument is not as it must be.
     """
     case = DescriptorCase("gather", desc, data, indices, out_of_range)
-    for k, name in enumerate(lanes := sequence("lanes", lanes)):
-        check_name(f"lanes[{k}]", name)
+    lanes = sequence("lanes", lanes)
+    for number, name in enumerate(lanes):
+        check_name(f"lanes[{number}]", name)
     if target is not None:
         check_choice("target", target, TARGETS)
     opened = open_lanes(lanes, target=target, timeout=timeout)
     try:
-        return check_all([case], opened).cases[0].results
+        report = check_all([case], opened)
     finally:
         _close(opened)
+    return report.cases[0].results
 
 
 def check_all(
@@ -154,33 +167,31 @@ def check_all(
 
     Args:
         cases: The cases.
-        lanes: The lanes, not started; they stay open, unless the check ends early.
+        lanes: The lanes, not started. They stay open, unless the check ends early.
         required: The names of the lanes that must run every case.
         seen: Called with the results of each case as they come.
         known: The known differences; None means those that come with onnxgather.
         planned: How many cases are to come; 0 means as many as do.
-        jobs: How many cases a lane is asked at once.
+        jobs: How many cases a lane runs at once.
         maxfail: The check ends after so many findings; None means never.
-        stop: When it names a signal, the check ends. The report then has the cases that every
-            lane had answered before.
+        stop: When it names a signal, the check ends. The report then has the cases that
+            every lane had answered before.
     """
     infos = _started(lanes, required, stop)
     results: list[CaseResult] = []
-    room, left_out, findings, examples = LARGEST_TOTAL, 0, 0, 0
-    with closing(check_cases(cases, lanes, infos, known, jobs, stop)) as found:
-        for result in found:
-            bad = sum(one.state in BAD for one in result.results)
-            room -= result.evidence.size if result.evidence else 0
-            if result.evidence and room < (0 if bad else LARGEST_TOTAL // 2):
-                room += result.evidence.size
-                result, left_out = replace(result, evidence=None), left_out + 1
-            if result.example and (examples := examples + 1) > MOST_EXAMPLES:
-                result = replace(result, example=None)
-            results.append(result)
-            seen(result)
+    room = _Room()
+    findings = 0
+    with closing(check_cases(cases, lanes, infos, known, jobs, stop)) as case_results:
+        for case_result in case_results:
+            bad = sum(result.state in BAD for result in case_result.results)
+            case_result = room.fitted(case_result, is_finding=bad > 0)
+            results.append(case_result)
+            seen(case_result)
             findings += bad
             if maxfail and findings >= maxfail:
                 break
+    # A check whose last case is its last finding did not end early.
+    ended_early = maxfail and findings >= maxfail and len(results) < planned
     return Report(
         onnxgather=VERSION,
         made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -189,34 +200,60 @@ def check_all(
         cases=results,
         planned=max(planned, len(results)),
         interrupted=stop(),
-        maxfail=(
-            maxfail
-            if maxfail and findings >= maxfail and len(results) < planned
-            else None
-        ),
-        without_evidence=left_out,
+        maxfail=maxfail if ended_early else None,
+        without_evidence=room.left_out,
     )
+
+
+class _Room:
+    """The room in a report for the arrays of cases."""
+
+    def __init__(self) -> None:
+        self._bytes_left = LARGEST_TOTAL
+        self._examples_left = MOST_EXAMPLES
+        self.left_out = 0
+        """How many cases lost their evidence."""
+
+    def fitted(self, case_result: CaseResult, *, is_finding: bool) -> CaseResult:
+        """Return the results of a case, without the arrays that have no room."""
+        evidence = case_result.evidence
+        if evidence is not None:
+            # Cases without findings leave half of the room to those with findings.
+            kept_free = 0 if is_finding else LARGEST_TOTAL // 2
+            bytes_left = self._bytes_left - evidence.size
+            if bytes_left >= kept_free:
+                self._bytes_left = bytes_left
+            else:
+                self.left_out += 1
+                case_result = replace(case_result, evidence=None)
+        if case_result.example is not None:
+            if self._examples_left > 0:
+                self._examples_left -= 1
+            else:
+                case_result = replace(case_result, example=None)
+        return case_result
 
 
 def _started(
     lanes: Sequence[Lane], required: Collection[str], stop: Stop
 ) -> tuple[LaneInfo, ...]:
-    """Start the lanes side by side; what each says of itself."""
+    """Start the lanes side by side, and return what each says of itself."""
 
     def start(lane: Lane) -> LaneInfo:
         info = replace(lane.start(), required=lane.name in required)
-        return (
-            replace(info, not_run=f"interrupted by {name}")
-            if (name := stop())
-            else info
-        )
+        signal = stop()
+        if signal:
+            info = replace(info, not_run=f"interrupted by {signal}")
+        return info
 
     with ThreadPoolExecutor(len(lanes) or 1) as pool:
-        started = [pool.submit(start, lane) for lane in lanes]
-        while not (stop() or _done(started)):
+        futures = [pool.submit(start, lane) for lane in lanes]
+        while not stop() and not _done(futures):
             pass
-        _close(lanes if stop() else ())
-        return tuple(future.result() for future in started)
+        # A lane that is closed while it starts does not keep the check waiting.
+        if stop():
+            _close(lanes)
+        return tuple(future.result() for future in futures)
 
 
 def check_cases(
@@ -227,79 +264,101 @@ def check_cases(
     jobs: int = 1,
     stop: Stop = lambda: None,
 ) -> Generator[CaseResult]:
-    """Run every case on every lane, the lanes side by side, and yield the results in order.
+    """Run every case on every lane, and yield the results in order.
+
+    The lanes run side by side.
 
     Args:
         cases: The cases.
-        lanes: The lanes, started; they are closed if cases still wait for answers at the end.
+        lanes: The lanes, started. They are closed if cases still wait for answers at
+            the end.
         infos: What each lane said when it started.
         known: The known differences; None means those that come with onnxgather.
         jobs: As for `check_all`.
         stop: As for `check_all`.
     """
 
-    def asked(case: Case, lane: Lane, info: LaneInfo) -> _Judged | None:
-        """Ask a lane; None if a signal comes before, or while the lane answers."""
-        judged = None if stop() else ask(case, lane, info, known)
-        return None if stop() else judged
+    def judged(case: Case, lane: Lane, info: LaneInfo) -> _Judged | None:
+        """Run a case on a lane; None if a signal comes before its answer."""
+        if stop():
+            return None
+        result = ask(case, lane, info, known)
+        if stop():  # the answer may be that of a lane that was closed
+            return None
+        return result
 
     pools = [ThreadPoolExecutor(jobs) for _ in lanes]
-    waiting: deque[tuple[Case, list[Future[_Judged | None]]]] = deque()
-    left = iter(cases)
+    waiting: deque[_Waiting] = deque()
+    remaining = iter(cases)
     try:
         while not stop():
-            if len(waiting) <= AHEAD * jobs and (case := next(left, None)) is not None:
-                each = zip(pools, lanes, infos, strict=True)
-                waiting.append(
-                    (case, [p.submit(asked, case, a, b) for p, a, b in each])
-                )
-            elif not waiting:
+            case = None
+            if len(waiting) <= AHEAD * jobs:
+                case = next(remaining, None)
+            # Case 1: the lanes may get another case.
+            if case is not None:
+                futures = [
+                    pool.submit(judged, case, lane, info)
+                    for pool, lane, info in zip(pools, lanes, infos, strict=True)
+                ]
+                waiting.append((case, futures))
+                continue
+            # Case 2: all is done.
+            if not waiting:
                 break
-            elif _done(waiting[0][1]):
-                yield from _collected(*waiting.popleft())
+            # Case 3: wait for the results of the first case.
+            case, futures = waiting[0]
+            if _done(futures):
+                waiting.popleft()
+                yield from _case_result(case, futures)
     finally:
-        answered = [
-            each for each in waiting if all(future.done() for future in each[1])
-        ]
+        answered = [item for item in waiting if all(f.done() for f in item[1])]
         if waiting:
             _close(lanes)
         for pool in pools:
             pool.shutdown(cancel_futures=True)
+    # After a signal: the cases that every lane had answered by then.
     for case, futures in answered:
-        yield from _collected(case, futures)
+        yield from _case_result(case, futures)
 
 
 def _close(lanes: Sequence[Lane]) -> None:
-    """End lanes without waiting for one that hangs."""
+    """End lanes without waiting for a lane that hangs."""
     for lane in lanes:
         lane.close()
 
 
 def _done(futures: Sequence[Future[Any]]) -> bool:
-    """Whether all are done, or are so after a pause."""
+    """Return whether all are done, now or after a pause."""
     return not wait(futures, PAUSE).not_done
 
 
-def _collected(
+def _case_result(
     case: Case, futures: Sequence[Future[_Judged | None]]
 ) -> Iterator[CaseResult]:
     """Yield the results of a case if every lane has judged it."""
-    judged = [found for future in futures if (found := future.result())]
-    if len(judged) == len(futures):
-        got = {result.lane: array for result, array in judged if array is not None}
-        yield CaseResult.of(case, _shared(tuple(result for result, _ in judged)), got)
+    results: list[Result] = []
+    wrong_outputs: dict[str, Array] = {}
+    for judged in [future.result() for future in futures]:
+        if judged is None:  # a signal came before the answer
+            return
+        result, wrong_output = judged
+        results.append(result)
+        if wrong_output is not None:
+            wrong_outputs[result.lane] = wrong_output
+    yield CaseResult.of(case, _shared(tuple(results)), wrong_outputs)
 
 
 @lru_cache(1024)
 def _shared(results: tuple[Result, ...]) -> tuple[Result, ...]:
-    """The same object for equal results, as thousands of cases pass alike."""
+    """Return the same object for equal results, as thousands of cases pass alike."""
     return results
 
 
 def ask(
     case: Case, lane: Lane, info: LaneInfo, known: Sequence[Known] | None = None
 ) -> _Judged:
-    """Run a case on a lane; return the result, and the output of the lane if it is wrong.
+    """Run a case on a lane; return the result, and the lane's output if it is wrong.
 
     Args:
         case: The case.
@@ -307,29 +366,47 @@ def ask(
         info: What the lane said when it started.
         known: The known differences; None means those that come with onnxgather.
     """
-    if (
-        info.not_run is not None
-    ):  # no known difference explains a lane that did not start
+    # No known difference explains a lane that did not start.
+    if info.not_run is not None:
         return result_of(info, ResultKind.NOT_STARTED, reason=info.not_run), None
+
     answer = lane.answer(case)
     result = judge(case, info, answer)
     if isinstance(case, NodeCase) and result.state == "PASS":
-        allowed = allowed_beside(case)
-        proof = judge(allowed, info, lane.answer(allowed))
-        if proof.state != "PASS":
-            reason = (
-                "refused, but an allowed node of the kind does not run either:"
-                f" {proof.reason}"
-            )
-            kind = ResultKind.UNPROVED
-            result = replace(
-                proof, kind=kind, state=KINDS[kind][0], reason=reason, nodes=()
-            )
-    wrong = answer.output if result.state == "DIFF" else None
-    if wrong is not None:
-        again = lane.answer(case).output
-        if again is None or again.tobytes() != wrong.tobytes():
-            reason = f"{result.reason}; a second run returned something else"
-            result = replace(result, unsteady=True, reason=reason)
-    known = known_differences() if known is None else known
-    return explained(result, case, info, known), wrong
+        result = _proved_refusal(case, lane, info, result)
+    wrong_output = None
+    if result.state == "DIFF":
+        wrong_output = answer.output
+    if wrong_output is not None:
+        result = _run_again(case, lane, result, wrong_output)
+    if known is None:
+        known = known_differences()
+    return explained(result, case, info, known), wrong_output
+
+
+def _proved_refusal(
+    case: NodeCase, lane: Lane, info: LaneInfo, refusal: Result
+) -> Result:
+    """Return the refusal of a forbidden node if the lane runs an allowed node.
+
+    Otherwise the lane may refuse every node of the operator, and the refusal proves
+    nothing.
+    """
+    allowed = allowed_beside(case)
+    result = judge(allowed, info, lane.answer(allowed))
+    if result.state == "PASS":
+        return refusal
+    rule = "refused, but an allowed node of the kind does not run either"
+    kind = ResultKind.UNPROVED
+    state, _ = KINDS[kind]
+    reason = f"{rule}: {result.reason}"
+    return replace(result, kind=kind, state=state, reason=reason, nodes=())
+
+
+def _run_again(case: Case, lane: Lane, result: Result, output: Array) -> Result:
+    """Return a wrong result, with a note if a second run returns another output."""
+    second_output = lane.answer(case).output
+    if second_output is not None and second_output.tobytes() == output.tobytes():
+        return result
+    reason = f"{result.reason}; a second run returned something else"
+    return replace(result, unsteady=True, reason=reason)
