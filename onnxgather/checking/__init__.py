@@ -1,1 +1,1 @@
-"""Parity: cases run on lanes, and each answer compared with the reference, byte for byte."""
+"""Checks: lanes run cases, and every answer is compared with the reference."""

@@ -1,4 +1,4 @@
-"""Models that the parity tests alone ask for: a wrapped gather, a lone node, arrays as tensors."""
+"""Models that only checks need: a wrapped gather, a single node, arrays as tensors."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from onnxgather.core.options import DEFAULT_OPSET
 
 
 def wrapped(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A portable model with its gather between two multiplications by the input One.
+    """Return a portable model with its gather between two multiplications by an input.
 
-    One is a scalar of InputTensor's data type. As it is a graph input, ONNX Runtime
-    cannot fold the multiplications.
+    The input One is a scalar of InputTensor's data type. As it is a graph input, ONNX
+    Runtime cannot fold the multiplications.
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
     graph = result.graph
     for node in graph.node:
-        for k, name in enumerate(node.input):
+        for position, name in enumerate(node.input):
             if name == "InputTensor":
-                node.input[k] = "InputTensor_kept"
+                node.input[position] = "InputTensor_kept"
         if node.output[0] == "OutputTensor":
             node.output[0] = "OutputTensor_gathered"
-    before = helper.make_node(
-        "Mul", ["InputTensor", "One"], ["InputTensor_kept"], "before"
-    )
-    after = helper.make_node(
-        "Mul", ["OutputTensor_gathered", "One"], ["OutputTensor"], "after"
-    )
+
+    inputs = ["InputTensor", "One"]
+    before = helper.make_node("Mul", inputs, ["InputTensor_kept"], "before")
     graph.node.insert(0, before)
+    inputs = ["OutputTensor_gathered", "One"]
+    after = helper.make_node("Mul", inputs, ["OutputTensor"], "after")
     graph.node.append(after)
+
     element_type = graph.input[0].type.tensor_type.elem_type
     graph.input.append(helper.make_tensor_value_info("One", element_type, []))
     return result
@@ -48,7 +48,9 @@ def bare_model(
     indices: Array,
     output_shape: Sequence[int],
 ) -> onnx.ModelProto:
-    """A model of one node; nothing is checked, so that the node may be forbidden.
+    """Return a model of one node.
+
+    Nothing is checked, so that the node may be one that ONNX forbids.
 
     Args:
         operator: ONNX's name.
@@ -57,21 +59,21 @@ def bare_model(
         indices: An array of the data type and shape of the input IndicesTensor.
         output_shape: The shape that the model declares for the output OutputTensor.
     """
-    arrays = {"InputTensor": data, "IndicesTensor": indices}
+    inputs = ["InputTensor", "IndicesTensor"]
+    outputs = ["OutputTensor"]
     values = cast("dict[str, Any]", attributes)
-    node = helper.make_node(
-        operator, [*arrays], ["OutputTensor"], "OutputTensor", **values
-    )
+    node = helper.make_node(operator, inputs, outputs, "OutputTensor", **values)
     graph = onnx.GraphProto(name=operator, node=[node])
-    for name, array in arrays.items():
-        add_value(graph.input, name, array.dtype, array.shape)
+    add_value(graph.input, "InputTensor", data.dtype, data.shape)
+    add_value(graph.input, "IndicesTensor", indices.dtype, indices.shape)
     add_value(graph.output, "OutputTensor", data.dtype, output_shape)
-    opsets = [onnx.OperatorSetIdProto(version=DEFAULT_OPSET)]
+    opset = onnx.OperatorSetIdProto(version=DEFAULT_OPSET)
     return helper.make_model(
-        graph, opset_imports=opsets, ir_version=8, producer_name="onnxgather"
+        graph, opset_imports=[opset], ir_version=8, producer_name="onnxgather"
     )
 
 
 def tensor_bytes(name: str, array: Array) -> bytes:
-    """An array as a serialized TensorProto, the format of the arrays in ONNX's backend tests."""
-    return numpy_helper.from_array(array, name).SerializeToString()
+    """Return an array as a serialized TensorProto, as in ONNX's backend tests."""
+    tensor = numpy_helper.from_array(array, name)
+    return tensor.SerializeToString()

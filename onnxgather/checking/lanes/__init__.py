@@ -1,4 +1,7 @@
-"""Lanes: providers in Python environments, or DirectML.dll, that run cases; opened by name."""
+"""Lanes, opened by name.
+
+A lane is a provider in a Python environment, or DirectML.dll. It runs cases.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,10 @@ from onnxgather.core.execution.providers import DIRECTML_DLL
 from onnxgather.core.options import Target
 
 REFERENCE = "reference"
-"""A name for the reference, with which all lanes are compared; naming it changes
-nothing."""
+"""The name of the reference, with which all lanes are compared.
+
+Naming it changes nothing.
+"""
 
 LONGEST_LABEL = 64
 """The most characters of a lane's label."""
@@ -27,63 +32,77 @@ def open_lanes(
     target: Target | None = None,
     timeout: float = CASE_TIMEOUT,
 ) -> list[Lane]:
-    """The lanes of these names, not started.
+    """Return the lanes of some names, not started.
 
     Args:
-        names: The names of the lanes: a provider's short or full name, and `@` with any label if
-            the provider has several lanes, such as `cpu@1.24.4`. A last label that is a target, as
-            in `cpu@native` or `cpu@1.24.4@native`, is the target of the lane's models.
-            "directml-dll" is DirectML itself; "cpu@windows" is the CPU provider of ONNX Runtime
-            for Windows; "reference" adds no lane.
-        pythons: The interpreters of lanes that run in another environment, or shared libraries of
-            ONNX Runtime, by the lanes' names. For DirectML itself, and for "cpu@windows" on
-            another system, it is the folder of the host.
-        plugins: The plugin libraries that bring the providers of lanes, by the lanes' names.
-        target: The target of the models of lanes whose names have none; None is the one that
-            suits the provider.
+        names: The names of the lanes: a provider's short or full name, and `@` with any
+            label if the provider has several lanes, such as `cpu@1.24.4`. If the last
+            label is a target, as in `cpu@native` or `cpu@1.24.4@native`, it is the
+            target of the lane's models. "directml-dll" is DirectML itself;
+            "cpu@windows" is the CPU provider of ONNX Runtime for Windows; "reference"
+            adds no lane.
+        pythons: The interpreters of lanes that run in another environment, or shared
+            libraries of ONNX Runtime, by the lanes' names. For DirectML itself, and for
+            "cpu@windows" on another system, it is the folder of the host.
+        plugins: The plugin libraries that bring the providers of lanes, by the lanes'
+            names.
+        target: The target of the models of lanes whose names have none; None is the
+            target that suits the provider.
         timeout: Seconds that one case may take.
 
     Raises:
         ProviderError: A name is not that of a provider.
-        OnnxGatherError: A lane is named twice, no lane is named, or a label or the timeout is not
-            as it must be.
+        OnnxGatherError: A lane is named twice, no lane is named, or a label or the
+            timeout is not as it must be.
     """
-    pythons, plugins = pythons or {}, plugins or {}
-    wanted = [*names, *(name for name in {**pythons, **plugins} if name not in names)]
-    wanted = [name for name in wanted if name != REFERENCE]
-    if not wanted:
+    pythons = pythons or {}
+    plugins = plugins or {}
+    listed = list(names)
+    for name in {**pythons, **plugins}:
+        if name not in names:
+            listed.append(name)
+    listed = [name for name in listed if name != REFERENCE]
+    if not listed:
         raise OnnxGatherError("lanes must name one beside the reference, got none")
-    for name in wanted:
-        if wanted.count(name) > 1:
+    for name in listed:
+        if listed.count(name) > 1:
             raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
-        _, at, label = name.partition("@")
-        if at and (
-            "=" in label
-            or not label.isprintable()
-            or not 0 < len(label) <= LONGEST_LABEL
-        ):
-            rule = (
-                f"the label of a lane must have 1 to {LONGEST_LABEL} printable"
-                " characters, no ="
-            )
-            raise OnnxGatherError(f"{rule}, got {shown(label)}")
-    return [
-        (
-            DirectMLLane(name, pythons.get(name), timeout)
-            if name.partition("@")[0] == DIRECTML_DLL
-            else model_lane(name, pythons.get(name), plugins.get(name), target, timeout)
+        _check_label(name)
+
+    lanes: list[Lane] = []
+    for name in listed:
+        python = pythons.get(name)
+        lane: Lane
+        if name.partition("@")[0] == DIRECTML_DLL:
+            lane = DirectMLLane(name, python, timeout)
+        else:
+            lane = model_lane(name, python, plugins.get(name), target, timeout)
+        lanes.append(lane)
+    return lanes
+
+
+def _check_label(name: str) -> None:
+    """Check the label of a lane's name, if the name has a label."""
+    _, at_sign, label = name.partition("@")
+    if not at_sign:
+        return
+    # With "=" the label would name an interpreter where NAME=PATH is read.
+    is_right = "=" not in label and label.isprintable()
+    if not is_right or not 0 < len(label) <= LONGEST_LABEL:
+        rule = (
+            f"the label of a lane must have 1 to {LONGEST_LABEL} printable"
+            " characters, no ="
         )
-        for name in wanted
-    ]
+        raise OnnxGatherError(f"{rule}, got {shown(label)}")
 
 
 def parse_lane(text: str) -> tuple[str, str | None]:
-    """The name and the path of a lane that is given as NAME or NAME=PATH.
+    """Return the name and the path of a lane that is given as NAME or NAME=PATH.
 
     Raises:
         OnnxGatherError: The text is neither.
     """
-    name, equals, path = text.partition("=")
-    if not name or (equals and not path):
+    name, equals_sign, path = text.partition("=")
+    if not name or (equals_sign and not path):
         raise OnnxGatherError(f"a lane must be NAME or NAME=PATH, got {shown(text)}")
     return name, path or None

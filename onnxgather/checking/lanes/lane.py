@@ -1,4 +1,7 @@
-"""What a lane is: it runs cases and answers with outputs, refusals and the nodes that ran."""
+"""What a lane is, and what it answers to a case.
+
+An answer is an output or a refusal, with the nodes that ran.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ CASE_TIMEOUT = 60.0
 """Seconds that one case may take."""
 
 START_CASES = 3
-"""How many times as long as a case the start of a lane may take, its first gather
-included. With a software GPU under Wine that takes 4 s on an idle machine, and was 25 s
-on a busy one.
+"""How many times as long as a case the start of a lane may take.
+
+The start includes a first gather. With a software GPU under Wine it takes 4 s on an
+idle machine; on a busy machine it took 25 s.
 """
 
 
@@ -45,8 +49,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     kind: AnswerKind
     reason: str | None = None
-    """Of FAILED and REFUSED the provider's own message, on one line; of NOT_RUN and
-    BROKEN a sentence; of RAN None."""
+    """Of FAILED and REFUSED: the provider's own message, on one line. Of NOT_RUN and
+    BROKEN: a sentence. Of RAN: None."""
     nodes: tuple[str, ...] = ()
     """The operators that ran, by the runtime's own node assignment."""
     output: Array | None = None
@@ -68,7 +72,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @classmethod
     def none(cls, error: NoAnswerError) -> Answer:
-        """The answer of a lane whose program gave none."""
+        """Return the answer of a lane whose program gave no answer."""
         return cls(AnswerKind.BROKEN, str(error), how=error.how, detail=error.detail)
 
 
@@ -76,7 +80,7 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """A lane, as it describes itself when it starts."""
 
     name: str
-    """As the user named it, such as `cpu` or `openvino@old`."""
+    """The name that the user gave it, such as `cpu` or `openvino@old`."""
     provider: Annotated[str, msgspec.Meta(pattern=rf"^({FULL_NAME}|DirectML\.dll)\Z")]
     """The full name of the provider, such as CPUExecutionProvider."""
     versions: dict[str, str] = {}
@@ -98,7 +102,7 @@ class Lane(Protocol):
     """A provider, in this environment or another, or DirectML itself."""
 
     name: str
-    """As the user named it, such as `cpu` or `openvino@old`."""
+    """The name that the user gave it, such as `cpu` or `openvino@old`."""
 
     def start(self) -> LaneInfo:
         """Start the lane and describe it; `not_run` says why it cannot start."""

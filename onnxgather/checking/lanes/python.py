@@ -66,63 +66,74 @@ class ModelLane:
 
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
-        self._target: Target = target_of(self.provider.name, self.target)
-        self._operators = kernels.operators_of(
-            self.provider, self._target, self.operators
-        )
+        provider = self.provider
+        self._target: Target = target_of(provider.name, self.target)
+        self._operators = kernels.operators_of(provider, self._target, self.operators)
         self._worker = Worker(self.python, self.timeout, self.host)
 
     def start(self) -> LaneInfo:
-        """Start the worker and run a gather that every provider takes.
+        """Start the worker and run a gather that every provider accepts.
 
         A host has a second try, as a start under Wine failed once in several hundred.
         """
-        found = self._start()
-        if found.not_run and self.host:
+        info = self._start()
+        if info.not_run and self.host:
             self._worker.restart()
-            found = self._start()
-        return found
+            info = self._start()
+        return info
 
     def _start(self) -> LaneInfo:
-        about, why = About({}), None
+        about = About({})
+        not_run = None
         self._worker.timeout = START_CASES * self.timeout
         try:
             about = self._worker.about()
-            probe = self.answer(_PROBE)
-            if probe.kind is AnswerKind.REFUSED:
-                why = f"{self.provider.name} cannot start: {probe.reason}"
-            elif probe.how not in (None, "elsewhere", "folded"):
-                why = probe.reason
-            else:  # now the devices of a plugin library are there too
+            not_run = self._why_not_started()
+            # The first gather loads a plugin library, which brings its devices.
+            if not_run is None:
                 about = self._worker.about()
         except NoAnswerError as error:
-            why = str(error)
+            not_run = str(error)
         self._worker.timeout = self.timeout
-        full = self.provider.name
-        devices, python = (
-            about.devices.get(full, ()),
-            None if self.host else self.python,
-        )
+        name = self.provider.name
         return LaneInfo(
-            self.name, full, about.versions, devices, python, why, self._target
+            self.name,
+            name,
+            about.versions,
+            about.devices.get(name, ()),
+            python=None if self.host else self.python,
+            not_run=not_run,
+            target=self._target,
         )
+
+    def _why_not_started(self) -> str | None:
+        """Run a first gather; return why the lane cannot start, or None if it can."""
+        answer = self.answer(_FIRST_CASE)
+        if answer.kind is AnswerKind.REFUSED:
+            return f"{self.provider.name} cannot start: {answer.reason}"
+        # A provider that leaves this gather to the CPU may run others.
+        if answer.how in (None, "elsewhere", "folded"):
+            return None
+        return answer.reason
 
     def answer(self, case: Case) -> Answer:
         """Have the worker run a case."""
         substitute = substitute_for(case, self.provider)
         try:
-            model, inputs, threads, sent = question_of(case, self._target, substitute)
+            question = question_of(case, self._target, substitute)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        feeds = [inputs]
+        feeds = [question.inputs]
+        # A refusal counts only beside an output for valid indices.
         if isinstance(case, DescriptorCase) and case.must_refuse:
-            feeds.insert(0, {**inputs, "IndicesTensor": np.zeros_like(case.indices)})
-        answer = self.run(model, feeds, threads, sent, substitute)
-        return (
-            answer
-            if substitute is None
-            else replace(answer, given_as=substitute.given_as)
+            zeros = np.zeros_like(case.indices)
+            feeds.insert(0, {**question.inputs, "IndicesTensor": zeros})
+        answer = self.run(
+            question.model, feeds, question.threads, question.operators, substitute
         )
+        if substitute is not None:
+            answer = replace(answer, given_as=substitute.given_as)
+        return answer
 
     def run(
         self,
@@ -138,48 +149,80 @@ class ModelLane:
             model: The model, which has one output.
             feeds: The sets of inputs; the answer's output is that of the last.
             threads: How many threads ONNX Runtime may use; 0 means one per core.
-            sent: How often each operator stands in the model; None where any may have run.
-            substitute: What the model computes in place of the gather that takes the inputs.
+            sent: How often each operator is in the model; None if any may have run.
+            substitute: What the model computes in place of the gather of the inputs.
         """
-        given = feeds if substitute is None else substitute.feeds(feeds)
-        session = {
+        feeds_of_model = feeds
+        if substitute is not None:
+            feeds_of_model = substitute.feeds(feeds)
+        try:
+            ran = self._worker.run(model, self._session(threads), feeds_of_model, sent)
+        except NoAnswerError as error:
+            return Answer.none(error)
+        except NotRunError as error:
+            return self._not_run(error)
+        except RefusedError as error:
+            return Answer(AnswerKind.REFUSED, str(error))
+
+        nodes = tuple(operator for _, operator in ran.assignment)
+        expanded = self._expanded_operators(nodes, sent or Counter())
+        if expanded:
+            return self._expanded(expanded)
+        outputs = ran.outputs
+        if substitute is not None:
+            outputs = substitute.outputs(outputs)
+        # Of two outputs the first is that for valid indices; a text is an error.
+        output = outputs[-1]
+        in_range = None
+        if len(feeds) > 1 and not isinstance(outputs[0], str):
+            in_range = outputs[0]
+        if isinstance(output, str):
+            return Answer(AnswerKind.FAILED, output, nodes, answers_in_range=in_range)
+        return Answer(AnswerKind.RAN, None, nodes, output, in_range)
+
+    def _session(self, threads: int) -> dict[str, Any]:
+        """Return what the worker must know to make the session."""
+        session: dict[str, Any] = {
             "provider": self.provider.name,
             "threads": threads,
             "library": self.library,
         }
         if self._operators:
             session["operators"] = self._operators
-        try:
-            ran = self._worker.run(model, session, given, sent)
-        except NoAnswerError as error:
-            return Answer.none(error)
-        except NotRunError as error:
-            how, detail, node = error.kind, error.detail, error.node
-            reason = self.provider.why_not_run(how, detail)
-            if how == "absent" and not (self.library or self.provider.distribution):
-                reason += (
-                    ", or name its plugin library: --plugin"
-                    f" {self.provider.name}=LIBRARY"
-                )
-            return Answer(
-                AnswerKind.NOT_RUN, reason, how=how, detail=detail, elsewhere=node
-            )
-        except RefusedError as error:
-            return Answer(AnswerKind.REFUSED, str(error))
-        nodes = tuple(operator for _, operator in ran.assignment)
-        own = OPERATORS.keys() & (sent or {}).keys()
+        return session
+
+    def _not_run(self, error: NotRunError) -> Answer:
+        """Return the answer if the provider did not run the model."""
+        name = self.provider.name
+        reason = self.provider.why_not_run(error.kind, error.detail)
+        has_source = self.library or self.provider.distribution
+        if error.kind == "absent" and not has_source:
+            reason += f", or name its plugin library: --plugin {name}=LIBRARY"
+        return Answer(
+            AnswerKind.NOT_RUN,
+            reason,
+            how=error.kind,
+            detail=error.detail,
+            elsewhere=error.node,
+        )
+
+    def _expanded_operators(
+        self, nodes: Sequence[str], sent: Counter[str]
+    ) -> AbstractSet[str]:
+        """Return onnxgather's operators in a model if the body of any ran instead."""
+        own = OPERATORS.keys() & sent.keys()
+        # Only the CPU provider has kernels for them.
         if self.provider.name == CPU and own - {*nodes}:
-            detail = f"the body of {', '.join(own)} ran"
-            if not self._operators:
-                detail = kernels.why_not()
-            reason = self.provider.why_not_run("operators", detail)
-            return Answer(AnswerKind.NOT_RUN, reason, how="operators", detail=detail)
-        outputs = ran.outputs if substitute is None else substitute.outputs(ran.outputs)
-        proof, output = outputs[0], outputs[-1]
-        proved = None if len(feeds) == 1 or isinstance(proof, str) else proof
-        if isinstance(output, str):
-            return Answer(AnswerKind.FAILED, output, nodes, answers_in_range=proved)
-        return Answer(AnswerKind.RAN, None, nodes, output, proved)
+            return own
+        return set()
+
+    def _expanded(self, operators: AbstractSet[str]) -> Answer:
+        """Return the answer if a body ran in place of the kernel of an operator."""
+        detail = f"the body of {', '.join(operators)} ran"
+        if not self._operators:
+            detail = kernels.why_not()
+        reason = self.provider.why_not_run("operators", detail)
+        return Answer(AnswerKind.NOT_RUN, reason, how="operators", detail=detail)
 
     def close(self) -> None:
         """End the worker."""
