@@ -7,8 +7,9 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -49,14 +50,14 @@ class ModelLane:
     """A provider of ONNX Runtime, run by a worker."""
 
     name: str
-    """As the user named it, such as `cpu` or `openvino@old`."""
+    """The name that the user gave it, such as `cpu` or `openvino@old`."""
     provider: Provider
     python: str = sys.executable
     """The interpreter of the environment that has the provider."""
     library: str | None = None
     """The plugin library that brings the provider, if one does."""
     target: Target | None = None
-    """The target of the models; None is the one that suits the provider."""
+    """The target of the models; None is the target that suits the provider."""
     timeout: float = CASE_TIMEOUT
     """Seconds that one case may take."""
     host: Sequence[str] = ()
@@ -236,67 +237,85 @@ def model_lane(
     target: Target | None = None,
     timeout: float = CASE_TIMEOUT,
 ) -> ModelLane:
-    """The lane on a provider, not started.
+    """Return the lane on a provider, not started.
 
     Args:
         name: The name of the lane.
-        path: The interpreter of another environment, or a shared library of ONNX Runtime, or for
-            `WINDOWS_LANE` the folder of its host, or for a browser's provider the folder of
-            onnxruntime-web; None means the host of the provider if there is
-            one, else this environment.
+        path: The interpreter of another environment, or a shared library of ONNX
+            Runtime; for `WINDOWS_LANE` the folder of its host; for a browser's provider
+            the folder of onnxruntime-web. None means the host of the provider if there
+            is one, else this environment.
         plugin: The plugin library that brings the provider, if one does.
-        target: The target of the models, unless the name has one; None is the one that suits the
-            provider.
+        target: The target of the models, unless the name has one; None is the target
+            that suits the provider.
         timeout: Seconds that one case may take.
 
     Raises:
         ProviderError: The name is not that of a provider.
-        OnnxGatherError: There is a plugin beside a shared library, a file in place of the folder of
-            a host, or the timeout is none.
+        OnnxGatherError: There is a plugin beside a shared library, a file in place of
+            the folder of a host, or the timeout is none.
     """
-    of, label = name.partition("@")[0], name.rpartition("@")[2]
-    try:
-        provider = find_provider(of)
-    except ProviderError:
-        if plugin is None:
-            raise
-        rule = (
-            "a plugin library must come with ONNX Runtime's full name of its provider"
-        )
-        raise ProviderError(
-            f"{rule}, such as MyExecutionProvider, got {shown(of)}"
-        ) from None
-    target = label if "@" in name and label in TARGETS else target
+    provider = _provider_of_lane(name, plugin)
+    last_label = name.rpartition("@")[2]
+    if "@" in name and last_label in TARGETS:
+        target = last_label
+
+    host: Sequence[str] = []
     operators = None
-    host = hosts.find_runtime(provider) if path is plugin is None else []
+    # Case 1: a provider in a browser.
     if provider.library:
         if plugin:
-            raise OnnxGatherError(
-                f"lane {shown(name)} must have no plugin, as it is a browser's"
-            )
-        host, path = hosts.web_host(provider, path), None
-    if name.split("@")[:2] == hosts.WINDOWS_LANE.split("@") and sys.platform != "win32":
-        if path and os.path.isfile(os.path.expanduser(path)):
-            rule = f"lane {shown(name)} must have the folder that {SETUP} makes"
-            raise OnnxGatherError(f"{rule}, got the file {shown(path)}")
-        host, operators, path = (
-            [hosts.windows_host(path)],
-            hosts.WINDOWS_OPERATORS,
-            None,
-        )
+            rule = "must have no plugin, as it is a browser's"
+            raise OnnxGatherError(f"lane {shown(name)} {rule}")
+        host = hosts.web_host(provider, path)
+        path = None
+    # Case 2: ONNX Runtime for Windows on another system.
+    elif _is_windows_elsewhere(name):
+        _check_folder(name, path)
+        host = [hosts.windows_host(path)]
+        operators = hosts.WINDOWS_OPERATORS
+        path = None
+    # Case 3: a provider that may have a host on this machine.
+    elif path is None and plugin is None:
+        host = hosts.find_runtime(provider)
+
     python = os.path.expanduser(path or sys.executable)
     if hosts.is_library(python):
         if plugin:
-            rule = (
-                f"lane {shown(name)} must have a shared library of ONNX Runtime or a"
-                " plugin"
-            )
-            raise OnnxGatherError(f"{rule}, got both")
+            rule = "must have a shared library of ONNX Runtime or a plugin"
+            raise OnnxGatherError(f"lane {shown(name)} {rule}, got both")
         host = [os.path.abspath(python)]
     elif os.path.dirname(python):  # else it is a command to find on the PATH
         python = os.path.abspath(python)
     library = plugin and os.path.abspath(plugin)
     return ModelLane(name, provider, python, library, target, timeout, host, operators)
+
+
+def _provider_of_lane(name: str, plugin: str | None) -> Provider:
+    """Return the provider that a lane's name begins with."""
+    provider_name = name.partition("@")[0]
+    try:
+        return find_provider(provider_name)
+    except ProviderError:
+        if plugin is None:
+            raise
+    rule = "a plugin library must come with ONNX Runtime's full name of its provider"
+    raise ProviderError(
+        f"{rule}, such as MyExecutionProvider, got {shown(provider_name)}"
+    )
+
+
+def _is_windows_elsewhere(name: str) -> bool:
+    """Return whether a lane is `WINDOWS_LANE` and this system is not Windows."""
+    first_parts = name.split("@")[:2]
+    return sys.platform != "win32" and first_parts == hosts.WINDOWS_LANE.split("@")
+
+
+def _check_folder(name: str, path: str | None) -> None:
+    """Check that the folder of a lane's host is no file."""
+    if path and os.path.isfile(os.path.expanduser(path)):
+        rule = f"lane {shown(name)} must have the folder that {SETUP} makes"
+        raise OnnxGatherError(f"{rule}, got the file {shown(path)}")
 
 
 class Question(NamedTuple):
@@ -309,34 +328,43 @@ class Question(NamedTuple):
     threads: int
     """How many threads ONNX Runtime may use."""
     operators: Counter[str]
-    """How often each operator stands in the model."""
+    """How often each operator is in the model."""
 
 
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:
-    """What a provider runs in place of a case's gather; None where it runs the gather itself."""
+    """Return what a provider runs in place of a case's gather.
+
+    It is None if the provider runs the gather itself.
+    """
     if isinstance(case, NodeCase):
         return None
-    return substitute_of(case.descriptor, provider, case.indices, not case.wrapped)
+    moves_only = not case.wrapped  # a multiplication needs elements of the data type
+    return substitute_of(case.descriptor, provider, case.indices, moves_only)
 
 
 def given_to(provider: Provider, case: Case) -> list[Case]:
-    """The cases that a provider runs in place of a case: one for each word of an element."""
+    """Return the cases that a provider runs in place of a case.
+
+    There is a case for each word of an element.
+    """
     substitute = substitute_for(case, provider)
     if substitute is None or isinstance(case, NodeCase):
         return [case]
-    asked = {"InputTensor": case.data, "IndicesTensor": case.indices}
-    return [
-        dataclasses.replace(
+    inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
+    cases: list[Case] = []
+    for feed in substitute.feeds([inputs]):
+        data, indices = feed.values()
+        case_of_word = dataclasses.replace(
             case, descriptor=substitute.given, data=data, indices=indices
         )
-        for data, indices in (given.values() for given in substitute.feeds([asked]))
-    ]
+        cases.append(case_of_word)
+    return cases
 
 
 def question_of(
     case: Case, target: Target, substitute: Substitute | None = None
 ) -> Question:
-    """The question of a case: its model, made for `target`, and the inputs.
+    """Return the question of a case: its model, made for `target`, and the inputs.
 
     Args:
         case: The case.
@@ -346,20 +374,25 @@ def question_of(
     Raises:
         OnnxGatherError: The model cannot be made.
     """
-    inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
     if isinstance(case, NodeCase):
-        node, threads = case.node, 1
-        arrays = case.data, case.indices
-        model = bare_model(node.operator, node.attributes, *arrays, node.output_shape)
+        threads = 1
+        node = case.node
+        model = bare_model(
+            node.operator, node.attributes, case.data, case.indices, node.output_shape
+        )
     else:
-        desc, threads = case.descriptor, threads_for(case.descriptor)
+        threads = threads_for(case.descriptor)
+        desc = case.descriptor
+        if substitute is not None:
+            desc = substitute.given
         target = target_of("", target, case.wrapped)
-        given = desc if substitute is None else substitute.given
-        model = to_onnx(given, case.out_of_range, target, threads=threads)
+        model = to_onnx(desc, case.out_of_range, target, threads=threads)
+    inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
     if case.wrapped:
         model = wrapped(model)
         inputs["One"] = np.ones((), case.data.dtype)
     return Question(model.SerializeToString(), inputs, threads, operators(model))
 
 
-_PROBE = smallest_case("Gather", "FLOAT32").wrapped_in()
+_FIRST_CASE = smallest_case("Gather", "FLOAT32").wrapped_in()
+"""The case that starts a lane. It is wrapped, as some providers run no single node."""
