@@ -47,15 +47,16 @@ Stage = Literal[
 """The call that failed; "done" if no call failed."""
 
 REFUSALS = ("CreateOperator", "CompileOperator")
-"""The calls that judge a descriptor; the failure of another call is no verdict on
-it."""
+"""The calls that judge a descriptor; the failure of another call is no verdict."""
 
 LEAST_FEATURE_LEVEL = 0x1000
-"""The minimum feature level that the device is created with, 1_0. It is no ceiling: a
-device of DirectML 1.15.4 takes the same whatever the minimum."""
+"""The minimum feature level that the device is created with, 1_0.
+
+It is no ceiling: a device of DirectML 1.15.4 accepts the same whatever the minimum.
+"""
 
 E_INVALIDARG = 0x80070057
-"""The HRESULT of a refusal; a failure with another one is no verdict."""
+"""The HRESULT of a refusal; a failure with another HRESULT is no verdict."""
 
 _Text = Annotated[str, msgspec.Meta(max_length=LONGEST_SHOWN)]
 
@@ -89,10 +90,9 @@ class HostAnswer(msgspec.Struct, frozen=True):
     """Whether the host can run no more."""
 
     def __str__(self) -> str:
-        beside = "bytes beside OutputTensor were written"
-        return (
-            beside if self.guards_touched else f"{self.stage} gave 0x{self.hresult:08X}"
-        )
+        if self.guards_touched:
+            return "bytes beside OutputTensor were written"
+        return f"{self.stage} gave 0x{self.hresult:08X}"
 
 
 class Host(Child):
@@ -110,9 +110,12 @@ class Host(Child):
 
     def __init__(self, command: Sequence[str], timeout: float = CASE_TIMEOUT) -> None:
         super().__init__(command, timeout)
-        self.info = self.exchange(
-            lambda told, _: msgspec.json.decode(told, type=HostInfo), {}
-        )
+
+        def read(header: bytes, _: bytes) -> HostInfo:
+            return msgspec.json.decode(header, type=HostInfo)
+
+        # The host answers an empty request with what it is.
+        self.info = self.exchange(read, {})
 
     def ask(
         self,
@@ -120,30 +123,31 @@ class Host(Child):
         buffers: Sequence[bytes | memoryview] | None = None,
         bindings: Sequence[tuple[int, int]] | None = None,
     ) -> HostAnswer:
-        """DirectML.dll's verdict on a descriptor.
+        """Return DirectML.dll's verdict on a descriptor.
 
         Args:
             asked: The descriptor, as `request_for` gives it.
-            buffers: The bytes of InputTensor, IndicesTensor and OutputTensor before the dispatch;
-                zeros fill up a buffer that is too short. With None the operator is created and
-                not run.
-            bindings: For each tensor the number of its buffer and the offset in bytes there; the
-                output is then the whole buffer of OutputTensor. None: `buffers` has one buffer for
-                each tensor.
+            buffers: The bytes of InputTensor, IndicesTensor and OutputTensor before the
+                dispatch; zeros fill up a buffer that is too short. With None the
+                operator is created and not run.
+            bindings: For each tensor the number of its buffer and the offset in bytes
+                there; the output is then the whole buffer of OutputTensor. None:
+                `buffers` has a buffer for each tensor.
 
         Raises:
-            NoAnswerError: There is no verdict, for example because the descriptor crashes DirectML.
+            NoAnswerError: There is no verdict, for example because the descriptor
+                crashes DirectML.
         """
-        sizes = None if buffers is None else [*map(len, buffers)]
-        request = {**asked, "buffers": sizes, "bindings": bindings}
+        buffer_sizes = None
+        if buffers is not None:
+            buffer_sizes = [len(buffer) for buffer in buffers]
+        request = {**asked, "buffers": buffer_sizes, "bindings": bindings}
 
         def read(header: bytes, output: bytes) -> HostAnswer:
             answer = msgspec.json.decode(header, type=HostAnswer)
-            if buffers is None or answer.stage != "done":
+            if buffer_sizes is None or answer.stage != "done":
                 return answer
-            size = (
-                len(buffers[bindings[-1][0]]) if bindings else asked["tensors"][-1][4]
-            )
+            size = _output_size(asked, buffer_sizes, bindings)
             if len(output) != size:
                 raise ValueError(f"{len(output)} bytes of OutputTensor, not {size}")
             return msgspec.structs.replace(answer, output=output)
@@ -156,24 +160,31 @@ class Host(Child):
         return answer
 
     def dispatch(self, desc: Descriptor, bound: Sequence[tuple[Array, int]]) -> Array:
-        """The bytes of the buffer of OutputTensor after a dispatch.
+        """Return the bytes of the buffer of OutputTensor after a dispatch.
 
         Args:
             desc: The descriptor.
-            bound: For each tensor the bytes of its buffer, and the offset in bytes there. Several
-                tensors may have the same array.
+            bound: For each tensor the bytes of its buffer, and the offset in bytes
+                there. Several tensors may have the same array.
 
         Raises:
-            ProviderError: DirectML refuses the descriptor or a binding, or gives no answer.
+            ProviderError: DirectML refuses the descriptor or a binding, or gives no
+                answer.
         """
-        contents = {id(array): array.data for array, _ in bound}
-        bindings = [([*contents].index(id(array)), offset) for array, offset in bound]
-        found = self.ask(request_for(desc), [*contents.values()], bindings)
-        if found.output is None or found.guards_touched:
-            raise ProviderError(
-                f"{LIBRARY} {self.info.version} must run the dispatch, but {found}"
-            )
-        return np.frombuffer(found.output, np.uint8)
+        # Tensors that share an array share a buffer.
+        buffers: list[memoryview] = []
+        numbers: dict[int, int] = {}
+        bindings: list[tuple[int, int]] = []
+        for array, offset in bound:
+            if id(array) not in numbers:
+                numbers[id(array)] = len(buffers)
+                buffers.append(array.data)
+            bindings.append((numbers[id(array)], offset))
+        answer = self.ask(request_for(desc), buffers, bindings)
+        if answer.output is None or answer.guards_touched:
+            library = f"{LIBRARY} {self.info.version}"
+            raise ProviderError(f"{library} must run the dispatch, but {answer}")
+        return np.frombuffer(answer.output, np.uint8)
 
     def _start(self) -> StartedProgram:
         try:
@@ -184,24 +195,44 @@ class Host(Child):
 
     def _printed(self, content: bytes) -> str:
         lines = content.decode(errors="replace").strip().splitlines()
-        return (
-            f", {lines[-1].strip()[:LONGEST_SHOWN]}" if lines else ""
-        )  # Wine prints much before
+        if not lines:
+            return ""
+        # Wine prints much before the line that says what failed.
+        return f", {lines[-1].strip()[:LONGEST_SHOWN]}"
+
+
+def _output_size(
+    request: Mapping[str, Any],
+    buffer_sizes: Sequence[int],
+    bindings: Sequence[tuple[int, int]] | None,
+) -> int:
+    """Return how many bytes of output a request leads to."""
+    # With bindings the output is the whole buffer of OutputTensor, the last tensor.
+    if bindings:
+        output_buffer, _ = bindings[-1]
+        return buffer_sizes[output_buffer]
+    total_size: int = request["tensors"][-1][_TOTAL_SIZE]
+    return total_size
 
 
 def request_for(desc: Descriptor) -> dict[str, Any]:
-    """The request for a descriptor, as directml_host.cpp describes it, but without its buffers."""
+    """Return the request for a descriptor, but without its buffers.
+
+    directml_host.cpp describes requests.
+    """
     values = [getattr(desc, name) for name in desc.__struct_fields__]
+    tensors = values[: len(TENSORS)]
+    other_fields = values[len(TENSORS) :]
     return {
         "operator": FACTS[desc.operator].number,
         "feature_level": LEAST_FEATURE_LEVEL,
-        "tensors": [_tensor(tensor) for tensor in values[: len(TENSORS)]],
-        "fields": values[len(TENSORS) :],
+        "tensors": [_tensor(tensor) for tensor in tensors],
+        "fields": other_fields,
     }
 
 
 def _tensor(tensor: TensorDesc) -> list[Any]:
-    """A tensor in a request."""
+    """Return a tensor as a request has it."""
     return [
         tensor.data_type.directml,
         int(tensor.flags),
@@ -212,8 +243,12 @@ def _tensor(tensor: TensorDesc) -> list[Any]:
     ]
 
 
+_TOTAL_SIZE = 4
+"""The place of TotalTensorSizeInBytes in a tensor of a request."""
+
+
 class DirectMLLane:
-    """DirectML.dll, asked through its host.
+    """DirectML.dll, behind its host.
 
     The lane runs descriptors, and DirectML has one rule for indices out of range. So
     three cases are NOT-RUN: a forbidden node, a wrapped gather, and an index out of
@@ -221,14 +256,17 @@ class DirectMLLane:
 
     Args:
         name: The name that the user gave the lane.
-        folder: The folder of the host; None means the one that scripts/directml/setup.sh makes.
+        folder: The folder of the host; None means the folder that
+            scripts/directml/setup.sh makes.
         timeout: Seconds that one case may take.
     """
 
     def __init__(
         self, name: str, folder: str | None = None, timeout: float = CASE_TIMEOUT
     ) -> None:
-        self.name, self._folder, self._timeout = name, folder, timeout
+        self.name = name
+        self._folder = folder
+        self._timeout = timeout
         self._host: Host | None = None
 
     def start(self) -> LaneInfo:
@@ -245,30 +283,26 @@ class DirectMLLane:
 
     def answer(self, case: Case) -> Answer:
         """Run a case's descriptor."""
-        says = f"{LIBRARY} runs descriptors, and no descriptor says"
-        if isinstance(case, NodeCase):
-            return Answer(AnswerKind.NOT_RUN, f"{says} this node")
-        if case.wrapped:
-            return Answer(AnswerKind.NOT_RUN, f"{says} a gather between operators")
-        if case.out_of_range != "directml" and not case.in_range:
-            rule = f"{LIBRARY} has a rule of its own for indices out of range"
-            why = f'{rule}, which out_of_range="{case.out_of_range}" is not'
-            return Answer(AnswerKind.NOT_RUN, why)
+        reason = _why_not_run(case)
+        if isinstance(case, NodeCase) or reason is not None:
+            return Answer(AnswerKind.NOT_RUN, reason)
         assert self._host is not None
-        tensor = case.descriptor.output_tensor
+        desc = case.descriptor
         buffers = (case.data.tobytes(), case.indices.tobytes(), _wrong_everywhere(case))
         try:
-            found = self._host.ask(request_for(case.descriptor), buffers)
-            if found.stage in REFUSALS:
-                return Answer(AnswerKind.REFUSED, str(found))
-            nodes = (f"DML_OPERATOR_{case.operator}",)
-            if found.output is None or found.guards_touched:
-                return Answer(AnswerKind.FAILED, str(found), nodes)
+            answer = self._host.ask(request_for(desc), buffers)
         except NoAnswerError as error:
             return Answer.none(error)
+        if answer.stage in REFUSALS:
+            return Answer(AnswerKind.REFUSED, str(answer))
+        nodes = (f"DML_OPERATOR_{case.operator}",)
+        if answer.output is None or answer.guards_touched:
+            return Answer(AnswerKind.FAILED, str(answer), nodes)
+        tensor = desc.output_tensor
         count = math.prod(tensor.array_shape)  # without the padding
-        output = np.frombuffer(found.output, tensor.data_type.numpy, count)
-        return Answer(AnswerKind.RAN, None, nodes, output.reshape(tensor.array_shape))
+        values = np.frombuffer(answer.output, tensor.data_type.numpy, count)
+        output = values.reshape(tensor.array_shape)
+        return Answer(AnswerKind.RAN, None, nodes, output)
 
     def close(self) -> None:
         """End the host."""
@@ -276,8 +310,21 @@ class DirectMLLane:
             self._host.close()
 
 
+def _why_not_run(case: Case) -> str | None:
+    """Return why no descriptor says a case as DirectML runs it; None if one does."""
+    rule = f"{LIBRARY} runs descriptors, and no descriptor says"
+    if isinstance(case, NodeCase):
+        return f"{rule} this node"
+    if case.wrapped:
+        return f"{rule} a gather between operators"
+    if case.out_of_range != "directml" and not case.in_range:
+        rule = f"{LIBRARY} has a rule of its own for indices out of range"
+        return f'{rule}, which out_of_range="{case.out_of_range}" is not'
+    return None
+
+
 def open_host(folder: str | None = None, timeout: float = CASE_TIMEOUT) -> Host:
-    """The host in a folder, started; see `find_host`.
+    """Return the host in a folder, started; see `find_host`.
 
     Raises:
         ProviderError: The host is not there, or it does not start.
@@ -289,41 +336,49 @@ def open_host(folder: str | None = None, timeout: float = CASE_TIMEOUT) -> Host:
 
 
 def find_host(folder: str | None = None) -> list[str] | None:
-    """The command that starts the host in a folder; None if the host is not there.
+    """Return the command that starts the host in a folder; None if there is no host.
 
     Args:
-        folder: The folder; None means the one that scripts/directml/setup.sh makes.
+        folder: The folder; None means the folder that scripts/directml/setup.sh makes.
     """
-    path = _folder(folder) / (
-        "directml_host.exe" if sys.platform == "win32" else "run-host"
-    )
-    return [str(path)] if path.is_file() else None
+    name = "directml_host.exe" if sys.platform == "win32" else "run-host"
+    path = _folder(folder) / name
+    if not path.is_file():
+        return None
+    return [str(path)]
 
 
 def setup_command(folder: str | None = None) -> str:
-    """The command that sets the host up so that `find_host` finds it; on Windows a sentence."""
+    """Return the command that sets the host up so that `find_host` finds it.
+
+    On Windows it is a sentence.
+    """
     if sys.platform == "win32":
-        built = (
-            "onnxgather/native/hosts/directml_host.cpp, built as its first lines say"
-        )
+        source = "onnxgather/native/hosts/directml_host.cpp"
+        built = f"{source}, built as its first lines say"
         return f"{built}, with {LIBRARY} beside it in {_folder(folder)}"
-    return shlex.join([SETUP, *([] if folder is None else [folder])])
+    command = [SETUP]
+    if folder is not None:
+        command.append(folder)
+    return shlex.join(command)
 
 
 def _folder(folder: str | None) -> Path:
-    return made_folder() if folder is None else Path(folder)
+    if folder is None:
+        return made_folder()
+    return Path(folder)
 
 
 def _wrong_everywhere(case: DescriptorCase) -> bytes:
-    """A buffer for OutputTensor before the dispatch.
+    """Return a buffer for OutputTensor before the dispatch.
 
-    Each element is the right one with every bit inverted; zeros stand between the
-    elements. So an element that DirectML does not write differs.
+    Each element is the right element with every bit inverted; zeros fill the gaps
+    between the elements. So an element that DirectML does not write differs.
     """
-    wanted = reference(case.descriptor, case.data, case.indices, case.out_of_range)
-    bits = wanted.view(f"u{wanted.itemsize}")
-    offsets = np.arange(bits.size).reshape(bits.shape)
-    own = elements(case.descriptor.output_tensor, offsets)
-    before = np.zeros_like(bits)
-    before.put(own, ~bits.take(own))
-    return before.tobytes()
+    right = reference(case.descriptor, case.data, case.indices, case.out_of_range)
+    right_bits = right.view(f"u{right.itemsize}")
+    offsets = np.arange(right_bits.size).reshape(right_bits.shape)
+    offsets_of_elements = elements(case.descriptor.output_tensor, offsets)
+    wrong_bits = np.zeros_like(right_bits)
+    wrong_bits.put(offsets_of_elements, ~right_bits.take(offsets_of_elements))
+    return wrong_bits.tobytes()

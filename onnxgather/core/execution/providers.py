@@ -1,4 +1,4 @@
-"""The one table of execution providers: short name, ONNX Runtime's name, the wheel to install."""
+"""The table of execution providers: their names, and what to install for each."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from onnxgather.core.errors import ProviderError
 from onnxgather.core.options import Target
 
 OLDEST_RUNTIME = "1.24.4"
-"""The oldest ONNX Runtime that onnxgather supports; it records which provider ran a
-node."""
+"""The oldest ONNX Runtime that onnxgather supports.
+
+It records which provider ran a node.
+"""
 
 DIRECTML_DLL = "directml-dll"
-"""The name of DirectML.dll itself, which runs no models; the provider `directml` is
-ONNX Runtime's."""
+"""The name of DirectML.dll itself, which runs no models.
+
+The provider `directml` is that of ONNX Runtime.
+"""
 
 SETUP = "scripts/directml/setup.sh"
 """The script that makes programs for DirectML and its provider on Linux."""
 
 WEB_SETUP = "scripts/web/setup.sh"
-"""The script that makes the folder of onnxruntime-web, and says how a browser is
-had."""
+"""The script that makes the folder of onnxruntime-web and says how to get a browser."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,11 @@ class Provider:
     name: str
     """ONNX Runtime's full name."""
     wheel: str = ""
-    """The wheel of ONNX Runtime that has the provider, as pip takes it; empty if none
-    is known."""
+    """The wheel of ONNX Runtime that has the provider, as pip spells it; empty if there
+    is no such wheel."""
     plugin: str = ""
     """The wheel whose plugin library adds the provider to any ONNX Runtime, as pip
-    takes it."""
+    spells it."""
     extra: str = ""
     """The extra of onnxgather that has the same wheel."""
     system: str = ""
@@ -51,13 +54,13 @@ class Provider:
     host_is_python: bool = False
     """Whether that program is a Python interpreter."""
     library: str = ""
-    """The module of onnxruntime-web whose provider it is, in a browser; empty for all
-    others."""
+    """The module of onnxruntime-web that has the provider, in a browser; empty for
+    other providers."""
     target: Target = "portable"
     """The target that suits the provider."""
     data_types: tuple[TensorDataType, ...] = ()
-    """The data types that the provider has, of data and of indices; empty where it has
-    them all."""
+    """The data types that the provider has, of data and of indices; empty if it has all
+    data types."""
 
     @property
     def distribution(self) -> str:
@@ -69,14 +72,21 @@ class Provider:
         """What to install for the provider, in words."""
         if self.library:
             return f"onnxruntime-web: run {WEB_SETUP}"
-        source = f"onnxgather[{self.extra}]" if self.extra else self.distribution
-        source = source or f"an ONNX Runtime with {self.name}"
-        source = f"{source} on {self.system}" if self.system else source
-        return f"{source}, or run {SETUP} on Linux" if self.host else source
+        source = f"an ONNX Runtime with {self.name}"
+        if self.extra:
+            source = f"onnxgather[{self.extra}]"
+        elif self.distribution:
+            source = self.distribution
+        if self.system:
+            source += f" on {self.system}"
+        if self.host:
+            source += f", or run {SETUP} on Linux"
+        return source
 
     def why_not_run(self, kind: str, detail: str = "") -> str:
-        """One sentence for what `runtime.NotRunError` holds."""
-        return _NOT_RUN[kind].format(name=self.name, source=self.source, detail=detail)
+        """Return a sentence for what `runtime.NotRunError` holds."""
+        sentence = _NOT_RUN[kind]
+        return sentence.format(name=self.name, source=self.source, detail=detail)
 
 
 _NOT_RUN = {
@@ -97,6 +107,12 @@ _NOT_RUN = {
     "operators": "{name} must run onnxgather's own operators, but {detail}",
 }
 """The sentence for each kind of `runtime.NotRunError`."""
+
+
+def _types(*names: str) -> tuple[TensorDataType, ...]:
+    """Return data types by their names."""
+    return tuple(TensorDataType(name) for name in names)
+
 
 _PLAIN = f"onnxruntime>={OLDEST_RUNTIME}"
 _CUDA = f"onnxruntime-gpu[cuda,cudnn]>={OLDEST_RUNTIME}"
@@ -124,9 +140,7 @@ PROVIDERS = {
         target="webgpu",
         # It gathers with INT64 indices too, but its Cast of them reads the low 32 bits
         # alone.
-        data_types=tuple(
-            map(TensorDataType, ("FLOAT32", "FLOAT16", "INT32", "UINT32"))
-        ),
+        data_types=_types("FLOAT32", "FLOAT16", "INT32", "UINT32"),
     ),
     "qnn": Provider(
         "QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"
@@ -135,7 +149,7 @@ PROVIDERS = {
 }
 
 # Many devices lack the extension for FLOAT16.
-_IN_SHADERS = tuple(map(TensorDataType, ("FLOAT32", "INT32", "UINT32")))
+_IN_SHADERS = _types("FLOAT32", "INT32", "UINT32")
 
 WEB_PROVIDERS = {
     "web-wasm": Provider(
@@ -148,19 +162,22 @@ WEB_PROVIDERS = {
         data_types=_IN_SHADERS,
     ),
 }
-"""The providers of onnxruntime-web, in a browser. Their full names are those of its
-logs."""
+"""The providers of onnxruntime-web, in a browser; its logs have their full names."""
 
+# A full name that a browser's provider shares with another is that of the other, as the
+# later entry wins.
 _FULL_NAMES = {
-    each.name: each for each in (*WEB_PROVIDERS.values(), *PROVIDERS.values())
+    provider.name: provider
+    for provider in (*WEB_PROVIDERS.values(), *PROVIDERS.values())
 }
 _BY_NAME = {**PROVIDERS, **WEB_PROVIDERS, **_FULL_NAMES}
-"""The providers by their short names and by their full names, which are never a
-browser's where there are others."""
+"""The providers by their short names and by their full names."""
 
 FULL_NAME = r"[A-Za-z0-9]{1,64}ExecutionProvider"
-"""How ONNX Runtime spells the full name of a provider; such names go into generated
-code."""
+"""How ONNX Runtime spells the full name of a provider.
+
+The names go into generated code.
+"""
 
 NAMES = (
     f"{', '.join((*PROVIDERS, *WEB_PROVIDERS))}, or ONNX Runtime's full name of one, "
@@ -191,38 +208,48 @@ _OTHER_TOOLS = {
 def target_of(
     provider: str, asked: Target | None = None, wrapped: bool = False
 ) -> Target:
-    """The target of the models for a provider: the one asked for, else the one that suits it.
+    """Return the target of the models for a provider.
 
     Args:
         provider: The provider's full name.
-        asked: The target that a user asks for, if any.
+        asked: The target that a user asks for; None means the target that suits the
+            provider.
         wrapped: Whether the gather is wrapped; then the target is never "cpu".
     """
-    target = asked or _BY_NAME.get(provider, Provider(provider)).target
-    return "portable" if wrapped and target == "cpu" else target
+    target = asked
+    if not target:
+        target = _BY_NAME.get(provider, Provider(provider)).target
+    if wrapped and target == "cpu":
+        return "portable"
+    return target
 
 
 def find_provider(name: object, *others: str) -> Provider:
-    """The provider of a short or full name.
+    """Return the provider of a short or full name.
 
     A full name that the table does not have is taken as it is.
 
     Args:
         name: The name.
-        others: Names that the caller takes too, for the message.
+        others: Names that the caller accepts too, for the message.
 
     Raises:
         ProviderError: The name is neither a short name of the table nor a full name.
     """
     text = name if isinstance(name, str) else ""
-    if text in _BY_NAME or re.fullmatch(FULL_NAME, text):
-        return _BY_NAME.get(text, Provider(text))
-    known = [*others, *_BY_NAME, *_OTHER_TOOLS.values()]
-    meant = suggestion(_OTHER_TOOLS.get(text.lower(), text), known)
-    if text == DIRECTML_DLL:
-        meant = ", which runs programs: onnxgather run FILE --provider directml-dll"
+    if text in _BY_NAME:
+        return _BY_NAME[text]
+    if re.fullmatch(FULL_NAME, text):
+        return Provider(text)
+
     names = ", ".join([*others, NAMES])
-    raise ProviderError(f"provider must be one of {names}, got {shown(name)}{meant}")
+    rule = f"provider must be one of {names}, got {shown(name)}"
+    if text == DIRECTML_DLL:
+        command = "onnxgather run FILE --provider directml-dll"
+        raise ProviderError(f"{rule}, which runs programs: {command}")
+    similar_names = [*others, *_BY_NAME, *_OTHER_TOOLS.values()]
+    own_name = _OTHER_TOOLS.get(text.lower(), text)
+    raise ProviderError(f"{rule}{suggestion(own_name, similar_names)}")
 
 
 def known_difference_rows() -> list[dict[str, Any]]:
