@@ -1,4 +1,4 @@
-"""A report for people and for build servers: on the terminal, as JUnit XML, Markdown, a page."""
+"""Reports for people and build servers: text, JUnit XML, Markdown, and an HTML page."""
 
 from onnxgather.checking.report.junit import junit
 from onnxgather.checking.report.markdown import markdown

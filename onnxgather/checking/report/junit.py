@@ -1,10 +1,14 @@
-"""A report as JUnit XML, in the shape that Jenkins, GitLab and GitHub's readers take.
+"""Reports as JUnit XML, in the form that Jenkins, GitLab and GitHub's readers accept.
 
-A lane is a testsuite and a case a testcase: DIFF and FIXED are failures, ERROR is an
-error, NOT-RUN and KNOWN are skipped, with the reason. These get a testcase with an
-error of their own: a lane that did not start, a required lane that did not run
-everything, a check that ended before its last case, a file with an invalid descriptor,
-and an unusable file. The attributes are those of the xUnit plugin's junit-10.xsd.
+A lane is a testsuite, a case a testcase:
+
+- DIFF and FIXED are failures, ERROR is an error;
+- NOT-RUN and KNOWN are skipped, with the reason.
+
+These are testcases with an error: a lane that did not start, a required lane that did
+not run everything, a check that ended before its last case, a file with an invalid
+descriptor, and an unusable file. The attributes are those of the xUnit plugin's
+junit-10.xsd.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from onnxgather.checking.report.sentences import (
     again,
     cut,
     evidence_lines,
-    known,
+    known_counts,
     title,
     unmet,
     verdict,
@@ -26,59 +30,81 @@ from onnxgather.core.output.result_states import STATES
 
 
 def junit(report: Report) -> bytes:
-    r"""A report as a JUnit XML document in UTF-8.
+    r"""Return a report as a JUnit XML document in UTF-8.
 
     Characters that do not show, and all that XML forbids, are escaped, such as `\x1b`.
     """
     root = ET.Element("testsuites", {"name": "onnxgather check"})
-    missing, headline = unmet(report), verdict(report).headline
-    for k, lane in enumerate(report.lanes):
-        suite = _suite(root, report, lane.name)
-        _properties(suite, report, k, headline)
-        if lane.name in missing:
-            lines = [missing[lane.name]]
-            add_testcase(
-                suite, lane.name, "the lane runs every case", "error", "NOT-RUN", lines
-            )
-        for case in report.cases:
-            result = case.results[k]
-            group = f"{lane.name}.{case.operator}.{case.data_type}"
-            element = STATES[result.state].element
-            lines = [*evidence_lines(result), *again(report, case, lane, result)]
-            add_testcase(suite, group, title(case), element, result.state, lines)
-    if reasons := cut(report):
-        suite = _suite(root, report, "check")
-        add_testcase(
-            suite, "check", "the check runs every case", "error", "interrupted", reasons
-        )
-    if report.invalid or report.unusable:
-        suite = _suite(root, report, "files")
-        for found in report.invalid:
-            add_testcase(suite, "files", found.file, "error", "invalid", [found.reason])
-        for message in report.unusable:
-            add_testcase(suite, "files", message, "error", "unusable", [message])
+    headline = verdict(report).headline
+    failures = unmet(report)
+    for number, lane in enumerate(report.lanes):
+        suite = _add_suite(root, report, lane.name)
+        _add_properties(suite, report, number, headline)
+        if lane.name in failures:
+            name = "the lane runs every case"
+            lines = [failures[lane.name]]
+            add_testcase(suite, lane.name, name, "error", "NOT-RUN", lines)
+        _add_cases(suite, report, number)
+    _add_early_end(root, report)
+    _add_files(root, report)
     return junit_document(root)
 
 
-def _suite(root: ET.Element, report: Report, name: str) -> ET.Element:
-    return ET.SubElement(root, "testsuite", {"name": name, "timestamp": report.made})
-
-
-def _properties(suite: ET.Element, report: Report, number: int, headline: str) -> None:
+def _add_cases(suite: ET.Element, report: Report, number: int) -> None:
+    """Add a testcase for each case of a lane."""
     lane = report.lanes[number]
-    found = {
-        "onnxgather": report.onnxgather,
-        "verdict": headline,
-        **{what: str(count) for what, count in known(report, number).items()},
-        "machine": report.machine,
-        "provider": lane.provider,
-        **lane.versions,
-        "target": lane.target or "",
-        "devices": ", ".join(lane.devices),
-        "interpreter": lane.python or "",
-        "required": "yes" if lane.required else "",
-    }
-    group = ET.SubElement(suite, "properties")
-    for name, value in found.items():
-        if value:
-            ET.SubElement(group, "property", {"name": name, "value": value})
+    for case in report.cases:
+        result = case.results[number]
+        # Readers split a classname at its dots: lane, operator, data type.
+        group = f"{lane.name}.{case.operator}.{case.data_type}"
+        element = STATES[result.state].element
+        lines = [*evidence_lines(result), *again(report, case, lane, result)]
+        add_testcase(suite, group, title(case), element, result.state, lines)
+
+
+def _add_properties(
+    suite: ET.Element, report: Report, number: int, headline: str
+) -> None:
+    """Add the facts about a lane and the check."""
+    lane = report.lanes[number]
+    facts = {"onnxgather": report.onnxgather, "verdict": headline}
+    for what, count in known_counts(report, number).items():
+        facts[what] = str(count)
+    facts["machine"] = report.machine
+    facts["provider"] = lane.provider
+    facts |= lane.versions
+    facts["target"] = lane.target or ""
+    facts["devices"] = ", ".join(lane.devices)
+    facts["interpreter"] = lane.python or ""
+    facts["required"] = "yes" if lane.required else ""
+    properties = ET.SubElement(suite, "properties")
+    for name, value in facts.items():
+        if value:  # what a lane does not say is left out
+            ET.SubElement(properties, "property", {"name": name, "value": value})
+
+
+def _add_early_end(root: ET.Element, report: Report) -> None:
+    """Add a testsuite for a check that ended before its last case."""
+    reasons = cut(report)
+    if not reasons:
+        return
+    # No lane is at fault, so that the testcase is in a testsuite of its own.
+    suite = _add_suite(root, report, "check")
+    name = "the check runs every case"
+    add_testcase(suite, "check", name, "error", "interrupted", reasons)
+
+
+def _add_files(root: ET.Element, report: Report) -> None:
+    """Add a testsuite for the invalid and unusable files."""
+    if not report.invalid and not report.unusable:
+        return
+    suite = _add_suite(root, report, "files")
+    for invalid in report.invalid:
+        lines = [invalid.reason]
+        add_testcase(suite, "files", invalid.file, "error", "invalid", lines)
+    for message in report.unusable:
+        add_testcase(suite, "files", message, "error", "unusable", [message])
+
+
+def _add_suite(root: ET.Element, report: Report, name: str) -> ET.Element:
+    return ET.SubElement(root, "testsuite", {"name": name, "timestamp": report.made})

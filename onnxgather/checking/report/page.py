@@ -1,4 +1,4 @@
-"""A report as one HTML page that loads nothing: style, script and data are inside it."""
+"""Reports as one HTML page that loads nothing: all that it needs is inside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-import msgspec
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report.sentences import again, causes, lane_again, verdict, why
@@ -15,104 +16,118 @@ from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.descriptors.spelling import from_dict
 from onnxgather.core.execution.providers import target_of
 from onnxgather.core.options import Target
-from onnxgather.core.output.page import SCRIPTS, _built, compressed, described, filled
+from onnxgather.core.output.page import SCRIPTS, compressed, described, filled
 from onnxgather.core.output.picture import picture_of
 from onnxgather.core.output.result_states import BAD, BEST_TO_WORST, STATES
 
 
 def html(report: Report) -> bytes:
-    """A report as an HTML page in UTF-8.
+    """Return a report as an HTML page in UTF-8.
 
     Raises:
         OnnxGatherError: A descriptor in the report is broken, or arrays do not fit it.
     """
     headline, more, mood = verdict(report)
     texts = {
-        "title": f"{headline} · onnxgather check",
-        "verdict": headline,
-        "more": more,
+        "title": escape(f"{headline} · onnxgather check"),
+        "verdict": escape(headline),
+        "more": escape(more),
         "mood": mood,
     }
-    escaped = {name: escape(text) for name, text in texts.items()}
-    return filled(
-        "checking/report/page",
-        escaped,
-        _data(report),
-        (*SCRIPTS, "../../checking/report/overview"),
-    )
+    scripts = (*SCRIPTS, "../../checking/report/overview")
+    return filled("checking/report/page", texts, _data(report), scripts)
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """The data of the page: the report, with compressed details in place of the evidence."""
+    """Return the data of the page: the report with details in place of evidence."""
     cases: list[Any] = []
-    detailed: list[CaseResult] = []
+    with_details: list[CaseResult] = []
     for case in report.cases:
-        shown: Any = msgspec.structs.replace(case, evidence=None, example=None)
-        if case.example or (case.evidence and any(map(_is_telling, case.results))):
-            shown = {**_built(shown), "detail": len(detailed)}
-            detailed.append(case)
-        cases.append(shown)
-    return {
-        **_built(msgspec.structs.replace(report, cases=[])),
-        "cases": cases,
-        "causes": [
-            (found.first.state, found.first.lane, why(found.first), found.cases)
-            for found in causes(report)
-        ],
-        "states": list(STATES),
-        "bad": BAD,
-        "worst": BEST_TO_WORST,
-        "details": [*compressed(_detail(report, case) for case in detailed)],
-    }
+        entry = to_builtins(replace(case, evidence=None, example=None))
+        if _has_details(case):
+            # The number of its details in the chunks of compressed details.
+            entry["detail"] = len(with_details)
+            with_details.append(case)
+        cases.append(entry)
+    data: dict[str, Any] = to_builtins(replace(report, cases=[]))
+    data["cases"] = cases
+    data["causes"] = [
+        (cause.first.state, cause.first.lane, why(cause.first), cause.cases)
+        for cause in causes(report)
+    ]
+    data["states"] = list(STATES)
+    data["bad"] = BAD
+    data["worst"] = BEST_TO_WORST
+    details = (_details(report, case) for case in with_details)
+    data["details"] = list(compressed(details))
+    return data
 
 
-def _detail(report: Report, case: CaseResult) -> dict[str, Any]:
+def _has_details(case: CaseResult) -> bool:
+    """Return whether the page has details of a case."""
+    # Case: all lanes passed, and the arrays are small enough to draw.
+    if case.example is not None:
+        return True
+    return case.evidence is not None and any(map(_is_informative, case.results))
+
+
+def _is_informative(result: Result) -> bool:
+    """Return whether a result deserves details: not PASS, on a lane that started."""
+    return result.state != "PASS" and result.kind is not ResultKind.NOT_STARTED
+
+
+def _details(report: Report, case: CaseResult) -> dict[str, Any]:
+    """Return the commands and the picture of a case, and its descriptor or its node."""
     evidence = case.evidence or case.example
-    assert evidence is not None
-    desc = None if evidence.descriptor is None else from_dict(evidence.descriptor)
-    arrays = evidence.data.array(), evidence.indices.array()
-    got = {lane: blob.array() for lane, blob in evidence.got.items()}
-    drawn = _built(picture_of(desc, *arrays, case.out_of_range, got))
-    lanes = report.lanes
-    pairs = zip(lanes, case.results, strict=True)
-    commands = [command for pair in pairs for command in again(report, case, *pair)]
-    shared = {"again": commands, "repro": _repros(case, lanes), "picture": drawn}
-    if desc is None:
-        return {**shared, "node": _built(evidence.node)}
-    return {
-        **shared,
-        **described(desc, case.out_of_range, _targets(case, lanes) or ["portable"]),
+    assert evidence is not None, "`_has_details` holds"
+    # Case: a node that ONNX forbids has no descriptor.
+    descriptor = None
+    if evidence.descriptor is not None:
+        descriptor = from_dict(evidence.descriptor)
+    picture = picture_of(
+        descriptor,
+        evidence.data.array(),
+        evidence.indices.array(),
+        case.out_of_range,
+        {lane: blob.array() for lane, blob in evidence.got.items()},
+    )
+    commands: list[str] = []
+    for lane, result in zip(report.lanes, case.results, strict=True):
+        commands += again(report, case, lane, result)
+    details: dict[str, Any] = {
+        "again": commands,
+        "repro": _repro_commands(case, report.lanes),
+        "picture": to_builtins(picture),
     }
+    if descriptor is None:
+        details["node"] = to_builtins(evidence.node)
+        return details
+    targets = _targets(case, report.lanes) or ["portable"]
+    return details | described(descriptor, case.out_of_range, targets)
 
 
-def _repros(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
-    """The commands that reduce a wrong case: one for each lane that got it wrong in a model."""
-    found: list[str] = []
+def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
+    """Return the commands that reduce a wrong case: one for each lane it is wrong on.
+
+    Lanes that run no models are left out.
+    """
+    commands: list[str] = []
     for lane, result in zip(lanes, case.results, strict=True):
-        if result.is_wrong and lane.target is not None:
-            asked = [
-                "REPORT.json",
-                "--case",
-                case.name,
-                "--lane",
-                lane_again(lane),
-                "-o",
-                "repro",
-            ]
-            found.append(shlex.join(["onnxgather", "repro", *asked]))
-    return found
+        if not result.is_wrong or lane.target is None:
+            continue
+        words = ["onnxgather", "repro", "REPORT.json", "--case", case.name]
+        words += ["--lane", lane_again(lane), "-o", "repro"]
+        commands.append(shlex.join(words))
+    return commands
 
 
 def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
-    """The targets of the models that did not pass."""
-    pairs = zip(lanes, case.results, strict=True)
-    telling = [lane for lane, result in pairs if _is_telling(result)]
-    found: list[Target] = [
-        target_of(lane.provider, lane.target, case.wrapped) for lane in telling
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _is_telling(result: Result) -> bool:
-    """Whether a result is worth details: it is not PASS, and its lane started."""
-    return result.state != "PASS" and result.kind is not ResultKind.NOT_STARTED
+    """Return the targets of the models that did not pass, without repetitions."""
+    targets: list[Target] = []
+    for lane, result in zip(lanes, case.results, strict=True):
+        if not _is_informative(result):
+            continue
+        target = target_of(lane.provider, lane.target, case.wrapped)
+        if target not in targets:
+            targets.append(target)
+    return targets

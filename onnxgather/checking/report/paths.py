@@ -1,11 +1,11 @@
-"""A report without the paths of the machine that made it, so that it can be shown to anybody."""
+"""Reports without the paths of the machine that wrote them, to show to anybody."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -15,53 +15,79 @@ from onnxgather.checking.results import Report
 
 
 def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
-    """A report in which no text names an interpreter, a plugin library or the home folder by path.
+    """Return a report that names no interpreter, library or home folder by its path.
 
-    Of an interpreter and a library the name is left, of their folders `...`, of the
-    home folder `~`. This process's own interpreter has no name.
+    The file name of an interpreter and of a library stays. The folder of these files is
+    written as `...`, the home folder as `~`. The interpreter that runs this code is
+    left out.
 
     Args:
         report: The report.
-        libraries: The plugin libraries of the lanes, and the shared libraries that they run on.
+        libraries: The plugin libraries of the lanes, and the shared libraries that they
+            run on.
     """
-    shown = {os.path.expanduser("~"): "~"}
-    pythons = (
-        lane.python or "" for lane in report.lanes
-    )  # a bare name is found on the PATH
-    for file in [*filter(os.path.dirname, pythons), *libraries]:
+    names = _names_by_path(_interpreters(report), libraries)
+    longest_first = sorted(names, key=len, reverse=True)
+    paths = "|".join(map(re.escape, longest_first))
+    # A path that is part of a longer one stays.
+    pattern = re.compile(rf"(?<![\w./~-])(?:{paths})(?![\w-])")
+
+    def clean(text: str) -> str:
+        return pattern.sub(lambda match: names[match[0]], text)
+
+    lanes = list(report.lanes)
+    for number, lane in enumerate(lanes):
+        if lane.python == sys.executable:
+            lanes[number] = replace(lane, python=None)
+    report = replace(report, lanes=tuple(lanes))
+    plain = msgspec.to_builtins(report, builtin_types=[bytes])
+    cleaned = _with_texts(plain, clean)
+    return msgspec.convert(cleaned, Report, builtin_types=[bytes])
+
+
+def _interpreters(report: Report) -> list[str]:
+    """Return the interpreters that lanes name by a path."""
+    paths: list[str] = []
+    for lane in report.lanes:
+        # Case: an interpreter without a folder is found on the PATH; its name stays.
+        if lane.python is not None and os.path.dirname(lane.python):
+            paths.append(lane.python)
+    return paths
+
+
+def _names_by_path(
+    interpreters: Iterable[str], libraries: Iterable[str]
+) -> dict[str, str]:
+    """Return what a report without paths writes in place of each path."""
+    names = {os.path.expanduser("~"): "~"}
+    for file in [*interpreters, *libraries]:
         for path in (file, os.path.abspath(file), os.path.realpath(file)):
-            folder, shown[path] = os.path.split(path)
+            folder, name = os.path.split(path)
+            names[path] = name
+            # The folder of a Python environment is that above its interpreters.
             if os.path.basename(folder) in ("bin", "Scripts"):
                 folder = os.path.dirname(folder)
-            shown[folder] = "..."
-    shown = {
-        path: name
-        for path, name in shown.items()
-        if path.count(os.sep) > 1 or name == "~"
-    }
-    shown |= {repr(path)[1:-1]: name for path, name in shown.items()}
-    longest_first = sorted(shown, key=len, reverse=True)
-    found = "|".join(map(re.escape, longest_first))
-    pattern = re.compile(rf"(?<![\w./~-])(?:{found})(?![\w-])")
+            names[folder] = "..."
+    long_enough: dict[str, str] = {}
+    for path, name in names.items():
+        # `/usr`, `/` and the current folder are on any machine, and tell nothing.
+        if path.count(os.sep) > 1 or name == "~":
+            long_enough[path] = name
+    # Messages of Python write a path with escapes, such as the backslashes of Windows.
+    escaped = {repr(path)[1:-1]: name for path, name in long_enough.items()}
+    return long_enough | escaped
 
-    def clean(value: Any) -> Any:
-        if isinstance(value, str):
-            return pattern.sub(lambda match: shown[match[0]], value)
-        if isinstance(value, list | tuple):
-            return [*map(clean, cast("Sequence[Any]", value))]
-        if isinstance(value, dict):
-            return {
-                clean(key): clean(item)
-                for key, item in cast("dict[str, Any]", value).items()
-            }
-        return value
 
-    here = {sys.executable, None}
-    lanes = [
-        replace(lane, python=None) if lane.python in here else lane
-        for lane in report.lanes
-    ]
-    plain = msgspec.to_builtins(
-        replace(report, lanes=tuple(lanes)), builtin_types=[bytes]
-    )
-    return msgspec.convert(clean(plain), Report, builtin_types=[bytes])
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return plain data with each of its texts changed, keys included."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[Any]", value)
+        return [_with_texts(item, change) for item in items]
+    if isinstance(value, dict):
+        changed: dict[str, Any] = {}
+        for key, item in cast("dict[str, Any]", value).items():
+            changed[change(key)] = _with_texts(item, change)
+        return changed
+    return value

@@ -1,9 +1,9 @@
-"""A report on the terminal: the lanes, the table of cases x lanes, the causes, the sums."""
+"""Reports as text for a terminal: lanes, table of cases, causes, counts, verdict."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from onnxgather.checking.report.sentences import (
     about_lane,
@@ -18,171 +18,212 @@ from onnxgather.core.checks import number_of, printable
 from onnxgather.core.output.result_states import BAD, STATES, State, counts_text, worst
 
 MOST_ROWS = 30
-"""The most cases that get a row each; more are summed up by operator and data type."""
+"""The most cases with a row each; more cases are counted by operator and data type."""
 
 MOST_CAUSES = 50
-"""The most causes that are written out."""
+"""The most causes that are printed."""
 
 _GAP = "  "
-"""What stands between two columns."""
+"""The text between two columns."""
 
 _MOODS: dict[str, State] = {"known": "KNOWN", "open": "NOT-RUN", "bad": "DIFF"}
-"""The state whose colour each mood of a verdict has."""
+"""The state whose colour a verdict gets, by the mood of the verdict."""
 
 _Row = list[tuple[str, State | None]]
 """The cells of a row: the text, and the state that gives its colour."""
 
 
 def as_lines(report: Report, width: int = 100, *, colour: bool = False) -> str:
-    """A report as lines of text, which a terminal wraps.
+    """Return a report as lines of text, which a terminal wraps.
 
     Args:
         report: The report.
-        width: How many columns the terminal has; where the table of all lanes is wider, it comes in
-            parts, with as many lanes as fit, but at least one.
-        colour: Whether states have colours, by ANSI's escape sequences.
+        width: The number of columns of the terminal. A table of lanes that is wider is
+            split: each part has as many lanes as fit, but at least one.
+        colour: Whether states are coloured by ANSI's escape sequences.
     """
     sections = [
         _head(report),
         *_tables(report, width),
-        _causes(report),
-        _files(report),
-        _sums(report),
-        _verdict(report),
+        _cause_rows(report),
+        _file_rows(report),
+        _count_rows(report),
+        _verdict_rows(report),
     ]
-    rows = [
-        "\n".join(_line(row, colour) for row in section)
-        for section in sections
-        if section
-    ]
-    return "\n\n".join(rows)
+    texts: list[str] = []
+    for section in sections:
+        if section:
+            lines = [_line(row, colour) for row in section]
+            texts.append("\n".join(lines))
+    return "\n\n".join(texts)
 
 
 def _head(report: Report) -> list[_Row]:
-    about_all = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
-    lanes: list[_Row] = [
-        [(lane.name, None), (about_lane(lane), None)] for lane in report.lanes
-    ]
-    return [[(about_all, None)], *_aligned(lanes)]
+    check = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
+    lanes: list[_Row] = []
+    for lane in report.lanes:
+        lanes.append([(lane.name, None), (about_lane(lane), None)])
+    return [[(check, None)], *_aligned(lanes)]
 
 
 def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
-    """Yield the table of cases and lanes, in several parts where it is too wide."""
+    """Yield the table of cases and lanes, in several parts if it is too wide."""
     if not report.cases:
         return
-    head: _Row = [("", None), *((lane.name, None) for lane in report.lanes)]
-    few = len(report.cases) <= MOST_ROWS
-    told = map(_row, report.cases) if few else _summed(report.cases)
-    rows = _aligned([head, *told])
-    label, *widths = [len(text) + len(_GAP) for text, _ in rows[0]]
+    header: _Row = [("", None)]
+    for lane in report.lanes:
+        header.append((lane.name, None))
+    if len(report.cases) <= MOST_ROWS:
+        body = [_case_row(case) for case in report.cases]
+    else:
+        body = _group_rows(report.cases)
+    rows = _aligned([header, *body])
+    label_width, *lane_widths = [len(text) + len(_GAP) for text, _ in rows[0]]
+    # No gap follows the last column, so that there is room for one gap more.
+    room = width + len(_GAP) - label_width
     start = 0
-    while start < len(widths):
-        end = start + 1
-        while end < len(widths) and label + sum(widths[start : end + 1]) <= width + len(
-            _GAP
-        ):
-            end += 1
-        yield [[row[0], *row[1:][start:end]] for row in rows]
+    while start < len(lane_widths):
+        end = start + _columns_that_fit(lane_widths[start:], room)
+        yield [[label, *cells[start:end]] for label, *cells in rows]
         start = end
 
 
-def _row(case: CaseResult) -> _Row:
-    cells: _Row = [
-        (", ".join(filter(None, [found.state, found.given_as])), found.state)
-        for found in case.results
-    ]
-    return [(title(case), None), *cells]
+def _columns_that_fit(widths: Sequence[int], room: int) -> int:
+    """Return how many of the first columns fit in the room; the first always does."""
+    used = widths[0]
+    count = 1
+    for width in widths[1:]:
+        used += width
+        if used > room:
+            break
+        count += 1
+    return count
 
 
-def _summed(cases: Iterable[CaseResult]) -> Iterator[_Row]:
-    """Yield a row for each operator and data type, sorted by name."""
+def _case_row(case: CaseResult) -> _Row:
+    row: _Row = [(title(case), None)]
+    for result in case.results:
+        text: str = result.state
+        if result.given_as:
+            text += f", {result.given_as}"
+        row.append((text, result.state))
+    return row
+
+
+def _group_rows(cases: Iterable[CaseResult]) -> list[_Row]:
+    """Return a row of counts for each operator and data type, sorted by name."""
     groups: dict[tuple[str, str], list[CaseResult]] = {}
     for case in cases:
         groups.setdefault((case.operator, case.data_type), []).append(case)
     longest = max(len(operator) for operator, _ in groups)
-    for (operator, data_type), group in sorted(groups.items()):
-        columns = zip(*(case.results for case in group), strict=True)
-        counts = [Counter(result.state for result in column) for column in columns]
-        cells: _Row = [(counts_text(count), worst(count)) for count in counts]
-        yield [(f"{operator:<{longest}} {data_type}", None), *cells]
-
-
-def _causes(report: Report) -> list[_Row]:
-    """An entry for each cause: its number of results, and what is known of the first of them."""
     rows: list[_Row] = []
-    found = causes(report)
-    for cause in found[:MOST_CAUSES]:
+    for (operator, data_type), group in sorted(groups.items()):
+        row: _Row = [(f"{operator:<{longest}} {data_type}", None)]
+        for results_of_lane in zip(*(case.results for case in group), strict=True):
+            counts = Counter(result.state for result in results_of_lane)
+            row.append((counts_text(counts), worst(counts)))
+        rows.append(row)
+    return rows
+
+
+def _cause_rows(report: Report) -> list[_Row]:
+    """Return the rows of the causes: the results, and the facts of the first."""
+    all_causes = causes(report)
+    rows: list[_Row] = []
+    for cause in all_causes[:MOST_CAUSES]:
         state = cause.first.state
-        told = evidence_lines(cause.first) if state in BAD else [why(cause.first)]
-        told += cause.again(report)
         rows.append([(f"{state:<7}", state), (cause.title(report), None)])
-        rows.extend([(" " * 7, None), (text, None)] for text in told)
-    if rest := found[MOST_CAUSES:]:
+        lines = [why(cause.first)]
+        if state in BAD:  # a finding is worth a closer look
+            lines = evidence_lines(cause.first)
+        lines += cause.again(report)
+        for line in lines:
+            # Below the lane: the column of the states is empty.
+            rows.append([(" " * 7, None), (line, None)])
+    rest = all_causes[MOST_CAUSES:]
+    if rest:
         results = number_of(sum(len(cause.cases) for cause in rest), "result")
         more = f"... and {number_of(len(rest), 'more cause')}, of {results}"
         rows.append([(f"{more}; --json or --html has them all", None)])
     return rows
 
 
-def _files(report: Report) -> list[_Row]:
-    entries = [
-        ("INVALID", f"{invalid.file}: {invalid.reason}") for invalid in report.invalid
-    ]
-    entries += [("UNUSABLE", message) for message in report.unusable]
-    if wild := [case for case in report.cases if case.note]:
-        more = f"{number_of(len(wild), 'case')}, such as " if len(wild) > 1 else ""
-        entries.append(("NOTE", f"{more}{title(wild[0])}: {wild[0].note}"))
+def _file_rows(report: Report) -> list[_Row]:
+    """Return a row for each file with a fault, and one row for the notes of cases."""
+    entries: list[tuple[str, str]] = []
+    for invalid in report.invalid:
+        entries.append(("INVALID", f"{invalid.file}: {invalid.reason}"))
+    for message in report.unusable:
+        entries.append(("UNUSABLE", message))
+    # Notes are about indices out of range in programs; one of them says what they are.
+    with_notes = [case for case in report.cases if case.note]
+    if with_notes:
+        first = with_notes[0]
+        text = f"{title(first)}: {first.note}"
+        if len(with_notes) > 1:
+            text = f"{number_of(len(with_notes), 'case')}, such as {text}"
+        entries.append(("NOTE", text))
     return [[(f"{label:<8}", None), (text, None)] for label, text in entries]
 
 
-def _sums(report: Report) -> list[_Row]:
+def _count_rows(report: Report) -> list[_Row]:
+    """Return a row of counts for each lane, and one for the files with faults."""
     rows: list[_Row] = []
-    for k, lane in enumerate(report.lanes):
-        counts = report.counts(k)
-        given = sum(bool(case.results[k].given_as) for case in report.cases)
-        parts = [number_of(counts.total(), "case"), counts_text(counts)]
-        parts += [f"{given:,} given other data types"] if given else []
-        text = ", ".join(filter(None, parts))
-        rows.append([(f"{lane.name}: {text}", worst(counts) if counts else None)])
-    parts = [
-        (len({f.file for f in report.invalid}), "invalid"),
-        (len(report.unusable), "unusable"),
-    ]
-    if bad := ", ".join(f"{count} {what}" for count, what in parts if count):
-        rows.append([(f"files: {bad}", None)])
+    for number, lane in enumerate(report.lanes):
+        counts = report.counts(number)
+        parts = [number_of(counts.total(), "case")]
+        if counts:
+            parts.append(counts_text(counts))
+        given = sum(bool(case.results[number].given_as) for case in report.cases)
+        if given:
+            parts.append(f"{given:,} given other data types")
+        state = worst(counts) if counts else None
+        rows.append([(f"{lane.name}: {', '.join(parts)}", state)])
+    files: list[str] = []
+    if report.invalid:
+        # A file may have several invalid descriptors.
+        count = len({invalid.file for invalid in report.invalid})
+        files.append(f"{count} invalid")
+    if report.unusable:
+        files.append(f"{len(report.unusable)} unusable")
+    if files:
+        rows.append([(f"files: {', '.join(files)}", None)])
     return rows
 
 
-def _verdict(report: Report) -> list[_Row]:
-    """What the report comes to, unless everything agrees, as the sums say then."""
+def _verdict_rows(report: Report) -> list[_Row]:
+    """Return the verdict; no rows if everything agrees, as the counts show that."""
     headline, more, mood = verdict(report)
-    return [] if mood == "good" else [[(headline, _MOODS[mood])], [(more, None)]]
+    if mood == "good":
+        return []
+    return [[(headline, _MOODS[mood])], [(more, None)]]
 
 
 def _aligned(rows: Iterable[_Row]) -> list[_Row]:
-    """The rows with cells that are as wide as the widest of their columns."""
-    escaped: list[_Row] = [
-        [(printable(text), state) for text, state in row] for row in rows
-    ]
-    widths = [
-        max(len(text) for text, _ in column) for column in zip(*escaped, strict=True)
-    ]
-    return [
-        [
-            (f"{text:<{width}}", state)
-            for (text, state), width in zip(row, widths, strict=True)
-        ]
-        for row in escaped
-    ]
+    """Return the rows with each cell as wide as the widest of its column."""
+    escaped: list[_Row] = []
+    for row in rows:
+        escaped.append([(printable(text), state) for text, state in row])
+    widths: list[int] = []
+    for column in zip(*escaped, strict=True):
+        widths.append(max(len(text) for text, _ in column))
+    aligned: list[_Row] = []
+    for row in escaped:
+        cells: _Row = []
+        for (text, state), width in zip(row, widths, strict=True):
+            cells.append((f"{text:<{width}}", state))
+        aligned.append(cells)
+    return aligned
 
 
 def _line(row: _Row, colour: bool) -> str:
-    """A row as text. Colours leave out the blanks that align it."""
+    """Return a row as text; the blanks that align a cell have no colour."""
     cells: list[str] = []
     for text, state in row:
-        shown = printable(text)
-        word = shown.rstrip()
+        cell = printable(text)
         if colour and state:
-            shown = f"\x1b[{STATES[state].colour}m{word}\x1b[0m{shown[len(word) :]}"
-        cells.append(shown)
+            word = cell.rstrip()
+            blanks = cell[len(word) :]
+            cell = f"\x1b[{STATES[state].colour}m{word}\x1b[0m{blanks}"
+        cells.append(cell)
     return _GAP.join(cells).rstrip()

@@ -1,4 +1,4 @@
-"""Sentences of lanes, results and reports that the table, JUnit, Markdown and the page share."""
+"""Sentences about lanes, results and reports, which all forms of a report share."""
 
 from __future__ import annotations
 
@@ -21,87 +21,100 @@ Mood = Literal["good", "known", "open", "bad"]
 but results are wrong. open: something is missing. bad: there are findings, or a lane
 did not run."""
 
-_KNOWN = {"known wrong": "known wrong", "known not to run": "it declines"}
-"""How a headline words what is known of a lane."""
+_KNOWN_IN_HEADLINE = {"known wrong": "known wrong", "known not to run": "it declines"}
+"""The words of a headline for each count of `known_counts`."""
 
 
 def about_lane(lane: LaneInfo) -> str:
-    """A lane's provider, versions, target and devices, or why it did not start."""
+    """Return a lane's provider, versions, target, devices; or why it did not start."""
     if lane.not_run is not None:
         return f"did not start: {lane.not_run}"
-    devices = "; " + ", ".join(lane.devices) if lane.devices else ""
-    target = [f"target {lane.target}"] if lane.target else []
-    return (
-        ", ".join([lane.provider, *map(" ".join, lane.versions.items()), *target])
-        + devices
-    )
+    parts = [lane.provider]
+    for package, version in lane.versions.items():
+        parts.append(f"{package} {version}")
+    if lane.target:
+        parts.append(f"target {lane.target}")
+    text = ", ".join(parts)
+    if lane.devices:
+        text += f"; {', '.join(lane.devices)}"
+    return text
 
 
 def why(result: Result) -> str:
-    """Why a result is not PASS, in one sentence."""
-    return (
-        result.known if result.state == "KNOWN" else result.reason
-    ) or "no reason was given"
+    """Return why a result is not PASS, as one sentence."""
+    reason = result.known if result.state == "KNOWN" else result.reason
+    return reason or "no reason was given"
 
 
 def evidence_lines(result: Result) -> list[str]:
-    """Lines about a result that is not PASS: why, the first wrong element's origin, what ran."""
-    more = {
-        "KNOWN": result.reason and f"{result.found}: {result.reason}",
-        "FIXED": result.known,
-    }
-    source = result.first and result.first.source
-    ran = f"ran: {', '.join(result.nodes)}"
-    shows_nodes = result.nodes and result.state != "NOT-RUN"
-    given = f"given: {result.given_as}" if result.given_as else None
-    lines = [
-        why(result),
-        more.get(result.state),
-        source,
-        given,
-        ran if shows_nodes else None,
-    ]
-    return [line for line in lines if line]
+    """Return lines about a result that is not PASS.
+
+    They contain the reason, the origin of the first wrong element, the data types that
+    the provider was given, and the nodes that ran.
+    """
+    lines = [why(result)]
+    if result.state == "KNOWN" and result.reason:
+        lines.append(f"{result.found}: {result.reason}")
+    if result.state == "FIXED" and result.known:
+        lines.append(result.known)
+    if result.first is not None and result.first.source:
+        lines.append(result.first.source)
+    if result.given_as:
+        lines.append(f"given: {result.given_as}")
+    if result.nodes and result.state != "NOT-RUN":
+        lines.append(f"ran: {', '.join(result.nodes)}")
+    return lines
 
 
 def lane_again(lane: LaneInfo) -> str:
-    """A lane as options name it, with its interpreter, or PYTHON in the place of its path."""
-    if lane.python in (None, sys.executable):  # in the environment of the check
+    """Return a lane as options name it, with its interpreter.
+
+    PYTHON stands for an interpreter that a report names without a path.
+    """
+    # Case: the lane runs in the environment of the check.
+    if lane.python is None or lane.python == sys.executable:
         return lane.name
-    return f"{lane.name}={lane.python if os.path.dirname(lane.python) else 'PYTHON'}"
+    python = lane.python if os.path.dirname(lane.python) else "PYTHON"
+    return f"{lane.name}={python}"
 
 
 def again(
     report: Report, case: CaseResult, lane: LaneInfo, result: Result
 ) -> list[str]:
-    """The command that runs a case of a report again on a lane, if the result is a finding.
+    """Return the command that runs a finding again; no command for other results.
 
-    A provider from a plugin library needs --plugin too, and a model its inputs.
+    The command lacks --plugin for a provider from a plugin library; for a case of a
+    model it names the inputs INPUTS.npz.
     """
     if result.state not in BAD:
         return []
-    words = ["onnxgather", "check", "--case", case.name]
-    path, from_file, _ = case.name.partition(": ")
-    if from_file and case.file is None:
-        words[2:2] = [path, "--inputs", "INPUTS.npz"]
-    where = lane_again(lane)
-    words += ["--lanes" if where == lane.name else "--lane", where]
-    if lane.target not in (
-        None,
-        target_of(lane.provider),
-        lane.name.rpartition("@")[2],
-    ):
+    path, colon, _ = case.name.partition(": ")
+    is_of_file = bool(colon)
+    words = ["onnxgather", "check"]
+    # Case: a gather of a model. A case of a program has its file.
+    if is_of_file and case.file is None:
+        words += [path, "--inputs", "INPUTS.npz"]
+    words += ["--case", case.name]
+    lane_text = lane_again(lane)
+    option = "--lanes" if lane_text == lane.name else "--lane"
+    words += [option, lane_text]
+    target_of_name = lane.name.rpartition("@")[2]
+    usual_target = target_of(lane.provider)
+    if lane.target not in (None, usual_target, target_of_name):
         words += ["--target", str(lane.target)]
-    if from_file or case.name.startswith("random/"):
+    # Cases of the built-in corpus have a policy of their own.
+    if is_of_file or case.name.startswith("random/"):
         words += ["--out-of-range", case.out_of_range]
-    words += ["--wrap"] if case.wrapped else []
-    words += ["--no-known"] if report.no_known else []
+    if case.wrapped:
+        words.append("--wrap")
+    if report.no_known:
+        words.append("--no-known")
     return [shlex.join(words)]
 
 
 def title(case: CaseResult) -> str:
-    """The name of a case, followed by `(wrapped)` if it is wrapped."""
-    return case.name + (" (wrapped)" if case.wrapped else "")
+    """Return the name of a case, followed by `(wrapped)` if it is wrapped."""
+    return f"{case.name} (wrapped)" if case.wrapped else case.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,56 +122,57 @@ class Cause:
     """Results of one lane that are not PASS for one reason."""
 
     first: Result
-    """It stands for the others: its reason is theirs, but for the values in it."""
+    """The first result. The others have the same reason, but for the values in it."""
     cases: list[int]
     """The numbers of the cases in the report."""
 
     def title(self, report: Report) -> str:
-        """The lane, the number of cases, and the name of the first."""
-        name = title(report.cases[self.cases[0]])
-        count = len(self.cases)
-        return f"{self.first.lane}: " + (
-            f"{count:,} cases, such as {name}" if count > 1 else name
-        )
+        """Return the lane, the number of cases, and the name of the first."""
+        text = title(report.cases[self.cases[0]])
+        if len(self.cases) > 1:
+            text = f"{len(self.cases):,} cases, such as {text}"
+        return f"{self.first.lane}: {text}"
 
     def again(self, report: Report) -> list[str]:
-        """The command that runs the first case again, as a line, if it is a finding."""
+        """Return the line with the command that runs the first case again, if any."""
         case = report.cases[self.cases[0]]
         lane = report.lanes[case.results.index(self.first)]
-        return [
-            f"again: {command}" for command in again(report, case, lane, self.first)
-        ]
+        commands = again(report, case, lane, self.first)
+        return [f"again: {command}" for command in commands]
 
 
 def causes(report: Report) -> list[Cause]:
-    """The results that are not PASS by cause: the worst state first, then the most cases."""
-    found: dict[Hashable, Cause] = {}
-    for k, case in enumerate(report.cases):
+    """Return the causes of results that are not PASS.
+
+    The worst state comes first; among equal states, the cause with most cases.
+    """
+    by_key: dict[Hashable, Cause] = {}
+    for number, case in enumerate(report.cases):
         for result in case.results:
             if result.state == "PASS":
                 continue
-            reason: Hashable = why(result)
-            if (
-                result.state == "DIFF"
-            ):  # its sentence has values, which differ from case to case
-                policy = None if case.in_range else case.out_of_range
-                reason = (
-                    case.operator,
-                    policy,
-                    result.kind,
-                    result.returned,
-                    result.bare_rule,
-                )
-            key = (result.state, result.lane, reason)
-            found.setdefault(key, Cause(result, [])).cases.append(k)
-    return sorted(
-        found.values(),
-        key=lambda cause: (-STATES[cause.first.state].severity, -len(cause.cases)),
-    )
+            key = (result.state, result.lane, _reason_key(case, result))
+            cause = by_key.setdefault(key, Cause(result, []))
+            cause.cases.append(number)
+
+    def order(cause: Cause) -> tuple[int, int]:
+        severity = STATES[cause.first.state].severity
+        return -severity, -len(cause.cases)
+
+    return sorted(by_key.values(), key=order)
+
+
+def _reason_key(case: CaseResult, result: Result) -> Hashable:
+    """Return what results of one cause share, besides the state and the lane."""
+    if result.state != "DIFF":
+        return why(result)
+    # The sentence of a DIFF contains values, which differ from case to case.
+    policy = None if case.in_range else case.out_of_range
+    return case.operator, policy, result.kind, result.returned, result.bare_rule
 
 
 class Verdict(NamedTuple):
-    """What a report comes to; its texts are printable."""
+    """The overall result of a report; its texts are printable."""
 
     headline: str
     more: str
@@ -167,43 +181,64 @@ class Verdict(NamedTuple):
 
 
 def verdict(report: Report) -> Verdict:
-    """What a report comes to."""
-    counts = sum((report.counts(k) for k in range(len(report.lanes))), Counter[State]())
-    results = counts.total()
-    found = {
+    """Return the overall result of a report."""
+    counts = Counter[State]()
+    for number in range(len(report.lanes)):
+        counts += report.counts(number)
+    finding_counts = {
         "difference": counts["DIFF"],
         "error": counts["ERROR"],
         "fixed known difference": counts["FIXED"],
-        "invalid file": len({one.file for one in report.invalid}),
+        "invalid file": len({invalid.file for invalid in report.invalid}),
         "unusable file": len(report.unusable),
     }
-    parts = [f"{counts['PASS']:,} agree bit for bit"] if results else []
-    parts += [number_of(number, noun) for noun, number in found.items() if number]
-    parts += [f"{counts['KNOWN']:,} known"] if counts["KNOWN"] else []
+    headline, mood = _headline(report, counts, sum(finding_counts.values()))
+    missing = cut(report)
+    if report.shard:
+        missing.append(f"shard {report.shard} alone")
+    if missing:
+        headline = f"{headline} ({'; '.join(missing)})"
+        if mood != "bad":
+            mood = "open"
+    more = _numbers(report, counts, finding_counts)
+    return Verdict(printable(headline), printable(more), mood)
+
+
+def _numbers(
+    report: Report, counts: Counter[State], finding_counts: dict[str, int]
+) -> str:
+    """Return the sentence with the numbers of a report."""
+    parts: list[str] = []
+    if counts:
+        parts.append(f"{counts['PASS']:,} agree bit for bit")
+    for noun, count in finding_counts.items():
+        if count:
+            parts.append(number_of(count, noun))
+    if counts["KNOWN"]:
+        parts.append(f"{counts['KNOWN']:,} known")
     if counts["NOT-RUN"]:
         parts.append(f"{counts['NOT-RUN']:,} not run, which proves nothing")
     if report.without_evidence:
-        more = number_of(report.without_evidence, "case")
-        parts.append(f"{more} without arrays, for want of room")
-    across = (
-        f"{number_of(len(report.cases), 'case')} on"
-        f" {number_of(len(report.lanes), 'lane')}"
-    )
-    more = ": ".join(filter(None, [across, ", ".join(parts)])) + "."
-    headline, mood = _headline(report, counts, sum(found.values()))
-    part = [*cut(report), *([f"shard {report.shard} alone"] if report.shard else [])]
-    if part:
-        headline = f"{headline} ({'; '.join(part)})"
-        mood = "bad" if mood == "bad" else "open"
-    return Verdict(printable(headline), printable(more), mood)
+        cases = number_of(report.without_evidence, "case")
+        parts.append(f"{cases} without arrays, for want of room")
+    cases = number_of(len(report.cases), "case")
+    lanes = number_of(len(report.lanes), "lane")
+    text = f"{cases} on {lanes}"
+    if parts:
+        text += f": {', '.join(parts)}"
+    return f"{text}."
 
 
 def _headline(
     report: Report, counts: Counter[State], findings: int
 ) -> tuple[str, Mood]:
-    bad = [number_of(findings, "finding")] if findings else []
-    # A lane's own entry says why it did not start.
-    bad += [f"{lane} {what.partition(': ')[0]}" for lane, what in unmet(report).items()]
+    bad: list[str] = []
+    if findings:
+        bad.append(number_of(findings, "finding"))
+    for lane, what in unmet(report).items():
+        # The row of the lane says why it did not start.
+        without_reason = what.partition(": ")[0]
+        bad.append(f"{lane} {without_reason}")
     if bad:
         return "; ".join(bad) + _known_by_lane(report), "bad"
     if not counts:
@@ -219,49 +254,60 @@ def _headline(
 
 
 def _known_by_lane(report: Report) -> str:
-    """What is known of each lane, as a sentence after the headline; the most comes first."""
-    each = [(lane.name, known(report, k)) for k, lane in enumerate(report.lanes)]
-    told = list[str]()
-    for name, count in sorted(each, key=lambda one: -one[1].total()):
-        parts = [
-            f"{count[what]:,} {said}" for what, said in _KNOWN.items() if count[what]
-        ]
-        told += [f"{name}: {', '.join(parts)}"] if parts else []
-    return f". {'; '.join(told)}" if told else ""
+    """Return the known results of each lane as a sentence, the lane with most first."""
+    by_lane = [
+        (lane.name, known_counts(report, number))
+        for number, lane in enumerate(report.lanes)
+    ]
+    by_lane.sort(key=lambda entry: -entry[1].total())
+    texts: list[str] = []
+    for lane, counts in by_lane:
+        parts: list[str] = []
+        for what, words in _KNOWN_IN_HEADLINE.items():
+            if counts[what]:
+                parts.append(f"{counts[what]:,} {words}")
+        if parts:
+            texts.append(f"{lane}: {', '.join(parts)}")
+    if not texts:
+        return ""
+    return f". {'; '.join(texts)}"
 
 
-def known(report: Report, lane: int) -> Counter[str]:
-    """How many results of a lane are known to be wrong, and how many not to run."""
-    results = (case.results[lane] for case in report.cases)
-    return Counter(
-        "known wrong" if result.is_wrong else "known not to run"
-        for result in results
-        if result.state == "KNOWN"
-    )
+def known_counts(report: Report, lane: int) -> Counter[str]:
+    """Return how many results of a lane are known wrong, and how many not to run."""
+    counts = Counter[str]()
+    for case in report.cases:
+        result = case.results[lane]
+        if result.state == "KNOWN":
+            counts["known wrong" if result.is_wrong else "known not to run"] += 1
+    return counts
 
 
 def unmet(report: Report) -> dict[str, str]:
-    """The lanes that did not start, and the required ones that did not run every case.
+    """Return what lanes did not do, by lane.
 
-    Each is given with what it did not do.
+    These are the lanes that did not start, and the required lanes that did not run
+    every case.
     """
-    found: dict[str, str] = {}
-    for k, lane in enumerate(report.lanes):
+    failures: dict[str, str] = {}
+    for number, lane in enumerate(report.lanes):
         if lane.not_run is not None:
-            found[lane.name] = about_lane(lane)
-        elif lane.required and (count := report.counts(k)["NOT-RUN"]):
-            found[lane.name] = (
-                f"did not run {number_of(count, 'case')}, though required"
-            )
-    return found
+            failures[lane.name] = about_lane(lane)
+        elif lane.required:
+            not_run = report.counts(number)["NOT-RUN"]
+            if not_run:
+                cases = number_of(not_run, "case")
+                failures[lane.name] = f"did not run {cases}, though required"
+    return failures
 
 
 def cut(report: Report) -> list[str]:
-    """Why a check ended before its last case."""
+    """Return why a check ended before its last case."""
     ran = f"after {len(report.cases):,} of {number_of(report.planned, 'case')}"
-    found = [f"interrupted by {report.interrupted} {ran}"] if report.interrupted else []
+    reasons: list[str] = []
+    if report.interrupted:
+        reasons.append(f"interrupted by {report.interrupted} {ran}")
     if report.maxfail:
-        found.append(
-            f"stopped at {number_of(report.maxfail, 'finding')} (--maxfail) {ran}"
-        )
-    return found
+        findings = number_of(report.maxfail, "finding")
+        reasons.append(f"stopped at {findings} (--maxfail) {ran}")
+    return reasons

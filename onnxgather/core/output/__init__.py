@@ -1,1 +1,1 @@
-"""What pages, pictures and other documents share."""
+"""The building blocks of documents for people: pages, pictures, JUnit XML, Markdown."""

@@ -1,4 +1,8 @@
-"""Building blocks of junit documents, which reports and audits share."""
+"""JUnit XML: testcases, and the counts and escapes of a whole document.
+
+Build servers show these documents. The attributes are those of the xUnit plugin's
+junit-10.xsd.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,33 @@ import xml.etree.ElementTree as ET
 from onnxgather.core.checks import printable
 
 _COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+"""The attributes that count the testcases with an element, and the element."""
 
 
 def junit_document(root: ET.Element) -> bytes:
-    """A document in UTF-8 of testsuites, which get the numbers of their testcases."""
+    """Return testsuites as a document in UTF-8, with the counts of their testcases."""
     for element in (root, *root):
-        element.set("tests", str(sum(1 for _ in element.iter("testcase"))))
+        element.set("tests", _count(element, "testcase"))
         for attribute, tag in _COUNTED.items():
-            if (element, attribute) != (root, "skipped"):  # the schema has none there
-                element.set(attribute, str(sum(1 for _ in element.iter(tag))))
+            # The schema has no such attribute of all testsuites.
+            if element is root and attribute == "skipped":
+                continue
+            element.set(attribute, _count(element, tag))
     for element in root.iter():
         element.attrib = {name: printable(value) for name, value in element.items()}
     ET.indent(root)
     return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
+def _count(element: ET.Element, tag: str) -> str:
+    """Return the number of elements with a tag, as an attribute has it."""
+    return str(sum(1 for _ in element.iter(tag)))
+
+
 def add_testcase(
     suite: ET.Element, group: str, name: str, element: str, kind: str, lines: list[str]
 ) -> None:
-    """Add a testcase.
+    """Add a testcase to a testsuite.
 
     Args:
         suite: The testsuite.
@@ -36,8 +48,8 @@ def add_testcase(
         lines: The text of that element; its message is the first line.
     """
     testcase = ET.SubElement(suite, "testcase", {"classname": group, "name": name})
-    if element:
-        attributes = {"type": kind, "message": f"{kind}: {lines[0]}"}
-        ET.SubElement(testcase, element, attributes).text = "\n".join(
-            map(printable, lines)
-        )
+    if not element:
+        return
+    attributes = {"type": kind, "message": f"{kind}: {lines[0]}"}
+    outcome = ET.SubElement(testcase, element, attributes)
+    outcome.text = "\n".join(map(printable, lines))

@@ -1,4 +1,4 @@
-"""Gathers as one HTML page that teaches: each with its picture, formula, descriptor and graph."""
+"""Gathers as one HTML page that teaches: picture, formula, descriptor and graph."""
 
 from __future__ import annotations
 
@@ -45,17 +45,18 @@ def lesson_page(
     commands: Mapping[str, str],
     left_out: Sequence[str] = (),
 ) -> bytes:
-    """Gathers as an HTML page in UTF-8, which loads nothing.
+    """Return gathers as an HTML page in UTF-8, which loads nothing.
 
     Args:
-        name: What they are read from.
-        lessons: What `lesson` says of each.
+        name: The file or folder that the gathers are read from.
+        lessons: The data of each gather, as `lesson` returns it.
         commands: Commands that may come next, each with what it does.
         left_out: Why gathers and files are not on the page.
     """
     heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}")
     texts = {"title": f"{heading} · onnxgather show", "heading": heading}
     data: dict[str, Any] = {
+        # The shared scripts read the details of cases; a lesson has no cases.
         "cases": [],
         "gathers": lessons,
         "commands": commands,
@@ -70,37 +71,46 @@ def lesson(
     description: Description,
     arrays: tuple[Array, Array] | None,
 ) -> dict[str, Any]:
-    """What the page says of a gather; it has a picture where its tensors are small enough.
+    """Return the data of a gather on the page, with a picture if its tensors are small.
 
     Args:
         name: The heading.
         desc: Any of the four gather descriptors.
-        description: Its description, with the policy and the target that it is shown for.
-        arrays: Those of InputTensor and IndicesTensor. None stands for examples: elements that
-            count up, and indices in range.
+        description: Its description, with the policy and the target that it is shown
+            for.
+        arrays: Those of InputTensor and IndicesTensor. None stands for examples:
+            elements that count up, and indices in range.
 
     Raises:
         DescriptorError: The arrays do not fit their tensors.
     """
-    drawn, tensors = None, (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
-    if max(math.prod(tensor.array_shape) for tensor in tensors) <= LARGEST_OUTPUT:
+    picture = None
+    if _largest_tensor(desc) <= LARGEST_OUTPUT:
         data, indices = arrays or _example(desc)
-        drawn = picture_of(desc, data, indices, description.out_of_range)
+        picture = picture_of(desc, data, indices, description.out_of_range)
     return {
         "name": name,
         "lesson": _LESSONS[desc.operator],
         "is_example": arrays is None,
-        "picture": msgspec.to_builtins(drawn),
+        "picture": msgspec.to_builtins(picture),
         "type": desc.input_tensor.data_type.name,
         "index_type": desc.indices_tensor.data_type.name,
         **facts_of([description]),
     }
 
 
+def _largest_tensor(desc: Descriptor) -> int:
+    """Return the number of elements of the largest tensor."""
+    tensors = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
+    return max(math.prod(tensor.array_shape) for tensor in tensors)
+
+
 def _example(desc: Descriptor) -> tuple[Array, Array]:
+    """Return elements that count up, and indices in range."""
     tensor = desc.input_tensor
-    dtype, count = tensor.data_type.numpy, math.prod(tensor.array_shape)
-    data = np.arange(count) % (
-        100 if dtype.itemsize == 1 else 1000
-    )  # numbers that every type has
-    return data.astype(dtype).reshape(tensor.array_shape), index_values(desc, "any", 1)
+    data_type = tensor.data_type.numpy
+    # The elements start again before they exceed the limits of the data type.
+    period = 100 if data_type.itemsize == 1 else 1000
+    numbers = np.arange(math.prod(tensor.array_shape)) % period
+    data = numbers.astype(data_type).reshape(tensor.array_shape)
+    return data, index_values(desc, "any", 1)

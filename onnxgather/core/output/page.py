@@ -1,4 +1,9 @@
-"""Building blocks of page documents, which reports and audits share."""
+"""HTML pages that load nothing: a template filled with texts, style, scripts and data.
+
+All pages share a frame, a style sheet and scripts, which are in this folder. The
+template of a page, and a script of its own, are at the path that `filled` accepts. The
+scripts read the data of the page as JSON; what is only shown on demand is compressed.
+"""
 
 from __future__ import annotations
 
@@ -20,29 +25,25 @@ from onnxgather.core.lowering.show import Description, describe
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
 
 CHUNK = 32
-"""Cases whose details are compressed together; the page unpacks a chunk when one is
-opened."""
+"""The number of cases whose details are compressed together.
 
+The page unpacks a chunk when the first of its cases is opened.
+"""
 
 SCRIPTS = ("dom", "data", "graph", "grids", "picture", "details")
-"""The scripts of every page, in this folder; a page has one of its own beside its
-template."""
+"""The scripts in this folder that pages share, in the order in which they run."""
 
+_GRAPH_FIELDS = ("target", "opset", "choice", "inputs", "constants", "nodes")
+"""The fields of a description that a page shows of a graph."""
 
-_SHOWN_OF_A_GRAPH = ("target", "opset", "choice", "inputs", "constants", "nodes")
-
-
-_TYPES = {number: dtype.name for dtype, number in ONNX_TYPES.items()}
-
-
-_built = msgspec.to_builtins
+_TYPES = {number: data_type.name for data_type, number in ONNX_TYPES.items()}
+"""The name of each ONNX data type, by its number."""
 
 
 def filled_part(template: str, texts: Mapping[str, str]) -> str:
-    """A part of a page made from a template; `template` and `texts` are as of `filled`."""
-    return re.sub(
-        r"\{\{(\w+)\}\}", lambda match: texts[match[1]], _resource(f"{template}.html")
-    )
+    """Return a part of a page, made from a template; see `filled`."""
+    html = _resource(f"{template}.html")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], html)
 
 
 def filled(
@@ -51,68 +52,86 @@ def filled(
     data: Mapping[str, Any],
     scripts: Sequence[str] = SCRIPTS,
 ) -> bytes:
-    """A page made from a template.
+    """Return a page, made from a template.
 
     Args:
-        template: The path of the template below the package, without `.html`; the page's own script
-            stands beside it.
-        texts: What stands where the template names a text.
-        data: What the scripts read.
+        template: The path of the template below the package, without `.html`. The
+            page's own script is beside it.
+        texts: The texts that replace the names in the template.
+        data: The data that the scripts read.
         scripts: The names of the scripts that run before the page's own.
     """
     parts = {name: text.encode() for name, text in texts.items()}
     parts["style"] = _resource("core/output/page.css").encode()
-    paths = (*(f"core/output/{name}" for name in scripts), template)
-    parts["script"] = "".join(_resource(f"{path}.js") for path in paths).encode()
+    script = ""
+    for name in scripts:
+        script += _resource(f"core/output/{name}.js")
+    script += _resource(f"{template}.js")
+    parts["script"] = script.encode()
     parts["data"] = _embedded({"chunk": CHUNK, "types": _TYPES, **data})
-    # One pass, so that nothing put in is itself replaced.
-    frame = _resource("core/output/frame.html").replace(
-        "{{content}}", _resource(f"{template}.html")
-    )
+    content = _resource(f"{template}.html")
+    frame = _resource("core/output/frame.html").replace("{{content}}", content)
+    # All names are replaced in one pass: a name within a text or the data stays.
     return re.sub(
         rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], frame.encode()
     )
 
 
 def compressed(details: Iterable[Any]) -> Iterator[str]:
-    """Yield details, a chunk of them at a time: JSON, zlib, base64."""
-    left = iter(details)
-    while chunk := [*islice(left, CHUNK)]:
+    """Yield details in chunks of `CHUNK`, each as JSON, by zlib, in base64."""
+    remaining = iter(details)
+    while True:
+        chunk = list(islice(remaining, CHUNK))
+        if not chunk:
+            return
         text = json.dumps(chunk, separators=(",", ":"))
-        yield base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+        packed = zlib.compress(text.encode(), 9)
+        yield base64.b64encode(packed).decode()
 
 
 def described(
     desc: Descriptor, out_of_range: OutOfRange, targets: Sequence[Target]
 ) -> dict[str, Any]:
-    """A descriptor with its formula, and its graphs for some targets."""
-    return facts_of(
-        [describe(desc, out_of_range, t, DEFAULT_OPSET, 1) for t in targets]
-    )
+    """Return a descriptor as data of a page, with its formula and its graphs."""
+    descriptions: list[Description] = []
+    for target in targets:
+        descriptions.append(describe(desc, out_of_range, target, DEFAULT_OPSET, 1))
+    return facts_of(descriptions)
 
 
-def facts_of(graphs: Sequence[Description]) -> dict[str, Any]:
-    """What the page says of a descriptor that is described for one or more targets."""
+def facts_of(descriptions: Sequence[Description]) -> dict[str, Any]:
+    """Return the data of a page about a descriptor.
+
+    Args:
+        descriptions: The descriptor described for each target that the page shows.
+    """
+    graphs: list[dict[str, Any]] = []
+    for description in descriptions:
+        graph: dict[str, Any] = {}
+        for field in _GRAPH_FIELDS:
+            graph[field] = msgspec.to_builtins(getattr(description, field))
+        graphs.append(graph)
+    # What is not about a graph is the same for all targets.
+    first = descriptions[0]
     return {
-        "descriptor": graphs[0].descriptor,
-        "level": graphs[0].feature_level,
-        "formula": _built(graphs[0].formula),
-        "graphs": [
-            {name: _built(getattr(graph, name)) for name in _SHOWN_OF_A_GRAPH}
-            for graph in graphs
-        ],
+        "descriptor": first.descriptor,
+        "level": first.feature_level,
+        "formula": msgspec.to_builtins(first.formula),
+        "graphs": graphs,
     }
 
 
 def _embedded(data: Any) -> bytes:
-    """JSON for a script element, which no text in it can end."""
+    """Return data as JSON for a script element, which no text in the data can end."""
     try:
         text = msgspec.json.encode(data)
-    except UnicodeEncodeError:  # a name that is not Unicode
-        text = json.dumps(_built(data)).encode()
+    except UnicodeEncodeError:
+        # Case: a name that is not Unicode, which only the standard library escapes.
+        text = json.dumps(msgspec.to_builtins(data)).encode()
     return text.replace(b"<", b"\\u003c")
 
 
 @cache
 def _resource(path: str) -> str:
+    """Return the text of a file of the package."""
     return files("onnxgather").joinpath(path).read_text(encoding="utf-8")

@@ -1,15 +1,14 @@
-"""The picture of a gather as data: grids of elements, and which element came from where.
+"""Pictures of gathers as data: grids of elements, and which element came from where.
 
 An element is identified by its offset in the buffer of its tensor, so that strides,
-gaps and elements that share an offset need no extra code. The picture has a part of a
-large tensor, around the first element that differs.
+gaps and elements that share an offset need no extra code. Of a large tensor a picture
+shows a part, around the first element that differs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 import msgspec
 import numpy as np
@@ -36,7 +35,7 @@ LARGEST_OUTPUT = 2**20
 
 
 class Grid(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A block of a tensor's elements, row by row; all of them where `shape` is `sizes`."""
+    """A block of a tensor's elements, row by row; all of them if `shape` is `sizes`."""
 
     sizes: tuple[int, ...]
     start: tuple[int, ...]
@@ -50,7 +49,7 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Wrong(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The wrong output of a lane."""
+    """A wrong output of a lane."""
 
     count: int = 0
     """How many elements differ."""
@@ -64,7 +63,7 @@ class Wrong(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
-    """Where an output element comes from, all as offsets."""
+    """The origin of an output element, all as offsets."""
 
     output: int
     source: int
@@ -73,7 +72,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Picture(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A gather: its three tensors, the links between them, and what lanes made of it."""
+    """A gather: its tensors, the links between them, and the wrong outputs of lanes."""
 
     input: list[Grid]
     indices: list[Grid]
@@ -91,11 +90,12 @@ def picture_of(
     out_of_range: OutOfRange,
     got: Mapping[str, Array] | None = None,
 ) -> Picture:
-    """The picture of a gather.
+    """Return the picture of a gather.
 
     Args:
-        desc: The descriptor; without one there are neither links nor an expected output.
-        data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
+        desc: The descriptor. Without a descriptor there are neither links nor an
+            expected output.
+        data: InputTensor: an array of its `sizes`, or its 1-D buffer if it has strides.
         indices: IndicesTensor, likewise.
         out_of_range: What an index out of range does.
         got: The wrong outputs, by the names of lanes.
@@ -103,56 +103,94 @@ def picture_of(
     Raises:
         DescriptorError: The arrays do not fit the descriptor.
     """
-    got, expected = got or {}, None
-    if desc is not None:
-        check_array("InputTensor", desc.input_tensor, data)
-        check_array("IndicesTensor", desc.indices_tensor, indices)
-        if math.prod(desc.output_tensor.array_shape) <= LARGEST_OUTPUT:
-            with suppress(IndexOutOfRangeError):
-                expected = reference(desc, data, indices, out_of_range)
-    wrong = {lane: _differing(array, expected) for lane, array in got.items()}
-    first = min((offsets[0] for offsets in wrong.values() if offsets), default=0)
-    tensors = (
-        [desc.input_tensor, desc.indices_tensor, desc.output_tensor]
-        if desc
-        else [None] * 3
-    )
-    output = [] if expected is None else _grids(expected, tensors[2], first)
-    shown = {offset for grid in output for offset in grid.offsets}
+    got = got or {}
+    if desc is None:
+        return Picture(
+            input=_grids(data, None, 0),
+            indices=_grids(indices, None, 0),
+            output=[],
+            lanes={
+                lane: _wrong(array, None, None, set()) for lane, array in got.items()
+            },
+        )
+    check_array("InputTensor", desc.input_tensor, data)
+    check_array("IndicesTensor", desc.indices_tensor, indices)
+    expected = _expected(desc, data, indices, out_of_range)
+    differences = {
+        lane: _differing_offsets(array, expected) for lane, array in got.items()
+    }
+    first_offsets = [offsets[0] for offsets in differences.values() if offsets]
+    first = min(first_offsets, default=0)
+
+    output: list[Grid] = []
     links: list[Link] = []
-    source = index = 0
-    if desc is not None and expected is not None:
-        every = _links(desc, indices, out_of_range)
-        links = [link for link in every if link.output in shown]
-        focus = next((link for link in links if link.output == first), Link(0, 0, (0,)))
-        source, index = max(0, focus.source), focus.indices[0]
-    index_grids = _grids(indices, tensors[1], index)
-    wild = _outside(desc, indices) if desc else set[int]()
+    shown: set[int] = set()
+    if expected is not None:
+        output = _grids(expected, desc.output_tensor, first)
+        for grid in output:
+            shown.update(grid.offsets)
+        links = [
+            link for link in _links(desc, indices, out_of_range) if link.output in shown
+        ]
+    source, index = _origin(links, first)
+
+    index_grids = _grids(indices, desc.indices_tensor, index)
+    outside = _outside(desc, indices).intersection(index_grids[0].offsets)
+    lanes: dict[str, Wrong] = {}
+    for lane, array in got.items():
+        lanes[lane] = _wrong(array, expected, differences[lane], shown)
     return Picture(
-        _grids(data, tensors[0], source),
-        index_grids,
-        output,
-        links,
-        sorted(wild.intersection(*[grid.offsets for grid in index_grids[:1]])),
-        {lane: _wrong(got[lane], expected, wrong[lane], shown) for lane in got},
+        input=_grids(data, desc.input_tensor, source),
+        indices=index_grids,
+        output=output,
+        links=links,
+        outside=sorted(outside),
+        lanes=lanes,
     )
+
+
+def _expected(
+    desc: Descriptor, data: Array, indices: Array, out_of_range: OutOfRange
+) -> Array | None:
+    """Return the output of the reference; None if it refuses or the output is large."""
+    if math.prod(desc.output_tensor.array_shape) > LARGEST_OUTPUT:
+        return None
+    try:
+        return reference(desc, data, indices, out_of_range)
+    except IndexOutOfRangeError:
+        return None
+
+
+def _origin(links: Sequence[Link], output: int) -> tuple[int, int]:
+    """Return the offsets of the source and the index of an output element.
+
+    They are 0 if no link leads to the element.
+    """
+    for link in links:
+        if link.output == output:
+            # Case -1: an index out of range makes the element zero.
+            source = max(0, link.source)
+            return source, link.indices[0]
+    return 0, 0
 
 
 def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
-    """The elements of an array, and its buffer where its tensor has strides.
+    """Return the elements of an array, and its buffer too if its tensor has strides.
 
     Args:
         array: The array that stands for the tensor.
         tensor: None for an array of its own shape.
-        focus: The offset of an element that the grid must have.
+        focus: The offset of an element that the grid must contain.
     """
     offsets = _offsets(array.shape)
-    at = np.unravel_index(min(focus, array.size - 1), array.shape) if array.size else ()
-    whole = _grid(array, offsets, at)
+    middle: Sequence[np.intp] = ()
+    if array.size:
+        middle = np.unravel_index(min(focus, array.size - 1), array.shape)
+    whole = _grid(array, offsets, middle)
     if tensor is None or tensor.strides is None:
         return [whole]
-    # Its elements may be more than its buffer has: they are a view, which is never
-    # searched.
+    # The elements are a view with possibly more elements than the buffer. Searching it
+    # for the focus could take long, so that `element_at` computes the place.
     logical = _grid(
         elements(tensor, array), elements(tensor, offsets), element_at(tensor, focus)
     )
@@ -160,48 +198,52 @@ def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
 
 
 def _grid(array: Array, offsets: Array, focus: Sequence[np.intp | int] | None) -> Grid:
-    at = focus or [0] * array.ndim
+    """Return the block of an array around an element, if any, else at its start."""
     shape = list(array.shape)
     while math.prod(shape) > LARGEST_GRID:
         longest = shape.index(max(shape))
         shape[longest] = (shape[longest] + 1) // 2
-    start = tuple(
-        min(max(0, int(middle) - part // 2), size - part)
-        for middle, part, size in zip(at, shape, array.shape, strict=True)
-    )
-    block = tuple(
-        slice(low, low + part) for low, part in zip(start, shape, strict=True)
-    )
-    values = " ".join(map(value_text, array[block].flat))
+    start: list[int] = []
+    block: list[slice] = []
+    middles = focus or [0] * array.ndim
+    for middle, length, size in zip(middles, shape, array.shape, strict=True):
+        # The block is moved into the array where the element is near an edge.
+        first = min(max(0, int(middle) - length // 2), size - length)
+        start.append(first)
+        block.append(slice(first, first + length))
+    values = map(value_text, array[tuple(block)].flat)
     return Grid(
-        array.shape, start, tuple(shape), tuple(offsets[block].ravel().tolist()), values
+        sizes=array.shape,
+        start=tuple(start),
+        shape=tuple(shape),
+        offsets=tuple(offsets[tuple(block)].ravel().tolist()),
+        values=" ".join(values),
     )
 
 
 def _offsets(shape: Sequence[int]) -> Array:
-    """An array of this shape whose elements are their own offsets."""
+    """Return an array of a shape whose elements are their own offsets."""
     return np.arange(math.prod(shape)).reshape(shape)
 
 
 def _links(desc: Descriptor, indices: Array, out_of_range: OutOfRange) -> list[Link]:
-    """Where each element of OutputTensor.Sizes comes from."""
+    """Return where each element of OutputTensor.Sizes comes from."""
     output = desc.output_tensor
+    output_offsets = elements(output, _offsets(output.array_shape))
     sources = source_map(desc, indices, out_of_range)
-    read, indexed = coordinates(
-        desc, elements(desc.indices_tensor, _offsets(indices.shape))
-    )
-    offsets = elements(output, _offsets(output.array_shape))
-    columns = [offsets, sources, *(read[k] for k in indexed)]
-    rows = np.stack(
-        [np.broadcast_to(column, output.sizes).ravel() for column in columns], 1
-    )
-    return [
-        Link(offset, source, tuple(index)) for offset, source, *index in rows.tolist()
-    ]
+    # Given offsets as indices, `coordinates` returns which index each element reads.
+    index_offsets = elements(desc.indices_tensor, _offsets(indices.shape))
+    coordinates_read, indexed = coordinates(desc, index_offsets)
+    columns = [output_offsets, sources]
+    for dimension in indexed:
+        columns.append(coordinates_read[dimension])
+    flat = [np.broadcast_to(column, output.sizes).ravel() for column in columns]
+    rows = np.stack(flat, 1).tolist()
+    return [Link(offset, source, tuple(index)) for offset, source, *index in rows]
 
 
 def _outside(desc: Descriptor, indices: Array) -> set[int]:
-    """The offsets of the indices out of range."""
+    """Return the offsets of the indices out of range; none of a very large tensor."""
     tensor = desc.indices_tensor
     if math.prod(tensor.sizes) > 8 * LARGEST_OUTPUT:
         return set()
@@ -209,12 +251,11 @@ def _outside(desc: Descriptor, indices: Array) -> set[int]:
     return set(offsets[indices_outside(desc, indices)].tolist())
 
 
-def _differing(array: Array, expected: Array | None) -> list[int] | None:
-    """The offsets at which an array differs; None where it cannot be compared."""
-    if expected is None or (array.dtype, array.shape) != (
-        expected.dtype,
-        expected.shape,
-    ):
+def _differing_offsets(array: Array, expected: Array | None) -> list[int] | None:
+    """Return the offsets at which an array differs; None if it cannot be compared."""
+    if expected is None:
+        return None
+    if array.dtype != expected.dtype or array.shape != expected.shape:
         return None
     return differing(expected, array).tolist()
 
@@ -222,16 +263,27 @@ def _differing(array: Array, expected: Array | None) -> list[int] | None:
 def _wrong(
     array: Array, expected: Array | None, offsets: list[int] | None, shown: set[int]
 ) -> Wrong:
+    """Return the wrong output of a lane.
+
+    Args:
+        array: The output.
+        expected: The output of the reference, if any.
+        offsets: Where the two differ; None if they cannot be compared.
+        shown: The offsets of the elements in the picture.
+    """
+    # Case: no comparison element by element; the whole output is shown.
     if expected is None or offsets is None:
-        wanted = ", but must refuse"
+        contrast = ", but must refuse"
         if expected is not None:
-            wanted = f" in place of {expected.dtype} {list(expected.shape)}"
-        note = f"returned {array.dtype} {list(array.shape)}{wanted}"
+            contrast = f" in place of {expected.dtype} {list(expected.shape)}"
+        note = f"returned {array.dtype} {list(array.shape)}{contrast}"
         return Wrong(total=array.size, instead=_grids(array, None, 0), note=note)
     got: dict[int, str] = {}
     for offset in shown.intersection(offsets):
-        value, wanted = array.flat[offset], expected.flat[offset]
+        value = array.flat[offset]
         text = value_text(value)
-        same = text == value_text(wanted)
-        got[offset] = f"{text} ({value.tobytes().hex(' ')})" if same else text
+        # Elements that differ may read the same, such as NaNs; their bytes differ.
+        if text == value_text(expected.flat[offset]):
+            text = f"{text} ({value.tobytes().hex(' ')})"
+        got[offset] = text
     return Wrong(len(offsets), array.size, got)

@@ -19,6 +19,8 @@ FIXED: the case passes although the file of known differences says that it does 
 
 @dataclass(frozen=True, slots=True)
 class _StateFacts:
+    """How a state counts and how it is shown."""
+
     severity: int
     """The state with the highest severity stands for several results."""
     is_finding: bool
@@ -39,17 +41,30 @@ STATES: dict[State, _StateFacts] = {
 }
 """The one table of states, in the order in which their counts are written."""
 
-BAD: tuple[State, ...] = tuple(state for state, row in STATES.items() if row.is_finding)
+BAD: tuple[State, ...] = tuple(
+    state for state, facts in STATES.items() if facts.is_finding
+)
 """The states that are findings."""
 
-BEST_TO_WORST = sorted(STATES, key=lambda state: STATES[state].severity)
+
+def _severity(state: State) -> int:
+    return STATES[state].severity
+
+
+BEST_TO_WORST = sorted(STATES, key=_severity)
+"""The states by their severity."""
 
 
 def worst(states: Iterable[State]) -> State:
-    """The state that stands for several results: the one with the highest severity."""
-    return max([*states] or ["NOT-RUN"], key=BEST_TO_WORST.index)
+    """Return the state with the highest severity, which stands for several results."""
+    # Without any result nothing ran.
+    return max(states, key=_severity, default="NOT-RUN")
 
 
 def counts_text(counts: Counter[State]) -> str:
-    """Such as `1,498 PASS, 2 DIFF`."""
-    return ", ".join(f"{counts[state]:,} {state}" for state in STATES if counts[state])
+    """Return counts as text, such as `1,498 PASS, 2 DIFF`."""
+    parts: list[str] = []
+    for state in STATES:
+        if counts[state]:
+            parts.append(f"{counts[state]:,} {state}")
+    return ", ".join(parts)
