@@ -60,19 +60,20 @@ def as_lines(report: Report, width: int = 100, *, colour: bool = False) -> str:
 
 def _head(report: Report) -> list[_Row]:
     check = f"onnxgather {report.onnxgather}, {report.made}, {report.machine}"
-    lanes: list[_Row] = []
-    for lane in report.lanes:
-        lanes.append([(lane.name, None), (about_lane(lane), None)])
-    return [[(check, None)], *_aligned(lanes)]
+    lanes = [_plain_row(lane.name, about_lane(lane)) for lane in report.lanes]
+    return [_plain_row(check), *_aligned(lanes)]
+
+
+def _plain_row(*texts: str) -> _Row:
+    """Return a row without colours."""
+    return [(text, None) for text in texts]
 
 
 def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
     """Yield the table of cases and lanes, in several parts if it is too wide."""
     if not report.cases:
         return
-    header: _Row = [("", None)]
-    for lane in report.lanes:
-        header.append((lane.name, None))
+    header = _plain_row("", *(lane.name for lane in report.lanes))
     if len(report.cases) <= MOST_ROWS:
         body = [_case_row(case) for case in report.cases]
     else:
@@ -101,7 +102,7 @@ def _columns_that_fit(widths: Sequence[int], room: int) -> int:
 
 
 def _case_row(case: CaseResult) -> _Row:
-    row: _Row = [(title(case), None)]
+    row = _plain_row(title(case))
     for result in case.results:
         text: str = result.state
         if result.given_as:
@@ -118,7 +119,7 @@ def _group_rows(cases: Iterable[CaseResult]) -> list[_Row]:
     longest = max(len(operator) for operator, _ in groups)
     rows: list[_Row] = []
     for (operator, data_type), group in sorted(groups.items()):
-        row: _Row = [(f"{operator:<{longest}} {data_type}", None)]
+        row = _plain_row(f"{operator:<{longest}} {data_type}")
         for results_of_lane in zip(*(case.results for case in group), strict=True):
             counts = Counter(result.state for result in results_of_lane)
             row.append((counts_text(counts), worst(counts)))
@@ -139,22 +140,22 @@ def _cause_rows(report: Report) -> list[_Row]:
         lines += cause.again(report)
         for line in lines:
             # Below the lane: the column of the states is empty.
-            rows.append([(" " * 7, None), (line, None)])
+            rows.append(_plain_row(" " * 7, line))
     rest = all_causes[MOST_CAUSES:]
     if rest:
         results = number_of(sum(len(cause.cases) for cause in rest), "result")
         more = f"... and {number_of(len(rest), 'more cause')}, of {results}"
-        rows.append([(f"{more}; --json or --html has them all", None)])
+        rows.append(_plain_row(f"{more}; --json or --html has them all"))
     return rows
 
 
 def _file_rows(report: Report) -> list[_Row]:
     """Return a row for each file with a fault, and one row for the notes of cases."""
-    entries: list[tuple[str, str]] = []
+    rows: list[_Row] = []
     for invalid in report.invalid:
-        entries.append(("INVALID", f"{invalid.file}: {invalid.reason}"))
+        rows.append(_plain_row("INVALID ", f"{invalid.file}: {invalid.reason}"))
     for message in report.unusable:
-        entries.append(("UNUSABLE", message))
+        rows.append(_plain_row("UNUSABLE", message))
     # Notes are about indices out of range in programs; one of them says what they are.
     with_notes = [case for case in report.cases if case.note]
     if with_notes:
@@ -162,8 +163,8 @@ def _file_rows(report: Report) -> list[_Row]:
         text = f"{title(first)}: {first.note}"
         if len(with_notes) > 1:
             text = f"{number_of(len(with_notes), 'case')}, such as {text}"
-        entries.append(("NOTE", text))
-    return [[(f"{label:<8}", None), (text, None)] for label, text in entries]
+        rows.append(_plain_row("NOTE    ", text))
+    return rows
 
 
 def _count_rows(report: Report) -> list[_Row]:
@@ -187,7 +188,7 @@ def _count_rows(report: Report) -> list[_Row]:
     if report.unusable:
         files.append(f"{len(report.unusable)} unusable")
     if files:
-        rows.append([(f"files: {', '.join(files)}", None)])
+        rows.append(_plain_row(f"files: {', '.join(files)}"))
     return rows
 
 
@@ -196,7 +197,7 @@ def _verdict_rows(report: Report) -> list[_Row]:
     headline, more, mood = verdict(report)
     if mood == "good":
         return []
-    return [[(headline, _MOODS[mood])], [(more, None)]]
+    return [[(headline, _MOODS[mood])], _plain_row(more)]
 
 
 def _aligned(rows: Iterable[_Row]) -> list[_Row]:

@@ -236,7 +236,7 @@ def _headline(
     if findings:
         bad.append(number_of(findings, "finding"))
     for lane, what in unmet(report).items():
-        # The row of the lane says why it did not start.
+        # Where the lanes are listed, the reason is too.
         without_reason = what.partition(": ")[0]
         bad.append(f"{lane} {without_reason}")
     if bad:
@@ -259,6 +259,7 @@ def _known_by_lane(report: Report) -> str:
         (lane.name, known_counts(report, number))
         for number, lane in enumerate(report.lanes)
     ]
+    # Lanes with equally many stay in the order of the report.
     by_lane.sort(key=lambda entry: -entry[1].total())
     texts: list[str] = []
     for lane, counts in by_lane:

@@ -1,1 +1,1 @@
-"""Repros: a difference reduced to the smallest case that shows it, in a folder with a script."""
+"""Repros: a difference reduced to the smallest case that shows it, as a folder."""

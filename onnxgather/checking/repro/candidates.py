@@ -1,4 +1,4 @@
-"""Candidates: cases taken apart, so that sizes, ranks, layouts and values can change one by one."""
+"""Cases taken apart: sizes, ranks, layouts and values that can change on their own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Candidate:
     number: int
     """The `axis`, or the `batch_dims` of GatherND."""
     data: Array
-    """The elements of InputTensor, in the sizes that count."""
+    """The elements of InputTensor, in its significant sizes."""
     indices: Array
     spare: int = 0
     """How much DimensionCount exceeds the smallest possible one, by leading ones."""
@@ -50,54 +50,83 @@ class Candidate:
     @property
     def needed(self) -> int:
         """The smallest DimensionCount of a descriptor with these sizes."""
-        return len(self.gather.tensor_sizes()[0])
+        data_sizes = self.gather.tensor_sizes()[0]
+        return len(data_sizes)
 
     def node(self, rule: str) -> ForbiddenNode:
-        """The ONNX node with these sizes, as one that breaks a rule."""
+        """Return the ONNX node with these sizes, as a node that breaks a rule."""
         gather = self.gather
-        return ForbiddenNode(
-            gather.onnx, {gather.attribute: gather.number}, gather.output, rule
-        )
+        attributes = {gather.attribute: gather.number}
+        return ForbiddenNode(gather.onnx, attributes, gather.output, rule)
 
 
 def candidate_of(case: Case) -> Candidate:
-    """The candidate of a case."""
+    """Return the candidate of a case."""
     if isinstance(case, NodeCase):
-        (number,) = case.node.attributes.values()
-        gather = gather_of_node(
-            case.node.operator, case.data.shape, case.indices.shape, number
-        )
-        return Candidate(gather.operator, gather.number, case.data, case.indices)
-    desc, gather = case.descriptor, gather_of(case.descriptor)
-    data, indices, number = gather.data, gather.indices, gather.number
-    if not gather.has_tuples:  # leading ones before the axis change nothing
-        ones = next((k for k, size in enumerate(data[:number]) if size != 1), number)
-        data, number = data[ones:], number - ones
-        indices = indices[ones:] if gather.onnx == "GatherElements" else indices
+        return _candidate_of_node(case)
+    desc = case.descriptor
+    gather = gather_of(desc)
+    data_sizes = gather.data
+    index_sizes = gather.indices
+    number = gather.number
+    # Leading ones before an axis change nothing. Gathers with tuples have no axis.
+    if not gather.has_tuples:
+        ones = _leading_ones(data_sizes[:number])
+        data_sizes = data_sizes[ones:]
+        number -= ones
+        if gather.onnx == "GatherElements":  # its indices have the rank of the data
+            index_sizes = index_sizes[ones:]
     candidate = Candidate(
         gather.operator,
         number,
-        elements(desc.input_tensor, case.data).reshape(data),
-        elements(desc.indices_tensor, case.indices).reshape(indices),
+        elements(desc.input_tensor, case.data).reshape(data_sizes),
+        elements(desc.indices_tensor, case.indices).reshape(index_sizes),
         layouts=tuple(layout_of(getattr(desc, name)) for name in TENSORS),
     )
-    return replace(candidate, spare=gather.dimension_count - candidate.needed)
+    spare = gather.dimension_count - candidate.needed
+    return replace(candidate, spare=spare)
+
+
+def _candidate_of_node(case: NodeCase) -> Candidate:
+    """Return the candidate of a node, which has one attribute."""
+    node = case.node
+    (number,) = node.attributes.values()
+    gather = gather_of_node(node.operator, case.data.shape, case.indices.shape, number)
+    return Candidate(gather.operator, gather.number, case.data, case.indices)
+
+
+def _leading_ones(sizes: Sequence[int]) -> int:
+    """Return how many sizes are 1 before the first other size."""
+    for count, size in enumerate(sizes):
+        if size != 1:
+            return count
+    return len(sizes)
 
 
 def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
-    """The case of a candidate: of a forbidden node if ONNX forbids its sizes, else a descriptor.
+    """Return the case of a candidate.
+
+    It is the case of a node if ONNX forbids the node, else of a descriptor.
 
     Raises:
-        DescriptorError: ONNX allows the node, but its descriptor breaks a rule of DirectML.
+        DescriptorError: ONNX allows the node, but its descriptor breaks a rule of
+            DirectML.
     """
-    gather, data, indices = candidate.gather, candidate.data, candidate.indices
-    if (rule := gather.broken_rule()) is not None:
+    gather = candidate.gather
+    data = candidate.data
+    indices = candidate.indices
+    rule = gather.broken_rule()
+    if rule is not None:
         return NodeCase(name, candidate.node(rule), data, indices)
-    gather = replace(gather, dimension_count=candidate.needed + candidate.spare)
+    dimension_count = candidate.needed + candidate.spare
     desc = descriptor_with_layouts(
-        gather, data.dtype.name.upper(), candidate.index_type, candidate.layouts
+        replace(gather, dimension_count=dimension_count),
+        data.dtype.name.upper(),
+        candidate.index_type,
+        candidate.layouts,
     )
     tensor = desc.input_tensor
+    # What lies between the elements is distinct too, so that a wrong address shows.
     between = distinct(tensor.array_shape).astype(data.dtype)
     data = array_with(tensor, data.reshape(tensor.sizes), between)
     tensor = desc.indices_tensor
@@ -106,5 +135,7 @@ def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
 
 
 def distinct(shape: Sequence[int]) -> Array:
-    """An array of the numbers 1 to 100, over and over; every data type holds them."""
-    return (np.arange(math.prod(shape)) % 100 + 1).reshape(tuple(shape))
+    """Return an array of the numbers 1 to 100, repeated; every data type holds them."""
+    count = math.prod(shape)
+    numbers = np.arange(count) % 100 + 1
+    return numbers.reshape(tuple(shape))

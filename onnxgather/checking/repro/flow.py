@@ -1,4 +1,4 @@
-"""From a case and a lane to a repro: run the case, reduce it, write the folder, try its script."""
+"""From a case and a lane to a repro: run, reduce, write the folder, try its script."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Outcome:
     result: Result
     """PASS, NOT-RUN, or the DIFF or ERROR that the folder shows."""
     case: Case
-    """The case in the folder; the case that was given if no folder was written."""
+    """The case in the folder; without a folder, the case to reproduce."""
     folder: str | None = None
     shown: bool = False
     """Whether the folder's repro.py, run by the lane's interpreter, showed the
-    difference. Where the lane has no interpreter, whether the lane showed it."""
+    difference. If the lane has no interpreter, whether the lane showed it."""
     stop: BaseException | None = None
     """What interrupted the search for a smaller case, if anything did."""
 
@@ -60,89 +60,117 @@ def make_repro(
     reduce: bool = True,
     tried: Callable[[], object] = lambda: None,
 ) -> Outcome:
-    """Run a case on a lane; where it is wrong, reduce it, write a folder, and run its repro.py.
+    """Run a case on a lane; if it is wrong, reduce it, write and run its repro.
 
     Args:
         case: The case.
         lane: The lane, not started; the caller closes it.
         folder: The folder of the repro: new, empty or an earlier repro.
-        reported: The lane as a report describes it, if `lane` runs in this environment instead.
+        reported: The lane as a report describes it, if `lane` runs in this environment
+            instead.
         reduce: Whether to reduce the case.
         tried: Called after each smaller case that was run.
 
     Raises:
-        OnnxGatherError: The folder holds other files or cannot be written, or the lane runs no
-            ONNX model.
+        OnnxGatherError: The folder holds other files or cannot be written, or the lane
+            runs no ONNX model.
     """
     REPRO.check(folder)
-    info, result = _find(case, lane, reported)
+    info, result = _run(case, lane, reported)
     if not result.is_wrong:
         return Outcome(_nothing_wrong(case, info, result), result, case)
-    assert isinstance(lane, ModelLane), "`_find` takes no other"
-    found, stop = [Difference(case, info, result)], None
+    assert isinstance(lane, ModelLane), "`_run` accepts no other lane"
+    # Each is smaller than the one before; an interrupted search keeps its last.
+    differences = [Difference(case, info, result)]
+    stop: BaseException | None = None
     try:
         if reduce:
-            _reduce(found, lane, tried)
-        attempt = _show(found[-1], lane)
-    except KeyboardInterrupt as error:
+            _reduce(differences, lane, tried)
+        attempt = _show(differences[-1], lane)
+    except KeyboardInterrupt as interruption:
+        stop = interruption
+        trial = _trials(differences[-1].case, lane)[-1]
         how = "interrupted: smaller cases may show it too, and repro.py was not tried"
-        attempt, stop = _Attempt(_trials(found[-1].case, lane)[-1], how, False), error
-    smallest = found[-1]
+        attempt = _Attempt(trial, how, False)
+    smallest = differences[-1]
     write_folder(folder, smallest, attempt.trial, attempt.printed)
     text = f"{folder}: {smallest.title}; {attempt.how}"
     return Outcome(text, smallest.result, smallest.case, folder, attempt.is_shown, stop)
 
 
-def _find(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, Result]:
-    """Start a lane and run a case on it; the arguments and errors are those of `make_repro`."""
+def _run(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, Result]:
+    """Start a lane and run a case on it; see `make_repro`."""
     info = lane.start()
     if info.target is None:
-        rule = (
-            "runs descriptors, not models; repro needs a provider's lane, such as"
-            " directml"
+        raise OnnxGatherError(
+            f"lane {shown(info.name)} runs descriptors, not models; repro needs a"
+            " provider's lane, such as directml"
         )
-        raise OnnxGatherError(f"lane {shown(info.name)} {rule}")
-    not_run = info.not_run if reported is None else _why_not_here(info, reported)
+    not_run = info.not_run
+    if reported is not None:
+        not_run = _why_not_here(info, reported)
     if not_run is not None:
         return info, result_of(info, ResultKind.NOT_STARTED, reason=not_run)
     return info, judge(case, info, lane.answer(case))
 
 
+def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
+    """Return why a lane of this environment cannot stand for that of a report.
+
+    None means that it can: it started, and has the same version of onnxruntime.
+    """
+    why = info.not_run
+    if not why:
+        version = info.versions.get("onnxruntime", "none")
+        if version == reported.versions.get("onnxruntime", "none"):
+            return None
+        why = f"is onnxruntime {version}"
+    versions = ", ".join(
+        f"{package} {version}" for package, version in reported.versions.items()
+    )
+    return (
+        f"lane {shown(reported.name)} of the report ran with {shown(versions)}, but"
+        f" here {why}; give its environment: --lane NAME=PATH"
+    )
+
+
 def _nothing_wrong(case: Case, info: LaneInfo, result: Result) -> str:
-    """Why a result gives nothing to reproduce."""
+    """Return why a result gives nothing to reproduce."""
     if result.kind is ResultKind.NOT_STARTED:
         return result.reason or ""
-    what, why = "passes", "nothing to reproduce"
-    if result.state == "NOT-RUN":
-        what, why = "did not run", result.reason
-        if result.not_run == "elsewhere" and not case.wrapped:
-            why = (
-                f"{why}; --wrap puts nodes around the gather, with which some providers"
-                " take it"
-            )
-    return f"case {shown(case.name)} {what} on lane {info.name}: {why}"
+    lane_case = f"case {shown(case.name)}"
+    if result.state != "NOT-RUN":
+        return f"{lane_case} passes on lane {info.name}: nothing to reproduce"
+    text = f"{lane_case} did not run on lane {info.name}: {result.reason}"
+    if result.not_run == "elsewhere" and not case.wrapped:
+        text += (
+            "; --wrap puts nodes around the gather, with which some providers take it"
+        )
+    return text
 
 
-def _reduce(found: list[Difference], lane: Lane, tried: Callable[[], object]) -> None:
-    """Append smaller and smaller cases with the fault of the first, until none is smaller.
+def _reduce(
+    differences: list[Difference], lane: Lane, tried: Callable[[], object]
+) -> None:
+    """Append smaller cases with the fault of the first, until no case is smaller.
 
     Args:
-        found: The difference to reduce.
+        differences: The difference to reduce.
         lane: Its lane.
         tried: Called after each smaller case that was run.
     """
-    (first,) = found
+    (first,) = differences
     fault = Fault.of(first.result)
 
-    def still(candidate: Case) -> bool:
-        result = judge(candidate, first.info, lane.answer(candidate))
+    def shows_fault(case: Case) -> bool:
+        result = judge(case, first.info, lane.answer(case))
         tried()
         if Fault.of(result) != fault:
             return False
-        found.append(Difference(candidate, first.info, result))
+        differences.append(Difference(case, first.info, result))
         return True
 
-    reduce_case(first.case, still)
+    reduce_case(first.case, shows_fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,59 +186,61 @@ class _Attempt:
 
 
 def _trials(case: Case, lane: ModelLane) -> list[Trial]:
-    """The ways to run a case, the plainest first; the last is what the lane ran."""
+    """Return the ways to run a case, the plainest first; the lane ran the last."""
     target = target_of(lane.provider.name, lane.target)
-    asked = target, lane.library, operators_of(lane.provider, target)
-    return [
-        t for given in given_to(lane.provider, case) for t in trials_of(given, *asked)
-    ]
+    operators = operators_of(lane.provider, target)
+    trials: list[Trial] = []
+    # A provider that lacks a data type is given the case in another type.
+    for given in given_to(lane.provider, case):
+        trials += trials_of(given, target, lane.library, operators)
+    return trials
 
 
 def _show(difference: Difference, lane: ModelLane) -> _Attempt:
-    """The plainest way to run a case that shows its difference; what the lane ran if none does."""
-    case, info, result = difference.case, difference.info, difference.result
-    script = "the lane" if info.python is None else "repro.py"
-    trials, trouble = _trials(case, lane), None
+    """Return the plainest way to run a case that shows its difference.
+
+    If no way shows it, return what the lane ran.
+    """
+    case = difference.case
+    info = difference.info
+    result = difference.result
+    trials = _trials(case, lane)
+    who = "the lane" if info.python is None else "repro.py"
+    trouble: str | None = None
     for trial in trials:
+        printed: str | None = None
         if info.python is None:
-            trouble, printed = _asked(lane, trial, result), None
+            trouble = _trouble_of_lane(lane, trial, result)
         else:
             files = runnable(case, difference.title, info.provider, trial)
-            trouble, printed = _tried(info.python, files, result)
+            trouble, printed = _trouble_of_script(info.python, files, result)
         if trouble is None:
-            return _Attempt(trial, f"{script} shows it", True, printed)
-    return _Attempt(trials[-1], f"but {script} does not show it: {trouble}", False)
+            return _Attempt(trial, f"{who} shows it", True, printed)
+    return _Attempt(trials[-1], f"but {who} does not show it: {trouble}", False)
 
 
-def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
-    """Why a lane of this environment cannot stand for that of a report; None if it can."""
-    here, there = (
-        each.versions.get("onnxruntime", "none") for each in (info, reported)
-    )
-    why = info.not_run or (None if here == there else f"is onnxruntime {here}")
-    versions = shown(
-        ", ".join(f"{name} {version}" for name, version in reported.versions.items())
-    )
-    ran = f"lane {shown(reported.name)} of the report ran with {versions}"
-    return why and f"{ran}, but here {why}; give its environment: --lane NAME=PATH"
-
-
-def _asked(lane: ModelLane, trial: Trial, result: Result) -> str | None:
-    """Why a lane without an interpreter does not show a difference; None if it does."""
-    asked = trial.question
-    answer = lane.run(asked.model, [asked.inputs], asked.threads)
-    got, wanted = answer.output, trial.expected
-    if got is None:
-        shows = answer.how == result.breakdown and (answer.how or wanted is not None)
-        return None if shows else answer.reason
-    if wanted is None or (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
+def _trouble_of_lane(lane: ModelLane, trial: Trial, result: Result) -> str | None:
+    """Return why a lane without an interpreter shows no difference; None if it does."""
+    question = trial.question
+    answer = lane.run(question.model, [question.inputs], question.threads)
+    output = answer.output
+    expected = trial.expected
+    # Case: an error, which is a difference unless the provider must refuse the model.
+    if output is None:
+        is_same_breakdown = answer.how == result.breakdown
+        if is_same_breakdown and (answer.how or expected is not None):
+            return None
+        return answer.reason
+    if expected is None:
         return None
-    return (
-        "it returned the expected output" if got.tobytes() == wanted.tobytes() else None
-    )
+    if output.dtype != expected.dtype or output.shape != expected.shape:
+        return None
+    if output.tobytes() != expected.tobytes():
+        return None
+    return "it returned the expected output"
 
 
-def _tried(
+def _trouble_of_script(
     python: str, contents: Mapping[str, bytes], result: Result
 ) -> tuple[str | None, str | None]:
     """Run a repro.py.
@@ -221,28 +251,39 @@ def _tried(
         result: The difference.
 
     Returns:
-        Why the script does not show the difference, None if it does; and what the script printed,
-        None if it did not say how the output differs.
+        Why the script does not show the difference, None if it does; and what the
+        script printed, None if it did not say how the output differs.
     """
     with tempfile.TemporaryDirectory(prefix="onnxgather.") as folder:
         for name, content in contents.items():
             Path(folder, name).write_bytes(content)
         command = [python, os.path.join(folder, "repro.py")]
         try:
-            done = subprocess.run(
+            run = subprocess.run(
                 command, capture_output=True, timeout=LONGEST_RUN, check=False
             )
         except subprocess.TimeoutExpired:
-            hangs = result.breakdown is Breakdown.LATE
-            return None if hangs else f"it did not end within {LONGEST_RUN:g} s", None
+            # Case: the difference is that the lane hangs.
+            if result.breakdown is Breakdown.LATE:
+                return None, None
+            return f"it did not end within {LONGEST_RUN:g} s", None
         except OSError as error:
             return f"{python} does not start: {error.strerror}", None
-    printed = done.stdout.decode(errors="replace")
-    if done.returncode == 1 and "\nIt differs: " in printed:
+    printed = run.stdout.decode(errors="replace")
+    if run.returncode == 1 and "\nIt differs: " in printed:
         return None, printed
+    # Case: the difference is that the lane dies. The script itself ends with 0, 1 or 3.
     dies = result.breakdown in (Breakdown.DIED, Breakdown.EXITED)
-    if dies and done.returncode not in (0, 1, 3):
+    if dies and run.returncode not in (0, 1, 3):
         return None, None
-    lines = (printed + done.stderr.decode(errors="replace")).split("\n")
-    said = next((line.strip() for line in reversed(lines) if line.strip()), "nothing")
-    return f"it ended with exit code {done.returncode} and said: {said}", None
+    last_line = _last_line(printed + run.stderr.decode(errors="replace"))
+    code = run.returncode
+    return f"it ended with exit code {code} and said: {last_line}", None
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that is not blank."""
+    for line in reversed(text.split("\n")):
+        if line.strip():
+            return line.strip()
+    return "nothing"

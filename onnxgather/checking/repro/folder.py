@@ -1,4 +1,4 @@
-"""The folder of a repro: a model and its inputs, a script that runs it, the text of an issue."""
+"""The folder of a repro: a model, its inputs, a script, and the text of an issue."""
 
 from __future__ import annotations
 
@@ -46,9 +46,14 @@ REPRO = FolderKind(
     ),
     always=("model.onnx", "inputs.npz", "repro.py", "ISSUE.md"),
 )
-"""A case that must be refused has no expected output, a forbidden node has no program,
-few programs have large arrays, a browser's lane alone has repro.html, and repros of
-earlier versions have no runtime.py."""
+"""The folder of a repro, with the files that only some repros have.
+
+- A case that must be refused has no expected output.
+- A forbidden node has no program.
+- Few programs have large arrays.
+- Only the lane of a browser has repro.html.
+- Repros of earlier versions have no runtime.py.
+"""
 
 MOST_SHOWN = 64
 """The most elements of an array that an issue shows."""
@@ -61,11 +66,11 @@ class Trial:
     question: Question
     """The model and its inputs."""
     expected: Array | None
-    """The output of the reference; None where the provider must refuse the model."""
+    """The output of the reference; None if the provider must refuse the model."""
     library: str | None = None
-    """The plugin library that brings the provider, if one does."""
+    """The plugin library that brings the provider, if any."""
     operators: str | None = None
-    """The library of onnxgather's own operators, if the session takes them."""
+    """The library of onnxgather's own operators, if the session registers it."""
 
 
 def trials_of(
@@ -74,39 +79,45 @@ def trials_of(
     """Yield the ways to run a case, the plainest first; the last is what the lane ran.
 
     If one ONNX node computes the case, the plainest model is that node alone, on the
-    sizes that count. The model of the descriptor may need more nodes, as all its
+    significant sizes. The model of the descriptor may need more nodes, as all its
     tensors have one rank.
 
     Args:
         case: The case.
         target: The target of the lane's models.
-        library: The plugin library that brings the lane's provider, if one does.
+        library: The plugin library that brings the lane's provider, if any.
         operators: The library of onnxgather's own operators, if the lane registers it.
     """
-    rule = case.expected()
-    expected = None if isinstance(rule, str) else rule
-    asked = question_of(case, target)
+    answer = case.expected()
+    # Case: a provider must refuse the model; the answer is the rule that it breaks.
+    expected = None if isinstance(answer, str) else answer
+    question = question_of(case, target)
     if isinstance(case, DescriptorCase) and _is_one_node(case):
-        bare = candidate_of(case)
-        node = bare.node("")
-        plain = NodeCase(case.name, node, bare.data, bare.indices, case.wrapped)
-        alone = question_of(plain, target)._replace(threads=asked.threads)
-        output = None if expected is None else expected.reshape(node.output_shape)
-        yield Trial(alone, output, library)
-    yield Trial(asked, expected, library, operators)
+        candidate = candidate_of(case)
+        node = candidate.node("")
+        node_case = NodeCase(
+            case.name, node, candidate.data, candidate.indices, case.wrapped
+        )
+        node_question = question_of(node_case, target)
+        node_question = node_question._replace(threads=question.threads)
+        output = None
+        if expected is not None:
+            output = expected.reshape(node.output_shape)
+        yield Trial(node_question, output, library)
+    yield Trial(question, expected, library, operators)
 
 
 def _is_one_node(case: DescriptorCase) -> bool:
-    tensors = [getattr(case.descriptor, name) for name in TENSORS]
-    return (
-        case.out_of_range == "error"
-        and case.indices.dtype.kind == "i"
-        and all(tensor.strides is None for tensor in tensors)
-    )
+    """Return whether an ONNX node computes a case as it is."""
+    # The other policies, unsigned indices and strides take more nodes.
+    if case.out_of_range != "error" or case.indices.dtype.kind != "i":
+        return False
+    tensors_of_case = [getattr(case.descriptor, name) for name in TENSORS]
+    return all(tensor.strides is None for tensor in tensors_of_case)
 
 
 def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, bytes]:
-    """The files that repro.py needs, itself included.
+    """Return the files that repro.py needs, itself included.
 
     Args:
         case: The case.
@@ -114,17 +125,19 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
         provider: The full name of the provider that it runs.
         trial: What it runs.
     """
-    rule = case.expected()
+    answer = case.expected()
+    rule = printable(answer) if isinstance(answer, str) else None
     script = filled_in(
         "checking/repro/repro.py.template",
-        title=json.dumps(title)[1:-1],  # escaped, as it stands between quotes
+        # Escaped, as they stand between quotes.
+        title=json.dumps(title)[1:-1],
         provider=json.dumps(provider)[1:-1],
         library=repr(trial.library),
         operators=repr(trial.operators),
         threads=trial.question.threads,
-        rule=repr(printable(rule)) if isinstance(rule, str) else None,
+        rule=repr(rule),
     )
-    inputs, expected = io.BytesIO(), io.BytesIO()
+    inputs = io.BytesIO()
     np.savez(inputs, allow_pickle=False, **trial.question.inputs)
     contents = {
         "model.onnx": trial.question.model,
@@ -133,6 +146,7 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
         "repro.py": script.encode(),
     }
     if trial.expected is not None:
+        expected = io.BytesIO()
         np.save(expected, trial.expected)
         contents["expected.npy"] = expected.getvalue()
     return contents
@@ -151,26 +165,33 @@ class Difference:
     @property
     def title(self) -> str:
         """The title of an issue."""
-        case, result = self.case, self.result
+        return f"{self.info.provider} {self._what_it_does()}"
+
+    def _what_it_does(self) -> str:
+        """Return what the provider does wrong, as the end of a sentence."""
+        case = self.case
         operator = candidate_of(case).gather.onnx
         gather = f"{operator} of {case.data_type} data by {case.index_type} indices"
-        if result.state == "ERROR":
-            verbs = {ResultKind.NOT_TAKEN: "refuses", ResultKind.FAILED: "fails in"}
-            down = (
-                "hangs in"
-                if result.breakdown is Breakdown.LATE
-                else "takes the worker down in"
-            )
-            what = f"{verbs.get(result.kind, down)} {gather}"
-        elif isinstance(case, NodeCase):
-            what = f"runs a {operator} that ONNX forbids"
-        elif case.must_refuse:
-            what = f"returns an output for {operator} with an index out of range"
-        elif result.kind is ResultKind.ELEMENTS:
-            what = f"returns wrong elements for {gather}"
-        else:
-            what = f"returns an output of the wrong type or shape for {gather}"
-        return f"{self.info.provider} {what}"
+        if self.result.state == "ERROR":
+            return f"{self._how_it_fails()} {gather}"
+        if isinstance(case, NodeCase):
+            return f"runs a {operator} that ONNX forbids"
+        if case.must_refuse:
+            return f"returns an output for {operator} with an index out of range"
+        if self.result.kind is ResultKind.ELEMENTS:
+            return f"returns wrong elements for {gather}"
+        return f"returns an output of the wrong type or shape for {gather}"
+
+    def _how_it_fails(self) -> str:
+        """Return the words before the gather, for an ERROR."""
+        if self.result.kind is ResultKind.NOT_TAKEN:
+            return "refuses"
+        if self.result.kind is ResultKind.FAILED:
+            return "fails in"
+        # Case: the program behind the lane gave no answer.
+        if self.result.breakdown is Breakdown.LATE:
+            return "hangs in"
+        return "takes the worker down in"
 
 
 def write_folder(
@@ -185,116 +206,159 @@ def write_folder(
         printed: What repro.py printed when it showed the difference, if it did.
 
     Raises:
-        OnnxGatherError: The folder holds other files, or cannot be written. Its content is then
-            as it was.
+        OnnxGatherError: The folder holds other files, or cannot be written. Its content
+            is then as it was.
     """
-    contents = runnable(
-        difference.case, difference.title, difference.info.provider, trial
-    )
-    if library := _web_library(difference.info):
+    case = difference.case
+    title = difference.title
+    contents = runnable(case, title, difference.info.provider, trial)
+    library = _web_library(difference.info)
+    if library:
         contents["repro.html"] = _page(difference, trial, library)
     contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
-    case = difference.case
     if isinstance(case, DescriptorCase):
-        comment = f"{difference.title}."
+        comment = f"{title}."
         contents |= program_files(case.descriptor, case.data, case.indices, comment)
     REPRO.write(folder, contents.items())
 
 
 def _web_library(info: LaneInfo) -> str:
-    """The module of onnxruntime-web that a lane ran; empty if it ran no browser."""
-    provider = WEB_PROVIDERS.get(info.name.partition("@")[0])
+    """Return the module of onnxruntime-web of a lane; empty if it ran no browser."""
+    short_name = info.name.partition("@")[0]
+    provider = WEB_PROVIDERS.get(short_name)
     return provider.library if provider else ""
 
 
 def _page(difference: Difference, trial: Trial, library: str) -> bytes:
-    """A page that runs a model by onnxruntime-web, from a folder that its reader names."""
+    """Return a page that runs a model by onnxruntime-web.
 
-    def described(name: str, array: Array) -> list[object]:
-        content = base64.b64encode(array.tobytes()).decode()
-        return [name, _typed_array(array.dtype), array.dtype.name, content, array.shape]
-
-    rule = difference.case.expected()
+    The reader of the page names the folder of onnxruntime-web.
+    """
+    answer = difference.case.expected()
     data = {
-        "model": base64.b64encode(trial.question.model).decode(),
-        "inputs": [described(*each) for each in trial.question.inputs.items()],
-        "expected": None if trial.expected is None else described("", trial.expected),
-        "rule": rule if isinstance(rule, str) else None,
+        "model": _base64(trial.question.model),
+        "inputs": [
+            _javascript_array(name, array)
+            for name, array in trial.question.inputs.items()
+        ],
+        "expected": None,
+        "rule": answer if isinstance(answer, str) else None,
         "library": library,
         "provider": "wasm" if difference.info.provider == runtime.CPU else "webgpu",
     }
-    values = {
-        "title": escape(difference.title),
-        "version": escape(difference.info.versions.get("onnxruntime", "")),
-        "data": json.dumps(data).replace("<", "\\u003c"),
-    }
-    page = filled_in("checking/repro/repro.html.template", **values, digest="DIGEST")
+    if trial.expected is not None:
+        data["expected"] = _javascript_array("", trial.expected)
+    page = filled_in(
+        "checking/repro/repro.html.template",
+        title=escape(difference.title),
+        version=escape(difference.info.versions.get("onnxruntime", "")),
+        data=json.dumps(data).replace("<", "\\u003c"),  # no text ends the script
+        digest="DIGEST",
+    )
+    # The page allows its own script alone, by a digest of the script as it is now.
     script = page.partition('<script type="module">')[2].partition("</script>")[0]
-    digest = base64.b64encode(sha256(script.encode()).digest()).decode()
+    digest = _base64(sha256(script.encode()).digest())
     return page.replace("'DIGEST'", f"'sha256-{digest}'", 1).encode()
 
 
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _javascript_array(name: str, array: Array) -> list[object]:
+    """Return what the script needs to make a tensor of an array."""
+    content = _base64(array.tobytes())
+    return [name, _typed_array(array.dtype), array.dtype.name, content, array.shape]
+
+
 def _typed_array(data_type: np.dtype[Any]) -> str:
-    """The name of JavaScript's array of a data type."""
+    """Return the name of JavaScript's array of a data type, such as BigInt64Array."""
     number = {"f": "Float", "i": "Int"}.get(data_type.kind, "Uint")
     big = "Big" if data_type.name in ("int64", "uint64") else ""
     return f"{big}{number}{8 * data_type.itemsize}Array"
 
 
 def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str:
-    """The text of an issue, in Markdown without links.
+    """Return the text of an issue, in Markdown without links.
 
     Args:
         difference: The difference.
         trial: What repro.py runs.
         printed: What repro.py printed when it showed the difference, if it did.
     """
-    case, info, result = difference.case, difference.info, difference.result
-    if trial.expected is None:
-        expected = f"An error, as:\n\n{_block(str(case.expected()))}"
-    else:
-        expected = _array_text("OutputTensor", trial.expected)
-    if result.first is not None and result.first.source is not None:
-        expected += f"\n\nThe first element that differs: `{result.first.source}`."
-    versions = [info.provider, *map(" ".join, info.versions.items())]
-    versions += [f"device {x}" for x in info.devices]
-    versions.append(f"{platform.system()} {platform.machine()}")
-    actual = _block(result.reason or "")
-    meaning = _meaning(case)
+    info = difference.info
+    result = difference.result
+    meaning = _meaning(difference.case)
     if result.given_as:
         meaning += (
             "\n\n`model.onnx` has, for types that the provider lacks,"
             f" {result.given_as}."
         )
+    actual = _block(result.reason or "")
     if printed is not None:
         actual = f"`repro.py` prints:\n\n{_block(printed)}"
+    inputs = [_array_text(name, array) for name, array in trial.question.inputs.items()]
     text = filled_in(
         "checking/repro/issue.md.template",
         title=difference.title,
-        versions="\n".join(
-            f"- `{printable(x).replace('`', chr(39))}`" for x in versions
-        ),
+        versions=_version_list(info),
         meaning=meaning,
-        inputs="\n\n".join(
-            _array_text(name, array) for name, array in trial.question.inputs.items()
-        ),
-        expected=expected,
+        inputs="\n\n".join(inputs),
+        expected=_expected_text(difference, trial),
         actual=actual,
         provider=info.provider,
     )
-    if _web_library(info):
-        text += (
+    text += _notes_on_files(difference)
+    paragraphs = text.rstrip().split("\n\n")
+    return "\n\n".join(map(_filled, paragraphs)) + "\n"
+
+
+def _version_list(info: LaneInfo) -> str:
+    """Return the provider, versions, devices and system as a list."""
+    items = [info.provider]
+    for package, version in info.versions.items():
+        items.append(f"{package} {version}")
+    for device in info.devices:
+        items.append(f"device {device}")
+    items.append(f"{platform.system()} {platform.machine()}")
+    lines: list[str] = []
+    for item in items:
+        # Between backticks nothing is Markdown, except for another backtick.
+        code = printable(item).replace("`", "'")
+        lines.append(f"- `{code}`")
+    return "\n".join(lines)
+
+
+def _expected_text(difference: Difference, trial: Trial) -> str:
+    """Return what the provider must return, or the error that it must raise."""
+    if trial.expected is None:
+        rule = str(difference.case.expected())
+        text = f"An error, as:\n\n{_block(rule)}"
+    else:
+        text = _array_text("OutputTensor", trial.expected)
+    first = difference.result.first
+    if first is not None and first.source is not None:
+        text += f"\n\nThe first element that differs: `{first.source}`."
+    return text
+
+
+def _notes_on_files(difference: Difference) -> str:
+    """Return the paragraphs about files that only some repros have."""
+    notes = ""
+    if _web_library(difference.info):
+        notes += (
             "\n`repro.html` runs it in a browser, by the onnxruntime-web that you name"
             " there.\n"
         )
-    elif info.python is None:
-        text += "\nThe lane itself ran `model.onnx`; `repro.py` was not tried.\n"
-    if isinstance(case, DescriptorCase):
-        text += "\n`program.json` says the same to dxdispatch, for DirectML itself.\n"
-    return "\n\n".join(map(_filled, text.rstrip().split("\n\n"))) + "\n"
+    elif difference.info.python is None:
+        notes += "\nThe lane itself ran `model.onnx`; `repro.py` was not tried.\n"
+    if isinstance(difference.case, DescriptorCase):
+        notes += "\n`program.json` says the same to dxdispatch, for DirectML itself.\n"
+    return notes
 
 
 def _meaning(case: Case) -> str:
+    """Return the node and the descriptor of a case in words, and what it computes."""
     candidate = candidate_of(case)
     gather = candidate.gather
     around = ", between two multiplications by one" if case.wrapped else ""
@@ -305,38 +369,39 @@ def _meaning(case: Case) -> str:
     )
     if isinstance(case, NodeCase):
         return f"{node}. ONNX does not allow it, as:\n\n{_block(case.node.rule)}"
-    odd = [
-        f"{name}.Strides {list(tensor.strides)}"
-        for name, tensor in tensors(case.descriptor).items()
-        if tensor.strides is not None
-    ]
-    strides = f", with {' and '.join(odd)} in elements" if odd else ""
+    strides: list[str] = []
+    for name, tensor in tensors(case.descriptor).items():
+        if tensor.strides is not None:
+            strides.append(f"{name}.Strides {list(tensor.strides)}")
+    with_strides = f", with {' and '.join(strides)} in elements" if strides else ""
     formula = write_formula(case.descriptor, case.out_of_range)
     coordinates = f" with `{formula.coordinates}`" if formula.coordinates else ""
     bounds = f" for `{formula.bounds}`" if formula.bounds else ""
     return (
-        f"{node}; in DirectML `DML_OPERATOR_{case.operator}`{strides}. It computes "
-        f"`{formula.equation}`{coordinates}{bounds}; in range is {formula.range}."
+        f"{node}; in DirectML `DML_OPERATOR_{case.operator}`{with_strides}. It "
+        f"computes `{formula.equation}`{coordinates}{bounds}; in range is "
+        f"{formula.range}."
     )
 
 
 def _array_text(name: str, array: Array) -> str:
+    """Return the type and shape of an array, and its elements if they are few."""
     head = f"{name}: {array.dtype} {list(array.shape)}"
     if array.size > MOST_SHOWN:
         return head
-    text = np.array2string(array, separator=", ", floatmode="unique")
-    return f"{head}\n\n{_block(text)}"
+    elements = np.array2string(array, separator=", ", floatmode="unique")
+    return f"{head}\n\n{_block(elements)}"
 
 
 def _block(text: str) -> str:
-    """Text of others as Markdown's indented code, where nothing in it is Markdown."""
-    return textwrap.indent(
-        "\n".join(map(printable, text.rstrip().splitlines())), "    "
-    )
+    """Return text of others as indented code, in which nothing is Markdown."""
+    lines = [printable(line) for line in text.rstrip().splitlines()]
+    return textwrap.indent("\n".join(lines), "    ")
 
 
 def _filled(paragraph: str) -> str:
-    """A paragraph in lines of 100 columns; headings, lists and indented text stay as they are."""
+    """Return a paragraph in lines of 100 columns."""
+    # Headings, lists and indented code keep their lines.
     if paragraph.startswith(("#", "-", " ")):
         return paragraph
     return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)

@@ -1,4 +1,4 @@
-"""Cases by name: those of a program, and the findings of a report."""
+"""Cases by name: the cases of a program, and the findings of a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnxgather.checking.cases import (
     program_cases,
 )
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.results import CaseResult, Report
+from onnxgather.checking.results import CaseResult, Evidence, Report
 from onnxgather.core.checks import listed, shown
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.spelling import from_dict
@@ -32,33 +32,35 @@ MOST_CASES_LISTED = 10
 def case_of_program(
     program: Program, out_of_range: OutOfRange | None, name: str | None = None
 ) -> DescriptorCase:
-    """A case of a program.
+    """Return a case of a program.
 
     Args:
         program: The program.
         out_of_range: The policy; None means that of `run`.
-        name: The case's name, its command, such as `$.commands[0]`, or its dispatchable; None
-            where the program has one dispatch.
+        name: The case's name, its command, such as `$.commands[0]`, or its
+            dispatchable; None if the program has one dispatch.
 
     Raises:
         OnnxGatherError: There is no such case, or more than one.
     """
-    cases: list[tuple[str, DescriptorCase]] = []
+    named_cases: list[tuple[str, DescriptorCase]] = []
     for case in program_cases(program, out_of_range):
-        assert case.origin is not None
-        names = (case.name, case.origin.command, case.origin.dispatchable)
-        cases += [(known, case) for known in names]
-    return _chosen(program.path, name, cases, "listed by onnxgather check --json")
+        assert case.origin is not None, "a program is the origin of its cases"
+        named_cases.append((case.name, case))
+        named_cases.append((case.origin.command, case))
+        named_cases.append((case.origin.dispatchable, case))
+    return _chosen(program.path, name, named_cases, "listed by onnxgather check --json")
 
 
 def case_of_finding(
     report: Report, name: str | None = None, where: str = "the report"
 ) -> Case:
-    """A case of a report, with the arrays that the report holds of it.
+    """Return a case of a report, with the arrays that the report holds of it.
 
     Args:
         report: The report.
-        name: The case's name; None where one case has evidence, or only one of these went wrong.
+        name: The case's name; None if one case has evidence, or only one of these
+            went wrong.
         where: What an error calls the report.
 
     Raises:
@@ -67,33 +69,27 @@ def case_of_finding(
     """
     cases = report.cases
     if name is None:
-        cases = [case for case, _ in _gone_wrong(report)] or [
-            c for c in cases if c.evidence
-        ]
-    named = [(case.name, case) for case in cases]
-    return _rebuilt(_chosen(where, name, named, "listed in its $.cases"), where)
+        cases = [case for case, _ in _gone_wrong(report)]
+        # Case: all lanes are right, but cases that did not run have evidence.
+        if not cases:
+            cases = [case for case in report.cases if case.evidence]
+    named_cases = [(case.name, case) for case in cases]
+    case = _chosen(where, name, named_cases, "listed in its $.cases")
+    return _rebuilt(case, where)
 
 
 def nothing_wrong(report: Report, name: str | None) -> bool:
-    """Whether no lane of a report went wrong in a case; in all cases where `name` is None."""
-    known = name is None or any(case.name == name for case in report.cases)
-    return known and not _gone_wrong(report, name)
+    """Return whether no lane of a report went wrong in a case.
 
-
-def _gone_wrong(
-    report: Report, name: str | None = None
-) -> list[tuple[CaseResult, LaneInfo]]:
-    """The cases with a name, or all cases, each with each lane on which it went wrong."""
-    return [
-        (case, info)
-        for case in report.cases
-        for info, result in zip(report.lanes, case.results, strict=True)
-        if name in (None, case.name) and result.is_wrong
-    ]
+    Without a name all cases count. A name that the report lacks gives False.
+    """
+    if name is not None and all(case.name != name for case in report.cases):
+        return False
+    return not _gone_wrong(report, name)
 
 
 def lane_of_finding(report: Report, name: str, where: str = "the report") -> LaneInfo:
-    """The one lane of a report on which a case went wrong.
+    """Return the one lane of a report on which a case went wrong.
 
     Args:
         report: The report.
@@ -103,57 +99,86 @@ def lane_of_finding(report: Report, name: str, where: str = "the report") -> Lan
     Raises:
         OnnxGatherError: There is no such lane, or more than one.
     """
-    found = [info for _, info in _gone_wrong(report, name)]
-    if len(found) != 1:
-        lanes = ", ".join(info.name for info in found) or "none"
+    lanes = [lane for _, lane in _gone_wrong(report, name)]
+    if len(lanes) != 1:
+        names = ", ".join(lane.name for lane in lanes) or "none"
         raise OnnxGatherError(
             f"{where}: --lane must name where case {shown(name)} goes wrong, got"
-            f" {lanes} there"
+            f" {names} there"
         )
-    return found[0]
+    return lanes[0]
 
 
-def _rebuilt(found: CaseResult, where: str) -> Case:
-    """The case of a result of a report; the arguments and errors are those of `case_of_finding`."""
-    where = f"{where}: case {shown(found.name)}"
-    evidence = found.evidence
+def _gone_wrong(
+    report: Report, name: str | None = None
+) -> list[tuple[CaseResult, LaneInfo]]:
+    """Return the cases with a name, or all cases, with each lane that went wrong."""
+    pairs: list[tuple[CaseResult, LaneInfo]] = []
+    for case in report.cases:
+        if name is not None and case.name != name:
+            continue
+        for lane, result in zip(report.lanes, case.results, strict=True):
+            if result.is_wrong:
+                pairs.append((case, lane))
+    return pairs
+
+
+def _rebuilt(entry: CaseResult, where: str) -> Case:
+    """Return the case of an entry of a report; errors are as of `case_of_finding`."""
+    where = f"{where}: case {shown(entry.name)}"
+    evidence = entry.evidence
     if evidence is None:
         raise OnnxGatherError(
             f"{where} must have evidence, got none, as it passed on every lane or its"
             " arrays exceed 1 MiB"
         )
-    if (evidence.descriptor is None) == (evidence.node is None):
-        got = "none" if evidence.node is None else "both"
+    has_descriptor = evidence.descriptor is not None
+    has_node = evidence.node is not None
+    if has_descriptor == has_node:
+        got = "both" if has_node else "none"
         raise FileFormatError(
             f"{where}: evidence must have a descriptor or a node, got {got}"
         )
     try:
-        data, indices = evidence.data.array(), evidence.indices.array()
-        if evidence.node is not None:
-            case = NodeCase(found.name, evidence.node, data, indices, found.wrapped)
-            _check_node(case)
-            return case
-        origin = None
-        if found.file is not None:
-            origin = Origin(found.file, found.command or "", found.dispatchable or "")
-        desc, policy = from_dict(evidence.descriptor), found.out_of_range
-        return DescriptorCase(
-            found.name, desc, data, indices, policy, found.wrapped, origin
-        )
+        return _case_with_evidence(entry, evidence)
+    # A report may be changed by hand: arrays, types and descriptors may not fit.
     except (OnnxGatherError, ValueError, TypeError) as error:
         raise FileFormatError(f"{where}: {error}") from None
 
 
+def _case_with_evidence(entry: CaseResult, evidence: Evidence) -> Case:
+    """Return the case of an entry that has a descriptor or a node."""
+    data = evidence.data.array()
+    indices = evidence.indices.array()
+    if evidence.node is not None:
+        node_case = NodeCase(entry.name, evidence.node, data, indices, entry.wrapped)
+        _check_node(node_case)
+        return node_case
+    # Only cases of programs have an origin.
+    origin = None
+    if entry.file is not None:
+        origin = Origin(entry.file, entry.command or "", entry.dispatchable or "")
+    return DescriptorCase(
+        entry.name,
+        from_dict(evidence.descriptor),
+        data,
+        indices,
+        entry.out_of_range,
+        entry.wrapped,
+        origin,
+    )
+
+
 def _check_node(case: NodeCase) -> None:
-    """Check that a node of a report is a gather, and that its arrays have DirectML's types."""
+    """Check that a node of a report is a gather, and that its arrays fit DirectML."""
     node = case.node
-    if [ATTRIBUTES.get(node.operator)] != list(node.attributes):
-        nodes = ", ".join(
-            f"{operator} with {name}" for operator, name in ATTRIBUTES.items()
-        )
+    attribute = ATTRIBUTES.get(node.operator)
+    if list(node.attributes) != [attribute]:
+        allowed = [f"{operator} with {name}" for operator, name in ATTRIBUTES.items()]
         got = " and ".join(node.attributes) or "nothing"
         raise OnnxGatherError(
-            f"a node must be one of {nodes}, got {node.operator} with {got}"
+            f"a node must be one of {', '.join(allowed)}, got {node.operator} with"
+            f" {got}"
         )
     for name, array in (("InputTensor", case.data), ("IndicesTensor", case.indices)):
         if array.dtype.name.upper() not in TensorDataType.__members__:
@@ -162,28 +187,34 @@ def _check_node(case: NodeCase) -> None:
 
 
 def _chosen(
-    where: str, name: str | None, cases: Sequence[tuple[str, T]], all_names: str
+    where: str, name: str | None, named_cases: Sequence[tuple[str, T]], all_names: str
 ) -> T:
-    """The case with a name, or the only case.
+    """Return the case with a name, or the only case.
 
     Args:
         where: What an error calls the program or the report.
-        name: The name; None where there is one case.
-        cases: The cases by their names; a case may have several, its own first.
+        name: The name; None if there is one case.
+        named_cases: The cases by their names. A case may have several names, its own
+            first.
         all_names: Where a person finds the names.
     """
-    every = {case.name: case for _, case in cases}
-    found = {case.name: case for known, case in cases if name in (None, known)}
-    if name is not None and not found:
-        near = difflib.get_close_matches(
-            name, {known for known, _ in cases}, MOST_CASES_LISTED
-        )
-        rule = f"one of {len(every):,}, {all_names}"
+    # By their own names: a dispatchable, say, may be that of several cases.
+    all_cases: dict[str, T] = {}
+    matches: dict[str, T] = {}
+    for case_name, case in named_cases:
+        all_cases[case.name] = case
+        if name is None or case_name == name:
+            matches[case.name] = case
+    if name is not None and not matches:
+        case_names = {case_name for case_name, _ in named_cases}
+        near = difflib.get_close_matches(name, case_names, MOST_CASES_LISTED)
+        rule = f"one of {len(all_cases):,}, {all_names}"
         if near:
             rule = f"one of its cases, such as {', '.join(map(shown, near))}"
         raise OnnxGatherError(f"{where}: case must be {rule}, got {shown(name)}")
-    if len(found) == 1:
-        return next(iter(found.values()))
+    if len(matches) == 1:
+        (case,) = matches.values()
+        return case
     what = "case" if name is None else f"case {shown(name)}"
-    names = listed([*map(shown, found)], MOST_CASES_LISTED) or "none"
-    raise OnnxGatherError(f"{where}: {what} must name one, got {names}")
+    names = listed([shown(case_name) for case_name in matches], MOST_CASES_LISTED)
+    raise OnnxGatherError(f"{where}: {what} must name one, got {names or 'none'}")
