@@ -39,14 +39,16 @@ def program_to_onnx(
     threads: int | None = None,
     inputs: Collection[str] | None = None,
 ) -> ModelProto:
-    """An ONNX model that computes what the dispatches of a DxDispatch program compute.
+    """Return an ONNX model that computes what a DxDispatch program dispatches.
 
-    A value has the name of its resource, with a number behind it where the resource has
-    several, and the data type of the gathers that it is bound to. Where a tensor is the
-    whole resource, the value has its sizes; else it is the 1-D buffer. The outputs are
-    the values that commands print or write to files, and those that are written and
-    that no gather reads. `commands` in the metadata is the output of each of those
-    commands, by the command's path.
+    A value is named after its resource. A number follows if the resource has several
+    values. Its data type is that of the gathers that it is bound to. Its sizes are
+    those of the tensor if the tensor is the whole resource; otherwise the value is the
+    1-D buffer.
+
+    The outputs are the values that commands print or write to files, and the values
+    that are written and that no gather reads. `commands` in the metadata maps the path
+    of each command that prints or writes to its output.
 
     Args:
         program: The program, or the path of its file.
@@ -54,15 +56,16 @@ def program_to_onnx(
         target: As of `to_onnx`.
         opset: As of `to_onnx`.
         threads: As of `to_onnx`.
-        inputs: The names of the resources that are graph inputs; the others are initializers with
-            the values of the program. None: those whose values are in files of their own.
+        inputs: The names of the resources that are graph inputs; the others are
+            initializers with the values of the program. None means the resources whose
+            values are in files of their own.
 
     Raises:
-        FileFormatError: The program dispatches no gather, or something else; an input shares bytes
-            with the output; it takes too much memory; a file cannot be read; or a value is bound as
-            two data types.
+        FileFormatError: The program dispatches no gather, or something else; an input
+            shares bytes with the output; the program needs too much memory; a file
+            cannot be read; or a value is bound as two data types.
         DescriptorError: A descriptor in the file breaks a rule of DirectML.
-        OnnxGatherError: An option is not one of those above, or the model would exceed 2 GiB.
+        OnnxGatherError: An option is not valid, or the model would exceed 2 GiB.
     """
     opset, threads = check_lowering(out_of_range, target, opset, threads)
     check_type(
@@ -73,31 +76,36 @@ def program_to_onnx(
         str,
         os.PathLike,
     )
-    inputs = None if inputs is None else texts("inputs", inputs, "names of resources")
+    requested: Collection[str] = ()
+    if inputs is not None:
+        requested = texts("inputs", inputs, "names of resources")
     if not isinstance(program, Program):
         program = read_program(program)
-    files = [
-        name for name, one in program.resources.items() if one.values.file is not None
-    ]
+    input_names = _resources_in_files(program) if inputs is None else requested
     lowered = partial(lower, target=target, threads=threads)
-    whole = WholeProgram(
-        program, out_of_range, lowered, files if inputs is None else inputs
-    )
-    for name in inputs or ():
+    whole = WholeProgram(program, out_of_range, lowered, input_names)
+    for name in requested:
         if name not in whole.inputs:
             rule = (
                 "inputs must name resources whose values before the first command count"
             )
             raise OnnxGatherError(f"{program.path}: {rule}, got {shown(name)}")
-    outputs = {value.name: value for value in whole.shown.values()}
-    outputs |= {
-        value.name: value for value in whole.written if value.name not in whole.read
+    metadata = {
+        "commands": {path: value.name for path, value in whole.shown.items()},
+        "out_of_range": out_of_range,
+        "target": target,
     }
-    shown_by = {path: value.name for path, value in whole.shown.items()}
-    metadata = {"commands": shown_by, "out_of_range": out_of_range, "target": target}
     # A graph has a name, in UTF-8, which the name of a file need not be.
     title = printable(Path(program.path).stem) or "program"
-    return write_model(whole.graph, title, opset, metadata, [*outputs.values()])
+    return write_model(whole.graph, title, opset, metadata, whole.outputs())
+
+
+def _resources_in_files(program: Program) -> list[str]:
+    names: list[str] = []
+    for name, resource in program.resources.items():
+        if resource.values.file is not None:
+            names.append(name)
+    return names
 
 
 class WholeProgram:
@@ -107,8 +115,8 @@ class WholeProgram:
         program: The program.
         out_of_range: What an index out of range does.
         lowered: Makes the graph of a gather under a policy.
-        inputs: The resources that are inputs of the graph if their first values count; those of
-            the others are constants.
+        inputs: The resources that are inputs of the graph if their first values count;
+            the other resources are constants.
 
     Raises:
         OnnxGatherError: As `program_to_onnx`.
@@ -123,94 +131,128 @@ class WholeProgram:
     ) -> None:
         program.check_apart()
         program.check_run()
-        self._program, self.graph = program, Graph()
+        self._program = program
         self._policy: OutOfRange = out_of_range
         self._lowered = lowered
-        self.written = list[Value]()
+        self.graph = Graph()
+        self.written: list[Value] = []
         """For each dispatch, the resource that it writes, after it."""
-        self.shown = dict[str, Value]()
+        self.shown: dict[str, Value] = {}
         """What commands print or write to files, by their paths."""
-        self.read = set[str]()
+        self.read: set[str] = set()
         """The names of the values that dispatches read, or keep in part."""
         with located(program.path):
-            if program.other:
-                read_descriptor(program.other)
-            if not program.dispatch_commands:
-                raise FileFormatError("$.commands must dispatch a gather to be a model")
-            if "" in program.resources:
-                raise FileFormatError(
-                    "$.resources must have names to be values of a model, got ''"
-                )
-            first = _first_tensors(program)
-            self._first = {
-                name: self._first_value(name, one) for name, one in first.items()
-            }
-            self.graph.names |= (
-                program.resources.keys()
-            )  # a number makes no other's name
-            self.inputs = {
-                name: self._first[name] for name in self._first if name in inputs
-            }
+            self._check_names()
+            self._first = self._first_values()
+            """What a resource holds before the first command, by its name."""
+            # A number after a name must not make the name of another resource.
+            self.graph.names |= program.resources.keys()
+            self.inputs: dict[str, Value] = {}
             """The inputs of the graph, by the names of the resources."""
-            self._now = dict(self._first)
-            for command in program.commands:
-                if isinstance(command, DispatchCommand):
-                    self._dispatch(command)
-                else:
-                    self.shown[command.path] = self._show(command.resource)
-            self.graph.inputs = [*self.inputs.values()]
             for name, value in self._first.items():
-                if name not in self.inputs:
-                    content = program.resources[name].initial_bytes().data
-                    array = np.ndarray(value.shape, value.dtype, content)
-                    self.graph.constants[value.name] = array
+                if name in inputs:
+                    self.inputs[name] = value
+            self._now = dict(self._first)
+            """What a resource holds after the commands so far, by its name."""
+            self._add_commands()
+            self._add_constants()
+
+    def outputs(self) -> list[Value]:
+        """Return the values that are shown, then those written and never read."""
+        outputs = {value.name: value for value in self.shown.values()}
+        for value in self.written:
+            if value.name not in self.read:
+                outputs[value.name] = value
+        return list(outputs.values())
+
+    def _check_names(self) -> None:
+        """Check that all dispatches are gathers, and that resources can name values."""
+        program = self._program
+        if program.other:
+            read_descriptor(program.other)  # raises, as it is no gather
+        if not program.dispatch_commands:
+            raise FileFormatError("$.commands must dispatch a gather to be a model")
+        if "" in program.resources:
+            raise FileFormatError(
+                "$.resources must have names to be values of a model, got ''"
+            )
+
+    def _first_values(self) -> dict[str, Value]:
+        values: dict[str, Value] = {}
+        for name, tensor in _first_tensors(self._program).items():
+            values[name] = self._first_value(name, tensor)
+        return values
 
     def _first_value(self, name: str, tensor: TensorDesc | None) -> Value:
-        """The graph input for what a resource holds before the first command."""
+        """Return the graph input for what a resource holds before the first command."""
         resource = self._program.resources[name]
-        data_type = resource.data_type or TensorDataType.UINT8
-        data_type = data_type if tensor is None else tensor.data_type
-        shape = (resource.size_in_bytes // data_type.size,)
-        if tensor is not None and size_of(tensor.array_shape) == shape[0]:
+        if tensor is None:  # no tensor is bound to it: a command shows it
+            data_type = resource.data_type or TensorDataType.UINT8
+        else:
+            data_type = tensor.data_type
+        count = resource.size_in_bytes // data_type.size
+        shape = (count,)
+        if tensor is not None and size_of(tensor.array_shape) == count:
             shape = tensor.array_shape
         return self.graph.input(name, data_type.numpy, shape)
 
+    def _add_commands(self) -> None:
+        for command in self._program.commands:
+            if isinstance(command, DispatchCommand):
+                self._dispatch(command)
+            else:
+                self.shown[command.path] = self._shown_value(command.resource)
+
+    def _add_constants(self) -> None:
+        """Give the first values that are no inputs the bytes of the program."""
+        self.graph.inputs = list(self.inputs.values())
+        for name, value in self._first.items():
+            if name not in self.inputs:
+                content = self._program.resources[name].initial_bytes().data
+                array = np.ndarray(value.shape, value.dtype, content)
+                self.graph.constants[value.name] = array
+
     def _dispatch(self, command: DispatchCommand) -> None:
         """Add the nodes of a dispatch."""
-        desc, graph = command.descriptor, self.graph
-        # In range all policies agree.
-        out_of_range = "clamp" if self._known_in_range(command) else self._policy
+        graph = self.graph
+        desc = command.descriptor
         output = desc.output_tensor
+        out_of_range = self._policy
+        if self._is_surely_in_range(command):  # where all policies agree
+            out_of_range = "clamp"
         if out_of_range == "directml":
             desc = with_padding(desc)
-        given = {
-            role: self._read(command, role, one)
-            for role, one in tensors(desc).items()
-            if role != OUTPUT
-        }
+        arguments: dict[str, Value] = {}
+        for role, tensor in tensors(desc).items():
+            if role != OUTPUT:
+                arguments[role] = self._read(command, role, tensor)
+
         name = command.bindings[OUTPUT].resource
-        whole = _covers(output, self._program.resources[name].size_in_bytes)
-        before = None if whole else self._value(command, OUTPUT, output)
-        if name not in self._now:
+        covers_all = _covers(output, self._program.resources[name].size_in_bytes)
+        before = None if covers_all else self._value(command, OUTPUT, output)
+        if name not in self._now:  # its first value may have the resource's own name
             graph.names.discard(name)
-        packed = replace(desc, output_tensor=TensorDesc(output.data_type, output.sizes))
-        gather = self._lowered(packed, out_of_range)
-        if whole and output.is_packed:
-            written = graph.inline(gather, given, name)
+        packed = TensorDesc(output.data_type, output.sizes)
+        gather = self._lowered(replace(desc, output_tensor=packed), out_of_range)
+        if covers_all and output.is_packed:
+            written = graph.inline(gather, arguments, name)
         else:
-            gathered = graph.inline(gather, given, f"{name}.gathered")
-            first = _first(command, OUTPUT, output)
+            gathered = graph.inline(gather, arguments, f"{name}.gathered")
+            first = _first_element(command, OUTPUT, output)
             written = self._write(before, output, first, gathered, name)
         self._now[name] = written
         self.written.append(written)
 
     def _read(self, command: DispatchCommand, role: str, tensor: TensorDesc) -> Value:
-        """The array that stands for a tensor that a dispatch reads."""
-        value, shape = self._value(command, role, tensor), tensor.array_shape
-        if size_of(shape) < size_of(value.shape):
-            first, name = _first(command, role, tensor), f"{value.name}.bound"
-            end = first + size_of(shape)
-            value = self.graph.slice(self._flat(value), first, end, name, "the part")
+        """Return the array that stands for a tensor that a dispatch reads."""
+        value = self._value(command, role, tensor)
+        shape = tensor.array_shape
+        count = size_of(shape)
+        if count < size_of(value.shape):  # the tensor is a part of the resource
+            first = _first_element(command, role, tensor)
+            name = f"{value.name}.bound"
+            flat = self._flat(value)
+            value = self.graph.slice(flat, first, first + count, name, "the part")
         return self.graph.reshape(
             value, shape, f"{value.name}.sized", "the sizes of the tensor"
         )
@@ -223,7 +265,7 @@ class WholeProgram:
         gathered: Value,
         name: str,
     ) -> Value:
-        """The value of a resource after a tensor in it was written; all other elements stay.
+        """Return a resource after a tensor in it was written; other elements stay.
 
         Args:
             before: The value before; None where a tensor with strides covers it.
@@ -235,47 +277,55 @@ class WholeProgram:
         flat = None if before is None else self._flat(before)
         if not tensor.is_packed:
             return scatter(self.graph, tensor, gathered, flat, first, name)
+
+        # A packed tensor is one run of elements between those that stay.
         assert flat is not None
-        (count,), end, kept = (
-            flat.shape,
-            first + size_of(gathered.shape),
-            f"{name}.kept",
-        )
-        parts = [
-            self.graph.slice(flat, *span, kept, "the elements that stay")
-            for span in ((0, first), (end, count))
-            if span[0] < span[1]
-        ]
-        parts.insert(int(first > 0), self._flat(gathered))
-        why, shape = "the elements that are written, and those that stay", flat.shape
-        return self.graph.add("Concat", name, *parts, why=why, shape=shape, axis=0)
+        (count,) = flat.shape
+        end = first + size_of(gathered.shape)
+        kept_spans = [(0, first), (end, count)]
+        parts: list[Value] = []
+        for start, stop in kept_spans:
+            if start < stop:
+                part = self.graph.slice(
+                    flat, start, stop, f"{name}.kept", "the elements that stay"
+                )
+                parts.append(part)
+        position = 1 if first > 0 else 0
+        parts.insert(position, self._flat(gathered))
+        why = "the elements that are written, and those that stay"
+        return self.graph.add("Concat", name, *parts, why=why, shape=flat.shape, axis=0)
 
     def _flat(self, value: Value) -> Value:
         shape = (size_of(value.shape),)
         return self.graph.reshape(value, shape, f"{value.name}.flat", "the buffer, 1-D")
 
     def _value(self, command: DispatchCommand, role: str, tensor: TensorDesc) -> Value:
-        """The value that a tensor is bound to."""
+        """Return the value that a tensor is bound to."""
         name = command.bindings[role].resource
         # OWNED_BY_DML inputs have the values from before the first command.
-        value = (self._first if is_owned(tensor) else self._now)[name]
+        values = self._first if is_owned(tensor) else self._now
+        value = values[name]
         if value.dtype != tensor.data_type.numpy:
-            path, found = self._program.resources[name].path, value.dtype.name.upper()
-            rule = f"{path} must be bound as {found} to {role} of {command.path} too"
+            path = self._program.resources[name].path
+            data_type = value.dtype.name.upper()
+            tensor_name = f"{role} of {command.path}"
+            rule = f"{path} must be bound as {data_type} to {tensor_name} too"
             why = "as a value of a model has one data type"
             raise FileFormatError(f"{rule}, {why}, got {tensor.data_type}")
         self.read.add(value.name)
         return value
 
-    def _known_in_range(self, command: DispatchCommand) -> bool:
-        """Whether the indices of a dispatch are initializers, and all in range."""
+    def _is_surely_in_range(self, command: DispatchCommand) -> bool:
+        """Return whether the indices of a dispatch are initializers, all in range."""
         name = command.bindings[INDICES].resource
-        if name in self.inputs or self._now[name] is not self._first.get(name):
+        if name in self.inputs:
+            return False
+        if self._now[name] is not self._first.get(name):  # an earlier dispatch wrote it
             return False
         return self._program.in_range_at_first(command)
 
-    def _show(self, name: str) -> Value:
-        """The value of a resource, as an output."""
+    def _shown_value(self, name: str) -> Value:
+        """Return the value of a resource, as an output."""
         value = self._now[name]
         if value is self._first.get(name):
             why = "the resource as it is, as no gather wrote to it"
@@ -284,32 +334,39 @@ class WholeProgram:
 
 
 def _covers(tensor: TensorDesc, size_in_bytes: int) -> bool:
-    """Whether the elements of a tensor are all that a resource of that size has."""
+    """Return whether the elements of a tensor fill a resource of that size."""
     return size_of(tensor.sizes) * tensor.data_type.size == size_in_bytes
 
 
-def _first(command: DispatchCommand, role: str, tensor: TensorDesc) -> int:
-    """The offset of a tensor in its resource, in elements; offsets are multiples of 16 bytes."""
-    return command.bindings[role].offset // tensor.data_type.size
+def _first_element(command: DispatchCommand, role: str, tensor: TensorDesc) -> int:
+    """Return the offset of a tensor in its resource, in elements."""
+    offset = command.bindings[role].offset  # a multiple of 16 bytes
+    return offset // tensor.data_type.size
 
 
 def _first_tensors(program: Program) -> dict[str, TensorDesc | None]:
-    """The resources whose values before the first command count, and the first tensor of each.
+    """Return the resources whose first values count, and the first tensor of each.
 
-    They do where a gather reads them, or writes a part and keeps the rest, or where a
-    command shows them.
+    The values before the first command count where a gather reads them, or writes a
+    part and keeps the rest, or where a command shows them.
     """
-    found, written = dict[str, TensorDesc | None](), set[str]()
+    first_tensors: dict[str, TensorDesc | None] = {}
+    written: set[str] = set()
     for command in program.commands:
+        # Case 1: the command prints a resource or writes it to a file.
         if not isinstance(command, DispatchCommand):
             if command.resource not in written:
-                found.setdefault(command.resource, None)
+                first_tensors.setdefault(command.resource, None)
             continue
+
+        # Case 2: the command dispatches a gather.
         for role, tensor in tensors(command.descriptor).items():
             name = command.bindings[role].resource
+            if name in written and not is_owned(tensor):
+                continue
             size = program.resources[name].size_in_bytes
-            counts = is_owned(tensor) or name not in written
-            if counts and not (role == OUTPUT and _covers(tensor, size)):
-                found[name] = found.get(name) or tensor
+            if role == OUTPUT and _covers(tensor, size):  # no first value is kept
+                continue
+            first_tensors[name] = first_tensors.get(name) or tensor
         written.add(command.bindings[OUTPUT].resource)
-    return found
+    return first_tensors

@@ -22,7 +22,7 @@ from onnxgather.core.programs.resources import read_numbers
 _WIDTH = 100
 
 MOST_LISTED_BYTES = 2**16
-"""The most bytes of an array that a program lists; a larger one is in a file of its
+"""The most bytes of an array that a program lists; a larger array is in a file of its
 own."""
 
 _ROWS = textwrap.TextWrapper(
@@ -39,34 +39,40 @@ _RESOURCES = {
 def program_files(
     desc: Descriptor, data: Array, indices: Array, comment: str
 ) -> dict[str, bytes]:
-    """The file program.json, as of `write_program`, and an .npy file for each large array."""
-    files = dict[str, bytes]()
-    program = _program(desc, check_arrays(desc, data, indices), comment, files)
+    """Return the file program.json, and an .npy file for each large array.
+
+    The program is as of `write_program`.
+    """
+    files: dict[str, bytes] = {}
+    arrays = check_arrays(desc, data, indices)
+    program = _program(desc, arrays, comment, files)
     return {**files, "program.json": program.encode()}
 
 
 def write_program(
     desc: Descriptor, data: Array, indices: Array, comment: str = ""
 ) -> str:
-    """A program that runs a descriptor on two arrays and prints the output.
+    """Return a program that runs a descriptor on two arrays and prints the output.
 
     The inputs are written bit for bit. JSON cannot express most NaNs, so a tensor that
-    has such NaNs is written as the unsigned integers of the same bits.
+    contains them is written as the unsigned integers of the same bits.
 
     Args:
         desc: The descriptor.
-        data: InputTensor: an array of its sizes, or its 1-D buffer where it has strides.
+        data: InputTensor: an array of its sizes, or its 1-D buffer where it has
+            strides.
         indices: IndicesTensor, likewise.
         comment: Lines to put at the top.
 
     Raises:
         DescriptorError: An array does not fit its tensor.
     """
-    return _program(desc, check_arrays(desc, data, indices), comment)
+    arrays = check_arrays(desc, data, indices)
+    return _program(desc, arrays, comment)
 
 
 def write_program_of_zeros(desc: Descriptor, comment: str) -> str:
-    """A program as of `write_program`, whose inputs are zeros."""
+    """Return a program as of `write_program`, whose inputs are zeros."""
     return _program(desc, (), comment)
 
 
@@ -76,115 +82,143 @@ def _program(
     comment: str,
     files: dict[str, bytes] | None = None,
 ) -> str:
-    """A program whose inputs are arrays, or zeros where there are none.
+    """Return a program whose inputs are arrays, or zeros where there are none.
 
     `files` receives the .npy files of large arrays, by name. With None the program
     lists all values.
     """
-    given = dict(zip(_RESOURCES.values(), arrays, strict=False))
-    resources = dict[str, Any]()
+    # The output has no array: it starts as zeros.
+    arrays_by_name = dict(zip(_RESOURCES.values(), arrays, strict=False))
+    resources: dict[str, Any] = {}
+    bound_by_program: dict[str, str] = {}
     for role, tensor in tensors(desc).items():
         name = _RESOURCES[role]
-        data_type: TensorDataType = tensor.data_type
-        values: object = {"value": 0, "valueCount": math.prod(tensor.array_shape)}
-        if (array := given.get(name)) is not None:
-            if files is None or array.nbytes <= MOST_LISTED_BYTES:
-                data_type, values = _numbers(array)
-            else:
-                values, stream = {"sourcePath": f"{name}.npy"}, io.BytesIO()
-                np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
-                files[f"{name}.npy"] = stream.getvalue()
-        resources[name] = _resource(tensor, data_type, values)
-    owned = {
-        name: _RESOURCES[name]
-        for name, tensor in tensors(desc).items()
-        if is_owned(tensor)
+        array = arrays_by_name.get(name)
+        resources[name] = _resource(tensor, name, array, files)
+        if is_owned(tensor):
+            bound_by_program[role] = name
+    bound_by_dispatch = {
+        role: name for role, name in _RESOURCES.items() if role not in bound_by_program
     }
-    bound = {name: _RESOURCES[name] for name in _RESOURCES if name not in owned}
+    dispatchable = to_dict(desc)
+    if bound_by_program:
+        dispatchable["bindings"] = bound_by_program
+    dispatch = {
+        "type": "dispatch",
+        "dispatchable": "gather",
+        "bindings": bound_by_dispatch,
+    }
     program = {
         "resources": resources,
-        "dispatchables": {
-            "gather": to_dict(desc) | ({"bindings": owned} if owned else {})
-        },
-        "commands": [
-            {"type": "dispatch", "dispatchable": "gather", "bindings": bound},
-            {"type": "print", "resource": "output"},
-        ],
+        "dispatchables": {"gather": dispatchable},
+        "commands": [dispatch, {"type": "print", "resource": "output"}],
     }
     lines = [f"// {line}".rstrip() for line in comment.splitlines()]
-    return "\n".join([*lines, _laid_out(program, "", 0), ""])
+    lines.append(_layout(program, "", 0))
+    return "\n".join(lines) + "\n"
 
 
 def _resource(
-    tensor: TensorDesc, data_type: TensorDataType, values: object
+    tensor: TensorDesc, name: str, array: Array | None, files: dict[str, bytes] | None
 ) -> dict[str, Any]:
-    """A resource for a tensor; it has a size where its initial values alone would be too few."""
+    """Return the resource for a tensor, with an array or with zeros.
+
+    It has a size where its initial values alone would be too few.
+    """
+    data_type = tensor.data_type
+    count = math.prod(tensor.array_shape)
+    values: object
+    if array is None:
+        values = {"value": 0, "valueCount": count}
+    elif files is None or array.nbytes <= MOST_LISTED_BYTES:
+        data_type, values = _listed_numbers(array)
+    else:
+        file = f"{name}.npy"
+        files[file] = _npy_content(array)
+        values = {"sourcePath": file}
     resource = {"initialValuesDataType": str(data_type), "initialValues": values}
-    size = (math.prod(tensor.array_shape) * tensor.data_type.size + 3) // 4 * 4
+
+    size_of_values = count * tensor.data_type.size
+    default_size = (size_of_values + 3) // 4 * 4  # DxDispatch rounds up to 4 bytes
     total = tensor.total_tensor_size_in_bytes
-    return resource | ({"sizeInBytes": total} if total > size else {})
+    if total > default_size:
+        resource["sizeInBytes"] = total
+    return resource
 
 
-def _numbers(array: Array) -> tuple[TensorDataType, list[Any]]:
-    """The data type and the JSON values that an array is written as."""
+def _npy_content(array: Array) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _listed_numbers(array: Array) -> tuple[TensorDataType, list[Any]]:
+    """Return the data type and the JSON values that an array is written as."""
     values = np.ascontiguousarray(array).reshape(-1)
     data_type = TensorDataType(values.dtype.name.upper())
     if values.dtype.kind != "f":
         return data_type, values.tolist()
+
     numbers = [_float(number) for number in values]
-    if read_numbers(data_type, Field(numbers)).tobytes() != values.tobytes():
-        return _numbers(values.view(f"u{values.itemsize}"))
-    return data_type, numbers
+    numbers_as_read = read_numbers(data_type, Field(numbers))
+    if numbers_as_read.tobytes() == values.tobytes():
+        return data_type, numbers
+    # JSON cannot express all of them, such as a NaN with a payload.
+    return _listed_numbers(values.view(f"u{values.itemsize}"))
 
 
 def _float(number: np.floating[Any]) -> float | str:
-    """The shortest JSON value that reads back as the number."""
+    """Return the shortest JSON value that reads back as the number."""
     exact = float(number)
     if not math.isfinite(exact):
         return str(exact)
-    if (
-        exact.is_integer()
-        and abs(exact) < 2**53
-        and (exact or math.copysign(1, exact) > 0)
-    ):
+    is_negative_zero = exact == 0 and math.copysign(1, exact) < 0
+    if exact.is_integer() and abs(exact) < 2**53 and not is_negative_zero:
         return int(exact)
     short = float(str(number))
     # DxDispatch reads FLOAT64 first, for FLOAT16 then FLOAT32, and may round the other
     # way.
-    read = np.float32(short) if number.itemsize == 2 else np.float64(short)
-    return short if read.astype(number.dtype) == number else exact
+    read_as = np.float32 if number.itemsize == 2 else np.float64
+    if read_as(short).astype(number.dtype) == number:
+        return short
+    return exact
 
 
-def _laid_out(value: Any, indent: str, used: int) -> str:
-    """JSON on one line if it fits after `used` more characters, else on several."""
+def _layout(value: Any, indent: str, used: int) -> str:
+    """Return JSON on one line if it fits after `used` more characters, else on several.
+
+    Args:
+        value: What is written.
+        indent: What stands before the line.
+        used: How many further characters stand before or after the value.
+    """
     line = json.dumps(value, ensure_ascii=False)
-    if len(indent) + used + len(line) < _WIDTH and not _is_outline(value):
+    fits = len(indent) + used + len(line) < _WIDTH
+    if fits and not _is_outline(value):
         return line
     deeper = indent + "    "
+    rows: list[str] = []
     if isinstance(value, dict):
-        fields = {
-            json.dumps(key) + ": ": v
-            for key, v in cast("dict[str, Any]", value).items()
-        }
-        rows = [key + _laid_out(v, deeper, len(key) + 1) for key, v in fields.items()]
+        fields = cast("dict[str, Any]", value)
+        for name, content in fields.items():
+            key = json.dumps(name) + ": "
+            rows.append(key + _layout(content, deeper, len(key) + 1))
     elif isinstance(value[0], dict):
-        rows = [_laid_out(item, deeper, 1) for item in value]
-    else:
+        rows = [_layout(item, deeper, 1) for item in value]
+    else:  # numbers, as many in a row as fit
         rows = [row.removesuffix(",") for row in _ROWS.wrap(line[1:-1])]
     body = ",\n".join(deeper + row for row in rows)
     return f"{line[0]}\n{body}\n{indent}{line[-1]}"
 
 
 def _is_outline(value: Any) -> bool:
-    """Whether a value is the program, a dispatchable or the fields of a descriptor.
+    """Return whether a value is always written on several lines.
 
-    These are always written on several lines.
+    These are the program, a dispatchable and the fields of a descriptor.
     """
     if not isinstance(value, dict):
         return False
     fields = cast("dict[str, Any]", value)
-    return (
-        "commands" in fields
-        or "desc" in fields
-        or isinstance(fields.get("InputTensor"), dict)
-    )
+    if "commands" in fields or "desc" in fields:
+        return True
+    return isinstance(fields.get("InputTensor"), dict)
