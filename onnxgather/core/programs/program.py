@@ -1,4 +1,4 @@
-"""DxDispatch programs: resources, dispatchables and commands, whole and checked when read."""
+"""DxDispatch programs: resources, dispatchables and commands, checked when read."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ MAX_NPY_DIMENSIONS = 32
 """The most dimensions that every version of numpy reads."""
 
 MAX_PROGRAM_BYTES = 2**25
-"""The most bytes of a program; the values that JSON stands for take up to 40 times as
-many."""
+"""The most bytes of a program; its values in memory need up to 40 times as many."""
 
 MAX_RUN_BYTES = 2**30
 """The most bytes that a program may take when it runs, as `Program.check_run` counts
 them."""
 
 MAX_COMPARED_BYTES = 2**25
-"""The most bytes that `convert` takes to tell what an index out of range changes."""
+"""The most bytes that `convert` uses to find out whether all indices are in range."""
 
 _APART = (
     "as Microsoft's BindInputs page allows it only to operators that run in place, not"
@@ -70,8 +69,18 @@ class Binding:
     offset: int
     """The offset of its first byte."""
     last: int
-    """The offset of the last byte that the tensor has, by its
-    TotalTensorSizeInBytes."""
+    """The offset of the tensor's last byte, by its TotalTensorSizeInBytes."""
+
+    @property
+    def span(self) -> str:
+        """Return the bytes of the tensor, as a message shows them."""
+        return f"bytes {self.offset} to {self.last}"
+
+    def shares_bytes_with(self, other: Binding) -> bool:
+        """Return whether two tensors have a byte in common."""
+        if self.resource != other.resource:
+            return False
+        return self.offset <= other.last and other.offset <= self.last
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +121,7 @@ class WriteFileCommand:
     resource: str
     target: Field
     header: bytes
-    """The header of an .npy file, which stands before the resource; empty for other
+    """The header of an .npy file, which precedes the resource; empty for other
     files."""
 
 
@@ -131,7 +140,7 @@ class Program:
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
     left_out: tuple[str, ...] = ()
-    """The paths of the dispatchables that are no gathers, and of their dispatch
+    """The paths of dispatchables that are no gathers, then of their dispatch
     commands."""
     other: Field | None = None
     """The first of these dispatchables that a command dispatches; `read_descriptor`
@@ -141,19 +150,23 @@ class Program:
 
     @property
     def files(self) -> list[str]:
-        """The files that its resources are read from."""
-        files = (resource.values.file for resource in self.resources.values())
-        return [file for file in files if file is not None]
+        """Return the files that its resources are read from."""
+        files: list[str] = []
+        for resource in self.resources.values():
+            file = resource.values.file
+            if file is not None:
+                files.append(file)
+        return files
 
     @property
     def dispatch_commands(self) -> list[DispatchCommand]:
-        """The commands that dispatch an operator."""
+        """Return the commands that dispatch an operator."""
         return [
             command for command in self.commands if isinstance(command, DispatchCommand)
         ]
 
     def in_place(self, ending: str = _MENDING) -> Iterator[str]:
-        """Yield a sentence for each input of a dispatch that shares bytes with the output.
+        """Yield a sentence for each input that shares bytes with the output.
 
         An OWNED_BY_DML input shares none, as it is read before the first command.
 
@@ -161,22 +174,20 @@ class Program:
             ending: How each sentence ends.
         """
         for command in self.dispatch_commands:
-            out = command.bindings["OutputTensor"]
+            output = command.bindings["OutputTensor"]
             for role, tensor in tensors(command.descriptor).items():
-                own = command.bindings[role]
-                if own is out or own.resource != out.resource or is_owned(tensor):
+                binding = command.bindings[role]
+                if binding is output or is_owned(tensor):
                     continue
-                if own.offset <= out.last and out.offset <= own.last:
-                    rule = (
-                        f"bindings.OutputTensor must share no byte with {role},"
-                        f" {_APART}"
-                    )
-                    got = (
-                        f"bytes {out.offset} to {out.last} of resource"
-                        f" {quoted(out.resource)}"
-                    )
-                    both = f"{got}, where {role} has {own.offset} to {own.last}"
-                    yield f"{command.path}.{rule}, got {both}; {ending}"
+                if not binding.shares_bytes_with(output):
+                    continue
+                rule = f"must share no byte with {role}, {_APART}"
+                written = f"{output.span} of resource {quoted(output.resource)}"
+                read = f"where {role} has {binding.offset} to {binding.last}"
+                yield (
+                    f"{command.path}.bindings.OutputTensor {rule}, got {written},"
+                    f" {read}; {ending}"
+                )
 
     def check_apart(self) -> None:
         """Check that no dispatch is in place.
@@ -188,34 +199,38 @@ class Program:
             raise FileFormatError(f"{self.path}: {sentence}")
 
     def in_range_at_first(self, command: DispatchCommand) -> bool:
-        """Whether the indices of a dispatch, as they are before the first command, are in range."""
-        tensor, bound = (
-            command.descriptor.indices_tensor,
-            command.bindings["IndicesTensor"],
-        )
-        content = self.resources[bound.resource].initial_bytes().data
-        array = np.ndarray(
-            tensor.array_shape, tensor.data_type.numpy, content, bound.offset
-        )
+        """Return whether the indices of a dispatch are in range before any command."""
+        tensor = command.descriptor.indices_tensor
+        binding = command.bindings["IndicesTensor"]
+        content = self.resources[binding.resource].initial_bytes().data
+        dtype = tensor.data_type.numpy
+        array = np.ndarray(tensor.array_shape, dtype, content, binding.offset)
         return all_in_range(command.descriptor, array)
 
     def in_range(self) -> bool:
-        """Whether all indices are known to be in range: not written, and few enough to look at.
+        """Return whether all indices are surely in range.
+
+        That is not known where a command writes them, or where they are too many.
 
         Raises:
             FileFormatError: A file cannot be read, or there is no memory.
         """
-        commands, roles = self.dispatch_commands, ("IndicesTensor", "OutputTensor")
-        read, written = (
-            [each.bindings[role].resource for each in commands] for role in roles
-        )
-        needed = sum(
-            8 * math.prod(each.descriptor.indices_tensor.sizes) for each in commands
-        )
-        needed += sum(self.resources[name].size_in_bytes for name in read)
-        known = needed <= MAX_COMPARED_BYTES and set(read).isdisjoint(written)
+        needed = 0
+        read: set[str] = set()
+        written: set[str] = set()
+        for command in self.dispatch_commands:
+            indices = command.bindings["IndicesTensor"].resource
+            read.add(indices)
+            written.add(command.bindings["OutputTensor"].resource)
+            # The comparison takes 8 bytes for each index, beside the resource.
+            needed += 8 * math.prod(command.descriptor.indices_tensor.sizes)
+            needed += self.resources[indices].size_in_bytes
+        if needed > MAX_COMPARED_BYTES:
+            return False
+        if not read.isdisjoint(written):
+            return False
         with located(self.path):
-            return known and all(map(self.in_range_at_first, commands))
+            return all(map(self.in_range_at_first, self.dispatch_commands))
 
     def check_run(self, most: int = MAX_RUN_BYTES) -> None:
         """Check that the program fits into memory when it runs.
@@ -230,22 +245,19 @@ class Program:
             FileFormatError: They take more.
         """
         buffers = sum(resource.size_in_bytes for resource in self.resources.values())
-        needed = {"$.resources": buffers}
+        bytes_by_path = {"$.resources": buffers}
         for command in self.dispatch_commands:
             desc = command.descriptor
-            bound = sum(
-                tensor.total_tensor_size_in_bytes for tensor in tensors(desc).values()
-            )
-            counts = map(
-                math.prod, (desc.indices_tensor.sizes, desc.output_tensor.sizes)
-            )
-            needed[command.path] = buffers + bound + 8 * sum(counts)
-        for path, found in needed.items():
-            if found > most:
-                rule = (
-                    f"must take at most {most} bytes when it runs, with all resources"
-                )
-                raise FileFormatError(f"{self.path}: {path} {rule}, got {found}")
+            needed = buffers
+            for tensor in tensors(desc).values():
+                needed += tensor.total_tensor_size_in_bytes
+            needed += 8 * math.prod(desc.indices_tensor.sizes)
+            needed += 8 * math.prod(desc.output_tensor.sizes)
+            bytes_by_path[command.path] = needed
+        rule = f"must take at most {most} bytes when it runs, with all resources"
+        for path, needed in bytes_by_path.items():
+            if needed > most:
+                raise FileFormatError(f"{self.path}: {path} {rule}, got {needed}")
 
 
 def read_program(
@@ -253,11 +265,12 @@ def read_program(
 ) -> Program:
     """Read a program from a file.
 
-    Other dispatchables than gathers are left out if there is a gather.
+    Dispatchables that are no gathers are left out if there is a gather.
 
     Args:
         path: The JSON file; it may be a pipe.
-        allow_outside: Whether the files it names may be outside its folder and the current one.
+        allow_outside: Whether the files that the program names may be outside of its
+            folder and the current folder.
 
     Raises:
         FileFormatError: The file is not a program that DxDispatch runs.
@@ -265,9 +278,8 @@ def read_program(
     """
     name = os.fspath(path)
     try:
-        with open(
-            name, "rb"
-        ) as file:  # pathlib takes an empty path for the current folder
+        # Not pathlib, as it reads an empty path as the current folder.
+        with open(name, "rb") as file:
             content = file.read(MAX_PROGRAM_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise FileFormatError(f"{name}: {reason(error)}") from None
@@ -281,8 +293,8 @@ def parse_program(
 
     Args:
         source: The text.
-        path: The file that the text came from. Error messages start with it, and the files that
-            the program names are looked for in its folder.
+        path: The file that the text came from. Error messages start with it, and the
+            files that the program names are looked for in its folder.
         allow_outside: As for `read_program`.
 
     Raises:
@@ -295,56 +307,80 @@ def parse_program(
         if isinstance(source, bytes):
             _check_file(source)
         root = Field(parse_json(source))
-        resources = {
-            key: read_resource(field, folder, allow_outside=allow_outside)
-            for key, field in root.member("resources").entries()
-        }
-        entries = root.member("dispatchables").entries()
-        declared = {
-            key: field if is_other(field) else _dispatchable(field, resources)
-            for key, field in entries
-        }
-        notes = [
-            note
-            for _, field in entries
-            if not is_other(field)
-            for note in ignored(field)
-        ]
-        dispatchables = {
-            k: one for k, one in declared.items() if isinstance(one, Dispatchable)
-        }
-        items = root.member("commands").items()
-        read = [(field.path, _command(field, resources, declared)) for field in items]
-        commands = tuple(one for _, one in read if not isinstance(one, Field))
-        others = [one.path for one in declared.values() if isinstance(one, Field)]
-        dispatched = {path: one for path, one in read if isinstance(one, Field)}
-        other = next(iter(dispatched.values()), None)
-        if other and not dispatchables:
-            read_descriptor(other)  # says that it is no gather
-    left_out = (*others, *dispatched)
+        resources: dict[str, Resource] = {}
+        for key, field in root.member("resources").entries():
+            resources[key] = read_resource(field, folder, allow_outside=allow_outside)
+        declared, notes = _declared(root.member("dispatchables"), resources)
+        gathers: dict[str, Dispatchable] = {}
+        left_out: list[str] = []
+        for key, dispatchable in declared.items():
+            if isinstance(dispatchable, Field):
+                left_out.append(dispatchable.path)
+            else:
+                gathers[key] = dispatchable
+
+        commands: list[Command] = []
+        first_other: Field | None = None
+        for field in root.member("commands").items():
+            command = _command(field, resources, declared)
+            if isinstance(command, Field):  # it dispatches no gather
+                left_out.append(field.path)
+                first_other = first_other or command
+            else:
+                commands.append(command)
+        if first_other and not gathers:
+            read_descriptor(first_other)  # raises, as it is no gather
     return Program(
-        name, resources, dispatchables, commands, left_out, other, tuple(notes)
+        name,
+        resources,
+        gathers,
+        tuple(commands),
+        tuple(left_out),
+        first_other,
+        tuple(notes),
     )
 
 
 def _check_file(content: bytes) -> None:
-    """Check that the content of a file is not too large, and not that of another kind of file."""
+    """Check that a file is not too large, and not a file of another kind."""
     if len(content) > MAX_PROGRAM_BYTES:
-        rule = (
+        raise FileFormatError(
             f"must have at most {MAX_PROGRAM_BYTES} bytes, and larger values in files"
-            " of their"
+            " of their own, which sourcePath names"
         )
-        raise FileFormatError(f"{rule} own, which sourcePath names")
-    if found := got(content, "a DxDispatch program"):
-        raise FileFormatError(f"must be a DxDispatch program, which is JSON{found}")
+    ending = got(content, "a DxDispatch program")
+    if ending:
+        raise FileFormatError(f"must be a DxDispatch program, which is JSON{ending}")
 
 
 def npy_header(data_type: TensorDataType, shape: tuple[int, ...]) -> bytes:
-    """The header of an .npy file."""
+    """Return the header of an .npy file."""
     header = io.BytesIO()
     description = {"descr": data_type.numpy.str, "fortran_order": False, "shape": shape}
     npy.write_array_header_1_0(header, description)
     return header.getvalue()
+
+
+def _declared(
+    field: Field, resources: Resources
+) -> tuple[dict[str, Dispatchable | Field], list[str]]:
+    """Read the dispatchables; return them with notes on fields that are ignored.
+
+    A dispatchable that is no gather is returned as its field.
+    """
+    entries = field.entries()
+    declared: dict[str, Dispatchable | Field] = {}
+    gathers: list[Field] = []
+    for key, entry in entries:
+        if is_other(entry):
+            declared[key] = entry
+        else:
+            declared[key] = _dispatchable(entry, resources)
+            gathers.append(entry)
+    notes: list[str] = []
+    for gather in gathers:
+        notes.extend(ignored(gather))
+    return declared, notes
 
 
 def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
@@ -354,29 +390,32 @@ def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
         raise error.at(fields_of(field).path) from None
     field.member("dmlCompileType", _COMPILE_TYPES[0]).choice(_COMPILE_TYPES)
     flags = field.member("executionFlags", [])
+    rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
     for flag in flags.texts():
-        rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
-        Field(flag, flags.path).known(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
-    bindings = _bindings(
-        field.member("bindings", {}), descriptor, resources, owned=True
+        flag_field = Field(flag, flags.path)
+        flag_field.known(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
+    bindings = field.member("bindings", {})
+    return Dispatchable(
+        descriptor, _bindings(bindings, descriptor, resources, owned=True)
     )
-    return Dispatchable(descriptor, bindings)
 
 
 def _command(field: Field, resources: Resources, declared: Declared) -> Command | Field:
     """Read a command; if it dispatches no gather, return what it dispatches."""
     kind = field.member("type")
+    # DxDispatch ignores the case of the type.
     in_lower_case = {name.lower(): name for name in _COMMANDS}
-    name = in_lower_case.get(kind.text().lower()) or kind.choice(_COMMANDS)
+    name = in_lower_case.get(kind.text().lower())
+    if name is None:
+        name = kind.choice(_COMMANDS)  # raises, as the type is none of them
     return _COMMANDS[name](field, resources, declared)
 
 
 def _print(field: Field, resources: Resources, _: Declared) -> PrintCommand:
     name = field.member("resource")
     _data_type(name, resources, "printed")
-    return PrintCommand(
-        field.path, name.text(), field.member("verbose", False).boolean()
-    )
+    verbose = field.member("verbose", False)
+    return PrintCommand(field.path, name.text(), verbose.boolean())
 
 
 def _dispatch(
@@ -391,13 +430,13 @@ def _dispatch(
     groups.require(len(counts) == 3, "must have 3 elements", len(counts))
     desc = dispatchable.descriptor
     bindings = _bindings(field.member("bindings"), desc, resources, owned=False)
-    return DispatchCommand(
-        field.path, name.text(), desc, {**dispatchable.bindings, **bindings}
-    )
+    all_bindings = {**dispatchable.bindings, **bindings}
+    return DispatchCommand(field.path, name.text(), desc, all_bindings)
 
 
 def _write_file(field: Field, resources: Resources, _: Declared) -> WriteFileCommand:
-    name, target = field.member("resource"), field.member("targetPath")
+    name = field.member("resource")
+    target = field.member("targetPath")
     size_in_bytes = name.look_up(resources, "resource").size_in_bytes
     target.require(os.path.basename(target.text()) != "", "must be the name of a file")
     refuse_image(target)
@@ -405,98 +444,113 @@ def _write_file(field: Field, resources: Resources, _: Declared) -> WriteFileCom
     shape = tuple(dimensions.integers(UINT32_MAX))
     if not is_npy(target):
         return WriteFileCommand(field.path, name.text(), target, b"")
+
     data_type = _data_type(name, resources, "written to an .npy file")
     rule = f"must have at most {MAX_NPY_DIMENSIONS} elements"
     dimensions.require(len(shape) <= MAX_NPY_DIMENSIONS, rule, len(shape))
-    shape = shape or (size_in_bytes // data_type.size,)
+    if not shape:
+        shape = (size_in_bytes // data_type.size,)
     needed = math.prod(shape) * data_type.size
-    rule = (
-        f"must describe at most the {size_in_bytes} bytes of resource"
-        f" {quoted(name.value)}"
-    )
+    resource = f"the {size_in_bytes} bytes of resource {quoted(name.value)}"
+    rule = f"must describe at most {resource}"
     dimensions.require(needed <= size_in_bytes, rule, needed)
-    return WriteFileCommand(
-        field.path, name.text(), target, npy_header(data_type, shape)
-    )
+    header = npy_header(data_type, shape)
+    return WriteFileCommand(field.path, name.text(), target, header)
 
 
 _COMMANDS = {"dispatch": _dispatch, "print": _print, "writeFile": _write_file}
-"""The functions that read commands, by their types, whose case plays no part."""
+"""The functions that read commands, by their types."""
 
 
 def _bindings(
     field: Field, desc: Descriptor, resources: Resources, *, owned: bool
 ) -> dict[str, Binding]:
     """Read the bindings of a dispatchable (`owned`) or of a dispatch command."""
-    found, bound = dict(field.entries()), tensors(desc)
-    for name, binding in found.items():
-        Field(name, binding.path).known(
-            f"must be the name of a tensor ({', '.join(bound)})", bound
-        )
-        if is_owned(bound[name]) != owned:
+    binding_fields = dict(field.entries())
+    tensors_by_role = tensors(desc)
+    rule = f"must be the name of a tensor ({', '.join(tensors_by_role)})"
+    for role, binding in binding_fields.items():
+        Field(role, binding.path).known(rule, tensors_by_role)
+        if is_owned(tensors_by_role[role]) != owned:
             flag = "not OWNED_BY_DML" if owned else "OWNED_BY_DML"
             where = "by the dispatch" if owned else "in the dispatchable"
             raise FileFormatError(
                 f"{binding.path} must be absent, as a tensor {flag} is bound {where}"
             )
-    wanted = {
-        name: tensor for name, tensor in bound.items() if is_owned(tensor) == owned
+
+    required = {
+        role: tensor
+        for role, tensor in tensors_by_role.items()
+        if is_owned(tensor) == owned
     }
-    for name in wanted:
-        field.member(name)
-    return {
-        name: _binding(name, tensor, found[name], resources)
-        for name, tensor in wanted.items()
-    }
+    for role in required:
+        field.member(role)  # raises if it is absent
+    bindings: dict[str, Binding] = {}
+    for role, tensor in required.items():
+        bindings[role] = _binding(role, tensor, binding_fields[role], resources)
+    return bindings
 
 
 def _binding(
-    name: str, tensor: TensorDesc, field: Field, resources: Resources
+    role: str, tensor: TensorDesc, field: Field, resources: Resources
 ) -> Binding:
     if isinstance(field.value, list):
         count = len(field.array())
-        field.require(
-            count == 1, f"must bind one resource, as {name} is one tensor", count
-        )
+        rule = f"must bind one resource, as {role} is one tensor"
+        field.require(count == 1, rule, count)
         field = field.item(0)
     if isinstance(field.value, str):
-        named, options = field, Field({}, field.path)
+        name = field
+        options = Field({}, field.path)
     elif isinstance(field.value, dict):
-        named, options = field.member("name"), field
+        name = field.member("name")
+        options = field
     else:
         raise field.error("must be the name of a resource, or an object")
-    resource = named.look_up(resources, "resource")
+    resource = name.look_up(resources, "resource")
     _check_ignored(options, resources)
+    offset = _offset(options, resource, tensor, field)
+    # DirectML binds from the offset to the end of the resource, whatever elementCount
+    # says.
+    bound = resource.size_in_bytes - offset
+    needed = tensor.total_tensor_size_in_bytes
+    rule = f"must bind at least {needed} bytes, the TotalTensorSizeInBytes of {role}"
+    field.require(bound >= needed, rule, max(0, bound))
+    return Binding(name.text(), offset, offset + needed - 1)
+
+
+def _offset(
+    options: Field, resource: Resource, tensor: TensorDesc, field: Field
+) -> int:
+    """Read the offset of a binding in its resource, in bytes, and check it."""
     size = options.member("elementSizeInBytes", 0).unsigned()
     if size == 0 and resource.data_type is not None:
         size = resource.data_type.size
     offset = options.member("elementOffset", 0).unsigned() * size
-    step, why = LEAST_ALIGNMENT, ""
-    if (
-        promised := tensor.guaranteed_base_offset_alignment
-    ):  # DirectML refuses others (measured)
-        step, why = promised, ", the GuaranteedBaseOffsetAlignment"
+    # DirectML refuses offsets that break a promised alignment (measured).
+    promised = tensor.guaranteed_base_offset_alignment
+    if promised:
+        rule = f"must be a multiple of {promised}, the GuaranteedBaseOffsetAlignment"
+    else:
+        rule = f"must be a multiple of {LEAST_ALIGNMENT}"
     product = field.about("elementOffset times elementSizeInBytes")
-    product.require(offset % step == 0, f"must be a multiple of {step}{why}", offset)
-    # DirectML binds from the offset to the end of the resource, whatever elementCount
-    # says.
-    bound, needed = resource.size_in_bytes - offset, tensor.total_tensor_size_in_bytes
-    rule = f"must bind at least {needed} bytes, the TotalTensorSizeInBytes of {name}"
-    field.require(bound >= needed, rule, max(0, bound))
-    return Binding(named.text(), offset, offset + needed - 1)
+    product.require(offset % (promised or LEAST_ALIGNMENT) == 0, rule, offset)
+    return offset
 
 
 def _check_ignored(options: Field, resources: Resources) -> None:
     """Check the fields of a binding that a DirectML operator has no use for."""
     options.member("elementCount", 0).unsigned()
     options.member("format", "").text()
-    if counter := options.first("counter"):
+    counter = options.first("counter")
+    if counter:
         counter.look_up(resources, "resource")
         options.member("counterOffsetBytes", 0).unsigned()
     options.member("shape", []).integers()
 
 
 def _data_type(name: Field, resources: Resources, use: str) -> TensorDataType:
+    """Return the data type of a named resource, which a command needs."""
     data_type = name.look_up(resources, "resource").data_type
     if data_type is None:
         raise name.error(f"must have an initialValuesDataType to be {use}")
