@@ -1,1 +1,1 @@
-"""DxDispatch's programs, which are JSON files: reading, checking, running and writing them."""
+"""DxDispatch's programs, which are JSON files: read, checked, run and written."""

@@ -60,7 +60,7 @@ range."""
 _PLAIN_NAME = (
     r'(?i)(?!\.|(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM\d|LPT\d) *(\.|$))[^<>:"|?*]+'
 )
-"""The name of a file or folder that is not hidden, and no device and no stream of
+"""The name of a file or folder that is not hidden, and no device or stream of
 Windows."""
 
 
@@ -90,128 +90,140 @@ def execute(
     """Run the commands of a program and yield what they print.
 
     writeFile replaces plain files below the output folder. Without `allow_outside` it
-    takes no hidden names, no devices, and no way through a link. Targets are checked
-    before anything runs, and again when they are written. A link in the place of the
-    file itself is never followed; a folder that another process exchanges for a link
-    between that check and the writing is.
+    refuses hidden names, devices, and paths through a link. Targets are checked before
+    anything runs, and again when they are written. A link in the place of the file
+    itself is never followed; a folder that another process exchanges for a link between
+    that check and the writing is.
 
     Args:
         program: The program.
-        evaluate: What runs an operator by a policy. The policy is "clamp", the fastest, where every
-            index is in range, as all policies give the same there.
+        evaluate: Runs an operator by a policy. The policy is "clamp", the fastest,
+            where every index is in range, as all policies agree there.
         out_of_range: What an index out of range does.
         output_folder: Where writeFile writes.
-        allow_outside: Whether it may also write anywhere else; an input of the program it never
-            replaces.
-        note: Called with a sentence where indices are out of range, or where a tensor reads the
-            numbers of a resource as numbers of another type.
-        on_resources: What runs an operator with its real bindings, in place of `evaluate`; it alone
-            takes an input that shares bytes with the output, which is noted.
+        allow_outside: Whether writeFile may also write anywhere else; it never replaces
+            an input of the program.
+        note: Called with a sentence where indices are out of range, or where a tensor
+            reads the numbers of a resource as numbers of another type.
+        on_resources: Runs an operator with its real bindings, in place of `evaluate`.
+            Only then may an input share bytes with the output, which is noted.
 
     Yields:
-        The lines in pieces, as bytes: names are UTF-8, and 8-bit values are raw, as dxdispatch
-        prints them.
+        The lines in pieces, as bytes: names are UTF-8, and 8-bit values are raw, as
+        dxdispatch prints them.
 
     Raises:
-        OnnxGatherError: A target must not be written, or an input shares bytes with the output
-            (both before anything runs), a file cannot be read or written, or what runs an operator
-            raises; the message starts with file and command.
+        OnnxGatherError: A target must not be written, or an input shares bytes with the
+            output (both before anything runs), a file cannot be read or written, or
+            what runs an operator raises; the message starts with file and command.
     """
     memory = _Memory(program)
     target = partial(_target, program, os.path.abspath(output_folder), allow_outside)
 
-    def tell(text: str) -> None:
+    def note_on_file(text: str) -> None:
         note(f"{program.path}: {text}")
 
     if on_resources is None:
         program.check_apart()
     for sentence in program.in_place("DirectML.dll may read what it has written"):
-        tell(sentence)
+        note_on_file(sentence)
     with located(program.path):
         if program.other:
-            read_descriptor(program.other)
+            read_descriptor(program.other)  # raises, as it is no gather
         for command in program.commands:
             if isinstance(command, WriteFileCommand):
                 target(command.target)
 
-    def by_policy(path: str, desc: Descriptor, data: Array, indices: Array) -> Array:
-        """The output of a dispatch; a note tells where its indices are out of range."""
+    def evaluate_by_policy(
+        path: str, desc: Descriptor, data: Array, indices: Array
+    ) -> Array:
+        """Return the output of a dispatch; note whether indices are out of range."""
         if all_in_range(desc, indices):
             return evaluate(desc, data, indices, "clamp")
         output = evaluate(desc, data, indices, out_of_range)
-        tell(f"{path}: {told_outside(desc, data, indices, out_of_range, output)}")
+        remark = told_outside(desc, data, indices, out_of_range, output)
+        note_on_file(f"{path}: {remark}")
         return output
 
-    def dispatch(command: DispatchCommand) -> None:
-        """Run an operator; a note tells of numbers that a tensor reads as others."""
-        for sentence in memory.misread(command):
-            tell(f"{sentence}; its bytes are bound as they are")
-        if on_resources is None:
-            memory.dispatch(command, partial(by_policy, command.path))
-            return
+    def dispatch_on_resources(
+        command: DispatchCommand, run_on_resources: OnResources
+    ) -> None:
+        """Run an operator with its real bindings."""
         desc, data, indices, _ = memory.operands(command)
         if not all_in_range(desc, indices):
-            tell(
-                f"{command.path}: {told_outside(desc, data, indices, 'directml', None)}"
-            )
-        bound = [memory.bound(command, name) for name in tensors(desc)]
+            remark = told_outside(desc, data, indices, "directml", None)
+            note_on_file(f"{command.path}: {remark}")
+        bound = [memory.bound(command, role) for role in tensors(desc)]
+        output, _ = bound[-1]
         with located(command.path):
-            bound[-1][0][...] = on_resources(command.descriptor, bound)
+            output[...] = run_on_resources(command.descriptor, bound)
+
+    def dispatch(command: DispatchCommand) -> None:
+        """Run an operator; note which tensors misread the numbers of a resource."""
+        for sentence in memory.misread(command):
+            note_on_file(f"{sentence}; its bytes are bound as they are")
+        if on_resources is None:
+            memory.dispatch(command, partial(evaluate_by_policy, command.path))
+        else:
+            dispatch_on_resources(command, on_resources)
+
+    def write_file(command: WriteFileCommand) -> bytes:
+        """Write a resource to a file; return the path of the file."""
+        path = target(command.target)
+        content = memory.buffer(command.resource).data
+        with command.target.opening():
+            replace_file(path, command.header, content, follow=allow_outside)
+        return os.fsencode(path)
 
     def lines() -> Iterator[bytes]:
         with located(program.path):
             for command in program.commands:
-                match command:
-                    case DispatchCommand():
-                        dispatch(command)
-                    case PrintCommand(_, name, verbose):
-                        values = program.resources[name].values
-                        assert values.data_type is not None
-                        content = memory.buffer(name)[: values.size]
-                        yield from printed(
-                            name, values.data_type, content, verbose=verbose
-                        )
-                    case WriteFileCommand(_, name, field, header):
-                        path, content = target(field), memory.buffer(name).data
-                        with field.opening():
-                            replace_file(path, header, content, follow=allow_outside)
-                        head = f"Resource '{name}' written to '".encode()
-                        yield from _line([head, os.fsencode(path), b"'"])
+                if isinstance(command, DispatchCommand):
+                    dispatch(command)
+                elif isinstance(command, PrintCommand):
+                    yield from _printed_resource(program, memory, command)
+                else:
+                    path = write_file(command)
+                    head = f"Resource '{command.resource}' written to '".encode()
+                    yield from _line([head, path, b"'"])
 
     return lines()
 
 
 def _target(program: Program, folder: str, allow_outside: bool, field: Field) -> str:
-    """The path of the file that a `targetPath` names; the rest as of `execute`."""
+    """Return the path of the file that a `targetPath` names, checked for `execute`."""
     # dxdispatch is a program for Windows, where a path may have either separator.
-    path = os.path.abspath(os.path.join(folder, field.text().replace("\\", "/")))
+    name = field.text().replace("\\", "/")
+    path = os.path.abspath(os.path.join(folder, name))
+    real_path = os.path.realpath(path)
     inputs = map(os.path.realpath, (program.path, *program.files))
-    field.require(
-        os.path.realpath(path) not in inputs, "must not be an input of the program"
-    )
-    if not allow_outside:
-        field.require(
-            Path(path).is_relative_to(folder), "must stay in the output folder"
-        )
-        names = Path(path).relative_to(folder).parts
-        plain = all(
-            name.isprintable() and re.fullmatch(_PLAIN_NAME, name) for name in names
-        )
-        field.require(plain, "must have no hidden and no reserved name")
-        direct = Path(os.path.realpath(folder), *names)
-        field.require(
-            Path(os.path.realpath(path)) == direct, "must not lead through a link"
-        )
-        is_file = os.path.isfile(path) or not os.path.exists(path)
-        field.require(is_file, "must be a file, not a folder or a device")
+    field.require(real_path not in inputs, "must not be an input of the program")
+    if allow_outside:
+        return path
+
+    is_inside = Path(path).is_relative_to(folder)
+    field.require(is_inside, "must stay in the output folder")
+    names = Path(path).relative_to(folder).parts
+    are_plain = all(map(_is_plain_name, names))
+    field.require(are_plain, "must have no hidden and no reserved name")
+    path_without_links = Path(os.path.realpath(folder), *names)
+    is_direct = Path(real_path) == path_without_links
+    field.require(is_direct, "must not lead through a link")
+    is_file = os.path.isfile(path) or not os.path.exists(path)
+    field.require(is_file, "must be a file, not a folder or a device")
     return path
 
 
+def _is_plain_name(name: str) -> bool:
+    return name.isprintable() and re.fullmatch(_PLAIN_NAME, name) is not None
+
+
 def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
-    """Run the dispatch commands of a program, and nothing else, and yield what they computed.
+    """Run only the dispatch commands of a program, and yield what they computed.
 
     Raises:
-        OnnxGatherError: As `execute`, and where a tensor reads the numbers of a resource as others.
+        OnnxGatherError: As `execute`, and where a tensor reads the numbers of a
+            resource as other numbers.
     """
     program.check_apart()
     memory = _Memory(program)
@@ -229,33 +241,41 @@ def told_outside(
     policy: OutOfRange,
     output: Array | str | None,
 ) -> str:
-    """How many indices are out of range, what becomes of them, and how much it matters.
+    """Return how many indices are out of range, and how much that matters.
 
     Args:
         desc: The descriptor.
-        data: InputTensor, with what lies behind its elements in the buffer, as DirectML reads it.
+        data: InputTensor, with what lies behind its elements in the buffer, as DirectML
+            reads it.
         indices: IndicesTensor.
         policy: What an index out of range does.
-        output: OutputTensor under the policy; another value where there is none, or where it is
-            not known.
+        output: OutputTensor under the policy; another value where there is none, or
+            where it is not known.
 
     Returns:
         The sentence; empty if every index is in range and the outputs are equal.
     """
-    outside, brief = indices_outside(desc, indices), POLICIES[policy].brief
+    outside = indices_outside(desc, indices)
     count = np.count_nonzero(outside)
-    text = f"indices out of range: {count} of {outside.size}; such an index {brief}"
-    size = math.prod(desc.output_tensor.sizes)
+    text = (
+        f"indices out of range: {count} of {outside.size}; such an index"
+        f" {POLICIES[policy].brief}"
+    )
+    # Case 1: there is no output to compare with DirectML's.
     if not isinstance(output, np.ndarray) or policy == "directml":
         return text
+    # Case 2: the comparison would take too long.
+    size = math.prod(desc.output_tensor.sizes)
     if size > COMPARED:
         return f"{text}; too many output elements to compare with DirectML's: {size}"
-    wanted, bits = reference(desc, data, indices, "directml"), f"u{output.itemsize}"
-    differ = np.count_nonzero(output.view(bits) != wanted.view(bits))
-    told = f"output elements that differ from DirectML's: {differ} of {size}"
+    # Case 3: the outputs are compared bit for bit.
+    wanted = reference(desc, data, indices, "directml")
+    bits = f"u{output.itemsize}"
+    different = np.count_nonzero(output.view(bits) != wanted.view(bits))
+    comparison = f"output elements that differ from DirectML's: {different} of {size}"
     if count:
-        return f"{text}; {told}"
-    return told if differ else ""
+        return f"{text}; {comparison}"
+    return comparison if different else ""
 
 
 class _Memory:
@@ -265,13 +285,13 @@ class _Memory:
         program.check_run()
         self._program = program
 
-        def initial(name: str) -> Bytes:
+        def initial_bytes(name: str) -> Bytes:
             return program.resources[name].initial_bytes()
 
-        self.buffer = cache(initial)
+        self.buffer = cache(initial_bytes)
         # OWNED_BY_DML inputs have the values that their resources had before the first
         # command.
-        self._initial_buffer = cache(initial)
+        self._initial_buffer = cache(initial_bytes)
 
     def dispatch(
         self, command: DispatchCommand, evaluate: Evaluate, *, copies: bool = False
@@ -280,24 +300,24 @@ class _Memory:
 
         Args:
             command: The command.
-            evaluate: What runs the operator.
-            copies: Whether the inputs are copied; if not, later commands may change them.
+            evaluate: Runs the operator.
+            copies: Whether the inputs are copied; if not, later commands may change
+                them.
         """
         try:
             desc, data, indices, output = self.operands(command)
             if copies:
-                data, indices = data.copy(), indices.copy()
+                data = data.copy()
+                indices = indices.copy()
+            tensor = desc.output_tensor
             with located(command.path):
                 computed = evaluate(desc, data, indices)
-                check_array("OutputTensor", desc.output_tensor, computed)
+                check_array("OutputTensor", tensor, computed)
             # Only the elements are written; the bytes between them stay as they were.
-            elements(desc.output_tensor, output)[...] = elements(
-                desc.output_tensor, computed
-            )
+            elements(tensor, output)[...] = elements(tensor, computed)
         except MemoryError:
-            raise FileFormatError(
-                f"{command.path}: there is no memory for its tensors"
-            ) from None
+            rule = "there is no memory for its tensors"
+            raise FileFormatError(f"{command.path}: {rule}") from None
         return Dispatch(
             command.path, command.dispatchable, desc, data, indices, computed
         )
@@ -305,53 +325,69 @@ class _Memory:
     def operands(
         self, command: DispatchCommand
     ) -> tuple[Descriptor, Array, Array, Array]:
-        """The descriptor of a dispatch, and the arrays that stand for its tensors."""
-        desc, padded = command.descriptor, with_padding(command.descriptor)
-        views = [
-            self._view(tensor, command, name) for name, tensor in tensors(desc).items()
-        ]
-        if padded is not desc and not all_in_range(desc, views[1]):
-            desc, views[0] = (
-                padded,
-                self._view(padded.input_tensor, command, "InputTensor"),
-            )
-        data, indices, output = views
+        """Return the descriptor of a dispatch, and the arrays of its tensors."""
+        desc = command.descriptor
+        data, indices, output = (
+            self._view(tensor, command, role) for role, tensor in tensors(desc).items()
+        )
+        # An index out of range reads what lies behind the elements.
+        padded = with_padding(desc)
+        if padded is not desc and not all_in_range(desc, indices):
+            data = self._view(padded.input_tensor, command, "InputTensor")
+            return padded, data, indices, output
         return desc, data, indices, output
 
     def misread(self, command: DispatchCommand) -> Iterator[str]:
-        """Yield a sentence for each tensor whose data type misreads the numbers of its resource.
+        """Yield a sentence for each tensor that misreads the numbers of its resource.
 
         The bits of a tensor may be given as unsigned integers, and integers of one size
         agree wherever both types have them.
         """
-        for name, tensor in tensors(command.descriptor).items():
-            resource = self._program.resources[command.bindings[name].resource]
-            wanted, found = tensor.data_type, resource.data_type
-            if found is None:
+        for role, tensor in tensors(command.descriptor).items():
+            resource = self._program.resources[command.bindings[role].resource]
+            data_type = resource.data_type
+            if data_type is None or _may_be_read_as(data_type, tensor.data_type):
                 continue
-            one, other = found.numpy, wanted.numpy
-            agree = one.kind == other.kind or "f" not in one.kind + other.kind
-            bits = one.kind == "u" and one.itemsize <= other.itemsize
-            if not bits and not (agree and one.itemsize == other.itemsize):
-                rule = f"must hold {wanted}, as {name} of {command.path}"
-                yield f"{resource.path} {rule}, got {found}"
+            rule = f"must hold {tensor.data_type}, as {role} of {command.path}"
+            yield f"{resource.path} {rule}, got {data_type}"
 
-    def bound(self, command: DispatchCommand, name: str) -> tuple[Bytes, int]:
-        """The resource that a tensor is bound to, and the offset in bytes there."""
-        owned, binding = (
-            is_owned(tensors(command.descriptor)[name]),
-            command.bindings[name],
-        )
-        return (self._initial_buffer if owned else self.buffer)(
-            binding.resource
-        ), binding.offset
+    def bound(self, command: DispatchCommand, role: str) -> tuple[Bytes, int]:
+        """Return the resource that a tensor is bound to, and the offset in bytes."""
+        binding = command.bindings[role]
+        if is_owned(tensors(command.descriptor)[role]):
+            buffer = self._initial_buffer(binding.resource)
+        else:
+            buffer = self.buffer(binding.resource)
+        return buffer, binding.offset
 
-    def _view(self, tensor: TensorDesc, command: DispatchCommand, name: str) -> Array:
-        """View the bytes that a tensor is bound to as the array that stands for the tensor."""
-        content, offset = self.bound(command, name)
-        return np.ndarray(
-            tensor.array_shape, tensor.data_type.numpy, content.data, offset
-        )
+    def _view(self, tensor: TensorDesc, command: DispatchCommand, role: str) -> Array:
+        """Return the bytes that a tensor is bound to, as the tensor's array."""
+        content, offset = self.bound(command, role)
+        dtype = tensor.data_type.numpy
+        return np.ndarray(tensor.array_shape, dtype, content.data, offset)
+
+
+def _may_be_read_as(given: TensorDataType, wanted: TensorDataType) -> bool:
+    """Return whether numbers of a type may be read as numbers of another type."""
+    given_kind = given.numpy.kind
+    wanted_kind = wanted.numpy.kind
+    if given_kind == "u" and given.size <= wanted.size:  # the bits, in words
+        return True
+    if given.size != wanted.size:
+        return False
+    both_integers = "f" not in (given_kind, wanted_kind)
+    return given_kind == wanted_kind or both_integers
+
+
+def _printed_resource(
+    program: Program, memory: _Memory, command: PrintCommand
+) -> Iterator[bytes]:
+    """Return what a command prints of a resource, in pieces."""
+    name = command.resource
+    values = program.resources[name].values
+    assert values.data_type is not None
+    content = memory.buffer(name)[: values.size]
+    return printed(name, values.data_type, content, verbose=command.verbose)
 
 
 def printed(
@@ -363,19 +399,20 @@ def printed(
         name: The resource's name, which is written as UTF-8.
         data_type: The type of its initial values.
         content: As many bytes as its initial values have.
-        verbose: Whether each value is on a line of its own, with its position and its bits.
+        verbose: Whether each value is on a line of its own, with its position and its
+            bits.
     """
-    values = content[: content.size // data_type.size * data_type.size].view(
-        data_type.numpy
-    )
-    return _line(_pieces(f"Resource '{name}':".encode(), values, verbose))
+    count = content.size // data_type.size
+    values = content[: count * data_type.size].view(data_type.numpy)
+    head = f"Resource '{name}':".encode()
+    return _line(_pieces(head, values, verbose))
 
 
 def _line(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a line as dxdispatch prints it: up to the first NUL."""
     for piece in pieces:
-        shown, nul, _ = piece.partition(b"\0")
-        yield shown
+        before, nul, _ = piece.partition(b"\0")
+        yield before
         if nul:
             break
     yield b"\n"
@@ -383,39 +420,52 @@ def _line(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _pieces(head: bytes, values: Array, verbose: bool) -> Iterator[bytes]:
     yield head + (b"\n" if verbose else b" ")
-    width, digits = len(str(max(1, values.size))), values.itemsize * 2
+    width = len(str(max(1, values.size)))
     for start in range(0, values.size, PIECE):
-        some = values[start : start + PIECE]
-        texts = _texts(some)
+        block = values[start : start + PIECE]
         if verbose:
-            bits = some.view(f"u{some.itemsize}").tolist()
-            rows = enumerate(zip(texts, bits, strict=True), start)
-            text = "".join(
-                f"[{i:{width}}] {t} (0x{b:{digits}X})\n" for i, (t, b) in rows
-            )
+            text = _verbose_lines(block, start, width)
         else:
-            text = ", " * bool(start) + ", ".join(texts)
+            text = ", ".join(_texts(block))
+            if start > 0:
+                text = ", " + text
         yield text.encode("latin-1")
 
 
+def _verbose_lines(values: Array, start: int, width: int) -> str:
+    """Return a line for each value: its position, its text and its bits."""
+    digits = values.itemsize * 2
+    bits = values.view(f"u{values.itemsize}").tolist()
+    pairs = zip(_texts(values), bits, strict=True)
+    return "".join(
+        f"[{position:{width}}] {text} (0x{word:{digits}X})\n"
+        for position, (text, word) in enumerate(pairs, start)
+    )
+
+
 def _texts(values: Array) -> list[str]:
-    """Each value as a C++ stream on Windows writes it."""
+    """Return each value as a C++ stream on Windows writes it."""
     if values.itemsize == 1:
         return list(values.tobytes().decode("latin-1"))
+    # One format for all values: a format for each takes several times as long.
     form = "%g " if values.dtype.kind == "f" else "%d "
-    texts: list[str] = str(form * values.size % tuple(values.tolist())).split()
-    for i in np.flatnonzero(values != values).tolist():
-        texts[i] = _nan(values[i : i + 1])
+    joined = str(form * values.size % tuple(values.tolist()))
+    texts = joined.split()
+    is_nan = values != values
+    for position in np.flatnonzero(is_nan).tolist():
+        texts[position] = _nan(values[position : position + 1])
     return texts
 
 
 def _nan(value: Array) -> str:
-    """A NaN as Microsoft's C runtime writes it, after the promotion to double."""
-    quiet = 1 << {2: 9, 4: 22, 8: 51}[value.itemsize]
-    fraction = int(value.view(f"u{value.itemsize}")[0]) & (2 * quiet - 1)
+    """Return a NaN as Microsoft's C runtime writes it, promoted to double."""
+    quiet_bit = 1 << {2: 9, 4: 22, 8: 51}[value.itemsize]
+    bits = int(value.view(f"u{value.itemsize}")[0])
+    fraction = bits & (2 * quiet_bit - 1)
     nan = "-nan" if np.signbit(value[0]) else "nan"
-    if (
-        value.itemsize == 8 and not fraction & quiet
-    ):  # the promotion makes the smaller ones quiet
+    # The promotion makes NaNs of smaller types quiet.
+    if value.itemsize == 8 and not fraction & quiet_bit:
         return nan + "(snan)"
-    return nan + "(ind)" if nan == "-nan" and fraction == quiet else nan
+    if nan == "-nan" and fraction == quiet_bit:
+        return nan + "(ind)"
+    return nan
