@@ -31,9 +31,8 @@ _NPY_HEADERS = {
     (2, 0): npy.read_array_header_2_0,
     (3, 0): npy.read_array_header_2_0,
 }
-_NPY_TYPES = {t.numpy: t for t in TensorDataType} | {
-    np.dtype(bool): TensorDataType.INT8
-}
+_NPY_TYPES = {data_type.numpy: data_type for data_type in TensorDataType}
+_NPY_TYPES[np.dtype(bool)] = TensorDataType.INT8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +43,8 @@ class Values:
     """
 
     data_type: TensorDataType | None
-    """The type of the values; None if each has a type of its own, or a file does not
-    tell it."""
+    """The type of the values; None if each value has a type of its own, or the type is
+    not in the file."""
     size: int
     """The size in bytes."""
     to_bytes: Callable[[], Bytes]
@@ -64,7 +63,7 @@ class Resource:
 
     @property
     def data_type(self) -> TensorDataType | None:
-        """The type that all initial values share, or None."""
+        """Return the type that all initial values share, or None."""
         return self.values.data_type
 
     def initial_bytes(self) -> Bytes:
@@ -77,9 +76,8 @@ class Resource:
             buffer = np.zeros(self.size_in_bytes, np.uint8)
             buffer[: self.values.size] = self.values.to_bytes()
         except MemoryError:
-            raise FileFormatError(
-                f"{self.path}: there is no memory for its {self.size_in_bytes} bytes"
-            ) from None
+            rule = f"there is no memory for its {self.size_in_bytes} bytes"
+            raise FileFormatError(f"{self.path}: {rule}") from None
         return buffer
 
 
@@ -89,10 +87,12 @@ def read_resource(field: Field, folder: str, *, allow_outside: bool) -> Resource
     Args:
         field: The resource.
         folder: Where source files are looked for first.
-        allow_outside: Whether source files may be outside that folder and the current one.
+        allow_outside: Whether source files may be outside of that folder and of the
+            current folder.
 
     Raises:
-        FileFormatError: DxDispatch does not read the resource, or it is deferred or an image.
+        FileFormatError: DxDispatch does not read the resource, or it is deferred or an
+            image.
     """
     data_type = _data_type(field.member("initialValuesDataType", "UNKNOWN"))
     initial = field.member("initialValues")
@@ -105,14 +105,17 @@ def read_resource(field: Field, folder: str, *, allow_outside: bool) -> Resource
     elif not isinstance(initial.value, list):
         raise initial.error("must be an array or an object")
     elif data_type is None:
-        values = _listed(None, *(_typed_number(item) for item in initial.items()))
+        numbers = [_typed_number(item) for item in initial.items()]
+        values = _listed(None, numbers)
     else:
-        values = _listed(data_type, read_numbers(data_type, initial))
+        values = _listed(data_type, [read_numbers(data_type, initial)])
     initial.require(values.size > 0, "must hold at least one value", "none")
     # An offset is checked and never applied: DxDispatch puts the values at byte 0 all
     # the same.
-    needed = values.size + field.member("initialValuesOffsetInBytes", 0).unsigned()
-    size = field.member("sizeInBytes", (values.size + 3) // 4 * 4)
+    offset = field.member("initialValuesOffsetInBytes", 0).unsigned()
+    needed = values.size + offset
+    default_size = (values.size + 3) // 4 * 4  # DxDispatch rounds up to 4 bytes
+    size = field.member("sizeInBytes", default_size)
     rule = f"must be at least {needed}, the initial values and their offset"
     size.require(size.unsigned() >= needed, rule)
     rule = f"must take at most {UINT32_MAX} bytes"
@@ -123,27 +126,26 @@ def read_resource(field: Field, folder: str, *, allow_outside: bool) -> Resource
 def read_numbers(data_type: TensorDataType, field: Field) -> Array:
     """Read an array of numbers of one type.
 
-    Integer types take integers in range. Float types take numbers, and "nan", "inf" and
-    "-inf" in any case.
+    Integer types accept integers in range. Float types accept numbers, and "nan", "inf"
+    and "-inf" in any case.
     """
     return _numbers(data_type, field.array(), field.item)
 
 
 def refuse_image(field: Field) -> None:
     """Raise FileFormatError for a path with the extension of an image."""
-    image = field.text().lower().endswith((".jpg", ".png"))
-    field.require(
-        not image, "must not be an image, as only arrays and raw bytes are translated"
-    )
+    is_image = field.text().lower().endswith((".jpg", ".png"))
+    rule = "must not be an image, as only arrays and raw bytes are translated"
+    field.require(not is_image, rule)
 
 
 def is_npy(field: Field) -> bool:
-    """Whether a path is that of an .npy file."""
+    """Return whether a path is that of an .npy file."""
     return field.text().lower().endswith(".npy")
 
 
 def _data_type(field: Field) -> TensorDataType | None:
-    """Read a data type; UNKNOWN is None, as DxDispatch takes it for an absent field."""
+    """Read a data type; UNKNOWN is None, as DxDispatch ignores a field with it."""
     name = field.text().removeprefix(TYPE_PREFIX)
     if name == "UNKNOWN":
         return None
@@ -153,10 +155,9 @@ def _data_type(field: Field) -> TensorDataType | None:
     return TensorDataType(name)
 
 
-def _listed(data_type: TensorDataType | None, *parts: Array) -> Values:
-    content = np.concatenate(
-        [np.empty(0, np.uint8), *(part.view(np.uint8) for part in parts)]
-    )
+def _listed(data_type: TensorDataType | None, parts: list[Array]) -> Values:
+    empty = np.empty(0, np.uint8)
+    content = np.concatenate([empty, *(part.view(np.uint8) for part in parts)])
     return Values(data_type, content.size, lambda: content)
 
 
@@ -164,54 +165,68 @@ def _typed_number(field: Field) -> Array:
     """Read `{"type": ..., "value": ...}`."""
     rule = "must have a type, as the resource has no initialValuesDataType"
     field.require(isinstance(field.value, dict), rule)
-    data_type = _data_type(field.member("type"))
+    type_field = field.member("type")
+    data_type = _data_type(type_field)
     if data_type in (None, TensorDataType.FLOAT16):
-        raise field.member("type").error("must be a type other than FLOAT16")
+        raise type_field.error("must be a type other than FLOAT16")
     return _number(data_type, field.member("value"))
 
 
 def _generated(
     resource: Field, data_type: TensorDataType | None, folder: str, allow_outside: bool
 ) -> Values:
-    """Read values that are not listed: a repeated value, a sequence, or the content of a file."""
+    """Read values that are not listed: repeated, in a sequence, or from a file."""
     initial = resource.member("initialValues")
+    kind = _kind_of_values(initial)
+    # Case 1: the values are the content of a file.
+    if kind == "sourcePath":
+        path = initial.member("sourcePath")
+        source = _source(path, folder, allow_outside)
+        data_type = data_type or source.data_type
+        if data_type is None:
+            raise _missing_type(resource)
+        rule = f"must hold {data_type}, as initialValuesDataType says"
+        agrees = source.data_type in (None, data_type)
+        path.about("the .npy file").require(agrees, rule, source.data_type)
+        return replace(source, data_type=data_type)
+
+    # Case 2: the values repeat, or each adds a number to the value before it.
+    if data_type is None:
+        raise _missing_type(resource)
+    first = _number(data_type, initial.member(kind))
+    delta = None
+    if kind == "valueStart":
+        delta = _number(data_type, initial.member("valueDelta"))
+    count = initial.member("valueCount").unsigned(UINT32_MAX)
+
+    def content() -> Bytes:
+        return _repeated(first, delta, count).view(np.uint8)
+
+    return Values(data_type, count * data_type.size, content)
+
+
+def _kind_of_values(initial: Field) -> str:
+    """Return the field that says what values that are not listed are."""
     kinds = [
         kind
         for kind in ("value", "valueStart", "sourcePath")
         if kind in initial.fields()
     ]
-    # DxDispatch refuses only what stands beside `value`.
     rule = "must have one of value, valueStart and sourcePath"
-    found = "several" if kinds else "none"
-    initial.require(
-        bool(kinds) and (kinds[0] != "value" or len(kinds) == 1), rule, found
-    )
-    kind = initial.member(kinds[0])
-    source = _source(kind, folder, allow_outside) if kinds[0] == "sourcePath" else None
-    data_type = data_type or (source and source.data_type)
-    if data_type is None:
-        declared = f"{resource.path}.initialValuesDataType"
-        raise FileFormatError(f"{declared} is required for these values")
-    if source is not None:
-        rule = f"must hold {data_type}, as initialValuesDataType says"
-        agrees = source.data_type in (None, data_type)
-        kind.about("the .npy file").require(agrees, rule, source.data_type)
-        return replace(source, data_type=data_type)
-    first = _number(data_type, kind)
-    delta = (
-        None
-        if kinds[0] == "value"
-        else _number(data_type, initial.member("valueDelta"))
-    )
-    count = initial.member("valueCount").unsigned(UINT32_MAX)
-    size = count * data_type.size
-    return Values(
-        data_type, size, lambda: _repeated(first, delta, count).view(np.uint8)
-    )
+    initial.require(bool(kinds), rule, "none")
+    # DxDispatch refuses only what stands beside `value`.
+    if kinds[0] == "value":
+        initial.require(len(kinds) == 1, rule, "several")
+    return kinds[0]
+
+
+def _missing_type(resource: Field) -> FileFormatError:
+    declared = f"{resource.path}.initialValuesDataType"
+    return FileFormatError(f"{declared} is required for these values")
 
 
 def _repeated(first: Array, delta: Array | None, count: int) -> Array:
-    """Repeat a value, or add `delta` each time.
+    """Return a value repeated, or with `delta` added each time.
 
     The sum is taken in the data type itself: integers wrap, and floats round at each
     step.
@@ -232,16 +247,29 @@ def _number(data_type: TensorDataType, field: Field) -> Array:
 def _numbers(
     data_type: TensorDataType, values: list[object], field_of: Callable[[int], Field]
 ) -> Array:
+    """Read numbers of one type.
+
+    Args:
+        data_type: The type.
+        values: The numbers.
+        field_of: Returns the field of a number by its position.
+    """
+    # Case 1: integers.
     if data_type.numpy.kind in "iu":
         limits = np.iinfo(data_type.numpy)
-        low, high = int(limits.min), int(limits.max)
-        for i, value in enumerate(values):
+        low = int(limits.min)
+        high = int(limits.max)
+        for position, value in enumerate(values):
             if type(value) is not int or not low <= value <= high:
-                raise field_of(i).error(f"must be an integer from {low} to {high}")
+                rule = f"must be an integer from {low} to {high}"
+                raise field_of(position).error(rule)
         return np.array(values, data_type.numpy)
-    numbers = np.array(
-        [_float(value, i, field_of) for i, value in enumerate(values)], np.float64
-    )
+
+    # Case 2: floats.
+    floats = [
+        _float(value, position, field_of) for position, value in enumerate(values)
+    ]
+    numbers = np.array(floats, np.float64)
     with np.errstate(all="ignore"):
         # DxDispatch goes through FLOAT32 to FLOAT16, which can round twice.
         if data_type is TensorDataType.FLOAT16:
@@ -249,65 +277,76 @@ def _numbers(
         return numbers.astype(data_type.numpy)
 
 
-def _float(value: object, index: int, field_of: Callable[[int], Field]) -> float:
+def _float(value: object, position: int, field_of: Callable[[int], Field]) -> float:
     if type(value) is float:
         return value
     if type(value) is int:
         if int(float(value)) != value:
-            raise field_of(index).error("must be an integer that FLOAT64 holds exactly")
+            rule = "must be an integer that FLOAT64 holds exactly"
+            raise field_of(position).error(rule)
         return float(value)
     if isinstance(value, str) and value.lower() in _NOT_FINITE:
         return float(value)
-    raise field_of(index).error('must be a number, "nan", "inf" or "-inf"')
+    raise field_of(position).error('must be a number, "nan", "inf" or "-inf"')
 
 
 def _source(field: Field, folder: str, allow_outside: bool) -> Values:
     """Read what a `sourcePath` names."""
     refuse_image(field)
     path = _find(field, folder, allow_outside)
-    offset, dtype, data_type = 0, np.dtype(np.uint8), None
+    offset = 0
+    dtype = np.dtype(np.uint8)
+    data_type = None
     with field.opening(), open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+        size_of_file = os.fstat(file.fileno()).st_size
         if is_npy(field):
-            dtype, data_type = _npy_type(field, file, size)
+            dtype, data_type = _npy_type(field, file, size_of_file)
             offset = file.tell()
     # What follows an .npy array belongs to the resource too: the padding that writeFile
     # wrote.
-    size -= offset
+    size = size_of_file - offset
 
     def content() -> Bytes:
         with field.opening(path):
-            found = np.fromfile(path, np.uint8, offset=offset)
-        if found.size != size:
-            raise FileFormatError(
-                f"{field.path}: the file changed while it was used: {path}"
-            )
+            values = np.fromfile(path, np.uint8, offset=offset)
+        if values.size != size:
+            rule = "the file changed while it was used"
+            raise FileFormatError(f"{field.path}: {rule}: {path}")
         if not dtype.isnative:
-            whole = found[: size // dtype.itemsize * dtype.itemsize]
-            whole.view(dtype).byteswap(inplace=True)
-        return found
+            count = size // dtype.itemsize
+            whole_elements = values[: count * dtype.itemsize]
+            whole_elements.view(dtype).byteswap(inplace=True)
+        return values
 
     return Values(data_type, size, content, path)
 
 
 def _find(field: Field, folder: str, allow_outside: bool) -> str:
-    """Find a file in the program's folder, else in the current one, as DxDispatch does."""
-    folders, names = (
-        (folder, os.getcwd()),
-        (field.text(), field.text().replace("\\", "/")),
+    """Find a file in the program's folder, else in the current one, as DxDispatch does.
+
+    Where no file has the name as it is, its backslashes are read as slashes.
+    """
+    name = field.text()
+    name_with_slashes = name.replace("\\", "/")
+    folders = (folder, os.getcwd())
+    candidates: list[str] = []
+    for root in folders:
+        for spelling in (name, name_with_slashes):
+            candidates.append(os.path.realpath(os.path.join(root, spelling)))
+    path = next(filter(os.path.exists, candidates), candidates[0])
+
+    is_inside = any(
+        Path(path).is_relative_to(os.path.realpath(root)) for root in folders
     )
-    found = [
-        os.path.realpath(os.path.join(root, name)) for root in folders for name in names
-    ]
-    path = next(filter(os.path.exists, found), found[0])
     rule = (
         "must stay in the folder of the program or the current folder without"
         " --allow-outside"
     )
-    inside = any(Path(path).is_relative_to(os.path.realpath(root)) for root in folders)
-    field.require(allow_outside or inside, rule)
-    tried = ", its backslashes read as slashes too" if names[0] != names[1] else ""
-    field.require(os.path.exists(path), f"must be a file that exists{tried}")
+    field.require(allow_outside or is_inside, rule)
+    rule = "must be a file that exists"
+    if name != name_with_slashes:
+        rule += ", its backslashes read as slashes too"
+    field.require(os.path.exists(path), rule)
     field.require(os.path.isfile(path), "must be a file, not a folder or a device")
     return path
 
@@ -315,7 +354,10 @@ def _find(field: Field, folder: str, allow_outside: bool) -> str:
 def _npy_type(
     field: Field, file: BinaryIO, size: int
 ) -> tuple[np.dtype[Any], TensorDataType]:
-    """Read the header of an .npy file of `size` bytes: its type for numpy and for DirectML."""
+    """Read the header of an .npy file of `size` bytes; return its two data types.
+
+    The first is numpy's, with the order of bytes; the second is DirectML's.
+    """
     npy_file = field.about("the .npy file")
     header = None
     try:
@@ -331,17 +373,19 @@ def _npy_type(
         # list.
         raise field.error("must be a well-formed .npy file") from None
     if header is None:
-        found = ".".join(map(str, version))
-        raise npy_file.error("must have version 1.0, 2.0 or 3.0", found)
-    shape, fortran, dtype = header
+        number = ".".join(map(str, version))
+        raise npy_file.error("must have version 1.0, 2.0 or 3.0", number)
+    shape, in_fortran_order, dtype = header
     data_type = _NPY_TYPES.get(dtype.newbyteorder("="))
     if data_type is None:
-        raise npy_file.error(
-            "must hold numbers", dtype if dtype.names is None else "a structure"
-        )
-    field.require(not fortran, "must be an .npy file in C order, not in Fortran order")
-    size -= file.tell()
+        elements = dtype if dtype.names is None else "a structure"
+        raise npy_file.error("must hold numbers", elements)
+    rule = "must be an .npy file in C order, not in Fortran order"
+    field.require(not in_fortran_order, rule)
+    size_of_array = size - file.tell()
     needed = math.prod(shape) * data_type.size
-    fits = min(shape, default=0) >= 0 and size >= needed
-    npy_file.require(fits, f"must hold {needed} bytes for its shape", size)
+    has_negative_size = min(shape, default=0) < 0
+    fits = not has_negative_size and size_of_array >= needed
+    rule = f"must hold {needed} bytes for its shape"
+    npy_file.require(fits, rule, size_of_array)
     return dtype, data_type
