@@ -1,1 +1,1 @@
-"""Models and gathers run: on one provider with proof, in other programs, on the native kernels."""
+"""Running models: on one provider with proof, elsewhere, or on native kernels."""

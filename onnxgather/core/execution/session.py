@@ -1,4 +1,4 @@
-"""Descriptors and models on exactly one execution provider, with proof that it ran them."""
+"""Descriptors and models on one execution provider, with proof that it ran them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from onnxgather.core.execution.elsewhere.substitutes import Substitute
 
 CACHED_SESSIONS = 128
-"""How many sessions `run` keeps; the one used longest ago is dropped first."""
+"""How many sessions `run` keeps; the least recently used session is dropped first."""
 
 THREADED_ELEMENTS = 2**15
 """The fewest output elements for which a session has several threads; below, they cost
@@ -82,14 +82,15 @@ def run(
     provider: str = "cpu",
     target: Target | None = None,
 ) -> Array:
-    """The output of a gather, computed by one execution provider.
+    """Return the output of a gather, computed by one execution provider.
 
     The session is kept for the next call with the same descriptor and options; the
     child of a fork makes sessions of its own.
 
     Args:
         desc: Any of the four gather descriptors.
-        data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has strides.
+        data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has
+            strides.
         indices: IndicesTensor, likewise.
         out_of_range: What an index out of range does; see `OutOfRange`.
         provider: "cpu", "directml", "openvino", … or ONNX Runtime's full name.
@@ -101,54 +102,60 @@ def run(
     Raises:
         DescriptorError: An array does not fit its tensor.
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
-        ProviderError: The provider is missing, fails, or did not get every node; or its arithmetic
-            reads an index in part.
+        ProviderError: The provider is missing, fails, or did not get every node; or its
+            arithmetic reads an index in part.
     """
     try:
         session = open_session(desc, out_of_range, provider, target)
     except OnnxGatherError:
         raise
-    except (
-        Exception
-    ):  # what cannot be hashed is no descriptor and no option, and is told so
+    except Exception:
+        # An argument cannot be hashed, so it is not valid. Without the cache the error
+        # names it.
         session = open_session.__wrapped__(desc, out_of_range, provider, target)
     return session.run(data, indices)
 
 
 class Session:
-    """A descriptor's model, or any model, on one provider: prepared once, to run often.
+    """The model of a descriptor, or any model, on one provider: prepared to run often.
 
-    The model of a descriptor has data types that the provider has in place of those
-    that it lacks; the arrays have the descriptor's.
+    In the model of a descriptor, data types that the provider lacks are replaced by
+    types that it has; the arrays have the types of the descriptor.
 
     Several threads may use a session at once; where the provider allows one call at a
     time, the others wait. In the child of a fork, a session that was made before raises
     ProviderError.
 
     Args:
-        source: A descriptor; or a model: an onnx.ModelProto, its bytes, or the path of its file.
-        provider: "cpu", "directml", "openvino", … or ONNX Runtime's full name: the only provider
-            that may run the model's nodes.
+        source: A descriptor; or a model: an onnx.ModelProto, its bytes, or the path of
+            its file.
+        provider: "cpu", "directml", "openvino", … or ONNX Runtime's full name: the only
+            provider that may run the model's nodes.
         out_of_range: What an index out of range of a descriptor does; see `OutOfRange`.
-        target: What the descriptor's model is made for; None is what suits the provider: on the
-            CPU "native" where the native kernels are there, else "cpu".
-        threads: How many threads the provider may use, 0 for one per core that the program may
-            run on; None is 1 for a descriptor with a small output, else as 0.
+        target: What the descriptor's model is made for; None is what suits the
+            provider: on the CPU "native" where the native kernels are there, else
+            "cpu".
+        threads: How many threads the provider may use; 0 means a thread for each core
+            that the program may use; None is 1 for a descriptor with a small output,
+            else as 0.
         provider_options: The provider's own options, as ONNX Runtime documents them.
 
     Raises:
-        OnnxGatherError: The source is no descriptor and no model, or an option is unknown.
+        OnnxGatherError: The source is no descriptor and no model, or an option is
+            unknown.
         ProviderError: The provider is missing, cannot start, or did not get every node.
     """
 
     _opened: Opened | OpenedThere | None = None
     _made_in = 0
-    # These two are the class', as `__del__` may run when the names of the module are
-    # gone.
+    # These two belong to the class, as `__del__` may run when the names of the module
+    # are gone.
     _process = staticmethod(os.getpid)
     _kept: ClassVar[list[object]] = []
-    """In the child of a fork: models whose sessions are gone. Their end would wait for
-    their threads, which the child does not have."""
+    """In the child of a fork: models whose sessions are gone.
+
+    Their end would wait for their threads, which the child does not have.
+    """
 
     def __init__(
         self,
@@ -162,39 +169,36 @@ class Session:
     ) -> None:
         self.provider = find_provider(provider)
         self._desc = source if isinstance(source, Descriptor) else None
-        if threads is None:
-            threads = 0 if self._desc is None else threads_for(self._desc)
-        threads = (
-            uint("threads", threads, MOST_THREADS, 0, OnnxGatherError) or usable_cores()
-        )
         self._policy: OutOfRange = out_of_range
         self._substitute: Substitute | None = None
+        if threads is None:
+            threads = 0 if self._desc is None else threads_for(self._desc)
+        threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError)
+        if threads == 0:
+            threads = usable_cores()
         if self._desc is not None:
-            if self.provider.data_types:  # what few providers need is loaded for them
-                from onnxgather.core.execution.elsewhere.substitutes import (
-                    substitute_of,
-                )
-
-                self._substitute = substitute_of(self._desc, self.provider)
-            given = self._substitute.given if self._substitute else self._desc
-            source = self._translated(given, target, threads)
+            source = self._model_of(self._desc, target, threads)
         elif target is not None or shown(out_of_range) != "'clamp'":
             raise OnnxGatherError(
                 "a model has its own out_of_range and target; leave them out"
             )
         model, proto = loaded(source)
-        self.inputs, self.outputs = map(self._asked, values_of(proto))
-        """The data types and the sizes of the inputs and of the outputs, by their
-        names."""
+        inputs, outputs = values_of(proto)
+        self.inputs = self._with_own_types(inputs)
+        """The data types and the sizes of the inputs, by their names."""
+        self.outputs = self._with_own_types(outputs)
+        """The data types and the sizes of the outputs, by their names."""
         self._plain = [
-            (np.ndarray, kind.dtype, kind.sizes) for kind in self.inputs.values()
+            (np.ndarray, value_type.dtype, value_type.sizes)
+            for value_type in self.inputs.values()
         ]
-        is_native = any(
-            imported.domain == NATIVE_DOMAIN for imported in proto.opset_import
-        )
-        operators = kernels.operators_of(self.provider, "native") if is_native else None
+        """The inputs as numpy arrays that need no more checks."""
+        operators = None
+        if any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import):
+            operators = kernels.operators_of(self.provider, "native")
         self._narrows = self._substitute is not None and self._substitute.narrows
-        # The kernels check each index that they read; a provider may let one pass.
+        # The kernels check each index that they read; a provider may let an index out
+        # of range pass.
         may_pass = (
             operators is None and self._desc is not None and out_of_range == "error"
         )
@@ -205,35 +209,41 @@ class Session:
         try:
             self._opened = open_model(model, self.provider, setup)
         except Exception as error:
-            raise self._told(error) from error
+            raise self._why_it_failed(error) from error
         self._made_in = self._process()
         self.assignment = self._opened.assignment
         """The name and the operator of each node, all run by the provider."""
 
     def run(self, *arrays: Any) -> Any:
-        """The output for inputs; of a model with several outputs, a list of them.
+        """Return the output; of a model with several outputs, return a list of them.
 
         Args:
-            arrays: The inputs, in the order of `inputs` (InputTensor, IndicesTensor); or one
-                mapping from their names. Each is an array of numpy; or, without a copy, an
-                OrtValue, or what has DLPack or a buffer, such as a tensor of torch on the CPU.
+            arrays: The inputs, in the order of `inputs` (InputTensor, IndicesTensor);
+                or a single mapping from their names. An input is a numpy array; or,
+                without a copy, an OrtValue, or an object with DLPack or a buffer, such
+                as a tensor of torch on the CPU.
 
         Raises:
             DescriptorError: An array does not fit its input.
-            IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
-            ProviderError: The provider failed; or it is in another program, which takes numpy
-                arrays alone; or the session is closed; or this is the child of a fork, and the
-                session was made before.
+            IndexOutOfRangeError: An index is out of range and `out_of_range` is
+                "error".
+            ProviderError: The provider failed; or it is in another program, which
+                accepts numpy arrays alone; or the session is closed; or this is the
+                child of a fork, and the session was made before.
         """
         opened = self._opened
         if opened is None or self._made_in != self._process():
             raise self._why_not()
+        # Numpy arrays that fit as they are take the shortest way.
         try:
-            fits = [*map(_KIND, arrays)] == self._plain
-        except Exception:  # an object may raise anything; `_fed` says what it is
+            fits = [*map(_CLASS_DTYPE_SHAPE, arrays)] == self._plain
+        except Exception:  # an object may raise anything; `_checked` says what it is
             fits = False
-        # As strict=True costs as much as the rest.
-        feeds = dict(zip(self.inputs, arrays)) if fits else self._fed(arrays)  # noqa: B905
+        if fits:  # noqa: SIM108
+            # Without strict=True, which costs as much as the rest.
+            feeds = dict(zip(self.inputs, arrays))  # noqa: B905
+        else:
+            feeds = self._checked(arrays)
         if self._checks_first:
             self._check_indices(feeds)
         try:
@@ -242,24 +252,20 @@ class Session:
             else:
                 outputs = self._substitute.run(opened.run_all, feeds)
         except Exception as error:
-            raise self._told(error, *feeds.values()) from error
+            raise self._why_it_failed(error, *feeds.values()) from error
         return outputs[0] if len(outputs) == 1 else outputs
 
     def close(self) -> None:
-        """Let go of the model; a call that comes later raises ProviderError."""
+        """Release the model; a later call raises ProviderError."""
         if self._opened is not None and self._made_in != self._process():
             self._kept.append(self._opened)
         self._opened = None
 
     def __repr__(self) -> str:
-        """The provider, and the types of the inputs and of the outputs."""
-        sides = (
-            [f"{name} {kind}" for name, kind in x.items()]
-            for x in (self.inputs, self.outputs)
-        )
-        told = " -> ".join(listed(side, 4) for side in sides)
+        """Return the provider, and the types of the inputs and of the outputs."""
         closed = ", closed" if self._opened is None else ""
-        return printable(f"<Session on {self.provider.name}{closed}: {told}>")
+        values = f"{_listed_values(self.inputs)} -> {_listed_values(self.outputs)}"
+        return printable(f"<Session on {self.provider.name}{closed}: {values}>")
 
     def __del__(self) -> None:
         self.close()
@@ -270,33 +276,45 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _translated(
+    def _model_of(
         self, desc: Descriptor, target: Target | None, threads: int
     ) -> ModelProto:
-        """The model of a descriptor, for the provider and for a number of threads."""
+        """Return the model of a descriptor that the provider runs.
+
+        Sets `_substitute` where the provider lacks a data type of the descriptor.
+        """
+        if self.provider.data_types:
+            # It is imported here, as few providers need it.
+            from onnxgather.core.execution.elsewhere.substitutes import substitute_of
+
+            self._substitute = substitute_of(desc, self.provider)
+            if self._substitute is not None:
+                desc = self._substitute.given
         if target is not None:
             check_choice("target", target, TARGETS)
         name = self.provider.name
         has_kernels = kernels.operators_of(self.provider, "native") is not None
         if target == "native" and name == CPU and not has_kernels:
-            raise ProviderError(
-                self.provider.why_not_run("operators", kernels.why_not())
-            )
-        suits = target_of(name, "native" if target is None and has_kernels else target)
-        return to_onnx(desc, self._policy, suits, threads=threads)
+            detail = kernels.why_not()
+            raise ProviderError(self.provider.why_not_run("operators", detail))
+        if target is None and has_kernels:
+            target = "native"
+        suitable = target_of(name, target)
+        return to_onnx(desc, self._policy, suitable, threads=threads)
 
-    def _asked(self, values: Mapping[str, ValueType]) -> dict[str, ValueType]:
-        """The types of the model's values, with the data types of the descriptor."""
+    def _with_own_types(self, values: Mapping[str, ValueType]) -> dict[str, ValueType]:
+        """Return the values of the model, with the data types of the descriptor."""
         if self._substitute is None:
             return {**values}
-        own = tensors(self._substitute.desc)
-        types = {name: name_of(own[name].data_type.onnx) for name in values}
-        return {
-            name: kind._replace(data_type=types[name]) for name, kind in values.items()
-        }
+        own_tensors = tensors(self._substitute.desc)
+        own_values: dict[str, ValueType] = {}
+        for name, value_type in values.items():
+            data_type = name_of(own_tensors[name].data_type.onnx)
+            own_values[name] = value_type._replace(data_type=data_type)
+        return own_values
 
     def _why_not(self) -> ProviderError:
-        """The error of a session that is closed, or in the child of a fork."""
+        """Return the error of a session that is closed, or in the child of a fork."""
         if self._opened is None:
             return ProviderError(f"the session on {self.provider.name} is closed")
         return ProviderError(
@@ -305,38 +323,44 @@ class Session:
             " spawn, or use og.Gather"
         )
 
-    def _fed(self, arrays: Sequence[Any]) -> dict[str, Any]:
-        """The inputs by their names, checked."""
-        rule, given = f"the inputs must be {', '.join(self.inputs) or 'none'}", arrays
+    def _checked(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        """Return the inputs by their names, checked; numpy arrays where they can be."""
+        rule = f"the inputs must be {', '.join(self.inputs) or 'none'}"
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
-            named = cast("Mapping[str, Any]", arrays[0])
-            if {*named} != {*self.inputs}:
-                raise DescriptorError(
-                    f"{rule}, got {', '.join(map(str, named)) or 'none'}"
-                )
-            given = [named[name] for name in self.inputs]
-        if len(given) != len(self.inputs):
-            raise DescriptorError(f"{rule}, got {number_of(len(given), 'array')}")
-        fitting = dict(zip(self.inputs, given, strict=True))
-        for name, array in fitting.items():
-            kind = self.inputs[name]
-            if isinstance(self._opened, OpenedThere) and not isinstance(
-                array, np.ndarray
-            ):
-                raise ProviderError(
-                    f"{self.provider.name} runs in another program here, which takes"
-                    " arrays of numpy alone: no OrtValue and no DLPack"
-                )
-            if kind.dtype is None or (
-                runtime.is_on_device(array) and self._substitute is None
-            ):
-                continue  # ONNX Runtime checks it
-            sizes = kind.sizes if kind.is_static else str(kind).partition(" ")[2]
-            rule = f"{name} must be an array of {kind.dtype} {sizes}"
-            plain = fitting[name] = plain_array(rule, cast("object", array))
-            if plain.dtype != kind.dtype or not kind.admits(plain.shape):
-                raise DescriptorError(f"{rule}, got {plain.dtype} {plain.shape}")
-        return fitting
+            mapping = cast("Mapping[str, Any]", arrays[0])
+            if {*mapping} != {*self.inputs}:
+                names = ", ".join(map(str, mapping)) or "none"
+                raise DescriptorError(f"{rule}, got {names}")
+            arrays = [mapping[name] for name in self.inputs]
+        if len(arrays) != len(self.inputs):
+            raise DescriptorError(f"{rule}, got {number_of(len(arrays), 'array')}")
+        feeds: dict[str, Any] = {}
+        for name, array in zip(self.inputs, arrays, strict=True):
+            feeds[name] = self._checked_input(name, array)
+        return feeds
+
+    def _checked_input(self, name: str, array: Any) -> Any:
+        value_type = self.inputs[name]
+        is_numpy = isinstance(array, np.ndarray)
+        if isinstance(self._opened, OpenedThere) and not is_numpy:
+            raise ProviderError(
+                f"{self.provider.name} runs in another program here, which takes"
+                " arrays of numpy alone: no OrtValue and no DLPack"
+            )
+        # ONNX Runtime itself checks texts, sequences and what is on a device.
+        if value_type.dtype is None:
+            return array
+        if runtime.is_on_device(array) and self._substitute is None:
+            return array
+        if value_type.is_static:
+            sizes = value_type.sizes
+        else:
+            sizes = str(value_type).partition(" ")[2]
+        rule = f"{name} must be an array of {value_type.dtype} {sizes}"
+        plain = plain_array(rule, cast("object", array))
+        if plain.dtype != value_type.dtype or not value_type.admits(plain.shape):
+            raise DescriptorError(f"{rule}, got {plain.dtype} {plain.shape}")
+        return plain
 
     def _check_indices(self, feeds: dict[str, Any]) -> None:
         """Check the indices of a descriptor before the model runs.
@@ -345,11 +369,13 @@ class Session:
             IndexOutOfRangeError: An index is out of range and the policy is "error".
             ProviderError: The provider's arithmetic reads an index in part.
         """
-        desc, indices = cast("Descriptor", self._desc), feeds["IndicesTensor"]
+        desc = cast("Descriptor", self._desc)
+        indices = feeds["IndicesTensor"]
         if self._policy == "error":  # some providers answer with zeros
             # A copy, as a provider may read on past an index that changes after the
             # check.
-            indices = feeds["IndicesTensor"] = indices.copy()
+            indices = indices.copy()
+            feeds["IndicesTensor"] = indices
             check_indices(desc, indices)
         if not self._narrows:
             return
@@ -360,22 +386,30 @@ class Session:
             rule = f"{self.provider.name} reads the low 32 bits of {index_type} indices"
             raise ProviderError(f"{rule}: {error}") from None
 
-    def _told(self, error: Exception, *values: Any) -> Exception:
-        """The error that tells in one sentence why a model did not run on some inputs."""
+    def _why_it_failed(self, error: Exception, *inputs: Any) -> Exception:
+        """Return an error that says in one sentence why a model did not run."""
         if isinstance(error, OnnxGatherError) and not isinstance(error, NoAnswerError):
             return error
-        if self._desc is not None and self._policy == "error" and values:
+        # Case 1: the native kernels refused an index.
+        if self._desc is not None and self._policy == "error" and inputs:
             try:
-                check_indices(self._desc, values[1].copy())
+                check_indices(self._desc, inputs[1].copy())
             except IndexOutOfRangeError as outside:
                 return outside
+        # Case 2: the provider did not get the model.
         if isinstance(error, NotRunError):
             return ProviderError(self.provider.why_not_run(error.kind, error.detail))
+        # Case 3: the provider got the model and refused it, or failed.
         what = "cannot run the model" if isinstance(error, RefusedError) else "failed"
         return ProviderError(f"{self.provider.name} {what}: {runtime.line(error)}")
 
 
-_KIND = attrgetter("__class__", "dtype", "shape")
+_CLASS_DTYPE_SHAPE = attrgetter("__class__", "dtype", "shape")
+
+
+def _listed_values(values: Mapping[str, ValueType]) -> str:
+    texts = [f"{name} {value_type}" for name, value_type in values.items()]
+    return listed(texts, 4)
 
 
 @lru_cache(maxsize=CACHED_SESSIONS)
@@ -385,7 +419,7 @@ def open_session(
     provider: str,
     target: Target | None = None,
 ) -> Session:
-    """The session that `run` uses for a descriptor; it is made if it is not kept.
+    """Return the session that `run` uses for a descriptor; make it if it is not kept.
 
     Raises:
         DescriptorError: `desc` is no descriptor.
@@ -400,6 +434,6 @@ if sys.platform != "win32":  # the sessions of a parent do not run in its child
 
 
 def threads_for(desc: Descriptor) -> int:
-    """How many threads a session has for a descriptor."""
-    few = math.prod(desc.output_tensor.sizes) < THREADED_ELEMENTS
-    return 1 if few else usable_cores()
+    """Return how many threads a session uses for a descriptor."""
+    is_small = math.prod(desc.output_tensor.sizes) < THREADED_ELEMENTS
+    return 1 if is_small else usable_cores()
