@@ -1,8 +1,8 @@
 """ONNX Runtime: a model on exactly one provider, with proof that it ran there.
 
-The only module that speaks to onnxruntime. It imports nothing of the package, so that
-it also runs as a program, in an environment that has onnxruntime and numpy and nothing
-else: there it answers requests on its standard input (`serve`), which
+This is the only module that imports onnxruntime. It imports nothing of the package, so
+that it also runs as a program, in an environment that has onnxruntime and numpy and
+nothing else: there it answers requests on its standard input (`serve`), which
 `execution.worker` sends.
 
 ONNX Runtime falls back to the CPU without an error, and its list of providers names
@@ -29,21 +29,20 @@ from typing import Any, BinaryIO, Literal
 
 if __name__ == "__main__":
     if not getattr(sys.flags, "safe_path", False):
-        del sys.path[
-            0
-        ]  # the package's modules have common names, which must hide no others
+        # The package's modules have common names, which must hide no others.
+        del sys.path[0]
     if find_spec("numpy") is None:
-        python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
+        python = sys.executable
+        if " " in python:
+            python = f'"{python}"'
         cure = f"install it: {python} -m pip install numpy"
         sys.exit(f"host: a lane needs numpy, which is not installed; {cure}")
 
 import numpy as np
 
-CPU, DIRECTML, WEBGPU = (
-    "CPUExecutionProvider",
-    "DmlExecutionProvider",
-    "WebGpuExecutionProvider",
-)
+CPU = "CPUExecutionProvider"
+DIRECTML = "DmlExecutionProvider"
+WEBGPU = "WebGpuExecutionProvider"
 
 _ENTRIES = {
     WEBGPU: {
@@ -62,8 +61,9 @@ LONGEST_FRAME = 2**33
 """The most bytes of a frame."""
 
 LONGEST_MESSAGE = 10_000
-"""The most characters of a message of ONNX Runtime that are told."""
+"""The most characters of a message of ONNX Runtime that are passed on."""
 
+_SHRINKAGE = ("memory.enable_memory_arena_shrinkage", "cpu:0")
 _EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
 _NO_FALLBACK = "session.disable_cpu_ep_fallback"
 _ASSIGNMENT = "get_provider_graph_assignment_info"
@@ -97,22 +97,23 @@ class NotRunError(Exception):
     Args:
         kind: Why.
         detail: What `NotRunKind` says of the kind.
-        node: Of "elsewhere": the name, operator and provider of the node that went to another
-            provider; None where ONNX Runtime does not tell them.
+        node: Of "elsewhere": the name, operator and provider of the node that went to
+            another provider; None where ONNX Runtime does not name them.
     """
 
     def __init__(self, kind: NotRunKind, detail: str = "", node: Any = None) -> None:
         super().__init__(kind, detail, node)
         self.kind: NotRunKind = kind
-        self.detail, self.node = detail, node
+        self.detail = detail
+        self.node = node
 
 
 class RefusedError(Exception):
-    """ONNX Runtime made no session for the model; holds ONNX Runtime's message, on one line."""
+    """ONNX Runtime made no session for the model; contains its message, on one line."""
 
 
 class FailedError(Exception):
-    """The provider failed while it ran the model; holds the provider's message, on one line."""
+    """The provider failed while it ran the model; contains its message, on one line."""
 
 
 @dataclass(frozen=True)
@@ -145,35 +146,34 @@ class Opened:
 
     Raises:
         NotRunError: The provider is missing, or did not get every node.
-        RefusedError: ONNX Runtime made no session, for whatever other reason.
+        RefusedError: ONNX Runtime made no session, for any other reason.
     """
 
     def __init__(self, model: bytes | str, setup: Setup) -> None:
-        provider = setup.provider
-        runtime = onnxruntime_with(provider, setup.library)
-        self._session = _session(runtime, model, setup)
-        self.assignment = _proved(self._session, provider)
+        runtime = onnxruntime_with(setup.provider, setup.library)
+        session = _session(runtime, model, setup)
+        self._session = session
+        self.assignment = _proved(session, setup.provider)
         """The name and the operator of each node, all run by the provider."""
-        core, self._outputs, self._run_options = self._session, None, None
-        # On the CPU the checks of ONNX Runtime's Python layer, a third of a short call,
-        # are idle.
-        if provider == CPU and hasattr(core, "_sess"):
-            self._outputs = [output.name for output in core.get_outputs()]
-            core = core._sess
-        self._run: Callable[..., list[Any]] = core.run
-        if (
-            provider == DIRECTML
-        ):  # which does not allow calls from several threads at once
-            self._run = partial(_one_at_a_time, threading.Lock(), core.run)
-        if (
-            provider == CPU and setup.threads != 1
-        ):  # a run gives back the memory that it took
-            self._run_options = runtime.RunOptions()
-            entry = ("memory.enable_memory_arena_shrinkage", "cpu:0")
-            self._run_options.add_run_config_entry(*entry)
+        self._outputs: list[str] | None = None
+        self._run_options: Any = None
+        self._run: Callable[..., list[Any]] = session.run
+        if setup.provider == CPU:
+            # The checks of ONNX Runtime's Python layer, a third of a short call, are
+            # idle on the CPU.
+            if hasattr(session, "_sess"):
+                self._outputs = [output.name for output in session.get_outputs()]
+                self._run = session._sess.run
+            # A run with threads gives back the memory that it took.
+            if setup.threads != 1:
+                self._run_options = runtime.RunOptions()
+                self._run_options.add_run_config_entry(*_SHRINKAGE)
+        # DirectML does not allow calls from several threads at once.
+        if setup.provider == DIRECTML:
+            self._run = partial(_run_alone, threading.Lock(), session.run)
 
     def run(self, inputs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
-        """The model's first output.
+        """Return the model's first output.
 
         Raises:
             FailedError: The provider failed.
@@ -186,7 +186,7 @@ class Opened:
         return output
 
     def run_all(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """The model's outputs, from arrays or OrtValues by the names of the inputs.
+        """Return the model's outputs, from arrays or OrtValues by the inputs' names.
 
         Raises:
             FailedError: The provider failed.
@@ -198,22 +198,25 @@ class Opened:
 
 
 def _session(runtime: Any, model: bytes | str, setup: Setup) -> Any:
-    """The session of ONNX Runtime for a model; raises as `Opened`."""
+    """Return the session of ONNX Runtime for a model; raise as `Opened`."""
     options = _options(runtime, setup)
-    named: list[Any] = []
-    if setup.library is None:
-        named = [(setup.provider, setup.settings) if setup.settings else setup.provider]
-    make = partial(
-        runtime.InferenceSession, model, options, providers=named, enable_fallback=0
+    providers: list[Any] = []
+    if setup.library is None and setup.settings:
+        providers = [(setup.provider, setup.settings)]
+    elif setup.library is None:
+        providers = [setup.provider]
+    make_session = partial(
+        runtime.InferenceSession, model, options, providers=providers, enable_fallback=0
     )
     try:
-        session = make()
+        session = make_session()
     except Exception as error:
         if "assigned to the default CPU EP" not in str(error):
             raise RefusedError(line(error)) from error
+        # The error does not name the node. With the fallback `_proved` can name it.
         options.add_session_config_entry(_NO_FALLBACK, "0")
-        try:  # with the fallback, so that `_proved` can name the node
-            session = make()
+        try:
+            session = make_session()
         except Exception:
             raise NotRunError("elsewhere", f"some node would run on {CPU}") from error
     if not hasattr(session, _ASSIGNMENT):
@@ -222,7 +225,11 @@ def _session(runtime: Any, model: bytes | str, setup: Setup) -> Any:
 
 
 def _options(runtime: Any, setup: Setup) -> Any:
-    """The options of a session; raises NotRunError if the library of operators does not load."""
+    """Return the options of a session.
+
+    Raises:
+        NotRunError: The library of operators does not load.
+    """
     options = runtime.SessionOptions()
     options.log_severity_level = 4  # errors are raised, so they need not be logged too
     options.intra_op_num_threads = setup.threads
@@ -231,11 +238,12 @@ def _options(runtime: Any, setup: Setup) -> Any:
         entries[_NO_FALLBACK] = "1"
     if setup.folder is not None:
         entries[_EXTERNAL_DATA] = setup.folder
-    for entry in {**entries, **_ENTRIES.get(setup.provider, {})}.items():
-        options.add_session_config_entry(*entry)
+    entries |= _ENTRIES.get(setup.provider, {})
+    for key, value in entries.items():
+        options.add_session_config_entry(key, value)
     if setup.level is not None:
         options.graph_optimization_level = runtime.GraphOptimizationLevel(setup.level)
-    if setup.provider == DIRECTML:
+    if setup.provider == DIRECTML:  # which allows nothing else
         options.enable_mem_pattern = False
         options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
     if setup.library is not None:
@@ -251,21 +259,30 @@ def _options(runtime: Any, setup: Setup) -> Any:
 
 
 def _proved(session: Any, provider: str) -> tuple[tuple[str, str], ...]:
-    """The name and operator of each node; raises NotRunError if another provider has one."""
-    parts = session.get_provider_graph_assignment_info()
-    placed = [(part.ep_name, node) for part in parts for node in part.get_nodes()]
-    for where, node in placed:
-        if where != provider:
-            detail = f"{node.name} ({node.op_type}) runs on {where}"
-            found = {"name": node.name, "operator": node.op_type, "provider": where}
-            raise NotRunError("elsewhere", detail, found)
-    if not placed:
+    """Return the name and operator of each node, all run by a provider.
+
+    Raises:
+        NotRunError: Another provider runs a node, or no node is left.
+    """
+    nodes: list[tuple[str, str]] = []
+    for part in session.get_provider_graph_assignment_info():
+        for node in part.get_nodes():
+            if part.ep_name != provider:
+                detail = f"{node.name} ({node.op_type}) runs on {part.ep_name}"
+                node_elsewhere = {
+                    "name": node.name,
+                    "operator": node.op_type,
+                    "provider": part.ep_name,
+                }
+                raise NotRunError("elsewhere", detail, node_elsewhere)
+            nodes.append((node.name, node.op_type))
+    if not nodes:
         raise NotRunError("folded", "none is left to run")
-    return tuple((node.name, node.op_type) for _, node in placed)
+    return tuple(nodes)
 
 
 def onnxruntime_with(provider: str, library: str | None = None) -> Any:
-    """The module onnxruntime, with the provider available.
+    """Return the module onnxruntime, with the provider available.
 
     Args:
         provider: The full name of the provider.
@@ -296,7 +313,7 @@ def onnxruntime_with(provider: str, library: str | None = None) -> Any:
 
 
 def available_providers() -> list[str]:
-    """The full names of the providers of this environment's onnxruntime; none where it is empty."""
+    """Return the full names of the providers here; none if onnxruntime is empty."""
     try:
         import onnxruntime
     except ImportError:
@@ -305,30 +322,38 @@ def available_providers() -> list[str]:
 
 
 def environment() -> dict[str, Any]:
-    """What this environment offers.
+    """Return what this environment offers.
 
     Returns:
-        `versions`. If ONNX Runtime loads: `providers`, as it lists them; `devices` by provider;
-        `records_nodes`, whether it records which provider runs a node. Else `fault`: why not.
+        `versions`. If ONNX Runtime loads: `providers`, as it lists them; `devices` by
+        provider; `records_nodes`, whether it records which provider runs a node. Else
+        `fault`: why not.
     """
-    known: dict[str, Any] = {}
-    known["versions"] = {"python": platform.python_version(), "numpy": np.__version__}
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    offers: dict[str, Any] = {"versions": versions}
     try:
         import onnxruntime
 
         runtime: Any = onnxruntime
-        known["versions"]["onnxruntime"] = runtime.__version__
-        known["providers"] = runtime.get_available_providers()
-        known["records_nodes"] = hasattr(runtime.InferenceSession, _ASSIGNMENT)
-        devices: list[Any] = getattr(runtime, "get_ep_devices", list)()
-        offered: dict[str, list[str]] = {}
-        for each in devices:
-            kind = str(each.device.type).rsplit(".", 1)[-1]
-            offered.setdefault(each.ep_name, []).append(f"{kind} {each.device.vendor}")
-        known["devices"] = offered
+        versions["onnxruntime"] = runtime.__version__
+        offers["providers"] = runtime.get_available_providers()
+        offers["records_nodes"] = hasattr(runtime.InferenceSession, _ASSIGNMENT)
+        offers["devices"] = _devices_by_provider(runtime)
     except (ImportError, AttributeError) as error:  # the first request fails likewise
-        known["fault"] = line(error)
-    return known
+        offers["fault"] = line(error)
+    return offers
+
+
+def _devices_by_provider(runtime: Any) -> dict[str, list[str]]:
+    # An older ONNX Runtime lists no devices.
+    devices: list[Any] = getattr(runtime, "get_ep_devices", list)()
+    texts_by_provider: dict[str, list[str]] = {}
+    for device in devices:
+        hardware = device.device
+        kind = str(hardware.type).rsplit(".", 1)[-1]
+        texts = texts_by_provider.setdefault(device.ep_name, [])
+        texts.append(f"{kind} {hardware.vendor}")
+    return texts_by_provider
 
 
 def _plugin_devices(runtime: Any, provider: str) -> list[Any]:
@@ -336,7 +361,7 @@ def _plugin_devices(runtime: Any, provider: str) -> list[Any]:
 
 
 def line(error: BaseException) -> str:
-    """An error of ONNX Runtime on one line."""
+    """Return the message of an error of ONNX Runtime on one line."""
     return " ".join(str(error).split())[:LONGEST_MESSAGE]
 
 
@@ -344,57 +369,63 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     """Open the model of a request and run it on each set of inputs; return the answer.
 
     Args:
-        request: `model` (bytes of it at the start of `blobs`), `session` (the fields of `Setup`),
-            `feeds`: per run, each input as `append_array` describes it, and perhaps `keep`:
-            whether to keep the opened model, for requests that follow with the same one, and
-            `every`: whether the answer has all outputs of a run, in a list. An empty request asks
-            what `environment` returns.
+        request: `model` (bytes of it at the start of `blobs`), `session` (the fields of
+            `Setup`), `feeds`: per run, each input as `append_array` describes it, and
+            perhaps `keep`: whether to keep the opened model, for requests that follow
+            with the same model, and `every`: whether the answer has all outputs of a
+            run, in a list. An empty request asks what `environment` returns.
         blobs: The model and the arrays.
     """
     if not request:
         return environment(), b""
+    model = blobs[: request["model"]]
+    setup = Setup(**request["session"])
     try:
         open_model = _kept if request.get("keep") else Opened
-        opened = open_model(blobs[: request["model"]], Setup(**request["session"]))
+        opened = open_model(model, setup)
     except NotRunError as error:
         return {"not_run": error.args}, b""
     except RefusedError as error:
         return {"refused": str(error)}, b""
-    content, every = bytearray(), bool(request.get("every"))
+    every = bool(request.get("every"))
+    content = bytearray()
     outputs = [
-        _answered(opened, feed, blobs, content, every) for feed in request["feeds"]
+        _described_outputs(opened, feed, blobs, content, every)
+        for feed in request["feeds"]
     ]
     names, nodes = zip(*opened.assignment, strict=True)
     return {"names": names, "nodes": nodes, "outputs": outputs}, bytes(content)
 
 
-def _answered(
+def _described_outputs(
     opened: Opened,
     feed: Mapping[str, Any],
     blobs: bytes,
     content: bytearray,
     every: bool,
 ) -> Any:
-    """What an answer says of one run: its output, the list of its outputs, or why it failed.
+    """Return an answer's part about a run: its output or outputs, or why it failed.
 
     Args:
         opened: The opened model.
         feed: The description of each input.
         blobs: The bytes of the request.
         content: The bytes of the answer, to which the outputs are appended.
-        every: Whether the answer has all outputs; null stands for one that is no array of numbers.
+        every: Whether the answer has all outputs; null stands for an output that is no
+            array of numbers.
     """
-    arrays = {name: array_at(array, blobs) for name, array in feed.items()}
+    arrays = {name: array_at(described, blobs) for name, described in feed.items()}
     try:
         if not every:
             return append_array(opened.run(arrays), content)
         outputs = opened.run_all(arrays)
     except FailedError as error:
         return str(error)
-    return [
-        append_array(output, content) if _is_plain(output) else None
-        for output in outputs
-    ]
+    described_outputs: list[Any] = []
+    for output in outputs:
+        described = append_array(output, content) if _is_plain(output) else None
+        described_outputs.append(described)
+    return described_outputs
 
 
 _LAST: list[tuple[bytes, Setup, Opened]] = []
@@ -402,28 +433,31 @@ _LAST: list[tuple[bytes, Setup, Opened]] = []
 
 
 def _kept(model: bytes, setup: Setup) -> Opened:
-    """The model, opened and kept in place of another; raises as `Opened`."""
-    if not _LAST or _LAST[0][:2] != (model, setup):
-        _LAST[:] = [(model, setup, Opened(model, setup))]
-    return _LAST[0][2]
+    """Return the model, opened and kept in place of another; raise as `Opened`."""
+    if _LAST:
+        last_model, last_setup, last_opened = _LAST[0]
+        if last_model == model and last_setup == setup:
+            return last_opened
+    opened = Opened(model, setup)
+    _LAST[:] = [(model, setup, opened)]
+    return opened
 
 
 def is_on_device(value: Any) -> bool:
-    """Whether a value is an OrtValue, ONNX Runtime's kind of tensor, in the memory of a device."""
-    kind = getattr(sys.modules.get("onnxruntime"), "OrtValue", ())
-    return isinstance(value, kind) and value.device_name().lower() != "cpu"
+    """Return whether a value is an OrtValue, a tensor of ONNX Runtime, on a device."""
+    # Where onnxruntime is not imported, no value is an OrtValue.
+    ort_value = getattr(sys.modules.get("onnxruntime"), "OrtValue", ())
+    return isinstance(value, ort_value) and value.device_name().lower() != "cpu"
 
 
 def _is_plain(output: Any) -> bool:
-    """Whether an output is an array of numbers."""
+    """Return whether an output is an array of numbers."""
     return not getattr(output, "dtype", np.dtype(object)).hasobject
 
 
-def _one_at_a_time(
-    turns: threading.Lock, call: Callable[..., Any], *arguments: Any
-) -> Any:
+def _run_alone(turns: threading.Lock, run: Callable[..., Any], *arguments: Any) -> Any:
     with turns:
-        return call(*arguments)
+        return run(*arguments)
 
 
 def append_array(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:
@@ -431,31 +465,35 @@ def append_array(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:
     offset = len(blobs)
     blobs += array.tobytes()
     dtype = array.dtype
-    return [dtype.str if dtype.kind in "SU" else dtype.name, array.shape, offset]
+    is_text = dtype.kind in "SU"
+    return [dtype.str if is_text else dtype.name, array.shape, offset]
 
 
 def array_at(described: Sequence[Any], blobs: bytes) -> np.ndarray[Any, Any]:
-    """The array that `append_array` described."""
+    """Return the array that `append_array` described."""
     dtype, shape, offset = described
-    return np.frombuffer(blobs, dtype, math.prod(shape), offset).reshape(shape)
+    flat = np.frombuffer(blobs, dtype, math.prod(shape), offset)
+    return flat.reshape(shape)
 
 
 def message(header: Mapping[str, Any], blobs: bytes | bytearray = b"") -> bytes:
-    """A frame with a line of JSON and bytes."""
-    return frame(json.dumps(header).encode() + b"\n", blobs)
+    """Return a frame with a line of JSON and bytes."""
+    first_line = json.dumps(header).encode() + b"\n"
+    return frame(first_line, blobs)
 
 
 def frame(*parts: bytes | bytearray) -> bytes:
-    """A frame: the number of the bytes, and the bytes."""
-    return b"".join([struct.pack("<Q", sum(map(len, parts))), *parts])
+    """Return a frame: the number of the bytes, and the bytes."""
+    count = sum(map(len, parts))
+    return b"".join([struct.pack("<Q", count), *parts])
 
 
 def read_frame(stream: BinaryIO) -> bytes:
-    """The bytes of the next frame.
+    """Return the bytes of the next frame.
 
     Raises:
         EOFError: The stream ends.
-        ValueError: Something else stands there; the error holds its bytes.
+        ValueError: The stream contains something else; the error contains its bytes.
     """
     head = stream.read(8)
     if len(head) < 8:
@@ -479,16 +517,20 @@ def serve() -> None:
     send(answers, MAGIC)
     while True:
         header, _, blobs = requests.get().partition(b"\n")
-        _end_with_reader(answers, True)
-        answered = message(*answer(json.loads(header), blobs))
-        _end_with_reader(answers, False)
-        send(answers, answered)
+        _set_end_with_reader(answers, True)
+        answer_header, content = answer(json.loads(header), blobs)
+        answer_frame = message(answer_header, content)
+        _set_end_with_reader(answers, False)
+        send(answers, answer_frame)
 
 
 def open_frames() -> tuple[SimpleQueue[bytes], BinaryIO]:
-    """The requests as they come, and the stream for answers; ends the program with its input."""
+    """Return the requests as they come, and the stream for answers.
+
+    The program ends when its input ends.
+    """
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not stand between the frames
+    os.dup2(2, 1)  # what libraries print must not get between the frames
     requests: SimpleQueue[bytes] = SimpleQueue()
 
     def read() -> None:
@@ -508,25 +550,27 @@ def send(answers: BinaryIO, content: bytes) -> None:
     answers.flush()
 
 
-def _end_with_reader(answers: BinaryIO, on: bool) -> None:
-    """Have the system end this program as soon as something happens at the other end of a pipe.
+def _set_end_with_reader(answers: BinaryIO, on: bool) -> None:
+    """Set whether the system ends this program when something happens behind a pipe.
 
     ONNX Runtime 1.24 holds the interpreter's lock while it makes a session, so that no
-    thread of Python sees the input end. Windows has no such signal.
+    thread of Python sees the input end. Windows has no signal for this.
 
     Args:
         answers: The pipe. Its reader waits for an answer, so that it can only end.
-        on: Whether it is to happen from now on.
+        on: Whether the program is to end from now on.
     """
     if sys.platform != "win32":
         import fcntl
 
-        signal.signal(signal.SIGIO, signal.SIG_DFL)
+        signal.signal(signal.SIGIO, signal.SIG_DFL)  # which ends the program
         fcntl.fcntl(answers, fcntl.F_SETOWN, os.getpid())
         flags = fcntl.fcntl(answers, fcntl.F_GETFL)
-        fcntl.fcntl(
-            answers, fcntl.F_SETFL, flags | os.O_ASYNC if on else flags & ~os.O_ASYNC
-        )
+        if on:
+            flags |= os.O_ASYNC
+        else:
+            flags &= ~os.O_ASYNC
+        fcntl.fcntl(answers, fcntl.F_SETFL, flags)
 
 
 if __name__ == "__main__":
