@@ -30,61 +30,82 @@ if TYPE_CHECKING:
 
 
 class _Path(click.Path):
-    """A path that is not empty. Shells complete it; the commands say what is wrong with it."""
+    """A path that is not empty.
+
+    Shells complete it; the commands say what is wrong with it.
+    """
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
-        return value or self.fail("must not be empty", param, ctx)
+        if not value:
+            self.fail("must not be empty", param, ctx)
+        return value
 
 
 @contextmanager
 def as_usage(kind: type[click.UsageError] = click.BadParameter) -> Generator[None]:
-    """Turn an error of the package into one in the command line; the kind says how it begins."""
+    """Turn an error of the package into an error in the command line.
+
+    The kind says how the message begins.
+    """
     try:
         yield
     except OnnxGatherError as error:
         raise kind(str(error)) from None
 
 
-FILE, FOLDER = _Path(), _Path(file_okay=False)
+FILE = _Path()
+FOLDER = _Path(file_okay=False)
 file = partial(click.option, type=FILE, metavar="FILE")
 folder = partial(click.option, type=FOLDER, metavar="DIR")
 flag = partial(click.option, is_flag=True)
 
 
 def number(*names: str, least: int = 1, most: int | None = None, **more: Any) -> Any:
-    """An option whose value is an integer from `least` to `most`; `more` goes to click."""
-    kind, has_default = click.IntRange(least, most), "default" in more
+    """Return an option whose value is an integer from `least` to `most`.
+
+    `more` goes to click.
+    """
+    integer = click.IntRange(least, most)
+    has_default = "default" in more
     return click.option(
-        *names, type=kind, metavar="N", show_default=has_default, **more
+        *names, type=integer, metavar="N", show_default=has_default, **more
     )
 
 
-def of_check(name: str, *names: str, told: str = "", **more: Any) -> Any:
-    """An option of the table of a check's.
+def of_check(name: str, *names: str, default_in_help: str = "", **more: Any) -> Any:
+    """Return an option that the table of the options of a check describes.
 
     Args:
-        name: Its name there.
+        name: The name of the option in the table.
         names: As of click.
-        told: What the help says of the default where it is not that of a check.
+        default_in_help: What the help calls the default, if it is not that of a check.
         more: As of click.
     """
     option = CHECK_OPTIONS[name]
-    kind: Any = click.Choice(list(option.choices)) if option.choices else None
-    if option.least is not None:
+    kind: Any = None
+    if option.metavar == "FILE":
+        kind = FILE
+    elif option.least is not None:
         kind = click.IntRange(option.least, option.most)
+    elif option.choices:
+        kind = click.Choice(list(option.choices))
+
+    help_text = option.help
+    if default_in_help:
+        # The table ends a help with two spaces and the default in brackets.
+        description = option.help.partition("  [")[0]
+        help_text = f"{description}  [default: {default_in_help}]"
+
     more = {"multiple": option.repeats, "default": option.default, **more}
-    text = (
-        f"{option.help.partition('  [')[0]}  [default: {told}]" if told else option.help
-    )
     return click.option(
         f"--{name}",
         *names,
-        type=FILE if option.metavar == "FILE" else kind,
+        type=kind,
         is_flag=not option.metavar,
         metavar=option.metavar or None,
-        help=text,
+        help=help_text,
         **more,
     )
 
@@ -92,29 +113,33 @@ def of_check(name: str, *names: str, told: str = "", **more: Any) -> Any:
 def complete_names(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[str]:
-    """The ways to complete the last of some names of providers with commas."""
+    """Return the completions of the last of several comma-separated provider names."""
     start, comma, last = incomplete.rpartition(",")
-    return [
-        start + comma + name
-        for name in (*PROVIDERS, *WEB_PROVIDERS)
-        if name.startswith(last)
-    ]
+    completions = list[str]()
+    for name in (*PROVIDERS, *WEB_PROVIDERS):
+        if name.startswith(last):
+            completions.append(start + comma + name)
+    return completions
 
 
 def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    parts = [part.strip() for part in text.split(",")]
+    names = [part for part in parts if part]
     if not names:
         raise click.BadParameter(f"must be names with commas, got {text!r}")
     for name in names:
         if "=" in name:
-            raise click.BadParameter(
-                f"must be names (--lane takes NAME=PATH), got {name!r}"
-            )
+            rule = "must be names (--lane takes NAME=PATH)"
+            raise click.BadParameter(f"{rule}, got {name!r}")
     return names
 
 
 def provider(name: str) -> str:
-    """The name of a provider, or of DirectML.dll, if it is one."""
+    """Return a name that is that of a provider or of DirectML.dll.
+
+    Raises:
+        BadParameter: It is neither.
+    """
     with as_usage():
         if name != DIRECTML_DLL:
             find_provider(name, DIRECTML_DLL)
@@ -129,11 +154,11 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _pairs(read: Callable[[str], object], hint: str = "") -> Any:
-    """What reads the NAME=VALUE of an option that may come several times.
+    """Return a reader of the NAME=VALUE texts of an option that may come several times.
 
     Args:
-        read: What reads a VALUE; it raises ValueError where the text is not as it must be.
-        hint: What the message of a text that is not NAME=VALUE says beside this.
+        read: It reads a VALUE, and raises ValueError where the text breaks its rule.
+        hint: What the message adds where a text is not NAME=VALUE.
     """
 
     def by_name(
@@ -144,32 +169,33 @@ def _pairs(read: Callable[[str], object], hint: str = "") -> Any:
         try:
             return {name: read(text) for name, text in texts.items()}
         except ValueError:
-            raise click.BadParameter(
-                f"must be {param.metavar}, got {values[-1]!r}"
-            ) from None
+            rule = f"must be {param.metavar}"
+            raise click.BadParameter(f"{rule}, got {values[-1]!r}") from None
 
     return by_name
 
 
 def integers(text: str, mark: str = ",") -> tuple[int, ...]:
-    """The integers of a text such as `2,16`, with a mark between them.
+    """Return the integers of a text such as `2,16`, which a mark separates.
 
     Raises:
         ValueError: A part of the text is no integer.
     """
-    return tuple(map(int, text.split(mark)))
+    parts = text.split(mark)
+    return tuple(map(int, parts))
 
 
 def _limits(text: str) -> tuple[int, int]:
-    """The two integers of a text such as `0:9`."""
+    """Return the two integers of a text such as `0:9`."""
     low, high = integers(text, ":")
     return low, high
 
 
 def _together(*options: Any) -> Any:
-    """One decorator that adds several options, in the order of the help."""
+    """Return one decorator that adds several options, in the order of the help."""
 
     def add(command: Any) -> Any:
+        # The decorator that is applied last comes first in the help.
         for option in reversed(options):
             command = option(command)
         return command
@@ -178,27 +204,33 @@ def _together(*options: Any) -> Any:
 
 
 def as_records(**records: type) -> Any:
-    """A decorator that gives a command records in the place of its options.
+    """Return a decorator that gives a command records in the place of its options.
 
     Args:
-        records: The class of each record, by the parameter of the command; a field has the name
-            of its option.
+        records: The class of each record, by the parameter of the command; a field has
+            the name of its option.
     """
 
     def add(command: Callable[..., int]) -> Any:
         @wraps(command)
-        def call(**given: Any) -> int:
+        def call(**values: Any) -> int:
             for name, record in records.items():
-                fields = [field for field in record.__annotations__ if field in given]
-                given[name] = record(**{field: given.pop(field) for field in fields})
-            return command(**given)
+                fields = dict[str, Any]()
+                for field in record.__annotations__:
+                    if field in values:
+                        fields[field] = values.pop(field)
+                values[name] = record(**fields)
+            return command(**values)
 
         return call
 
     return add
 
 
-policy, target = partial(of_check, "out-of-range"), partial(of_check, "target")
+# The options of models that are made.
+
+policy = partial(of_check, "out-of-range")
+target = partial(of_check, "target")
 hardening = click.option(
     "--out-of-range",
     default="clamp",
@@ -216,21 +248,24 @@ class Lowering(TypedDict):
     opset: int
 
 
-model_options = _together(
-    target(told="portable", default="portable"),
-    number(
-        "--threads",
-        help="Threads that a model for the CPU provider is made for; default: 2.",
-    ),
-    number(
-        "--opset",
-        least=OPSETS[0],
-        most=OPSETS[-1],
-        default=DEFAULT_OPSET,
-        help="Version of the ONNX operator set.",
-    ),
+_threads = number(
+    "--threads",
+    help="Threads that a model for the CPU provider is made for; default: 2.",
 )
-lowering = _together(policy(told="clamp", default="clamp"), model_options)
+_opset = number(
+    "--opset",
+    least=OPSETS[0],
+    most=OPSETS[-1],
+    default=DEFAULT_OPSET,
+    help="Version of the ONNX operator set.",
+)
+_target_of_model = target(default_in_help="portable", default="portable")
+_policy_of_model = policy(default_in_help="clamp", default="clamp")
+model_options = _together(_target_of_model, _threads, _opset)
+lowering = _together(_policy_of_model, model_options)
+
+# The options of programs and of ONNX models that are read.
+
 run_on = click.option(
     "--provider",
     default="cpu",
@@ -259,37 +294,35 @@ shape = click.option(
     metavar="NAME=2,16",
     help="The sizes of an input of an ONNX model.",
 )
-given = _together(
-    shape,
-    click.option(
-        "--range",
-        "ranges",
-        multiple=True,
-        callback=_pairs(_limits),
-        metavar="NAME=LO:HI",
-        help="The least and the largest element of an input.",
-    ),
-    file(
-        "--assume",
-        multiple=True,
-        help="A contract of the model, whose conditions hold.",
-    ),
-    click.option(
-        "--tokenizer",
-        "tokenizers",
-        multiple=True,
-        metavar="[INPUT=]FILE",
-        help="The tokenizer.json whose ids an input holds.",
-    ),
-    flag(
-        "--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1."
-    ),
+_range = click.option(
+    "--range",
+    "ranges",
+    multiple=True,
+    callback=_pairs(_limits),
+    metavar="NAME=LO:HI",
+    help="The least and the largest element of an input.",
 )
+_assume = file(
+    "--assume",
+    multiple=True,
+    help="A contract of the model, whose conditions hold.",
+)
+_tokenizer = click.option(
+    "--tokenizer",
+    "tokenizers",
+    multiple=True,
+    metavar="[INPUT=]FILE",
+    help="The tokenizer.json whose ids an input holds.",
+)
+_allow_empty = flag(
+    "--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1."
+)
+given = _together(shape, _range, _assume, _tokenizer, _allow_empty)
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the options of `given` tell of the inputs of a model."""
+    """The values of the options of `given`: what holds of the inputs of a model."""
 
     shapes: dict[str, tuple[int, ...]]
     ranges: dict[str, tuple[int, int]]
@@ -300,18 +333,26 @@ class Given:
     @property
     def files(self) -> list[str]:
         """The files that are read."""
-        return [*self.assume, *(text.rpartition("=")[2] for text in self.tokenizers)]
+        tokenizer_files = [text.rpartition("=")[2] for text in self.tokenizers]
+        return [*self.assume, *tokenizer_files]
 
     def read(self, model: str) -> Premises:
-        """The model of a file, and what holds of its inputs."""
+        """Return the model of a file, and what holds of its inputs."""
+        # --help must not load the audit, nor onnx.
         from onnxgather.auditing.audit import Premises, given_conditions
         from onnxgather.auditing.proof.tokenizer import token_condition
         from onnxgather.core.model.network import read_network
 
         network = read_network(model)
-        tokens = [token_condition(text, network) for text in self.tokenizers]
-        conditions = given_conditions(network, self.ranges, self.assume) + tokens
-        return Premises(network, self.shapes, conditions, self.allow_empty)
+        # The tokenizers are read first, so their errors come before those of contracts.
+        of_tokenizers = [token_condition(text, network) for text in self.tokenizers]
+        conditions = given_conditions(network, self.ranges, self.assume)
+        return Premises(
+            network, self.shapes, conditions + of_tokenizers, self.allow_empty
+        )
+
+
+# The options of reports.
 
 
 class _JsonOption(click.Option):
@@ -322,14 +363,15 @@ class _JsonOption(click.Option):
         if record is None:
             return None
         names, text = record
+        # Click puts a space before an optional value.
         return names.replace(" [=", "[="), text
 
 
 def json_file(what: str, *names: str) -> Any:
-    """The option --json of a `JsonCommand`, which prints where it has no FILE.
+    """Return the option --json of a `JsonCommand`, which prints where it has no FILE.
 
     Args:
-        what: What the command found.
+        what: What the command writes.
         names: Further names of the option.
     """
     return file(
@@ -344,19 +386,19 @@ def json_file(what: str, *names: str) -> Any:
     )
 
 
-def fail_on(state: str, told: str) -> Any:
-    """The option --fail-on, which makes a state a finding."""
-    return click.option(
-        "--fail-on", type=click.Choice([state]), metavar=state, help=told
-    )
+def fail_on(state: str, help_text: str) -> Any:
+    """Return the option --fail-on, which makes a state a finding."""
+    choice = click.Choice([state])
+    return click.option("--fail-on", type=choice, metavar=state, help=help_text)
 
 
 as_html = file("--html", "html_file", help="Write it as one page to read.")
-reports = _together(
-    file("--junit", "junit_file", help="Write it for test reporters."),
-    as_html,
-    file("--markdown", "markdown_file", help="Write it as a CI summary."),
-)
+_as_junit = file("--junit", "junit_file", help="Write it for test reporters.")
+_as_markdown = file("--markdown", "markdown_file", help="Write it as a CI summary.")
+reports = _together(_as_junit, as_html, _as_markdown)
+
+# The options of lanes and their cases.
+
 shard = click.option(
     "--shard",
     type=_shard,
@@ -369,30 +411,28 @@ lane_names = partial(
     click.option, "--lanes", type=_names, shell_complete=complete_names, metavar="NAMES"
 )
 timeout = of_check("timeout", show_default=True)
-lanes = _together(
-    click.option(
-        "--lane",
-        "pythons",
-        multiple=True,
-        callback=_pairs(str, " (--lanes takes a NAME alone)"),
-        metavar="NAME=PATH",
-        help=(
-            "A lane that runs in another Python environment, which needs onnxruntime"
-            " and numpy only, or on a shared library of ONNX Runtime. PATH is the"
-            " interpreter, or ends in .so, .so.1, .dll or .dylib; for directml-dll and"
-            " cpu@windows, the folder of its program; for web-wasm and the like, that"
-            " of onnxruntime-web. NAME may have a label: cpu@old; a last label that is"
-            " a target, as in cpu@native, is that of its models."
-        ),
+_lane = click.option(
+    "--lane",
+    "pythons",
+    multiple=True,
+    callback=_pairs(str, " (--lanes takes a NAME alone)"),
+    metavar="NAME=PATH",
+    help=(
+        "A lane that runs in another Python environment, which needs onnxruntime"
+        " and numpy only, or on a shared library of ONNX Runtime. PATH is the"
+        " interpreter, or ends in .so, .so.1, .dll or .dylib; for directml-dll and"
+        " cpu@windows, the folder of its program; for web-wasm and the like, that"
+        " of onnxruntime-web. NAME may have a label: cpu@old; a last label that is"
+        " a target, as in cpu@native, is that of its models."
     ),
-    of_check("plugin", "plugins", callback=_pairs(str)),
-    timeout,
 )
+_plugin = of_check("plugin", "plugins", callback=_pairs(str))
+lanes = _together(_lane, _plugin, timeout)
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """What the options of `lanes`, and --lanes, tell of the lanes of a command."""
+    """The values of the options of `lanes`, and of --lanes."""
 
     pythons: dict[str, str]
     plugins: dict[str, str]
@@ -402,30 +442,25 @@ class Lanes:
 
     @property
     def are_named(self) -> bool:
-        """Whether there is one."""
+        """Whether an option names a lane."""
         return bool(self.lanes or self.pythons or self.plugins)
 
     def check_paths(self) -> None:
-        """Check that the paths of lanes are there; that of --lane may be a command's name.
+        """Check that the paths of lanes exist.
+
+        That of --lane may also be the name of a command.
 
         Raises:
-            BadParameter: A path is not there.
+            BadParameter: A path does not exist.
         """
-        for option, paths in (("'--lane'", self.pythons), ("'--plugin'", self.plugins)):
-            for path in paths.values():
-                is_lane, full = paths is self.pythons, os.path.expanduser(path)
-                if not (os.path.exists(full) or (is_lane and which(path))):
-                    sentence = f"{shown(path)}: no such file or directory"
-                    raise click.BadParameter(sentence, param_hint=option)
-                if is_lane and os.path.exists(os.path.join(full, "pyvenv.cfg")):
-                    sentence = (
-                        "must be the interpreter of an environment, got its folder"
-                        f" {path!r}"
-                    )
-                    raise click.BadParameter(sentence, param_hint=option)
+        for path in self.pythons.values():
+            _check_path_of_lane(path)
+        for path in self.plugins.values():
+            if not os.path.exists(os.path.expanduser(path)):
+                raise _no_such_file(path, "'--plugin'")
 
     def open(self, target: Target | None) -> list[Lane]:
-        """The lanes, not started.
+        """Return the lanes, not started.
 
         Args:
             target: As of `open_lanes`.
@@ -437,6 +472,26 @@ class Lanes:
         from onnxgather.checking.lanes import open_lanes
 
         self.check_paths()
-        return open_lanes(
-            self.lanes or (), self.pythons, self.plugins, target, self.timeout
-        )
+        names = self.lanes or ()
+        return open_lanes(names, self.pythons, self.plugins, target, self.timeout)
+
+
+def _check_path_of_lane(path: str) -> None:
+    """Check that a lane's path is an interpreter, a library or the folder of a program.
+
+    Raises:
+        BadParameter: It does not exist, or it is the folder of a Python environment.
+    """
+    option = "'--lane'"
+    full_path = os.path.expanduser(path)
+    if not os.path.exists(full_path) and not which(path):
+        raise _no_such_file(path, option)
+    if os.path.exists(os.path.join(full_path, "pyvenv.cfg")):
+        rule = "must be the interpreter of an environment"
+        sentence = f"{rule}, got its folder {path!r}"
+        raise click.BadParameter(sentence, param_hint=option)
+
+
+def _no_such_file(path: str, option: str) -> click.BadParameter:
+    sentence = f"{shown(path)}: no such file or directory"
+    return click.BadParameter(sentence, param_hint=option)

@@ -82,8 +82,8 @@ class Pairing:
 @click.argument(
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
-@arguments.policy(told="clamp", default=["clamp"], multiple=True)
-@arguments.target(told="portable", default=["portable"], multiple=True)
+@arguments.policy(default_in_help="clamp", default=["clamp"], multiple=True)
+@arguments.target(default_in_help="portable", default=["portable"], multiple=True)
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
 @click.option(
     "--timeout",
@@ -107,7 +107,7 @@ def certify_command(**given: Any) -> int:
     in quotes. A descriptor is proved, refuted, which is a finding, or undecided.
     --out-of-range and --target may come several times. It needs a solver: pip install
     z3-solver.
-    """
+    """  # noqa: E501 (the help prints these words)
     options = CertifyOptions(**given)
     batch = Batch(prints=False)
     # Without a solver, no file is read.

@@ -102,9 +102,9 @@ class Suspect:
 @arguments.inputs
 @arguments.flag("--wrap", help="Put the gather between two multiplications by one.")
 @arguments.flag("--no-reduce", help="Keep the case as it is.")
-@arguments.policy(told="directml; of a node and of a report: its own")
+@arguments.policy(default_in_help="directml; of a node and of a report: its own")
 @arguments.target(
-    told=(
+    default_in_help=(
         "the one that run uses for the lane's provider; of a report: the lane's; of a"
         " node: the node"
     )

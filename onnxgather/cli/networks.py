@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,8 +25,10 @@ from onnxgather.core.options import POLICIES, OutOfRange
 
 if TYPE_CHECKING:
     from onnxgather.auditing.hardening.harden import HardenedModel
+    from onnxgather.auditing.hardening.verify import Verified
     from onnxgather.auditing.output.findings import AuditReport, Baseline, FinishedAudit
     from onnxgather.core.descriptors.arrays import Array
+    from onnxgather.extracting.extract import Extracted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class AuditOptions:
     inputs: str | None
     given: arguments.Given
     every: bool
+    """Whether each gather is listed."""
     outputs: Outputs
     fail_on: str | None
     baseline: str | None
@@ -87,72 +91,111 @@ class AuditOptions:
     "--jobs", most=64, default=1, help="How many models are audited side by side."
 )
 @arguments.as_records(outputs=Outputs, given=arguments.Given)
-def audit_command(**given: Any) -> int:
+def audit_command(**values: Any) -> int:
     """Say of each gather what DirectML makes of it, and whether its indices are in range.
 
     Other operators that carry indices are judged too, such as scatters and embeddings.
 
-    A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in quotes. A
-    range is proved from the constants and the operators of the model; --shape, --range,
-    --tokenizer, --assume and --inputs tell more. A gather out of range, or one that the DirectML
-    provider refuses, is a finding.
-    """
-    from onnxgather.auditing.output.findings import AuditReport, Baseline
+    A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in
+    quotes. A range is proved from the constants and the operators of the model;
+    --shape, --range, --tokenizer, --assume and --inputs tell more. A gather out of
+    range, or one that the DirectML provider refuses, is a finding.
+    """  # noqa: E501 (the help prints these words)
+    options = AuditOptions(**values)
+    outputs = options.outputs
+    batch = Batch(prints=False)
+    models = _models(options, batch)
+    # A folder or a pattern is a list of models, even if it names only one.
+    is_single = len(models) == 1 and models == [*dict.fromkeys(options.paths)]
+    _check_usage(options, models, is_single)
+    baseline = _baseline(options)
+    outputs.check_writable()
 
-    asked, batch = AuditOptions(**given), Batch(prints=False)
-    outputs, strict = asked.outputs, asked.fail_on is not None
-    files = dict[str, str]()  # a model that is named twice is audited once
-    for source in batch.sources(asked.paths, ".onnx"):
-        files.setdefault(os.path.abspath(source.path), source.path)
-    models = [*files.values()]
-    is_one = models == [*dict.fromkeys(asked.paths)] and len(models) == 1
-    known, written = asked.baseline, outputs.write_baseline_file or ""
-    outputs.check_apart(
-        [*models, *asked.given.files, *filter(None, (asked.inputs, known))]
-    )
+    audits = _audits(options, batch, models)
+    if not audits:
+        return batch.finish()
+    external_files = chain.from_iterable(audit.files for audit in audits.values())
+    outputs.check_apart(external_files)
+    report = _report(options, batch, audits, baseline)
+    contents = _contents(report, is_single, baseline)
+    not_audited = {*models} - audits.keys()
+    contents["--write-baseline"] = partial(baseline.of_today, report, not_audited)
+    is_printed = outputs.write(batch, contents)
+    if not is_printed:
+        _say(report, is_single, options.every, baseline)
+
+    # A baseline that is written makes each finding known.
+    if outputs.write_baseline_file:
+        return batch.finish()
+    if any(finding.is_new for finding in report.every):
+        return batch.finish([FINDINGS])
+    return batch.finish()
+
+
+def _models(options: AuditOptions, batch: Batch) -> list[str]:
+    """Return the paths of the models; a model that is named twice is there once."""
+    # Two paths of one file differ, so the full paths are compared.
+    paths = dict[str, str]()
+    for source in batch.sources(options.paths, ".onnx"):
+        paths.setdefault(os.path.abspath(source.path), source.path)
+    return [*paths.values()]
+
+
+def _check_usage(options: AuditOptions, models: Sequence[str], is_single: bool) -> None:
+    """Check the options that do not go with others, or with several models.
+
+    Raises:
+        OnnxGatherError: A file to write is an input, or another file to write.
+        UsageError: An option must come with one model, or without another option.
+    """
+    outputs = options.outputs
+    inputs = [*models, *options.given.files]
+    for file in (options.inputs, options.baseline):
+        if file:
+            inputs.append(file)
+    outputs.check_apart(inputs)
     for option in ("--contract", "--write-inputs"):
-        if option in outputs.by_option and not is_one:
+        if option in outputs.by_option and not is_single:
             raise click.UsageError(f"{option} must be given with one model")
-    if known and written:
+    if options.baseline and outputs.write_baseline_file:
         raise click.UsageError(
             "--baseline must come without --write-baseline, which compares with"
             " FILE too"
         )
-    is_read = known or os.path.isfile(written)
-    baseline = Baseline.read(known or written) if is_read else Baseline(written)
-    outputs.check_writable()
-    done = _each(asked, batch, models)
-    if not done:
-        return batch.finish()
-    outputs.check_apart(file for one in done.values() for file in one.files)
-    found = {
-        model: baseline.findings(model, one.audit, strict)
-        for model, one in done.items()
-    }
-    report = AuditReport(done, found, [str(error) for _, error in batch.failures])
-    contents = _contents(report, is_one, baseline)
-    contents["--write-baseline"] = lambda: baseline.of_today(
-        report, {*models} - done.keys()
-    )
-    if not outputs.write(batch, contents):
-        _say(report, is_one, asked.every, baseline)
-    is_bad = not written and any(one.is_new for one in report.every)
-    return batch.finish([FINDINGS] if is_bad else [])
 
 
-def _each(
-    asked: AuditOptions, batch: Batch, models: Sequence[str]
+def _baseline(options: AuditOptions) -> Baseline:
+    """Return the baseline to compare with; it is empty if its file does not exist yet.
+
+    Raises:
+        OnnxGatherError: It cannot be read.
+    """
+    from onnxgather.auditing.output.findings import Baseline
+
+    if options.baseline:
+        return Baseline.read(options.baseline)
+    # A baseline that is written anew keeps the reasons of the old file.
+    written = options.outputs.write_baseline_file or ""
+    if os.path.isfile(written):
+        return Baseline.read(written)
+    return Baseline(written)
+
+
+def _audits(
+    options: AuditOptions, batch: Batch, models: Sequence[str]
 ) -> dict[str, FinishedAudit]:
     """Return the audits of the models, in their order."""
     from onnxgather.core.model.given_inputs import read_inputs
 
-    arrays = None if asked.inputs is None else read_inputs(asked.inputs)
-    work = partial(_audited, asked, arrays)
-    return finished(batch, asked.jobs, work, models, "model")
+    arrays = None
+    if options.inputs is not None:
+        arrays = read_inputs(options.inputs)
+    work = partial(_audited, options, arrays)
+    return finished(batch, options.jobs, work, models, "model")
 
 
 def _audited(
-    asked: AuditOptions, arrays: Mapping[str, Array] | None, model: str
+    options: AuditOptions, arrays: Mapping[str, Array] | None, model: str
 ) -> FinishedAudit:
     """Audit a model; keep of it and of its run only what a file to write needs."""
     from onnxgather.auditing.audit import audit_model
@@ -160,25 +203,45 @@ def _audited(
     from onnxgather.core.model.network import folder_of
     from onnxgather.core.model.protos import external_files
 
-    audited = audit_model(asked.given.read(model), arrays)
+    audited = audit_model(options.given.read(model), arrays)
     pictures = list[dict[str, Any]]()
-    if asked.outputs.html_file is not None:
+    if options.outputs.html_file is not None:
         from onnxgather.auditing.output.picture_of_finding import pictures_of
 
         pictures = pictures_of(audited)
+    # The names of external data are relative to the folder of the model.
     folder = folder_of(audited.network.path)
     names = external_files(audited.network.proto)
     files = [os.path.join(folder, name) for name in names]
+    # A model and its run may be large, and another process may have to send them.
     kept = None
-    if asked.outputs.write_inputs_file is not None:
+    if options.outputs.write_inputs_file is not None:
         kept = audited
     return FinishedAudit(audited.audit, files, pictures, kept)
 
 
+def _report(
+    options: AuditOptions,
+    batch: Batch,
+    audits: Mapping[str, FinishedAudit],
+    baseline: Baseline,
+) -> AuditReport:
+    """Return the audits with their findings, and the errors of the other models."""
+    from onnxgather.auditing.output.findings import AuditReport
+
+    is_strict = options.fail_on is not None
+    findings = {
+        model: baseline.findings(model, finished_audit.audit, is_strict)
+        for model, finished_audit in audits.items()
+    }
+    unusable = [str(error) for _, error in batch.failures]
+    return AuditReport(audits, findings, unusable)
+
+
 def _contents(
-    report: AuditReport, is_one: bool, baseline: Baseline
+    report: AuditReport, is_single: bool, baseline: Baseline
 ) -> dict[str, Callable[[], bytes]]:
-    """What makes the content of each file, by the options."""
+    """Return what makes the content of each file, by the options."""
     from onnxgather.auditing.output.page import audit_page
     from onnxgather.auditing.output.reports import (
         audit_junit,
@@ -186,29 +249,16 @@ def _contents(
         audit_sarif,
     )
 
-    def json() -> bytes:
-        each = [
-            {"model": model, **asdict(one.audit)}
-            for model, one in report.models.items()
-        ]
-        whole: dict[str, Any] = {"schema": 2, "models": each}
-        if is_one:
-            whole = asdict(first.audit)
-        elif report.unusable:
-            whole["unusable"] = report.unusable
-        if baseline.path:
-            whole["baseline"] = baseline.compared(report)
-        return json_bytes(whole)
-
     first = next(iter(report.models.values()))
     contents = {
-        "--json": json,
+        "--json": lambda: json_bytes(_record(report, is_single, baseline)),
         "--junit": partial(audit_junit, report),
         "--markdown": partial(audit_markdown, report, baseline),
         "--sarif": lambda: json_bytes(audit_sarif(report, baseline)),
         "--html": partial(audit_page, report.models),
         "--contract": partial(json_bytes, first.audit.contract),
     }
+    # The model is kept where --write-inputs is given, which needs a single model.
     if first.audited:
         from onnxgather.auditing.hardening.verify import made_inputs
 
@@ -216,22 +266,53 @@ def _contents(
     return contents
 
 
-def _say(report: AuditReport, is_one: bool, every: bool, baseline: Baseline) -> None:
-    """Print a table of several models, what is open in each, and what the baseline lacks."""
+def _record(report: AuditReport, is_single: bool, baseline: Baseline) -> dict[str, Any]:
+    """Return what --json writes: the record of a model, or a list of records."""
+    record: dict[str, Any]
+    if is_single:
+        (single,) = report.models.values()
+        record = asdict(single.audit)
+    else:
+        rows = list[dict[str, Any]]()
+        for model, finished_audit in report.models.items():
+            rows.append({"model": model, **asdict(finished_audit.audit)})
+        record = {"schema": 2, "models": rows}
+        if report.unusable:
+            record["unusable"] = report.unusable
+    if baseline.path:
+        record["baseline"] = baseline.compared(report)
+    return record
+
+
+def _say(
+    report: AuditReport, is_single: bool, show_all: bool, baseline: Baseline
+) -> None:
+    """Print the findings, after a table where there are several models."""
     from onnxgather.auditing.output.reports import baseline_lines, table
     from onnxgather.auditing.output.text import lines, next_lines, provider_lines
 
-    told = [] if is_one else [*table(report), ""]
-    alone = len(report.models) == 1
-    gathers = [gather for one in report.models.values() for gather in one.audit.gathers]
-    for model, one in report.models.items():
-        if is_one or every or any(report.findings[model]):
-            told += lines(model, one.audit, every, alone)
-    then = next_lines({model: one.audit for model, one in report.models.items()})
-    for text in [*told, *provider_lines(gathers), *then]:
-        say(text)
-    for text in baseline_lines(report, baseline) if baseline.path else ():
-        say(text)
+    output_lines = list[str]()
+    if not is_single:
+        output_lines += table(report)
+        output_lines.append("")
+
+    audits = {
+        model: finished_audit.audit for model, finished_audit in report.models.items()
+    }
+    is_alone = len(audits) == 1
+    for model, audit in audits.items():
+        # Of several models, those without findings are in the table alone.
+        if is_single or show_all or any(report.findings[model]):
+            output_lines += lines(model, audit, show_all, is_alone)
+
+    gathers = [gather for audit in audits.values() for gather in audit.gathers]
+    output_lines += provider_lines(gathers)
+    output_lines += next_lines(audits)
+    for line in output_lines:
+        say(line)
+    if baseline.path:
+        for line in baseline_lines(report, baseline):
+            say(line)
 
 
 @click.command("extract", cls=JsonCommand)
@@ -261,22 +342,30 @@ def extract_command(
     from onnxgather.core.model.given_inputs import read_inputs
     from onnxgather.extracting.extract import extract as write
 
-    if every == (node is not None):
+    is_named = node is not None
+    if every == is_named:
         raise click.UsageError("give either --node NAME or --all")
     outputs.check_apart([model, inputs])
     outputs.check_writable()
     batch = Batch(prints=False)
-    done = write(model, read_inputs(inputs), output, node)
-    record = {"model": model, "output": output, "gathers": done}
-    if outputs.write(batch, {"--json": partial(json_bytes, record)}):
-        return batch.finish()
-    for one in done:
-        for what, why in (("left out", one.left_out), ("cropped", one.cropped)):
-            if why:
-                say(f"{what}: {one.place}: {one.operator} {one.node!r}: {why}")
-    written = sum(one.folder is not None for one in done)
-    say(f"{model} -> {output}: {written} of {len(done)} gathers")
+    gathers = write(model, read_inputs(inputs), output, node)
+    record = {"model": model, "output": output, "gathers": gathers}
+    is_printed = outputs.write(batch, {"--json": partial(json_bytes, record)})
+    if not is_printed:
+        _say_extracted(gathers, model, output)
     return batch.finish()
+
+
+def _say_extracted(gathers: Sequence[Extracted], model: str, output: str) -> None:
+    """Print which gathers were left out or cropped, and how many were written."""
+    for gather in gathers:
+        name = f"{gather.place}: {gather.operator} {gather.node!r}"
+        if gather.left_out:
+            say(f"left out: {name}: {gather.left_out}")
+        if gather.cropped:
+            say(f"cropped: {name}: {gather.cropped}")
+    written = sum(gather.folder is not None for gather in gathers)
+    say(f"{model} -> {output}: {written} of {len(gathers)} gathers")
 
 
 @click.command("harden", cls=JsonCommand)
@@ -313,72 +402,105 @@ def harden_command(
     stays in its files, so OUT must then be in the folder of MODEL.
     """
     from onnxgather.auditing.hardening.harden import harden_file, hardening_rule
-    from onnxgather.auditing.hardening.verify import Verified
-    from onnxgather.auditing.hardening.verify import verify as verified
     from onnxgather.core.model.given_inputs import checked, read_inputs
 
-    prints = output == STANDARD
     prints_json = outputs.json_file == STANDARD
-    if prints and prints_json:
+    if output == STANDARD and prints_json:
         raise click.UsageError(
             "--json must come with a file as --output, as - prints the model"
         )
     check_no_terminal(output)
     if inputs is not None and not verify:
         raise click.UsageError("--inputs must come with --verify, which runs the model")
-    check_apart([(output, "--output")], [*given.files, *filter(None, [inputs])])
-    outputs.check_apart([model, output, *given.files, *filter(None, [inputs])])
+    read = [*given.files]
+    if inputs:
+        read.append(inputs)
+    # That OUT is apart from MODEL and its external data is checked in `harden_file`.
+    check_apart([(output, "--output")], read)
+    outputs.check_apart([model, output, *read])
     outputs.check_writable()
+
     premises = given.read(model)
-    arrays = None if inputs is None else checked(premises.network, read_inputs(inputs))
-    done = harden_file(premises, output, out_of_range, write_output)
-    found = list[Verified]()
+    arrays = None
+    if inputs is not None:
+        arrays = checked(premises.network, read_inputs(inputs))
+    hardened = harden_file(premises, output, out_of_range, write_output)
     if not prints_json:
-        _say_hardened(done, model, output, hardening_rule(out_of_range))
-    with closing(Progress()) as progress:
-        tried = partial(progress.count, "Runs tried:")
-        checks = (
-            verified(premises, done, out_of_range, arrays, tried=tried)
-            if verify
-            else ()
-        )
-        for one in checks:
-            found.append(one)
-            if not prints_json:
-                holds = "holds" if one.holds else "does not hold"
-                progress.clear()
-                say(f"{one.check}: {holds}: {one.said}", err=prints)
+        _say_hardened(hardened, model, output, hardening_rule(out_of_range))
+
     record: dict[str, Any] = {
         "model": model,
         "output": output,
-        "rewritten": done.rewritten,
-        "left": done.left,
+        "rewritten": hardened.rewritten,
+        "left": hardened.left,
     }
+    holds = True
     if verify:
-        record["verified"] = found
+        from onnxgather.auditing.hardening.verify import verify as verify_model
+
+        checks = partial(verify_model, premises, hardened, out_of_range, arrays)
+        verified = _verified(checks, prints_json, output == STANDARD)
+        record["verified"] = verified
+        holds = all(result.holds for result in verified)
     batch = Batch(prints=False)
     outputs.write(batch, {"--json": partial(json_bytes, record)})
-    holds = all(one.holds for one in found)
     return batch.finish([GOOD if holds else FINDINGS])
 
 
+def _verified(
+    checks: Callable[..., Iterator[Verified]], prints_json: bool, prints_model: bool
+) -> list[Verified]:
+    """Return the results of the checks of a hardened model; print each at once.
+
+    Args:
+        checks: It yields the results, and calls its argument `tried` after each run.
+        prints_json: Whether the standard output is for JSON, so no result is printed.
+        prints_model: Whether the standard output is for the model.
+    """
+    results: list[Verified] = []
+    with closing(Progress()) as progress:
+        count_run = partial(progress.count, "Runs tried:")
+        for result in checks(tried=count_run):
+            results.append(result)
+            if prints_json:
+                continue
+            holds = "holds" if result.holds else "does not hold"
+            progress.clear()
+            say(f"{result.check}: {holds}: {result.said}", err=prints_model)
+    return results
+
+
 def _say_hardened(
-    done: HardenedModel, model: str, output: str, rule: OutOfRange | int
+    hardened: HardenedModel, model: str, output: str, rule: OutOfRange | int
 ) -> None:
     """Print what became of each node, and what the new model does with a bad index."""
-    prints, count = output == STANDARD, len(done.rewritten)
-    for one in (*done.rewritten, *done.left):
-        say(str(one), err=prints)
-    say(f"{model} -> {output}: {number_of(count, 'node')} rewritten", err=prints)
-    scatters = sum("Scatter" in one.operator for one in done.rewritten)
+    prints_model = output == STANDARD
+    for node in (*hardened.rewritten, *hardened.left):
+        say(str(node), err=prints_model)
+    count = len(hardened.rewritten)
+    nodes = number_of(count, "node")
+    say(f"{model} -> {output}: {nodes} rewritten", err=prints_model)
+    if not count:
+        return
+
+    # Scatters have no output element for a bad index, so the rule is for other nodes.
+    scatters = sum("Scatter" in node.operator for node in hardened.rewritten)
+    effects = list[str]()
+    if count > scatters:
+        effects.append(f"returns {_returned_value(rule)}")
+    if scatters:
+        effects.append("drops the write of a scatter")
+    left = ""
+    if hardened.left:
+        left = f", but in {number_of(len(hardened.left), 'node')} left"
+    name = "the model" if prints_model else output
+    sentence = f"{name} no longer fails on a bad index{left}"
+    say(f"{sentence}; it {' and '.join(effects)}.", err=True)
+
+
+def _returned_value(rule: OutOfRange | int) -> str:
+    """Return what a hardened gather returns for a bad index, as a sentence calls it."""
     policy = POLICIES.get(rule) if isinstance(rule, str) else None
-    value = policy.element or policy.returns if policy else f"row {rule}"
-    does = [f"returns {value}"] if count > scatters else []
-    does += ["drops the write of a scatter"] if scatters else []
-    left = f", but in {number_of(len(done.left), 'node')} left" if done.left else ""
-    if count:
-        name = "the model" if prints else output
-        say(
-            f"{name} no longer fails on a bad index{left}; it {' and '.join(does)}.",
-            err=True,
-        )
+    if policy is None:
+        return f"row {rule}"
+    return policy.element or policy.returns

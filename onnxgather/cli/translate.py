@@ -197,8 +197,8 @@ def _content(
 @click.command("run")
 @click.argument("file", type=arguments.FILE, metavar="FILE")
 @arguments.run_on
-@arguments.policy(told="directml, as dxdispatch", default="directml")
-@arguments.target(told="the one that suits the provider")
+@arguments.policy(default_in_help="directml, as dxdispatch", default="directml")
+@arguments.target(default_in_help="the one that suits the provider")
 @arguments.folder(
     "--output-folder",
     default=os.curdir,
@@ -280,7 +280,9 @@ def run_command(
 @click.argument(
     "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
-@arguments.policy(told="clamp; of an ONNX model: error, as its gathers have it")
+@arguments.policy(
+    default_in_help="clamp; of an ONNX model: error, as its gathers have it"
+)
 @arguments.model_options
 @arguments.node
 @arguments.shape
@@ -398,7 +400,7 @@ def page_of(
 )
 @arguments.node
 @arguments.inputs
-@arguments.policy(told="directml")
+@arguments.policy(default_in_help="directml")
 @arguments.json_file("elements")
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, outputs=Outputs)
