@@ -1,4 +1,4 @@
-"""Programs that onnxgather starts, such as workers, and asks over pipes, with a deadline."""
+"""Programs that onnxgather starts, such as workers, and asks over pipes, in time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import StrEnum
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO, ClassVar, Self, TypeVar, cast
 
@@ -54,8 +53,7 @@ class Breakdown(StrEnum):
     EXITED = "exited"
     """The program ended by itself; the detail is its exit code."""
     LATE = "late"
-    """The program did not answer in time; the detail is the time it had, such as "60
-    s"."""
+    """The program did not answer in time; the detail is its time, such as "60 s"."""
     STRAY = "stray"
     """The program wrote something else where it must answer; the detail is how that
     begins."""
@@ -91,14 +89,16 @@ class NoAnswerError(ProviderError):
 
     def __init__(self, how: Breakdown, reason: str, detail: str = "") -> None:
         super().__init__(reason)
-        self.how, self.detail = how, detail
+        self.how = how
+        self.detail = detail
 
     def at(self, where: str) -> Self:
-        """The same error, its message starting with `where`."""
-        return type(self)(self.how, f"{where}: {self}", self.detail)
+        """Return the same error, its message starting with `where`."""
+        reason = f"{where}: {self}"
+        return type(self)(self.how, reason, self.detail)
 
 
-def _tell_nothing(_: float) -> None: ...
+def _ignore_seconds(_: float) -> None: ...
 
 
 class Child:
@@ -118,7 +118,7 @@ class Child:
 
     name: ClassVar[str]
     """The word for the program in messages."""
-    tell_start: Callable[[float], object] = staticmethod(_tell_nothing)
+    tell_start: Callable[[float], object] = staticmethod(_ignore_seconds)
     """Is called now and then while a program starts, up to its first answer, with the
     seconds."""
 
@@ -129,7 +129,8 @@ class Child:
                 f"timeout must be a number of seconds above 0, up to {LONGEST_TIMEOUT}"
             )
             raise OnnxGatherError(f"{rule}, got {shown(seconds)}")
-        self.command, self.timeout = list(command), timeout
+        self.command = list(command)
+        self.timeout = timeout
         self._program: StartedProgram | None = None
         self._closed = False
         self._turns: dict[int, threading.Lock] = {}
@@ -164,9 +165,8 @@ class Child:
                 return read(header, content)
             except Exception as error:  # whatever the reason that it cannot be decoded
                 self._end()
-                raise self._no_answer(
-                    Breakdown.NONSENSE, str(error)[:LONGEST_SHOWN]
-                ) from error
+                reason = str(error)[:LONGEST_SHOWN]
+                raise self._no_answer(Breakdown.NONSENSE, reason) from error
 
     def restart(self) -> None:
         """End the program; the next request starts another."""
@@ -182,77 +182,92 @@ class Child:
         self.restart()
 
     def _turn(self) -> threading.Lock:
-        """The lock of this process; in the child of a fork, a thread may hold the parent's."""
+        """Return the lock of this process.
+
+        In the child of a fork, a thread may hold the parent's lock for ever.
+        """
         return self._turns.setdefault(os.getpid(), threading.Lock())
 
     def _start(self) -> StartedProgram:
         self._end()
         try:
-            program = self._program = StartedProgram(self.command, self.tell_start)
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # a ValueError if no system has such a path
+            program = StartedProgram(self.command, self.tell_start)
+        except (OSError, ValueError) as error:  # ValueError: no system has such a path
             why = getattr(error, "strerror", None) or str(error)
             raise self._no_answer(Breakdown.NOT_STARTED, why) from error
+        self._program = program
         try:
             self._answer(program, b"")
         except NoAnswerError as error:
             # What a host itself says at its start; else the whole message.
-            told = re.match(
-                r"[^;,]* code \d+(?:; it printed:|,) host: (.*)", str(error)
-            )
-            raise NoAnswerError(
-                error.how, told[1] if told else str(error), error.detail
-            ) from error
+            reason = str(error)
+            of_host = re.match(r"[^;,]* code \d+(?:; it printed:|,) host: (.*)", reason)
+            if of_host:
+                reason = of_host[1]
+            raise NoAnswerError(error.how, reason, error.detail) from error
         return program
 
     def _answer(self, program: StartedProgram, request: bytes) -> bytes:
-        """The answer of a program, which is ended if it does not answer in time."""
-        how, detail, stray = Breakdown.EXITED, "", b""
+        """Return the answer of a program; end it if it does not answer in time."""
+        how = Breakdown.EXITED
+        detail = ""
+        stray = b""
         try:
             answer = program.answer(request, time.monotonic() + self.timeout)
-            program.printed()  # dropped, as messages about later requests must not have it
+            # What it printed is dropped: it does not belong into messages about later
+            # requests.
+            program.printed()
             return answer
         except TimeoutError:
-            how, detail = Breakdown.LATE, f"{self.timeout:g} s"
+            how = Breakdown.LATE
+            detail = f"{self.timeout:g} s"
         except (OSError, EOFError):
             pass
         except MemoryError:
             how = Breakdown.TOO_LONG
         except ValueError as error:
-            how, stray = Breakdown.STRAY, error.args[0]
+            how = Breakdown.STRAY
+            stray = error.args[0]
             detail = stray[:LONGEST_SHOWN].decode(errors="replace")
-        except (
-            BaseException
-        ):  # such as an interruption: a late answer must not be the next one
+        except BaseException:
+            # Such as an interruption: a late answer must not be the next answer.
             self._end()
             raise
         code, printed = self._end()
         if how is Breakdown.EXITED:
             detail = str(code)
             if -code in set(signal.Signals):
-                how, detail = Breakdown.DIED, signal.Signals(-code).name
+                how = Breakdown.DIED
+                detail = signal.Signals(-code).name
         raise self._no_answer(how, detail, stray + printed)
 
     def _end(self) -> tuple[int, bytes]:
         """End the program, and return its exit code and what it wrote that was not read."""
-        program, self._program = self._program, None
-        return (0, b"") if program is None else program.end()
+        program = self._program
+        self._program = None
+        if program is None:
+            return 0, b""
+        return program.end()
 
     def _no_answer(
         self, how: Breakdown, detail: str = "", printed: bytes = b""
     ) -> NoAnswerError:
-        told = {"detail": detail, "printed": self._printed(printed)}
-        reason = _SENTENCES[how].format(name=self.name, command=self.command[0], **told)
+        reason = _SENTENCES[how].format(
+            name=self.name,
+            command=self.command[0],
+            detail=detail,
+            printed=self._printed(printed),
+        )
         return NoAnswerError(how, reason, detail)
 
     def _printed(self, content: bytes) -> str:
-        """What the program wrote, its standard error included, as the end of a message."""
+        """Return what the program wrote and printed, as the end of a message."""
         text = " ".join(content.decode(errors="replace").split())
         if len(text) > LONGEST_PRINTED:
             text = "…" + text[-LONGEST_PRINTED:]
-        return f"; it printed: {text}" if text else " and printed nothing"
+        if not text:
+            return " and printed nothing"
+        return f"; it printed: {text}"
 
 
 class StartedProgram:
@@ -275,10 +290,11 @@ class StartedProgram:
     def __init__(
         self, command: Sequence[str], tell_start: Callable[[float], object]
     ) -> None:
-        self._begun, self._tell_start = time.monotonic(), tell_start
+        self._begun = time.monotonic()
+        self._tell_start = tell_start
+        self._started_in = os.getpid()
         # A file, as a pipe would fill up: the standard error is not read while the
         # program runs.
-        self._started_in = os.getpid()
         self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
         self._answers: SimpleQueue[bytes | BaseException] = SimpleQueue()
@@ -304,7 +320,7 @@ class StartedProgram:
         Raises:
             TimeoutError: The answer was not there.
             EOFError: The program ended before.
-            ValueError: Something else stands there; the error holds its bytes.
+            ValueError: The program wrote something else; the error contains its bytes.
             MemoryError: The answer is too long.
         """
         if request:
@@ -312,15 +328,16 @@ class StartedProgram:
         ended = False
         while True:
             left = deadline - time.monotonic()
+            pause = max(0, min(_PAUSE, left))
             with contextlib.suppress(Empty):
-                answer = self._answers.get(timeout=max(0, min(_PAUSE, left)))
+                answer = self._answers.get(timeout=pause)
                 if isinstance(answer, BaseException):
                     raise answer
                 if request:
-                    self._tell_start = _tell_nothing
+                    self._tell_start = _ignore_seconds
                 return answer
             self._tell_start(time.monotonic() - self._begun)
-            if ended:  # and what it started keeps its output open
+            if ended:  # and a program that it started keeps its output open
                 raise EOFError
             if left <= 0:
                 raise TimeoutError
@@ -329,7 +346,7 @@ class StartedProgram:
                 self.printed()  # dropped, as it must not fill the disk
 
     def is_running(self) -> bool:
-        """Whether the program runs, and for this process."""
+        """Return whether the program runs, and for this process."""
         return self._started_in == os.getpid() and self.popen.poll() is None
 
     def kill(self) -> None:
@@ -347,29 +364,31 @@ class StartedProgram:
         The file's position is shared with the program, which goes on writing at the
         start.
         """
-        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - LONGEST_UNREAD))
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - LONGEST_UNREAD))
         printed = self._errors.read()
         self._errors.seek(0)
         self._errors.truncate()
         return printed
 
     def end(self) -> tuple[int, bytes]:
-        """Kill the program, and return its exit code and what it wrote that was not read."""
+        """Kill the program; return its exit code and what it wrote that was not read."""
         if self._started_in != os.getpid():
             self._leave()
             return 0, b""
         self.kill()
         code = self.popen.wait()
         self._requests.put(None)
-        self._thread.join(
-            5 * _PAUSE
-        )  # what the program started may keep its output open
+        # Not for ever: what the program started may keep its output open.
+        self._thread.join(5 * _PAUSE)
         with self._errors:
-            return code, self._unread + b" " + self.printed()
+            unread = self._unread + b" " + self.printed()
+        return code, unread
 
     def _leave(self) -> None:
-        """In the child of a fork, let the pipes lead nowhere, as the parent's thread may use them.
+        """In the child of a fork, let the pipes lead nowhere.
 
+        They cannot be closed, as the parent's thread may have been using them.
         The program ends when the last process that holds its input has closed it.
         """
         with open(os.devnull, "r+b", 0) as nothing:
@@ -379,17 +398,20 @@ class StartedProgram:
         self.popen.returncode = 0  # there is no end to wait for
 
     def _work(self, command: Sequence[str]) -> None:
-        pipe = subprocess.PIPE
+        """Start the program, and pass on requests and answers; runs in the thread."""
         try:
-            start = partial(subprocess.Popen[bytes], command, stdin=pipe, stdout=pipe)
-            self.popen = start(stderr=self._errors, start_new_session=True)
-            self.pipes = cast(
-                "tuple[BinaryIO, BinaryIO]", (self.popen.stdin, self.popen.stdout)
+            self.popen = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
             )
+            pipes = (self.popen.stdin, self.popen.stdout)
+            self.pipes = cast("tuple[BinaryIO, BinaryIO]", pipes)
             """The standard input and output."""
-        except (
-            BaseException
-        ) as error:  # whatever it is, it belongs to the caller, who waits for it
+        except BaseException as error:
+            # Whatever it is, it belongs to the caller, who waits for it.
             self._answers.put(error)
             return
         self._answers.put(b"")
@@ -402,13 +424,13 @@ class StartedProgram:
                 stdin.flush()
                 self._answers.put(runtime.read_frame(stdout))
         except (OSError, EOFError) as error:
-            self.popen.wait()  # a program that closed its output but does not end is late
+            # A program that closed its output but does not end is late.
+            self.popen.wait()
             self._answers.put(error)
         except BaseException as error:
             self._answers.put(error)
-        with contextlib.suppress(
-            OSError
-        ):  # the program did not read all of the request
+        # The program may not have read all of the request.
+        with contextlib.suppress(OSError):
             stdin.close()
         with stdout:
             self._unread = stdout.read(LONGEST_UNREAD)
@@ -416,12 +438,12 @@ class StartedProgram:
 
 @contextlib.contextmanager
 def starts_told(tell: Callable[[float], object]) -> Generator[None]:
-    """Have a function called now and then while a program starts, with the seconds so far."""
+    """Have a function called while a program starts, with the seconds so far."""
     Child.tell_start = staticmethod(tell)
     try:
         yield
     finally:
-        Child.tell_start = staticmethod(_tell_nothing)
+        Child.tell_start = staticmethod(_ignore_seconds)
 
 
 def read_greeting(stream: BinaryIO) -> None:
@@ -429,11 +451,16 @@ def read_greeting(stream: BinaryIO) -> None:
 
     Raises:
         EOFError: The stream ends.
-        ValueError: Something else stands there; the error holds its bytes.
+        ValueError: The program wrote something else; the error contains its bytes.
     """
     start = b""
-    while len(start) < LONGEST_BANNER and (byte := stream.read(1)):
+    while len(start) < LONGEST_BANNER:
+        byte = stream.read(1)
+        if not byte:
+            break
         start += byte
         if start.endswith(runtime.MAGIC):
             return
-    raise ValueError(start) if start else EOFError
+    if not start:
+        raise EOFError
+    raise ValueError(start)

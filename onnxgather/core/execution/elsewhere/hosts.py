@@ -1,4 +1,4 @@
-"""Hosts, programs that run models where this environment lacks the provider: where each is found.
+"""Where hosts are: programs that run models where this environment lacks the provider.
 
 The host for shared libraries of ONNX Runtime is compiled where it is first needed.
 """
@@ -28,7 +28,7 @@ WINDOWS_LANE = "cpu@windows"
 """The CPU provider of ONNX Runtime for Windows: elsewhere in a host, on Windows the
 local one."""
 WINDOWS_HOST = "run-windows"
-"""Its host, of the programs that `SETUP` makes."""
+"""The name of its host among the programs that `SETUP` makes."""
 WINDOWS_OPERATORS = "Z:\\lane\\onnxgather_operators.dll"
 """The library of onnxgather's own operators for Windows, where that host finds it."""
 
@@ -40,80 +40,101 @@ LONGEST_COMPILATION = 600
 
 
 def is_library(path: str) -> bool:
-    """Whether a path is a shared library's by its name, such as libonnxruntime.so.1."""
+    """Return whether a path names a shared library, such as libonnxruntime.so.1."""
     return re.search(r"\.(so(\.\d+)*|dll|dylib)\Z", path) is not None
 
 
 def cache_folder() -> Path:
-    """The folder for what onnxgather makes and can make again."""
-    variable, other = "XDG_CACHE_HOME", ".cache"
+    """Return the folder for what onnxgather makes and can make again."""
+    variable = "XDG_CACHE_HOME"
+    default = ".cache"
     if sys.platform == "win32":
-        variable, other = "LOCALAPPDATA", "AppData/Local"
-    return Path(os.environ.get(variable) or Path.home() / other) / "onnxgather"
+        variable = "LOCALAPPDATA"
+        default = "AppData/Local"
+    parent = os.environ.get(variable) or Path.home() / default
+    return Path(parent) / "onnxgather"
 
 
 def compiled_host() -> str:
-    """The path of the host, which is compiled unless this compiler has compiled this source before.
+    """Return the path of the host, which is compiled if it is not there.
+
+    It is there if this compiler has compiled this source before.
 
     Raises:
         NoAnswerError: There is no C++ compiler, or it fails.
     """
     command = os.environ.get("CXX") or "c++"
-    linked = ["-static", "-ld3d12", "-ldxguid"] if sys.platform == "win32" else ["-ldl"]
-
-    def run(*arguments: str | Path) -> bytes:
-        compiler = [*shlex.split(command), *arguments]
-        limit = LONGEST_COMPILATION
-        return subprocess.run(
-            compiler, capture_output=True, check=True, timeout=limit
-        ).stdout
-
     try:
-        parts = [(HOSTS / name).read_bytes() for name in SOURCES]
-        key = hashlib.sha256(b"\0".join([*parts, command.encode(), run("--version")]))
+        sources = [(HOSTS / name).read_bytes() for name in SOURCES]
+        version = _compiler_output(command, "--version")
+        key = hashlib.sha256(b"\0".join([*sources, command.encode(), version]))
         host = cache_folder() / f"runtime_host-{key.hexdigest()[:16]}.exe"
         if not host.exists():
-            host.parent.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(dir=host.parent) as folder:
-                made = Path(folder) / host.name
-                source = HOSTS / SOURCES[0]
-                run("-std=c++20", "-O2", "-o", made, source, *linked)
-                made.replace(host)
+            _compile(command, host)
         return str(host)
     except OSError as error:
         why = f"{error.filename}: {error.strerror}"
     except (ValueError, subprocess.SubprocessError) as error:
-        said: bytes = getattr(error, "stderr", None) or b""
-        why = " ".join(said.decode(errors="replace").split()) or str(error)
+        # The compiler's own words, or else the error's.
+        errors: bytes = getattr(error, "stderr", None) or b""
+        why = " ".join(errors.decode(errors="replace").split()) or str(error)
     rule = (
         f"the host of a shared library must be compiled by {command}, or what CXX names"
     )
     raise NoAnswerError(Breakdown.NOT_STARTED, f"{rule}: {why[:LONGEST_SHOWN]}", why)
 
 
+def _compile(command: str, host: Path) -> None:
+    """Compile the host beside its place and move it there, whole or not at all."""
+    linked = ["-ldl"]
+    if sys.platform == "win32":
+        linked = ["-static", "-ld3d12", "-ldxguid"]
+    host.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=host.parent) as folder:
+        program = Path(folder) / host.name
+        source = HOSTS / SOURCES[0]
+        _compiler_output(command, "-std=c++20", "-O2", "-o", program, source, *linked)
+        program.replace(host)
+
+
+def _compiler_output(command: str, *arguments: str | Path) -> bytes:
+    result = subprocess.run(
+        [*shlex.split(command), *arguments],
+        capture_output=True,
+        check=True,
+        timeout=LONGEST_COMPILATION,
+    )
+    return result.stdout
+
+
 def made_folder() -> Path:
-    """The folder that `SETUP` makes."""
+    """Return the folder that `SETUP` makes."""
     return cache_folder() / "directml"
 
 
 def web_folder() -> Path:
-    """The folder of onnxruntime-web that `WEB_SETUP` makes."""
+    """Return the folder of onnxruntime-web that `WEB_SETUP` makes."""
     return cache_folder() / "web/node_modules/onnxruntime-web"
 
 
 def web_host(provider: Provider, folder: str | None = None) -> list[str]:
-    """The command of the host that runs a provider in a browser, whether it is set up or not.
+    """Return the command of the host that runs a provider in a browser.
+
+    The host need not be set up.
 
     Args:
         provider: A provider of onnxruntime-web.
-        folder: The folder of onnxruntime-web; None means the one that `WEB_SETUP` makes.
+        folder: The folder of onnxruntime-web; None means the one that `WEB_SETUP`
+            makes.
     """
-    path = Path(folder).expanduser().absolute() if folder else web_folder()
+    path = web_folder()
+    if folder:
+        path = Path(folder).expanduser().absolute()
     return [sys.executable, "-P", "-m", BROWSER, provider.library, str(path)]
 
 
 def find_runtime(provider: Provider, warm: bool = False) -> list[str]:
-    """The command of the host that runs a provider; empty if it is not there.
+    """Return the command of the host that runs a provider; empty if it is not there.
 
     On Windows a provider without a browser runs as all others do and has no host.
 
@@ -122,54 +143,68 @@ def find_runtime(provider: Provider, warm: bool = False) -> list[str]:
         warm: Whether the host may be one that an earlier command left.
 
     Raises:
-        OnnxGatherError: The variable for how long such a host stays has a wrong value.
+        OnnxGatherError: The variable for how long an earlier host stays has a wrong
+            value.
     """
+    # Case 1: a provider in a browser.
     if provider.library:
         command = web_host(provider)
         return command if os.path.isdir(command[-1]) else []
-    folder, name = made_folder(), provider.host
-    path, kept = folder / name, folder / name.replace("run-", "warm-")
-    if warm and kept.is_file():
-        path, seconds = kept, os.environ.get("ONNXGATHER_WARM_SECONDS", "")
+
+    # Case 2: a program that `SETUP` makes.
+    path = made_folder() / provider.host
+    warm_path = made_folder() / provider.host.replace("run-", "warm-")
+    if warm and warm_path.is_file():
+        path = warm_path
+        seconds = os.environ.get("ONNXGATHER_WARM_SECONDS", "")
         if not re.fullmatch(r"[0-9]{0,4}", seconds):
             rule = (
                 "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds"
             )
             raise OnnxGatherError(f"{rule} up to 9999, got {shown(seconds)}")
+    if sys.platform == "win32" or not path.is_file():
+        return []
     worker = ["-u", runtime.__file__] if provider.host_is_python else []
-    return [str(path), *worker] if sys.platform != "win32" and path.is_file() else []
+    return [str(path), *worker]
 
 
 def windows_host(folder: str | None = None) -> str:
-    """The path of `WINDOWS_HOST`, whether it is there or not.
+    """Return the path of `WINDOWS_HOST`, whether it is there or not.
 
     Args:
-        folder: The folder that `SETUP` makes; None means the one that it makes by default.
+        folder: The folder that `SETUP` makes; None means the one that it makes by
+            default.
     """
-    return str(
-        (Path(folder).expanduser().absolute() if folder else made_folder())
-        / WINDOWS_HOST
-    )
+    path = made_folder()
+    if folder:
+        path = Path(folder).expanduser().absolute()
+    return str(path / WINDOWS_HOST)
 
 
 def startable(command: list[str]) -> list[str]:
-    """The command of a host that can start: that of a shared library is compiled first.
+    """Return the command of a host that can start.
+
+    The host of a shared library is compiled first.
 
     Raises:
         NoAnswerError: The host cannot be compiled, or `SETUP` has not made it.
     """
+    # Case 1: a shared library.
     if is_library(command[0]):
         return [compiled_host(), *command]
+    # Case 2: a browser without onnxruntime-web.
     if BROWSER in command and not os.path.isdir(command[-1]):
-        made = command[-1] == str(web_folder())
-        how = f"run {WEB_SETUP}" if made else f"got no folder {shown(command[-1])}"
-        raise NoAnswerError(
-            Breakdown.NOT_STARTED, f"onnxruntime-web is not set up; {how}"
-        )
+        how = f"got no folder {shown(command[-1])}"
+        if command[-1] == str(web_folder()):
+            how = f"run {WEB_SETUP}"
+        rule = f"onnxruntime-web is not set up; {how}"
+        raise NoAnswerError(Breakdown.NOT_STARTED, rule)
+    # Case 3: ONNX Runtime for Windows, which is not set up.
     folder, name = os.path.split(command[0])
     if name == WINDOWS_HOST and not os.path.isfile(command[0]):
-        made = [] if folder == str(made_folder()) else [folder]
-        how = shlex.join([SETUP, "--lanes", WINDOWS_LANE, *made])
-        rule = f"ONNX Runtime for Windows is not set up; run {how}"
+        setup = [SETUP, "--lanes", WINDOWS_LANE]
+        if folder != str(made_folder()):
+            setup.append(folder)
+        rule = f"ONNX Runtime for Windows is not set up; run {shlex.join(setup)}"
         raise NoAnswerError(Breakdown.NOT_STARTED, rule)
     return command

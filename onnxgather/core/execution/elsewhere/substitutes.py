@@ -1,4 +1,4 @@
-"""Gathers of data types that a provider lacks, run by it as gathers of types that it has.
+"""Gathers of data types that a provider lacks, run as gathers of types that it has.
 
 Under every policy a gather only moves elements, so it may move the words of 32 bits
 that they consist of in their place: one word for an element of up to 4 bytes, and two
@@ -22,38 +22,39 @@ from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.execution.providers import Provider
 from onnxgather.core.lowering.indices import LONGEST_INT32
 
-WORD, INDEX = TensorDataType.UINT32, TensorDataType.INT32
-"""The data types of the data and of the indices in place of those that a provider
-lacks."""
+WORD = TensorDataType.UINT32
+"""The data type of the data in place of a type that a provider lacks."""
+
+INDEX = TensorDataType.INT32
+"""The data type of the indices in place of a type that a provider lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """A gather in data types that a provider has, in place of one with types that it lacks."""
+    """A gather in data types that a provider has, in place of types that it lacks."""
 
     desc: Descriptor
-    """The gather that is asked for."""
+    """The gather that is wanted."""
     given: Descriptor
     """The gather that the provider runs, with as many elements in each tensor."""
 
     @property
     def given_as(self) -> str:
-        """The data types that differ, such as `data as UINT32, indices as INT32`."""
-        data, indices = (
-            self.given.input_tensor.data_type,
-            self.given.indices_tensor.data_type,
-        )
-        said = [f"data as {data}"] if self._takes_words else []
-        said += [f"indices as {indices}"] if self.narrows else []
-        return ", ".join(said)
+        """Return the changed data types, as `data as UINT32, indices as INT32`."""
+        changes: list[str] = []
+        if self._moves_words:
+            changes.append(f"data as {self.given.input_tensor.data_type}")
+        if self.narrows:
+            changes.append(f"indices as {self.given.indices_tensor.data_type}")
+        return ", ".join(changes)
 
     @property
     def narrows(self) -> bool:
-        """Whether the indices are given as `INDEX`, which must hold each of them."""
+        """Return whether the indices are given as `INDEX`, which must hold each."""
         return self.given.indices_tensor.data_type != self.desc.indices_tensor.data_type
 
     @property
-    def _takes_words(self) -> bool:
+    def _moves_words(self) -> bool:
         return self.given.input_tensor.data_type != self.desc.input_tensor.data_type
 
     def run(
@@ -61,58 +62,80 @@ class Substitute:
         run_all: Callable[[Mapping[str, Array]], list[Any]],
         feed: Mapping[str, Array],
     ) -> list[Any]:
-        """The output for inputs as they are asked for, from what runs the gather that is given."""
-        return self.outputs([run_all(given)[0] for given in self.feeds([feed])])
+        """Return the output for inputs of the gather that is wanted.
 
-    def feeds(self, asked: Iterable[Mapping[str, Array]]) -> list[dict[str, Array]]:
-        """The inputs of the provider's runs: of each set as many as an element has words."""
+        Args:
+            run_all: Runs the gather that is given.
+            feed: The inputs, by their names.
+        """
+        outputs_of_runs = [run_all(given)[0] for given in self.feeds([feed])]
+        return self.outputs(outputs_of_runs)
+
+    def feeds(self, wanted: Iterable[Mapping[str, Array]]) -> list[dict[str, Array]]:
+        """Return the inputs of the provider's runs.
+
+        For each set of inputs there are as many runs as an element has words.
+        """
         given: list[dict[str, Array]] = []
-        for feed in asked:
+        index_dtype = self.given.indices_tensor.data_type.numpy
+        for feed in wanted:
             # One copy for all words, as another thread may change the indices
             # meanwhile.
-            indices = feed["IndicesTensor"].astype(
-                self.given.indices_tensor.data_type.numpy
-            )
-            words = self._words(feed["InputTensor"])
-            given += [
-                {**feed, "InputTensor": word, "IndicesTensor": indices}
-                for word in words
-            ]
+            indices = feed["IndicesTensor"].astype(index_dtype)
+            for words in self._words(feed["InputTensor"]):
+                given.append({**feed, "InputTensor": words, "IndicesTensor": indices})
         return given
 
     def outputs(self, ran: Sequence[Any]) -> list[Any]:
-        """The outputs of the sets of inputs, from those of the runs that `feeds` gives.
+        """Return the outputs of the sets of inputs, from those of the runs of `feeds`.
 
-        A run has an array, or a text that says why it failed, which is then that of its
-        set.
+        The output of a run is an array, or a text that says why the run failed; the
+        text is then the output of the set.
         """
-        count = max(1, self.desc.input_tensor.data_type.size // WORD.size)
-        count = count if self._takes_words else 1
-        return [self._joined(ran[k : k + count]) for k in range(0, len(ran), count)]
+        words_per_element = 1
+        if self._moves_words and self.desc.input_tensor.data_type.size > WORD.size:
+            words_per_element = self.desc.input_tensor.data_type.size // WORD.size
+        outputs: list[Any] = []
+        for start in range(0, len(ran), words_per_element):
+            words = ran[start : start + words_per_element]
+            outputs.append(self._joined(words))
+        return outputs
 
     def _words(self, data: Array) -> list[Array]:
-        if not self._takes_words:
+        """Return the data as the provider's runs read them: a word of each element."""
+        if not self._moves_words:
             return [data]
+        # The last axis counts the words of an element.
         parts = np.ascontiguousarray(data)[..., None].view(self._bits)
-        return [
-            parts[..., k].astype(WORD.numpy, order="C") for k in range(parts.shape[-1])
-        ]
+        words: list[Array] = []
+        for position in range(parts.shape[-1]):
+            part = parts[..., position]
+            words.append(part.astype(WORD.numpy, order="C"))
+        return words
 
     def _joined(self, words: Sequence[Any]) -> Any:
+        """Return the output whose words are the outputs of runs."""
         tensor = self.given.output_tensor
-        wanted = tensor.data_type.numpy, tensor.array_shape
+        expected = (tensor.data_type.numpy, tensor.array_shape)
         for word in words:
-            if isinstance(word, str) or (word.dtype, word.shape) != wanted:
-                return word  # not what the model says it is
-        if not self._takes_words:
+            if isinstance(word, str):  # the run failed
+                return word
+            if (word.dtype, word.shape) != expected:  # the provider broke the model
+                return word
+        if not self._moves_words:
             return words[0]
         parts = np.stack(words, -1).astype(self._bits)
-        return parts.view(self.desc.output_tensor.data_type.numpy)[..., 0]
+        joined = parts.view(self.desc.output_tensor.data_type.numpy)
+        return joined[..., 0]
 
     @property
     def _bits(self) -> str:
-        """The unsigned integers, by numpy's name, that hold an element, or each half of it."""
-        return f"u{min(self.desc.input_tensor.data_type.size, WORD.size)}"
+        """Return numpy's name of the unsigned integers that hold an element or a half.
+
+        A half is that of an element of 64 bits.
+        """
+        size = min(self.desc.input_tensor.data_type.size, WORD.size)
+        return f"u{size}"
 
 
 def substitute_of(
@@ -121,30 +144,41 @@ def substitute_of(
     indices: Array | None = None,
     moves_only: bool = True,
 ) -> Substitute | None:
-    """What a provider runs in place of a gather; None where it has the data types.
+    """Return what a provider runs in place of a gather; None if it has the data types.
 
     Args:
         desc: Any of the four gather descriptors.
         provider: The provider.
-        indices: IndicesTensor; its type stays where `INDEX` does not hold each index. None means
-            that it will.
-        moves_only: Whether the model does nothing with elements but move them.
+        indices: IndicesTensor; its type stays where `INDEX` does not hold each index.
+            None means that it will.
+        moves_only: Whether the model only moves elements.
     """
-    types = provider.data_types or (*TensorDataType,)
-    given: dict[str, TensorDesc] = {}
-    if moves_only and desc.input_tensor.data_type not in types:
-        given["input_tensor"] = _retyped(desc.input_tensor, WORD)
-        given["output_tensor"] = _retyped(desc.output_tensor, WORD)
-    if desc.indices_tensor.data_type not in types and (
-        indices is None
-        or not is_outside(elements(desc.indices_tensor, indices), LONGEST_INT32).any()
-    ):
-        given["indices_tensor"] = _retyped(desc.indices_tensor, INDEX)
-    return Substitute(desc, replace(desc, **given)) if given else None
+    data_types = provider.data_types or tuple(TensorDataType)
+    changed: dict[str, TensorDesc] = {}
+    if moves_only and desc.input_tensor.data_type not in data_types:
+        changed["input_tensor"] = _retyped(desc.input_tensor, WORD)
+        changed["output_tensor"] = _retyped(desc.output_tensor, WORD)
+    lacks_index_type = desc.indices_tensor.data_type not in data_types
+    if lacks_index_type and _all_narrow(desc.indices_tensor, indices):
+        changed["indices_tensor"] = _retyped(desc.indices_tensor, INDEX)
+    if not changed:
+        return None
+    return Substitute(desc, replace(desc, **changed))
+
+
+def _all_narrow(tensor: TensorDesc, indices: Array | None) -> bool:
+    """Return whether `INDEX` holds each index; unknown indices will be checked."""
+    if indices is None:
+        return True
+    return not is_outside(elements(tensor, indices), LONGEST_INT32).any()
 
 
 def _retyped(tensor: TensorDesc, data_type: TensorDataType) -> TensorDesc:
-    """The tensor with another data type, and a buffer of as many elements, for DirectML too."""
+    """Return the tensor with another data type, and a buffer of as many elements.
+
+    DirectML accepts it too.
+    """
+    # DirectML counts a partial last element: one byte more stands for what lies behind.
     is_partial = tensor.reachable_count > tensor.element_count
     total = tensor.element_count * data_type.size + is_partial
     return replace(tensor, data_type=data_type, total_tensor_size_in_bytes=total)

@@ -26,8 +26,7 @@ from onnxgather.core.execution.elsewhere.hosts import (
 from onnxgather.core.execution.providers import Provider
 
 HOST_RUNS = 300
-"""After how many models a host starts anew, as DirectML and browsers keep memory of
-each."""
+"""After how many models a host starts anew, as DirectML and browsers keep memory."""
 
 REQUEST_TIMEOUT = 600.0
 """Seconds that a host may take for one request of a session."""
@@ -38,7 +37,7 @@ _DataType = Annotated[str, msgspec.Meta(pattern=rf"^({_TYPES})\Z")]
 
 
 class NodeElsewhere(msgspec.Struct, frozen=True):
-    """A node that went to another provider than the one asked for."""
+    """A node that went to another provider than the requested one."""
 
     name: str
     operator: str
@@ -65,8 +64,7 @@ class _Answered(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     placed: _Natural = 0
-    """How many nodes the provider runs, all of them, where the runtime tells no
-    more."""
+    """How many nodes the provider runs: all of them, where the runtime names none."""
     outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
 
 
@@ -82,15 +80,15 @@ class Ran:
 
 
 class Worker(Child):
-    """`runtime` as a program in any Python environment, or a host that speaks its protocol.
+    """`runtime` as a program in any Python environment, or a host with its protocol.
 
     It starts with the first request.
 
     Args:
         python: The interpreter that runs it; it needs onnxruntime and numpy.
         timeout: Seconds that an answer may take.
-        host: The command of the host, which needs no interpreter; or the path of a shared library,
-            whose host is compiled first.
+        host: The command of the host, which needs no interpreter; or the path of a
+            shared library, whose host is compiled first.
     """
 
     name = "worker"
@@ -98,17 +96,24 @@ class Worker(Child):
     def __init__(self, python: str, timeout: float, host: Sequence[str] = ()) -> None:
         # Not -I: a user may make an environment by PYTHONPATH.
         super().__init__(host or [python, "-u", runtime.__file__], timeout)
-        self._is_host, self._models, self._kept = bool(host), 0, None
+        self._is_host = bool(host)
+        self._models = 0
+        self._kept: object = None
+        """The model and the session that the worker keeps, if any."""
 
     def about(self) -> About:
-        """What the environment offers; a plugin's devices are there after its first model.
+        """Return what the environment offers.
+
+        A plugin's devices are there after its first model.
 
         Raises:
             NoAnswerError: The worker gives no answer.
         """
-        return self.exchange(
-            lambda header, _: msgspec.json.decode(header, type=About), {}
-        )
+
+        def read(header: bytes, _: bytes) -> About:
+            return msgspec.json.decode(header, type=About)
+
+        return self.exchange(read, {})
 
     def run(
         self,
@@ -118,13 +123,14 @@ class Worker(Child):
         sent: Counter[str] | None = None,
         keep: bool = False,
     ) -> Ran:
-        """Run a serialized model, which has one output, on each of several sets of inputs.
+        """Run a serialized model with one output on several sets of inputs.
 
         Args:
             model: The model.
             session: The fields of `runtime.Setup`.
             feeds: The sets of inputs.
-            sent: How often each operator stands in the model; None where any may have run.
+            sent: How often each operator stands in the model; None where any may have
+                run.
             keep: Whether the worker keeps the opened model for the next request.
 
         Raises:
@@ -133,26 +139,30 @@ class Worker(Child):
             NoAnswerError: The worker gives no answer.
         """
         blobs = bytearray(model)
-        packed = [
-            {name: runtime.append_array(feed[name], blobs) for name in feed}
-            for feed in feeds
-        ]
+        packed_feeds: list[dict[str, list[object]]] = []
+        for feed in feeds:
+            packed = {
+                name: runtime.append_array(array, blobs) for name, array in feed.items()
+            }
+            packed_feeds.append(packed)
         request = {
             "model": len(model),
             "session": session,
-            "feeds": packed,
+            "feeds": packed_feeds,
             "keep": int(keep),
         }
-        asked = (model, session) if keep else None
-        if asked is None or asked != self._kept:
-            self._models, self._kept = self._models + 1, asked
+        kept = (model, session) if keep else None
+        if kept is None or kept != self._kept:  # the worker opens a model
+            self._kept = kept
+            self._models += 1
             grows = session["provider"] == runtime.DIRECTML or BROWSER in self.command
             if self._is_host and grows and self._models % HOST_RUNS == 0:
                 self.restart()
-        found = self.exchange(partial(_read, model, sent, len(feeds)), request, blobs)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        read = partial(_read, model, sent, len(feeds))
+        result = self.exchange(read, request, blobs)
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     def _start(self) -> StartedProgram:
         self.command = startable(self.command)
@@ -162,32 +172,51 @@ class Worker(Child):
 def _read(
     model: bytes, sent: Counter[str] | None, runs: int, header: bytes, blobs: bytes
 ) -> Ran | runtime.NotRunError | runtime.RefusedError:
+    """Decode an answer.
+
+    Args:
+        model: The model of the request.
+        sent: How often each operator stands in it; None where any may have run.
+        runs: How many sets of inputs the request has.
+        header: The JSON of the answer.
+        blobs: The bytes of the answer.
+
+    Raises:
+        ValueError: The answer is not one to the request.
+    """
     answered = msgspec.json.decode(header, type=_Answered)
     if answered.not_run is not None:
         return runtime.NotRunError(*answered.not_run)
     if answered.refused is not None:
         return runtime.RefusedError(answered.refused)
-    nodes, names = answered.nodes, answered.names
-    if (
-        answered.placed and not nodes
-    ):  # they are the model's own; a body runs for our operators
-        from onnxgather.core.model.protos import operators
-        from onnxgather.core.model.values import loaded
-
-        own = operators(loaded(model)[1]) if sent is None else sent
-        nodes = tuple(name for name in own.elements() if name not in OPERATORS)
+    nodes = answered.nodes
+    if answered.placed and not nodes:
+        nodes = _nodes_of_model(model, sent)
     if not nodes:
         raise ValueError("outputs of no node")
     if sent is not None and not answered.placed:
         _check_nodes(Counter(nodes), sent)
     if len(answered.outputs) != runs:
         raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
-    outputs = [
-        x if isinstance(x, str) else runtime.array_at(x, blobs)
-        for x in answered.outputs
-    ]
-    assignment = zip(names or nodes, nodes, strict=True)
+    outputs: list[Array | str] = []
+    for output in answered.outputs:
+        if isinstance(output, str):  # the run failed
+            outputs.append(output)
+        else:
+            outputs.append(runtime.array_at(output, blobs))
+    assignment = zip(answered.names or nodes, nodes, strict=True)
     return Ran(tuple(assignment), tuple(outputs))
+
+
+def _nodes_of_model(model: bytes, sent: Counter[str] | None) -> tuple[str, ...]:
+    """Return the operators of a model's nodes; a body runs for our operators."""
+    from onnxgather.core.model.protos import operators
+    from onnxgather.core.model.values import loaded
+
+    if sent is None:
+        _, proto = loaded(model)
+        sent = operators(proto)
+    return tuple(name for name in sent.elements() if name not in OPERATORS)
 
 
 def _check_nodes(ran: Counter[str], sent: Counter[str]) -> None:
@@ -197,13 +226,14 @@ def _check_nodes(ran: Counter[str], sent: Counter[str]) -> None:
     before it assigns the nodes to providers, adds no operator. A node of a function
     runs as it is or as the nodes of its body.
     """
-    if more := [*(ran - sent)]:
-        raise ValueError(f"more nodes than the model has: {', '.join(more)}")
-    called = OPERATORS.keys() & ran.keys()
-    if fewer := [
-        name for name in sent - ran if name.startswith("Gather") and not called
-    ]:
-        raise ValueError(f"fewer gathers than the model has: {', '.join(fewer)}")
+    added = list(ran - sent)
+    if added:
+        raise ValueError(f"more nodes than the model has: {', '.join(added)}")
+    if OPERATORS.keys() & ran.keys():  # a node of a function runs as it is
+        return
+    dropped = [name for name in sent - ran if name.startswith("Gather")]
+    if dropped:
+        raise ValueError(f"fewer gathers than the model has: {', '.join(dropped)}")
 
 
 class OpenedThere:
@@ -212,11 +242,11 @@ class OpenedThere:
     Args:
         worker: The worker.
         model: The serialized model.
-        setup: The provider and the number of threads; a host takes nothing else.
+        setup: The provider and the number of threads; a host accepts nothing else.
 
     Raises:
         NotRunError: The provider is missing, or did not get every node.
-        RefusedError: ONNX Runtime made no session, for whatever other reason.
+        RefusedError: ONNX Runtime made no session, for any other reason.
         NoAnswerError: The worker gives no answer.
     """
 
@@ -226,12 +256,12 @@ class OpenedThere:
         self.assignment = self._ran().assignment
 
     def run_all(self, inputs: Mapping[str, Array]) -> list[Array]:
-        """The model's only output.
+        """Return the model's only output.
 
         Raises:
             FailedError: The provider failed.
-            NotRunError, RefusedError, NoAnswerError: As when the model was opened; the worker opens
-                it again where it ran another one since.
+            NotRunError, RefusedError, NoAnswerError: As when the model was opened; the
+                worker opens it again where it ran another model since.
         """
         (output,) = self._ran([inputs]).outputs
         if isinstance(output, str):
@@ -242,7 +272,7 @@ class OpenedThere:
 def open_model(
     model: bytes | str, provider: Provider, setup: runtime.Setup
 ) -> runtime.Opened | OpenedThere:
-    """A model on a provider of this environment, or else of the host that runs the provider.
+    """Open a model on a provider of this environment, or else of its host.
 
     Args:
         model: The serialized model, or the path of its file.
@@ -253,21 +283,25 @@ def open_model(
         NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
         OnnxGatherError: As `find_runtime`.
     """
-    host = web_host(provider) if provider.library else find_runtime(provider, warm=True)
-    is_here = not provider.library and provider.name in runtime.available_providers()
+    if provider.library:
+        host = web_host(provider)
+        is_here = False
+    else:
+        host = find_runtime(provider, warm=True)
+        is_here = provider.name in runtime.available_providers()
     if not host or is_here:
         return runtime.Opened(model, setup)
     if setup.settings:
         raise runtime.RefusedError(
             "the program that runs it here takes no options of the provider"
         )
-    model = Path(model).read_bytes() if isinstance(model, str) else model
-    return OpenedThere(_shared(*host), model, setup)
+    content = Path(model).read_bytes() if isinstance(model, str) else model
+    return OpenedThere(_shared(*host), content, setup)
 
 
 @lru_cache
 def _shared(*command: str) -> Worker:
-    """The one worker of a host for all sessions of this program."""
+    """Return the worker of a host, which all sessions of this program share."""
     worker = Worker("", REQUEST_TIMEOUT, command)
     atexit.register(worker.close)
     return worker
