@@ -23,7 +23,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
@@ -36,8 +35,11 @@ from onnxgather.core.execution.providers import WEB_SETUP
 LARGEST_ANSWER = 2**29
 """The most bytes of an answer of the page."""
 
+LARGEST_BREAKDOWN = 2**16
+"""The most bytes that the page sends of why it ends."""
+
 LONGEST_REASON = 1_000
-"""The most bytes that are told of why the page ends, and of what the browser
+"""The most bytes that a message shows of why the page ends, or of what the browser
 printed."""
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -84,6 +86,10 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
+_AFTER_JANITOR = ("sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh")
+"""Begins the command of the browser, which waits for a line: until its janitor is
+there."""
+
 _JANITOR = """
 read -r _
 kill -s KILL -- "-$1"
@@ -106,25 +112,28 @@ class Site:
     Args:
         folder: The folder of onnxruntime-web, or its folder `dist`.
         library: The name of its module that the page imports.
-        sandbox: What is to be said of the browser's sandbox; empty where it is as it should be.
+        sandbox: What the page reports of the browser's sandbox; empty where the sandbox
+            is as it should be.
     """
 
     def __init__(self, folder: Path, library: str, sandbox: str = "") -> None:
         self.secret = secrets.token_urlsafe(32)
         self.requests: SimpleQueue[bytes] = SimpleQueue()
         self.answers: SimpleQueue[bytes] = SimpleQueue()
-        self.is_asked, self.is_ready = threading.Event(), threading.Event()
-        dist = folder / "dist" if (folder / "dist").is_dir() else folder
-        self.files = {
-            f"dist/{path.name}": path
-            for path in dist.iterdir()
-            if path.suffix in _TYPES
-        }
+        self.is_asked = threading.Event()
+        self.is_ready = threading.Event()
+        dist = folder / "dist"
+        if not dist.is_dir():
+            dist = folder
+        self.files: dict[str, Path] = {}
+        for path in dist.iterdir():
+            if path.suffix in _TYPES:
+                self.files[f"dist/{path.name}"] = path
         if f"dist/{library}" not in self.files:
             fail(f"{folder} must be a folder of onnxruntime-web, but has no {library}")
         self.files["page.mjs"] = HOSTS / "web_page.mjs"
-        quoted = {"library": f'"{library}"', "sandbox": f'"{html.escape(sandbox)}"'}
-        self.page = _PAGE.format(**quoted).encode()
+        page = _PAGE.format(library=f'"{library}"', sandbox=f'"{html.escape(sandbox)}"')
+        self.page = page.encode()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -134,8 +143,12 @@ class Handler(BaseHTTPRequestHandler):
     site: ClassVar[Site]
 
     def do_GET(self) -> None:
-        """The page, a file, the next request, or a connection that lasts as long as the page."""
-        name, site = self._name(), self.site
+        """Send the page, a file or the next request, or hold a connection.
+
+        The connection lasts as long as the page.
+        """
+        name = self._name()
+        site = self.site
         if name == "next":
             site.is_ready.set()
             self._send(site.requests.get())
@@ -154,12 +167,14 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse()
 
     def do_POST(self) -> None:
-        """An answer of the page, or why it has none."""
-        name, told = self._name(), self.headers["Content-Length"] or ""
-        if name not in ("answer", "broken") or not told.isdecimal():
+        """Receive an answer of the page, or why it has none."""
+        name = self._name()
+        length = self.headers["Content-Length"] or ""
+        if name not in ("answer", "broken") or not length.isdecimal():
             self._refuse()
             return
-        size, largest = int(told[:20]), LARGEST_ANSWER if name == "answer" else 2**16
+        size = int(length[:20])
+        largest = LARGEST_ANSWER if name == "answer" else LARGEST_BREAKDOWN
         if size > largest:
             fail(
                 f"the page announced {size} bytes, more than the {largest} that there"
@@ -178,19 +193,25 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def _name(self) -> str | None:
-        """What stands behind the secret in the address; None for whoever does not have it."""
-        address = "127.0.0.1:{}".format(*self.connection.getsockname()[1:2])
-        own = self.headers["Host"] == address
-        own &= self.headers["Origin"] in (None, f"http://{address}")
-        _, secret, *name = [*self.path.encode(errors="replace").split(b"/", 2), b""]
-        own &= secrets.compare_digest(secret, self.site.secret.encode())
-        return name[0].decode(errors="replace") if own else None
+        """Return what follows the secret in the address; None without the secret."""
+        port = self.connection.getsockname()[1]
+        address = f"127.0.0.1:{port}"
+        is_own_host = self.headers["Host"] == address
+        is_own_origin = self.headers["Origin"] in (None, f"http://{address}")
+        # The path is `/SECRET/NAME`; without a name it ends after the secret.
+        path = self.path.encode(errors="replace")
+        _, secret, *names = [*path.split(b"/", 2), b""]
+        # The comparison takes as long for any secret.
+        has_secret = secrets.compare_digest(secret, self.site.secret.encode())
+        if not (is_own_host and is_own_origin and has_secret):
+            return None
+        return names[0].decode(errors="replace")
 
     def _send(self, content: bytes, headers: Mapping[str, str] = {}) -> None:
         self.send_response(200)
-        size = {"Content-Length": str(len(content))}
-        for header in {**_HEADERS, **size, **headers}.items():
-            self.send_header(*header)
+        all_headers = {**_HEADERS, "Content-Length": str(len(content)), **headers}
+        for name, value in all_headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)
         self.wfile.flush()
@@ -201,48 +222,62 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def find_browser() -> str:
-    """The path of the browser; ends the program where there is none."""
+    """Return the path of the browser; end the program where there is none."""
     if sys.platform == "win32":
         fail("a browser's providers do not run on Windows so far")
     named = os.environ.get("CHROMIUM")
     for name in [named] if named else BROWSERS:
-        if path := shutil.which(os.path.expanduser(name)):
+        path = shutil.which(os.path.expanduser(name))
+        if path:
             return path
-    where = (
-        f"CHROMIUM names {named}, which is no program"
-        if named
-        else "Chromium is not installed"
-    )
-    fail(f"{where}; run {WEB_SETUP}")
+    why = "Chromium is not installed"
+    if named:
+        why = f"CHROMIUM names {named}, which is no program"
+    fail(f"{why}; run {WEB_SETUP}")
 
 
 def start_browser(address: str, arguments: list[str]) -> None:
     """Start the browser at an address; the program ends when the browser does.
 
     Args:
-        address: The address of the page. A file in the profile has it, as any user can read a
-            command line.
+        address: The address of the page. It is in a file of the profile, as any user
+            can read a command line.
         arguments: Its further arguments.
     """
     path = find_browser()
     profile = Path(tempfile.mkdtemp(prefix="onnxgather-web-"))
-    start, printed = profile / "start.html", profile / "printed.txt"
-    start.write_text(
-        f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8"
-    )
-    # The browser begins only when its janitor is there.
-    command = ["sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh", path, *ARGUMENTS]
-    command += [f"--user-data-dir={profile / 'profile'}", *arguments, start.as_uri()]
-    pipe, own = subprocess.PIPE, {"HOME": str(profile), "XDG_CONFIG_HOME": str(profile)}
+    start = profile / "start.html"
+    page = f'<meta http-equiv="refresh" content="0; url={address}">'
+    start.write_text(page, encoding="utf-8")
+    printed = profile / "printed.txt"
     with printed.open("wb") as errors:
-        start_apart = partial(
-            subprocess.Popen[bytes], stdin=pipe, start_new_session=True
+        browser = subprocess.Popen(
+            [
+                *_AFTER_JANITOR,
+                path,
+                *ARGUMENTS,
+                f"--user-data-dir={profile / 'profile'}",
+                *arguments,
+                start.as_uri(),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=errors,
+            stderr=errors,
+            env={
+                **os.environ,
+                "HOME": str(profile),
+                "XDG_CONFIG_HOME": str(profile),
+                "XDG_CACHE_HOME": str(profile),
+            },
+            start_new_session=True,
         )
-        env = {**os.environ, **own, "XDG_CACHE_HOME": str(profile)}
-        browser = start_apart(command, stdout=errors, stderr=errors, env=env)
-    nowhere = subprocess.DEVNULL
-    command = ["sh", "-c", _JANITOR, "sh", str(browser.pid), str(profile)]
-    janitor = start_apart(command, stdout=nowhere, stderr=nowhere)
+    janitor = subprocess.Popen(
+        ["sh", "-c", _JANITOR, "sh", str(browser.pid), str(profile)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     stdin = browser.stdin
     assert stdin is not None
     stdin.write(b"\n")
@@ -250,31 +285,38 @@ def start_browser(address: str, arguments: list[str]) -> None:
 
     def wait() -> NoReturn:
         code = browser.wait()
-        assert janitor.stdin is not None
-        lines = printed.read_text("utf-8", "replace").strip().splitlines()
-        said = next(
-            (line for line in lines if "FATAL" in line), (lines or ["nothing"])[-1]
-        )
-        how = (
-            f"died of {signal.Signals(-code).name}"
-            if code < 0
-            else f"ended with code {code}"
-        )
-        fail(f"the browser {how}; it printed: {said[:LONGEST_REASON]}")
+        assert janitor.stdin is not None  # it stays open for as long as the program
+        how = f"ended with code {code}"
+        if code < 0:
+            how = f"died of {signal.Signals(-code).name}"
+        reason = _reason_of_end(printed.read_text("utf-8", "replace"))
+        fail(f"the browser {how}; it printed: {reason}")
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+def _reason_of_end(printed: str) -> str:
+    """Return the line that a browser printed about its end, or its last line."""
+    lines = printed.strip().splitlines()
+    if not lines:
+        return "nothing"
+    fatal_lines = (line for line in lines if "FATAL" in line)
+    return next(fatal_lines, lines[-1])[:LONGEST_REASON]
 
 
 def serve_page(library: str, folder: str) -> None:
     """Answer requests as `runtime.serve` does, until the input ends."""
     is_root = sys.platform != "win32" and os.getuid() == 0
-    site = Handler.site = Site(
-        Path(folder), library, "none, as root" if is_root else ""
-    )
+    sandbox = "none, as root" if is_root else ""
+    site = Site(Path(folder), library, sandbox)
+    Handler.site = site
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    arguments = ["--no-sandbox"] if is_root else []
-    arguments += [] if Path("/dev/dri").exists() else [SOFTWARE]
+    arguments: list[str] = []
+    if is_root:  # where the browser refuses to run with its sandbox
+        arguments.append("--no-sandbox")
+    if not Path("/dev/dri").exists():  # there is no GPU
+        arguments.append(SOFTWARE)
     start_browser(f"http://127.0.0.1:{server.server_port}/{site.secret}/", arguments)
     requests, answers = runtime.open_frames()
     site.is_ready.wait()
@@ -283,7 +325,8 @@ def serve_page(library: str, folder: str) -> None:
         request = requests.get()
         site.is_asked.set()
         site.requests.put(request)
-        runtime.send(answers, runtime.frame(site.answers.get()))
+        answer = site.answers.get()
+        runtime.send(answers, runtime.frame(answer))
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ class Child:
             self._end()
 
     def close(self) -> None:
-        """End the program for good; a request that waits for an answer raises NoAnswerError."""
+        """End the program for good; a request that waits raises NoAnswerError."""
         self._closed = True
         program = self._program
         if program is not None:
@@ -242,7 +242,7 @@ class Child:
         raise self._no_answer(how, detail, stray + printed)
 
     def _end(self) -> tuple[int, bytes]:
-        """End the program, and return its exit code and what it wrote that was not read."""
+        """End the program; return its exit code and its output that was not read."""
         program = self._program
         self._program = None
         if program is None:
@@ -372,7 +372,7 @@ class StartedProgram:
         return printed
 
     def end(self) -> tuple[int, bytes]:
-        """Kill the program; return its exit code and what it wrote that was not read."""
+        """Kill the program; return its exit code and its output that was not read."""
         if self._started_in != os.getpid():
             self._leave()
             return 0, b""
