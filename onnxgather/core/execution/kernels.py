@@ -18,44 +18,50 @@ from onnxgather.core.options import Target
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 _OPERATORS = Path(__file__).parents[2] / f"onnxgather_operators{_SUFFIX}"
 _WHY_NOT = Path(__file__).parents[2] / "no_kernels.txt"
-"""The file that says why there are no kernels; hatch_build.py writes it in their
-place."""
+"""Says why there are no kernels; hatch_build.py writes the file in their place."""
 
 
 def python_kernels() -> ModuleType | None:
-    """The module that gathers without ONNX Runtime; None if there is none."""
+    """Return the module that gathers without ONNX Runtime; None if it is not built."""
+    if _are_ignored():
+        return None
     try:
-        return None if _ignored() else import_module("onnxgather._native")
+        return import_module("onnxgather._native")
     except ImportError:
         return None
 
 
 def operators_library() -> str | None:
-    """The path of the custom operators' library; None if there is none."""
-    return str(_OPERATORS) if _OPERATORS.exists() and not _ignored() else None
+    """Return the path of the custom operators' library; None if it is not built."""
+    if not _OPERATORS.exists() or _are_ignored():
+        return None
+    return str(_OPERATORS)
 
 
 def operators_of(
     provider: Provider, target: Target, library: str | None = None
 ) -> str | None:
-    """The library of onnxgather's own operators that a provider takes for models of a target.
+    """Return the library of onnxgather's own operators for models of a target.
 
     Args:
-        provider: The provider; the kernels are the CPU provider's, not in a browser.
+        provider: The provider; only the CPU provider uses the library, and not in a
+            browser.
         target: The target.
         library: The library if it is not that of this environment.
     """
-    is_theirs = (provider, target) == (PROVIDERS["cpu"], "native")
-    return library or operators_library() if is_theirs else None
+    # Other providers cannot run the kernels, and other targets have no own operators.
+    if provider != PROVIDERS["cpu"] or target != "native":
+        return None
+    return library or operators_library()
 
 
 def custom_ops_library() -> str:
-    """The path of the library that runs models of target "native" fast, in any ONNX Runtime.
+    """Return the path of the library that runs models of target "native" fast.
 
-    A session takes it by `SessionOptions.register_custom_ops_library`.
+    Any ONNX Runtime loads it by `SessionOptions.register_custom_ops_library`.
 
     Raises:
-        ProviderError: There is none.
+        ProviderError: The library is not there.
     """
     path = operators_library()
     if path is None:
@@ -64,15 +70,14 @@ def custom_ops_library() -> str:
 
 
 def why_not() -> str:
-    """Why there are no kernels, and what to do."""
-    if _ignored():
+    """Return why there are no kernels, and what to do."""
+    if _are_ignored():
         return "ONNXGATHER_NATIVE is 0"
     if not _WHY_NOT.exists():
         return "they are not beside onnxgather's modules; install onnxgather once more"
-    return (
-        f"they were not built with onnxgather, as {_WHY_NOT.read_text('utf-8').strip()}"
-    )
+    reason = _WHY_NOT.read_text("utf-8").strip()
+    return f"they were not built with onnxgather, as {reason}"
 
 
-def _ignored() -> bool:
+def _are_ignored() -> bool:
     return os.environ.get("ONNXGATHER_NATIVE") == "0"

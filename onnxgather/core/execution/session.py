@@ -341,8 +341,8 @@ class Session:
 
     def _checked_input(self, name: str, array: Any) -> Any:
         value_type = self.inputs[name]
-        is_numpy = isinstance(array, np.ndarray)
-        if isinstance(self._opened, OpenedThere) and not is_numpy:
+        takes_numpy_alone = isinstance(self._opened, OpenedThere)
+        if takes_numpy_alone and not isinstance(cast("object", array), np.ndarray):
             raise ProviderError(
                 f"{self.provider.name} runs in another program here, which takes"
                 " arrays of numpy alone: no OrtValue and no DLPack"

@@ -136,7 +136,10 @@ def _resource(
         file = f"{name}.npy"
         files[file] = _npy_content(array)
         values = {"sourcePath": file}
-    resource = {"initialValuesDataType": str(data_type), "initialValues": values}
+    resource: dict[str, Any] = {
+        "initialValuesDataType": str(data_type),
+        "initialValues": values,
+    }
 
     size_of_values = count * tensor.data_type.size
     default_size = (size_of_values + 3) // 4 * 4  # DxDispatch rounds up to 4 bytes
