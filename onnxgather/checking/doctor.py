@@ -1,4 +1,4 @@
-"""The doctor: which ONNX Runtime wheels and providers work, and the commands that mend the others.
+"""The doctor: which ONNX Runtime wheels and providers work, and how to mend the others.
 
 All ONNX Runtime wheels write the same files, and pip lets them overwrite and remove one
 another. The doctor reads an environment's files along the search path of its
@@ -48,6 +48,7 @@ from onnxgather.core.execution.providers import (
 from onnxgather.core.model.write import VERSION
 
 MODULE = "onnxruntime"
+"""The module that all wheels of ONNX Runtime bring."""
 
 SYSTEM = {"Darwin": "macOS"}.get(platform.system(), platform.system())
 """This operating system, as `Provider.system` names it."""
@@ -58,6 +59,7 @@ CASES = [
 """Cases whose model is one node; each has the name of the node's operator."""
 
 _SHORT = {provider.name: short for short, provider in PROVIDERS.items()}
+"""The short name of each provider, by its full name."""
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -100,21 +102,22 @@ class TriedProvider(msgspec.Struct, frozen=True, omit_defaults=True):
         return any(result.nodes for result in self.results.values())
 
     def lines(self) -> list[str]:
-        """The provider's lines of the text."""
+        """Return the provider's lines of the text."""
         if self.info.not_run is not None:
             return [f"  {self.info.name}: does not start: {self.info.not_run}"]
-        devices = f" on {', '.join(self.info.devices)}" if self.info.devices else ""
-        starts = f"  {self.info.name}: starts{devices}"
+        line = f"  {self.info.name}: starts"
+        if self.info.devices:
+            line += f" on {', '.join(self.info.devices)}"
         if not self.runs:
-            return [f"{starts}, but runs no gather"]
-        return [
-            starts,
-            *(f"    {nodes}: {_told(each)}" for nodes, each in self.results.items()),
-        ]
+            return [f"{line}, but runs no gather"]
+        lines = [line]
+        for nodes, result in self.results.items():
+            lines.append(f"    {nodes}: {_state_and_reason(result)}")
+        return lines
 
 
 class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A Python environment and its packages, or a host; and what its ONNX Runtime says."""
+    """A Python environment and its packages, or a host; and its ONNX Runtime."""
 
     python: str
     """The interpreter, as the user named it; of a host its command, or its shared
@@ -143,96 +146,127 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it is a host, which has no Python."""
 
     def findings(self, plugins: Mapping[str, str]) -> Iterator[Finding]:
-        """Yield what is wrong; `plugins` has the paths of plugin libraries by lane."""
-        if not self.versions:
+        """Yield what is wrong.
+
+        Args:
+            plugins: The paths of plugin libraries, by the names of their lanes.
+        """
+        if not self.versions:  # it does not answer
             yield Finding(f"{self.fault}")
             return
-        fault = next(self._faults(), None)  # the others may come of the first
+        # The other faults, and providers that do not start, may come of the first.
+        fault = next(self._faults(), None)
         if fault is not None:
-            yield Finding(f"{self.python}: {fault[0]}", fault[1])
+            what, command = fault
+            yield Finding(f"{self.python}: {what}", command)
         for tried in self.providers:
-            info = tried.info
-            where = f"{self.python}: {info.name}"
-            if fault is None and info.not_run is not None:
-                provider = find_provider(info.provider)
-                library = plugins.get(info.name) if self.listed else None
-                # An extra, such as cuda's, brings libraries that a listed provider may
-                # lack.
-                complete = info.provider in self.listed and "[" not in provider.wheel
-                there = os.path.exists(library) if library else complete
-                cure = None if there or self.is_host else self._bring(provider, library)
-                yield Finding(f"{where}: {info.not_run}", cure)
+            where = f"{self.python}: {tried.info.name}"
+            if fault is None and tried.info.not_run is not None:
+                command = self._cure_of_provider(tried.info, plugins)
+                yield Finding(f"{where}: {tried.info.not_run}", command)
             for nodes, result in tried.results.items():
                 if result.is_wrong:
-                    yield Finding(f"{where}: {nodes}: {_told(result)}")
+                    yield Finding(f"{where}: {nodes}: {_state_and_reason(result)}")
+
+    def _cure_of_provider(
+        self, info: LaneInfo, plugins: Mapping[str, str]
+    ) -> str | None:
+        """Return the command that installs what a provider lacks, if a wheel has it."""
+        if self.is_host:
+            return None
+        provider = find_provider(info.provider)
+        # Without ONNX Runtime a plugin library is of no use yet.
+        library = plugins.get(info.name) if self.listed else None
+        if library:
+            is_installed = os.path.exists(library)
+        else:
+            # A listed provider may lack the libraries that an extra, such as cuda's,
+            # brings.
+            has_extra = "[" in provider.wheel
+            is_installed = info.provider in self.listed and not has_extra
+        if is_installed:
+            return None
+        return self._install_provider(provider, library)
 
     def _faults(self) -> Iterator[tuple[str, str | None]]:
-        """Yield the faults of the environment itself with their cures; mend the first one first."""
+        """Yield the environment's faults with their cures, in the order to mend."""
         if not self.is_host and "numpy" not in self.versions:
             yield "numpy is not installed", self._install("numpy>=1.26")
-        loaded = self.versions.get(MODULE)
         pinned = {wheel.name: f"{wheel.name}=={wheel.version}" for wheel in self.wheels}
-        again = (
-            self._install(*pinned.values(), instead_of=[*pinned]) if pinned else None
-        )
+        reinstall = None
+        if pinned:
+            reinstall = self._install(*pinned.values(), instead_of=[*pinned])
         if self.shared:
-            # Every wheel has the CPU provider; a special one was installed for what it
-            # adds.
-            kept = min(
-                self.wheels, key=lambda w: (w.name == MODULE, w.version != loaded)
-            )
-            one = self._install(pinned[kept.name], instead_of=[*pinned])
-            what = (
-                f"{' and '.join(map(str, self.wheels))} overwrite one another:"
-                f" {self.shared} "
-            )
-            now = f"loads as {loaded}" if loaded else f"does not load: {self.fault}"
-            yield f"{what}files belong to several; the module {now}", one
+            yield self._overwritten_wheels(pinned)
         for wheel in self.wheels:
             if wheel.missing:
-                yield f"{wheel} is half removed", again
+                yield f"{wheel} is half removed", reinstall
         if self.fault is not None and self.folder is not None:
+            cure = reinstall
             if "DLL load failed" in self.fault:  # the cause that ONNX Runtime documents
-                again = "winget install --id Microsoft.VCRedist.2015+.x64"
-            yield f"ONNX Runtime does not load: {self.fault}", again
+                cure = "winget install --id Microsoft.VCRedist.2015+.x64"
+            yield f"ONNX Runtime does not load: {self.fault}", cure
         if not self.records_nodes:
-            newer = self._install("--upgrade", *pinned) if pinned else None
-            yield PROVIDERS["cpu"].why_not_run("too-old", f"{loaded}"), newer
+            version = str(self.versions.get(MODULE))
+            upgrade = self._install("--upgrade", *pinned) if pinned else None
+            yield PROVIDERS["cpu"].why_not_run("too-old", version), upgrade
 
-    def _bring(self, provider: Provider, library: str | None = None) -> str | None:
-        """The command that installs a provider, or its plugin library; None if no wheel has it."""
+    def _overwritten_wheels(self, pinned: Mapping[str, str]) -> tuple[str, str]:
+        """Return the fault that wheels share files, and its cure.
+
+        Args:
+            pinned: The requirement of each wheel, by its name.
+        """
+        loaded = self.versions.get(MODULE)
+
+        # All wheels have the CPU provider; a special wheel stays for what it adds.
+        def rank(wheel: Wheel) -> tuple[bool, bool]:
+            return wheel.name == MODULE, wheel.version != loaded
+
+        kept = min(self.wheels, key=rank)
+        wheels = " and ".join(map(str, self.wheels))
+        state = f"does not load: {self.fault}"
+        if loaded:
+            state = f"loads as {loaded}"
+        what = (
+            f"{wheels} overwrite one another: {self.shared} files belong to several;"
+            f" the module {state}"
+        )
+        return what, self._install(pinned[kept.name], instead_of=[*pinned])
+
+    def _install_provider(self, provider: Provider, library: str | None) -> str | None:
+        """Return the command that installs a provider; None if no wheel has it.
+
+        Args:
+            provider: The provider.
+            library: Its plugin library, if it comes from one.
+        """
         if provider.system not in ("", SYSTEM):
             return None
         if provider.wheel and library is None:
-            others = [
-                wheel.name
-                for wheel in self.wheels
-                if wheel.name != provider.distribution
-            ]
+            names = [wheel.name for wheel in self.wheels]
+            others = [name for name in names if name != provider.distribution]
             return self._install(provider.wheel, instead_of=others)
         return self._install(provider.plugin) if provider.plugin else None
 
     def _install(self, *arguments: str, instead_of: Sequence[str] = ()) -> str:
-        """The command that installs packages.
+        """Return the command that installs packages.
 
         Args:
             arguments: The packages, and options of the installer.
             instead_of: Names of packages that the command removes first.
         """
-        pip = (
-            "{python} -m pip {verb}" if self.pip else "uv pip {verb} --python {python}"
-        )
         python = _quoted(self.python)
-        command = [pip.format(python=python, verb="install"), *map(_quoted, arguments)]
+        if self.pip:
+            install = f"{python} -m pip install"
+            uninstall = f"{python} -m pip uninstall -y"
+        else:
+            install = f"uv pip install --python {python}"
+            uninstall = f"uv pip uninstall --python {python}"
+        command = " ".join([install, *map(_quoted, arguments)])
         if instead_of:
-            verb = "uninstall -y" if self.pip else "uninstall"
-            command = [
-                pip.format(python=python, verb=verb),
-                *instead_of,
-                "&&",
-                *command,
-            ]
-        return " ".join(command)
+            command = " ".join([uninstall, *instead_of, "&&", command])
+        return command
 
 
 class Checkup(msgspec.Struct, frozen=True):
@@ -253,21 +287,34 @@ class Checkup(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         lines = [f"onnxgather {self.onnxgather} on {self.machine}"]
-        lines += [f"native kernels: {self.kernels}"] if self.kernels else []
-        for found in self.environments:
-            versions = ", ".join(map(" ".join, found.versions.items()))
-            lines += ["", f"{found.python}: {versions or 'does not answer'}"]
-            lines += [f"  {wheel}" for wheel in found.wheels]
-            if found.folder and not found.wheels:
-                lines.append(f"  {MODULE} of no wheel, in {found.folder}")
-            for tried in found.providers:
-                lines += tried.lines()
-        count = number_of(len(self.findings), "finding")
-        lines += ["", f"{count}:" if self.findings else "nothing is wrong"]
+        if self.kernels:
+            lines.append(f"native kernels: {self.kernels}")
+        for environment in self.environments:
+            lines.append("")
+            lines += _environment_lines(environment)
+        lines.append("")
+        if self.findings:
+            lines.append(f"{number_of(len(self.findings), 'finding')}:")
+        else:
+            lines.append("nothing is wrong")
         for number, finding in enumerate(self.findings, 1):
             lines.append(f"{number}. {finding.what}")
-            lines += [f"   {finding.command}"] if finding.command else []
+            if finding.command:
+                lines.append(f"   {finding.command}")
         return "\n".join(map(printable, lines))
+
+
+def _environment_lines(environment: Environment) -> list[str]:
+    versions = ", ".join(map(" ".join, environment.versions.items()))
+    lines = [f"{environment.python}: {versions or 'does not answer'}"]
+    for wheel in environment.wheels:
+        lines.append(f"  {wheel}")
+    # Case: the module was built here, or copied.
+    if environment.folder and not environment.wheels:
+        lines.append(f"  {MODULE} of no wheel, in {environment.folder}")
+    for tried in environment.providers:
+        lines += tried.lines()
+    return lines
 
 
 def examine(
@@ -276,55 +323,84 @@ def examine(
     python: str = sys.executable,
     timeout: float = CASE_TIMEOUT,
 ) -> Checkup:
-    """Examine this environment, every provider that its ONNX Runtime lists, and further lanes.
+    """Examine this environment, each provider that its ONNX Runtime lists, and lanes.
 
     Args:
-        pythons: The interpreters of lanes that run in another environment, or shared libraries of
-            ONNX Runtime, by the lanes' names.
-        plugins: The plugin libraries that bring the providers of lanes, by the lanes' names.
+        pythons: The interpreters of lanes that run in another environment, or shared
+            libraries of ONNX Runtime, by the lanes' names.
+        plugins: The plugin libraries that bring the providers of lanes, by the lanes'
+            names.
         python: The interpreter of this environment.
         timeout: Seconds that an environment, and then each gather, may take.
 
     Raises:
         ProviderError: The name of a lane is no provider's.
     """
-    pythons, plugins = pythons or {}, plugins or {}
+    pythons = pythons or {}
+    plugins = plugins or {}
 
-    def lane(name: str, path: str | None) -> ModelLane:
+    def lane_of(name: str, path: str | None) -> ModelLane:
         return model_lane(name, path, plugins.get(name), "portable", timeout)
 
-    made = [
-        short for short, one in (PROVIDERS | WEB_PROVIDERS).items() if find_runtime(one)
-    ]
-    made += [WINDOWS_LANE] if os.path.isfile(windows_host()) else []
-    paths = {**dict.fromkeys(made), **dict.fromkeys(plugins, python), **pythons}
+    # Later paths replace earlier ones: what a user names counts most.
+    paths: dict[str, str | None] = {}
+    paths |= dict.fromkeys(_host_lanes())
+    paths |= dict.fromkeys(plugins, python)
+    paths |= pythons
+    all_lanes = [lane_of(name, path) for name, path in paths.items()]
+
     environments: list[Environment] = []
-    for place, lanes in _by_place(python, map(lane, paths, paths.values())).items():
-        is_host = any(one.host for one in lanes)
-        found = Environment(place, is_host=True) if is_host else look_at(place, timeout)
+    for place, lanes in _by_place(python, all_lanes).items():
+        if any(lane.host for lane in lanes):
+            environment = Environment(place, is_host=True)
+        else:
+            environment = look_at(place, timeout)
         if place == python:
-            lanes[:0] = [lane(name, place) for name in _unnamed(found, lanes, plugins)]
-        environments.append(_with_providers(found, lanes))
-    findings = [
-        finding for found in environments for finding in found.findings(plugins)
-    ]
-    kernels, broken = try_kernels(timeout) if python == sys.executable else ("", False)
-    findings += [Finding(f"native kernels: {kernels}")] if broken else []
-    runs = any(one.runs for found in environments for one in found.providers)
-    exit_code = (FINDINGS if findings else GOOD) if runs else NOT_RUN
+            names = _unnamed(environment, lanes, plugins)
+            lanes = [*(lane_of(name, place) for name in names), *lanes]
+        environments.append(_with_providers(environment, lanes))
+
+    findings: list[Finding] = []
+    for environment in environments:
+        findings += environment.findings(plugins)
+    kernels = ""
+    # Case: another interpreter has kernels of its own, which are not asked.
+    if python == sys.executable:
+        kernels, are_broken = try_kernels(timeout)
+        if are_broken:
+            findings.append(Finding(f"native kernels: {kernels}"))
+    exit_code = _exit_code(environments, findings)
     return Checkup(
         VERSION, MACHINE, tuple(environments), tuple(findings), exit_code, kernels
     )
 
 
+def _host_lanes() -> list[str]:
+    """Return the lanes of the hosts that are set up on this machine."""
+    names: list[str] = []
+    for name, provider in (PROVIDERS | WEB_PROVIDERS).items():
+        if find_runtime(provider):
+            names.append(name)
+    if os.path.isfile(windows_host()):
+        names.append(WINDOWS_LANE)
+    return names
+
+
+def _exit_code(environments: Sequence[Environment], findings: Sequence[Finding]) -> int:
+    for environment in environments:
+        if any(tried.runs for tried in environment.providers):
+            return FINDINGS if findings else GOOD
+    return NOT_RUN
+
+
 def _by_place(python: str, lanes: Iterable[ModelLane]) -> dict[str, list[ModelLane]]:
-    """Lanes by the interpreter or the host that runs them; `python` comes first."""
+    """Return lanes by the interpreter or host that runs them; `python` comes first."""
     places: dict[str, list[ModelLane]] = {python: []}
     for lane in lanes:
-        # Of a browser it is the folder of onnxruntime-web.
-        place = (
-            lane.host[-1 if lane.provider.library else 0] if lane.host else lane.python
-        )
+        place = lane.python
+        if lane.host:
+            # The last argument of a browser's command is the folder of onnxruntime-web.
+            place = lane.host[-1] if lane.provider.library else lane.host[0]
         places.setdefault(place, []).append(lane)
     return places
 
@@ -332,21 +408,24 @@ def _by_place(python: str, lanes: Iterable[ModelLane]) -> dict[str, list[ModelLa
 def _unnamed(
     environment: Environment, lanes: Sequence[ModelLane], plugins: Mapping[str, str]
 ) -> list[str]:
-    """The names of the providers that an environment lists and no lane of it names.
-
-    The CPU's where there would be no lane at all.
-    """
+    """Return the providers that an environment lists and no lane of it names."""
     named = [lane.provider.name for lane in lanes if lane.name not in plugins]
-    names = [_SHORT.get(name, name) for name in environment.listed if name not in named]
-    return names if names or lanes else ["cpu"]
+    names: list[str] = []
+    for provider in environment.listed:
+        if provider not in named:
+            names.append(_SHORT.get(provider, provider))
+    # Without any lane, that of the CPU says why nothing starts.
+    if not names and not lanes:
+        return ["cpu"]
+    return names
 
 
 def _with_providers(
     environment: Environment, lanes: Sequence[ModelLane]
 ) -> Environment:
-    """The environment with what its lanes did; a host has its versions from its first lane."""
+    """Return the environment with the providers of its lanes, after trying them."""
     tried = tuple(map(_tried, lanes))
-    if environment.is_host:
+    if environment.is_host:  # its first lane knows the versions
         info = tried[0].info
         fault = info.not_run and f"{info.name}: {info.not_run}"
         environment = msgspec.structs.replace(
@@ -356,24 +435,41 @@ def _with_providers(
 
 
 def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
-    """In words whether the native kernels run, and whether kernels are there that do not run."""
+    """Return in words whether the native kernels run, and whether they are broken.
+
+    Kernels are broken if they are there but do not run, or are wrong.
+    """
     if operators_library() is None and python_kernels() is None:
         return f"none, as {why_not()}", False
-    case = CASES[0]
-    given = case.descriptor, case.data, case.indices
-    wrong: list[str] = []
-    if python_kernels() is None:
-        wrong.append("the Python module does not load")
-    elif Gather(case.descriptor)(*given[1:]).tobytes() != reference(*given).tobytes():
-        wrong.append("the Python module gathers other elements than the reference")
+    faults: list[str] = []
+    module_fault = _fault_of_module()
+    if module_fault is not None:
+        faults.append(module_fault)
     tried = _tried(model_lane("cpu@native", timeout=timeout))
-    unlike = [
-        _told(result) for result in tried.results.values() if result.state != "PASS"
+    results = list(tried.results.values())
+    is_wrong = any(result.is_wrong for result in results)
+    are_broken = module_fault is not None or is_wrong
+    # Without ONNX Runtime its operators cannot run, which breaks nothing.
+    failures = [
+        _state_and_reason(result) for result in results if result.state != "PASS"
     ]
-    missing = [*filter(None, [tried.info.not_run]), *unlike][:1]
-    broken = bool(wrong) or any(result.is_wrong for result in tried.results.values())
-    wrong += [f"the operators of ONNX Runtime: {why}" for why in missing]
-    return "; ".join(wrong) or "run in Python and in ONNX Runtime", broken
+    if tried.info.not_run:
+        failures.insert(0, tried.info.not_run)
+    if failures:
+        faults.append(f"the operators of ONNX Runtime: {failures[0]}")
+    return "; ".join(faults) or "run in Python and in ONNX Runtime", are_broken
+
+
+def _fault_of_module() -> str | None:
+    """Return what is wrong with the kernels' Python module; None if it is right."""
+    if python_kernels() is None:
+        return "the Python module does not load"
+    case = CASES[0]
+    output = Gather(case.descriptor)(case.data, case.indices)
+    expected = reference(case.descriptor, case.data, case.indices)
+    if output.tobytes() != expected.tobytes():
+        return "the Python module gathers other elements than the reference"
+    return None
 
 
 def _tried(lane: ModelLane) -> TriedProvider:
@@ -381,28 +477,36 @@ def _tried(lane: ModelLane) -> TriedProvider:
     results: dict[str, Result] = {}
     with closing(lane):
         info = lane.start()
-        for case in CASES if info.not_run is None else ():
-            result = results[case.name] = judge(case, info, lane.answer(case))
+        if info.not_run is not None:
+            return TriedProvider(info, results)
+        for case in CASES:
+            result = judge(case, info, lane.answer(case))
+            results[case.name] = result
             if result.state == "NOT-RUN":  # some providers run no lone node
                 wrapped = case.wrapped_in()
-                results[f"Mul {case.name} Mul"] = judge(
-                    wrapped, info, lane.answer(wrapped)
-                )
+                result = judge(wrapped, info, lane.answer(wrapped))
+                results[f"Mul {case.name} Mul"] = result
     return TriedProvider(info, results)
 
 
 def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
-    """The environment of an interpreter; `timeout` is in seconds."""
-    versions, path = _interrogate(python, timeout)
+    """Return the environment of an interpreter; `timeout` is in seconds."""
+    versions, path = _version_and_path(python, timeout)
     for name in ("onnx", "numpy", "protobuf"):
         for package in distributions(name=name, path=path):
-            versions.setdefault(
-                name, package.version
-            )  # Python takes the first on the path
+            # Python takes the first on the path.
+            versions.setdefault(name, package.version)
     spec = PathFinder.find_spec(MODULE, path)
-    folder = os.path.dirname(spec.origin) if spec and spec.origin else None
-    owned = list(_owned([os.path.dirname(folder)] if folder else path))
-    files = [file for _, some in owned for file in some]
+    folder = None
+    roots = path
+    if spec is not None and spec.origin:
+        folder = os.path.dirname(spec.origin)
+        roots = [os.path.dirname(folder)]
+    wheels: list[Wheel] = []
+    files: list[Path] = []
+    for wheel, files_of_wheel in _owners(roots):
+        wheels.append(wheel)
+        files += files_of_wheel
     with closing(Worker(python, timeout)) as worker:
         try:
             about = worker.about()
@@ -413,7 +517,7 @@ def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
         versions=versions | about.versions,
         pip=PathFinder.find_spec("pip", path) is not None,
         folder=folder,
-        wheels=tuple(wheel for wheel, _ in owned),
+        wheels=tuple(wheels),
         shared=len(files) - len(set(files)),
         listed=about.providers,
         records_nodes=about.records_nodes,
@@ -421,48 +525,52 @@ def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
     )
 
 
-def _interrogate(python: str, timeout: float) -> tuple[dict[str, str], list[str]]:
-    """The version and the search path of an interpreter; empty if it does not answer."""
-    ask = (
+def _version_and_path(python: str, timeout: float) -> tuple[dict[str, str], list[str]]:
+    """Return an interpreter's version and search path; empty if it does not answer."""
+    program = (
         "import json, platform, sys; print(json.dumps([platform.python_version(),"
         " sys.path]))"
     )
     try:
-        said = subprocess.run(
-            [python, "-c", ask], capture_output=True, timeout=timeout, check=True
+        run = subprocess.run(
+            [python, "-c", program], capture_output=True, timeout=timeout, check=True
         )
-        last = said.stdout.splitlines()[-1]  # an environment may print at its start
+        last = run.stdout.splitlines()[-1]  # an environment may print at its start
         version, path = msgspec.json.decode(last, type=tuple[str, list[str]])
     except (OSError, subprocess.SubprocessError, LookupError, msgspec.MsgspecError):
         return {}, []  # the worker says what is wrong with it
-    return {"python": version}, [
-        entry for entry in path if entry
-    ]  # "" is our current folder
+    folders = [folder for folder in path if folder]  # "" is our current folder
+    return {"python": version}, folders
 
 
-def _owned(path: Sequence[str]) -> Iterator[tuple[Wheel, list[Path]]]:
+def _owners(path: Sequence[str]) -> Iterator[tuple[Wheel, list[Path]]]:
     """Yield the wheels that own files of the module, each with these files."""
-    # pip leaves a wheel that it could not remove under a name with a ~.
-    for record in (
-        r for root in path for r in sorted(Path(root).glob("[!~]*.dist-info/RECORD"))
-    ):
-        rows = csv.reader(record.read_text(encoding="utf-8").splitlines())
-        names = [row[0] for row in rows if row and row[0].startswith(f"{MODULE}/")]
-        files = [
-            record.parents[1] / name for name in names if not name.endswith(".pyc")
-        ]
-        if files:
-            owner, missing = (
-                Distribution.at(record.parent),
-                sum(not f.exists() for f in files),
-            )
-            yield Wheel(owner.name, owner.version, len(files), missing), files
+    for root in path:
+        # pip leaves a wheel that it could not remove under a name with a ~.
+        for record in sorted(Path(root).glob("[!~]*.dist-info/RECORD")):
+            files = _files_of_module(record)
+            if files:
+                owner = Distribution.at(record.parent)
+                missing = sum(not file.exists() for file in files)
+                yield Wheel(owner.name, owner.version, len(files), missing), files
 
 
-def _told(result: Result) -> str:
+def _files_of_module(record: Path) -> list[Path]:
+    """Return the files of the module that a RECORD lists, without .pyc files."""
+    lines = record.read_text(encoding="utf-8").splitlines()
+    folder = record.parents[1]
+    files: list[Path] = []
+    for row in csv.reader(lines):
+        if row and row[0].startswith(f"{MODULE}/") and not row[0].endswith(".pyc"):
+            files.append(folder / row[0])
+    return files
+
+
+def _state_and_reason(result: Result) -> str:
     return f"{result.state} {result.reason}" if result.reason else result.state
 
 
 def _quoted(text: str) -> str:
-    """An argument of a command, quoted if it needs quotes, for any shell."""
-    return f'"{text}"' if set(text) & set(" <>[]&()") else text
+    """Return an argument of a command, quoted if it needs quotes, for any shell."""
+    needs_quotes = set(text) & set(" <>[]&()")
+    return f'"{text}"' if needs_quotes else text

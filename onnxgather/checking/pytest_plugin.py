@@ -1,4 +1,4 @@
-"""A pytest plugin: the corpus as tests of a project, and a fixture that compares a provider.
+"""A pytest plugin: the corpus as tests, and a fixture that compares a provider.
 
 `pytest --onnxgather-lanes cpu,openvino --onnxgather-corpus` adds a test for each case
 and lane after the project's own tests. The options are those of `onnxgather check`, and
@@ -14,7 +14,7 @@ fixture is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,29 +25,38 @@ from onnxgather.core.errors import OnnxGatherError
 if TYPE_CHECKING:
     from onnxgather.checking.cases import Case
     from onnxgather.checking.check_options import Asked
+    from onnxgather.checking.results import Result
     from onnxgather.checking.run import Team
     from onnxgather.core.descriptors.arrays import Array
     from onnxgather.core.descriptors.operators import Descriptor
     from onnxgather.core.options import OutOfRange
 
-_ASKED: pytest.StashKey[Asked] = pytest.StashKey()
+_OPTIONS: pytest.StashKey[Asked] = pytest.StashKey()
 """What the options ask for."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of a check, each for the command line and for pytest's configuration."""
+    """Add the options of a check, for the command line and the configuration."""
     from onnxgather.checking.check_options import CHECK_OPTIONS
 
     group = parser.getgroup("onnxgather", "gathers on execution providers")
     for option in CHECK_OPTIONS.values():
-        metavar = option.metavar
-        told = (option.help_in_pytest or option.help).replace("--", "--onnxgather-")
-        more: Any = {"metavar": metavar} if metavar else {"const": True}
-        action = "append" if option.repeats else "store" if metavar else "store_const"
-        group.addoption(f"--onnxgather-{option.name}", action=action, help=told, **more)
-        several = "paths" if metavar == "FILE" else "linelist"
-        kind: Any = several if option.repeats else "string" if metavar else "bool"
-        parser.addini(f"onnxgather_{option.field}", told, kind)
+        text = option.help_in_pytest or option.help
+        text = text.replace("--", "--onnxgather-")
+        # Case: a flag, which has no value.
+        action = "store_const"
+        kind = "bool"
+        value: dict[str, Any] = {"const": True}
+        if option.metavar:
+            action = "store"
+            kind = "string"
+            value = {"metavar": option.metavar}
+        if option.repeats:
+            action = "append"
+            kind = "paths" if option.metavar == "FILE" else "linelist"
+        name = f"--onnxgather-{option.name}"
+        group.addoption(name, action=action, help=text, **value)
+        parser.addini(f"onnxgather_{option.field}", text, cast("Any", kind))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,19 +65,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
     given: dict[str, Any] = {}
     for name, option in CHECK_OPTIONS.items():
-        typed = config.getoption(f"--onnxgather-{name}")
-        in_file = config.getini(f"onnxgather_{option.field}") or None
-        given[name] = in_file if typed is None else typed
+        value = config.getoption(f"--onnxgather-{name}")
+        in_file = config.getini(f"onnxgather_{option.field}")
+        # The command line counts more than the configuration.
+        if value is None and in_file:
+            value = in_file
+        given[name] = value
     try:
-        config.stash[_ASKED] = asked_for(given, "--onnxgather-")
+        config.stash[_OPTIONS] = asked_for(given, "--onnxgather-")
     except OnnxGatherError as error:
         raise pytest.UsageError(str(error)) from None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the lanes."""
-    if _ASKED in config.stash:  # not where another plugin failed before
-        config.stash[_ASKED].close()
+    if _OPTIONS in config.stash:  # not where another plugin failed before
+        config.stash[_OPTIONS].close()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -k and its like
@@ -76,12 +88,16 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Add the cases that the options ask for."""
-    asked = config.stash[_ASKED]
-    cases = [*asked.cases()]
-    for lane in asked.open() if cases else []:
+    options = config.stash[_OPTIONS]
+    cases = list(options.cases())
+    if not cases:
+        return
+    for lane in options.open():
         name = f"onnxgather/{lane.name}"
+        # pytest gives its nodes no types that a checker could follow.
         tests = cast("Any", _LaneTests).from_parent(session, name=name, nodeid=name)
-        tests.lane, tests.cases = lane, cases
+        tests.lane = lane
+        tests.cases = cases
         items += session.genitems(tests)
 
 
@@ -94,11 +110,9 @@ class _LaneTests(pytest.Collector):
     def collect(self) -> Iterator[_CaseTest]:
         for case in self.cases:
             test: _CaseTest = cast("Any", _CaseTest).from_parent(self, name=case.name)
-            test.lane, test.case, test.whole = (
-                self.lane,
-                case,
-                f"{self.name}/{case.name}",
-            )
+            test.lane = self.lane
+            test.case = case
+            test.whole = f"{self.name}/{case.name}"
             test.extra_keyword_matches.add(test.whole)
             yield test
 
@@ -115,34 +129,65 @@ class _CaseTest(pytest.Item):
         _check(self.config, self.case, [self.lane])
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        return self.config.rootpath / self.nodeid.partition("::")[0], 0, self.whole
+        folder = self.nodeid.partition("::")[0]
+        return self.config.rootpath / folder, 0, self.whole
 
 
 def _check(config: pytest.Config, case: Case, lanes: Iterable[Team]) -> None:
     """Run a case; end the test, unless each result is PASS."""
-    from onnxgather.checking.report.sentences import evidence_lines
     from onnxgather.checking.run import ask
-    from onnxgather.core.output.result_states import BAD
 
-    asked = config.stash[_ASKED]
-    case = case.wrapped_in() if asked.wrap else case
-    known = () if config.getoption("runxfail", default=False) else asked.known
-    results = [ask(case, lane, lane.info, known)[0] for lane in lanes]
-    bad, others = list[str](), list[str]()
-    for result in results:
+    options = config.stash[_OPTIONS]
+    if options.wrap:
+        case = case.wrapped_in()
+    no_known = config.getoption("runxfail", default=False)
+    known_differences = () if no_known else options.known
+    failures: list[str] = []
+    others: list[str] = []
+    is_known = False
+    for lane in lanes:
+        result, *_ = ask(case, lane, lane.info, known_differences)
         if result.state == "PASS":
             continue
-        text = f"{result.lane}: {result.state}: " + "\n".join(evidence_lines(result))
-        if result.state == "FIXED":
-            text = f"[XPASS(strict)] the entry of a known difference can go: {text}"
-        must_run = result.kind == "not-started" or result.lane in asked.require
-        is_bad = result.state in BAD or (result.state == "NOT-RUN" and must_run)
-        (bad if is_bad else others).append(text)
-    if bad:
-        pytest.fail("\n".join(bad), pytrace=False)
+        if result.state == "KNOWN":
+            is_known = True
+        if _is_failure(result, options.require):
+            failures.append(_text_of(result))
+        else:
+            others.append(_text_of(result))
+    if failures:
+        pytest.fail("\n".join(failures), pytrace=False)
+    if others and is_known:
+        pytest.xfail("\n".join(others))
     if others:
-        is_known = any(result.state == "KNOWN" for result in results)
-        (pytest.xfail if is_known else pytest.skip)("\n".join(others))
+        pytest.skip("\n".join(others))
+
+
+def _is_failure(result: Result, required: Container[str]) -> bool:
+    """Return whether a result fails a test.
+
+    Args:
+        result: A result that is not PASS.
+        required: The lanes that must run every case.
+    """
+    from onnxgather.core.output.result_states import BAD
+
+    if result.state in BAD:
+        return True
+    if result.state != "NOT-RUN":
+        return False
+    return result.kind == "not-started" or result.lane in required
+
+
+def _text_of(result: Result) -> str:
+    """Return a result as pytest shows it."""
+    from onnxgather.checking.report.sentences import evidence_lines
+
+    lines = "\n".join(evidence_lines(result))
+    text = f"{result.lane}: {result.state}: {lines}"
+    if result.state == "FIXED":
+        text = f"[XPASS(strict)] the entry of a known difference can go: {text}"
+    return text
 
 
 class Check:
@@ -159,7 +204,9 @@ class Check:
         out_of_range: OutOfRange = "clamp",
         lane: str | None = None,
     ) -> None:
-        """Fail the test unless a provider gives the reference's bytes; skip if it did not run.
+        """Fail the test unless a provider gives the reference's bytes.
+
+        The test is skipped if the provider did not run the case.
 
         Args:
             case: A descriptor, or a case that has its own arrays and policy.
@@ -174,12 +221,14 @@ class Check:
         from onnxgather.checking.cases import DescriptorCase, NodeCase
 
         if not isinstance(case, DescriptorCase | NodeCase):
-            given = cast("tuple[Array, Array]", (data, indices))  # it checks them
-            case = DescriptorCase("onnxgather_check", case, *given, out_of_range)
-        _check(self._config, case, self._config.stash[_ASKED].open(lane))
+            # A case checks its arrays itself, also for arrays that are missing.
+            arrays = cast("tuple[Array, Array]", (data, indices))
+            case = DescriptorCase("onnxgather_check", case, *arrays, out_of_range)
+        lanes = self._config.stash[_OPTIONS].open(lane)
+        _check(self._config, case, lanes)
 
 
 @pytest.fixture(scope="session")
 def onnxgather_check(pytestconfig: pytest.Config) -> Check:
-    """A function that fails the test unless a provider gives the reference's bytes."""
+    """Return a function that fails a test unless a provider gives the right bytes."""
     return Check(pytestconfig)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnxgather.checking.report.sentences import about_lane, causes, verdict, why
 from onnxgather.checking.results import Report
 from onnxgather.core.output.markdown import markdown_document, plain, table_row
-from onnxgather.core.output.result_states import STATES
+from onnxgather.core.output.result_states import STATES, State
 
 
 def markdown(report: Report) -> bytes:
@@ -29,7 +29,7 @@ def markdown(report: Report) -> bytes:
 def _lane_table(report: Report) -> list[str]:
     """Return a table of the lanes, with a column for each state that occurs."""
     counts_of_lanes = [report.counts(number) for number in range(len(report.lanes))]
-    states = [
+    states: list[State] = [
         state for state in STATES if any(counts[state] for counts in counts_of_lanes)
     ]
     header = table_row(["lane", "", *states])

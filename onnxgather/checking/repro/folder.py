@@ -235,7 +235,7 @@ def _page(difference: Difference, trial: Trial, library: str) -> bytes:
     The reader of the page names the folder of onnxruntime-web.
     """
     answer = difference.case.expected()
-    data = {
+    data: dict[str, object] = {
         "model": _base64(trial.question.model),
         "inputs": [
             _javascript_array(name, array)

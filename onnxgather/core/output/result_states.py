@@ -57,8 +57,11 @@ BEST_TO_WORST = sorted(STATES, key=_severity)
 
 def worst(states: Iterable[State]) -> State:
     """Return the state with the highest severity, which stands for several results."""
-    # Without any result nothing ran.
-    return max(states, key=_severity, default="NOT-RUN")
+    all_states = list(states)
+    # Case: no results, so that nothing ran.
+    if not all_states:
+        return "NOT-RUN"
+    return max(all_states, key=_severity)
 
 
 def counts_text(counts: Counter[State]) -> str:
