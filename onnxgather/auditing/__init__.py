@@ -1,1 +1,1 @@
-"""ONNX models of others: their gathers, the range of each index, and models made from them."""
+"""ONNX models of others: their gathers, the range of each index, and hardened models."""

@@ -1,4 +1,4 @@
-"""Large constants that gathers take, cropped to what their indices read."""
+"""Large constants that gathers read, cropped to what their indices read."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ from onnxgather.core.model.network import (
 from onnxgather.core.model.values import DIRECTML_NAMES
 
 LARGEST_WHOLE = 2**26
-"""The most bytes of a constant that is read whole."""
+"""A constant of at most this many bytes is read whole."""
 
 LARGEST_READ = 2**24
-"""The most bytes of a constant in a file of its own that are read at once, if a row has
-fewer."""
+"""The most bytes that are read at once of a constant in a file, or else a row."""
 
 
 def constant_data(
     scope: Scope, operation: Operation, indices: Array
 ) -> tuple[Array, Array]:
-    """The data of a gather, which is a constant, and its indices.
+    """Return the data of a gather, which is a constant, and its indices.
 
     Along an indexed dimension large data keeps the elements that the indices read, and
-    its first and last one. The indices change so that each reads the same; one that is
-    out of range stays so by as much. So the output is the same whatever an index out of
-    range does by its own axis.
+    its first and last element. The indices change so that each reads the same; an index
+    that is out of range stays out of range by as much. So the output is the same
+    whatever an index out of range does by its own axis.
 
     Args:
         scope: The graph of the gather.
@@ -49,71 +48,95 @@ def constant_data(
         OnnxGatherError: The constant cannot be read.
     """
     name = operation.inputs[0]
-    tensor, known = cast("onnx.TensorProto", scope.tensor(name)), scope.type_of(name)
+    tensor = cast("onnx.TensorProto", scope.tensor(name))
+    value_type = scope.type_of(name)
     sizes = tuple(tensor.dims)
     gather = gather_of_node(operation.operator, sizes, indices.shape, operation.number)
-    element = (
-        known.dtype.itemsize if known.dtype and known.data_type in DIRECTML_NAMES else 0
-    )
-    is_whole = (
-        math.prod(sizes) * element <= LARGEST_WHOLE or gather.broken_rule() is not None
-    )
-    data = None
-    if is_whole or tensor.data_location != onnx.TensorProto.EXTERNAL:
-        data = cast("Array", scope.constant(name))
-        if is_whole:
-            return data, indices
+    element_bytes = 0  # of a type that DirectML has not; such a constant is read whole
+    if value_type.dtype and value_type.data_type in DIRECTML_NAMES:
+        element_bytes = value_type.dtype.itemsize
+    is_small = math.prod(sizes) * element_bytes <= LARGEST_WHOLE
+    if is_small or gather.broken_rule() is not None:
+        return cast("Array", scope.constant(name)), indices
+
+    is_external = tensor.data_location == onnx.TensorProto.EXTERNAL
+    data = None if is_external else cast("Array", scope.constant(name))
     with reading(scope.path, name):
-        kept, changed = _kept(gather, indices)
-        rows: Array = np.ravel_multi_index(np.ix_(*kept), sizes[: len(kept)]).ravel()
+        kept, new_indices = _kept(gather, indices)
+        leading_sizes = sizes[: len(kept)]
+        rows: Array = np.ravel_multi_index(np.ix_(*kept), leading_sizes)
+        rows = rows.ravel()
+        row_sizes = gather.behind
         if data is None:
-            size = math.prod(gather.behind) * element
-            data = _rows(tensor, folder_of(scope.path), rows, gather.behind, size)
+            row_bytes = math.prod(row_sizes) * element_bytes
+            folder = folder_of(scope.path)
+            cropped = _rows(tensor, folder, rows, row_sizes, row_bytes)
         else:
-            data = data.reshape(-1, *gather.behind)[rows]
-        return data.reshape([*map(len, kept), *gather.behind]), changed
+            cropped = data.reshape(-1, *row_sizes)[rows]
+        cropped_sizes = [len(numbers) for numbers in kept]
+        return cropped.reshape([*cropped_sizes, *row_sizes]), new_indices
 
 
 def _kept(gather: Geometry, indices: Array) -> tuple[list[Array], Array]:
-    """The numbers that are kept along each dimension up to the last indexed one; new indices."""
-    kept: list[Array] = [
-        np.arange(n) for n in gather.data[: gather.number + gather.tuple_size]
-    ]
-    changed = indices.astype(np.int64).reshape(-1, gather.tuple_size)
-    for k, n in enumerate(gather.axes, gather.number):
-        given = changed[:, k - gather.number]
-        at = np.where(given < 0, given + n, given)
-        inside = (at >= 0) & (at < n)
-        kept[k] = np.unique([0, n - 1, *at[inside]])
-        outside = np.where(at < 0, at, at - n + len(kept[k]))
-        at = np.where(inside, np.searchsorted(kept[k], at), outside)
-        given[:] = np.where(given < 0, at - len(kept[k]), at)
-    return kept, changed.reshape(indices.shape).astype(indices.dtype)
+    """Return what is kept of each dimension up to the last indexed; the new indices."""
+    dimension_count = gather.number + gather.tuple_size
+    kept: list[Array] = [np.arange(size) for size in gather.data[:dimension_count]]
+    tuples = indices.astype(np.int64).reshape(-1, gather.tuple_size)
+    for coordinate, size in enumerate(gather.axes):
+        column = tuples[:, coordinate]
+        positions = np.where(column < 0, column + size, column)
+        inside = (positions >= 0) & (positions < size)
+        # The first and the last element stay, so that the ends are where they were.
+        numbers = np.unique([0, size - 1, *positions[inside]])
+        kept[gather.number + coordinate] = numbers
+        # An index beyond an end stays as far from this end.
+        beyond_last = positions - size + len(numbers)
+        outside = np.where(positions < 0, positions, beyond_last)
+        found = np.searchsorted(numbers, positions)
+        new_positions = np.where(inside, found, outside)
+        from_end = new_positions - len(numbers)
+        column[:] = np.where(column < 0, from_end, new_positions)
+    return kept, tuples.reshape(indices.shape).astype(indices.dtype)
 
 
 def _rows(
-    tensor: onnx.TensorProto, folder: str, rows: Array, row: tuple[int, ...], size: int
+    tensor: onnx.TensorProto,
+    folder: str,
+    rows: Array,
+    row_sizes: tuple[int, ...],
+    row_bytes: int,
 ) -> Array:
-    """Rows of a tensor whose data is in a file of a folder.
+    """Return rows of a tensor whose data is in a file of a folder.
 
     Args:
         tensor: The tensor.
         folder: The folder.
-        rows: The numbers of the rows, rising, where the tensor is seen as an array of rows.
-        row: The sizes of a row.
-        size: The bytes of a row.
+        rows: The numbers of the rows, rising, of the tensor as an array of rows.
+        row_sizes: The sizes of a row.
+        row_bytes: The bytes of a row.
     """
-    told = {entry.key: entry.value for entry in tensor.external_data}
-    blocks, found = rows // max(1, LARGEST_READ // size), list[Array]()
-    for some in np.split(rows, np.flatnonzero(np.diff(blocks)) + 1):
-        first, past = int(some[0]), int(some[-1]) + 1
-        part = onnx.TensorProto(data_type=tensor.data_type, dims=[past - first, *row])
-        part.data_location = onnx.TensorProto.EXTERNAL
-        at = {
-            "offset": int(told.get("offset", 0)) + first * size,
-            "length": (past - first) * size,
+    location = {entry.key: entry.value for entry in tensor.external_data}
+    start = int(location.get("offset", 0))
+    # Rows that are near each other are read together.
+    rows_per_block = max(1, LARGEST_READ // row_bytes)
+    blocks = rows // rows_per_block
+    block_starts = np.flatnonzero(np.diff(blocks)) + 1
+    parts: list[Array] = []
+    for row_block in np.split(rows, block_starts):
+        first_row = int(row_block[0])
+        end_row = int(row_block[-1]) + 1
+        part = onnx.TensorProto(
+            data_type=tensor.data_type,
+            dims=[end_row - first_row, *row_sizes],
+            data_location=onnx.TensorProto.EXTERNAL,
+        )
+        part_location = {
+            **location,
+            "offset": start + first_row * row_bytes,
+            "length": (end_row - first_row) * row_bytes,
         }
-        for key, value in {**told, **at}.items():
+        for key, value in part_location.items():
             part.external_data.add(key=key, value=str(value))
-        found.append(array_of_tensor(part, folder)[some - first])
-    return np.concatenate(found)
+        block = array_of_tensor(part, folder)
+        parts.append(block[row_block - first_row])
+    return np.concatenate(parts)

@@ -15,42 +15,42 @@ from onnxgather.core.model.network import Network
 from onnxgather.core.model.values import type_name
 
 MOST_INPUTS_LISTED = 20
-"""The most names that a message lists."""
+"""A message lists at most this many names."""
 
 _NPZ = (b"PK\x03\x04", b"PK\x05\x06")
 """The first bytes of an .npz file, with arrays or without."""
 
 
 def read_inputs(path: str) -> dict[str, Array]:
-    """The arrays of an .npz file.
+    """Return the arrays of an .npz file.
 
     Raises:
         OnnxGatherError: The file cannot be read, or is no .npz file of arrays.
     """
     rule = f"{path}: must be an .npz file of arrays"
+    arrays: dict[str, Any] = {}
     try:
         with open(path, "rb") as stream:
             start = stream.read(100)
             stream.seek(0)
-            arrays = dict[str, Any](np.load(stream) if start.startswith(_NPZ) else {})
+            if start.startswith(_NPZ):
+                arrays = dict(np.load(stream))
     except OSError as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
     except MemoryError:
         raise
-    except (
-        Exception
-    ) as error:  # zipfile and numpy raise whatever a broken file leads to
+    # zipfile and numpy raise whatever a broken file leads to.
+    except Exception as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        why = "it holds Python objects" if "allow_pickle" in why else why
+        if "allow_pickle" in why:
+            why = "it holds Python objects"
         raise OnnxGatherError(f"{rule} ({why})") from None
     if not start.startswith(_NPZ):
-        raise OnnxGatherError(
-            f"{rule}{got(start, 'an .npz') or ', got something else'}"
-        )
+        kind = got(start, "an .npz") or ", got something else"
+        raise OnnxGatherError(f"{rule}{kind}")
+    # numpy returns the bytes of other files in the archive.
     for name, array in arrays.items():
-        if not isinstance(
-            array, np.ndarray
-        ):  # the bytes of another file in the archive
+        if not isinstance(array, np.ndarray):
             raise OnnxGatherError(f"{rule}, got {shown(name)} in it")
     return arrays
 
@@ -58,46 +58,54 @@ def read_inputs(path: str) -> dict[str, Array]:
 def checked(
     network: Network, inputs: Mapping[str, Array], inner: bool = False
 ) -> dict[str, Array]:
-    """The arrays that a model is given, without what subclasses of numpy's array add.
+    """Return the inputs of a model as plain arrays of numpy, not of a subclass.
 
     Args:
         network: The model.
         inputs: The arrays, by name.
-        inner: Whether any value of the main graph may be given, and every input left out.
+        inner: Whether any value of the main graph may be given, and every input may be
+            left out.
 
     Raises:
-        OnnxGatherError: An array is of no such value, or not of its type; or an input that has no
-            default is not given.
+        OnnxGatherError: An array is of no such value, or not of its type; or an input
+            without a default is not given.
     """
-    given, where = dict[str, Array](), network.path
-    for name, found in mapping("inputs", inputs).items():
-        array = plain_array(f"{where}: input {shown(name)} must be an array", found)
+    arrays: dict[str, Array] = {}
+    for name, given in mapping("inputs", inputs).items():
+        where = f"{network.path}: input {shown(name)}"
+        array = plain_array(f"{where} must be an array", given)
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
-        given[name] = array
-        names = network.main.inputs
-        if not (inner and name in network.main.types) and name not in names:
-            own = listed([*map(shown, names)], MOST_INPUTS_LISTED) + suggestion(
-                name, names
-            )
-            told = (
-                f"the given inputs hold {shown(name)}, but the model's inputs are {own}"
-            )
-            raise OnnxGatherError(f"{where}: {told}")
-        known = network.main.types[name]
-        if not known.admits(array.shape) or known.data_type not in (
-            "",
-            type_name(array),
-        ):
-            found = f"{array.dtype} {[*array.shape]}"
-            raise OnnxGatherError(
-                f"{where}: input {shown(name)} must be {known}, got {found}"
-            )
-    known = {*given, *network.main.defaults, *(network.main.inputs if inner else ())}
-    missing = [shown(name) for name in network.main.inputs if name not in known]
+        arrays[name] = array
+        if not (inner and name in network.main.types):
+            _check_name(network, name)
+        value_type = network.main.types[name]
+        has_type = value_type.data_type in ("", type_name(array))
+        if not has_type or not value_type.admits(array.shape):
+            array_type = f"{array.dtype} {[*array.shape]}"
+            raise OnnxGatherError(f"{where} must be {value_type}, got {array_type}")
+    if not inner:
+        _check_complete(network, arrays)
+    return arrays
+
+
+def _check_name(network: Network, name: str) -> None:
+    """Check that a model has an input with a name."""
+    names = network.main.inputs
+    if name not in names:
+        listed_names = listed([*map(shown, names)], MOST_INPUTS_LISTED)
+        own = f"the model's inputs are {listed_names}{suggestion(name, names)}"
+        rule = f"the given inputs hold {shown(name)}, but {own}"
+        raise OnnxGatherError(f"{network.path}: {rule}")
+
+
+def _check_complete(network: Network, arrays: Mapping[str, Array]) -> None:
+    """Check that each input of a model without a default is given."""
+    missing: list[str] = []
+    for name in network.main.inputs:
+        if name not in arrays and name not in network.main.defaults:
+            missing.append(shown(name))
     if missing:
-        rule = f"{where}: the inputs must hold an array for each input of the model"
-        more = "" if given else "; give --inputs FILE.npz"
-        raise OnnxGatherError(
-            f"{rule}, got none for {listed(missing, MOST_INPUTS_LISTED)}{more}"
-        )
-    return given
+        rule = "the inputs must hold an array for each input of the model"
+        names = listed(missing, MOST_INPUTS_LISTED)
+        hint = "" if arrays else "; give --inputs FILE.npz"
+        raise OnnxGatherError(f"{network.path}: {rule}, got none for {names}{hint}")

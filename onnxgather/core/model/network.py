@@ -1,4 +1,4 @@
-"""Any ONNX model as plain data: its graphs, subgraphs and called functions, types and constants."""
+"""Any ONNX model as plain data: its graphs and called functions, types, constants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -50,13 +49,11 @@ function."""
 MOST_CALLS = 50
 """The most functions that may call one another, the last one called by all others."""
 
-NEWEST_IR, NEWEST_OPSET = (
-    max(14, onnx.IR_VERSION),
-    max(28, onnx.defs.onnx_opset_version()),
-)
-"""The newest versions of the format and of ONNX's operators that onnx or ONNX Runtime
-1.32 know."""
+NEWEST_IR = max(14, onnx.IR_VERSION)
+"""The newest version of the format that onnx or ONNX Runtime 1.32 reads."""
 
+NEWEST_OPSET = max(28, onnx.defs.onnx_opset_version())
+"""The newest version of ONNX's operators that onnx or ONNX Runtime 1.32 has."""
 
 MAIN = "main graph"
 
@@ -119,7 +116,7 @@ class Operation:
 
     @property
     def number(self) -> int:
-        """Of a gather: its `axis`, which may count from the end, or its `batch_dims`."""
+        """The `axis` of a gather, which may count from the end, or its `batch_dims`."""
         return int(self.attributes.get(ATTRIBUTES[self.operator], 0))
 
 
@@ -137,7 +134,7 @@ class Scope:
     types: dict[str, ValueType] = field(default_factory=dict[str, ValueType])
     """The types of the values of this scope."""
     outer: Scope | None = None
-    """Where the values are that this graph takes by their names; None for a function
+    """The graph around this graph, whose values it uses by name; None for a function
     too."""
     place: str = ""
     """As `where`, but the same for each call of a function, such as "function
@@ -151,7 +148,7 @@ class Scope:
     defaults: dict[str, onnx.TensorProto] = field(
         default_factory=dict[str, onnx.TensorProto]
     )
-    """What inputs of the main graph hold where they are not given."""
+    """The values of inputs of the main graph that are not given."""
     path: str = ""
     """The file of the model."""
     declared: dict[str, Dimensions] = field(default_factory=dict[str, Dimensions])
@@ -162,14 +159,14 @@ class Scope:
 
     @property
     def version(self) -> int:
-        """The version of ONNX's own operators; the newest where the model names none."""
+        """The version of ONNX's own operators; by default the newest."""
         return self.opsets.get("", NEWEST_OPSET)
 
     def constant(self, name: str) -> Array | None:
-        """The array of an initializer or of a Constant node, of an outer graph too.
+        """Return the array of an initializer or a Constant node, of outer graphs too.
 
-        The array is read now, from another file where it is there. None where the value
-        is neither a constant nor an input with a default, or a sparse one.
+        The array is read now, maybe from another file. None for a sparse constant, and
+        for a value that is neither a constant nor an input with a default.
 
         Raises:
             OnnxGatherError: It cannot be read.
@@ -181,28 +178,34 @@ class Scope:
             return array_of_tensor(tensor, folder_of(self.path))
 
     def tensor(self, name: str) -> onnx.TensorProto | None:
-        """What `constant` reads."""
+        """Return the tensor that `constant` reads."""
         owner = self.owner(name)
-        return owner.stored.get(name, owner.defaults.get(name)) if owner else None
+        if owner is None:
+            return None
+        return owner.stored.get(name, owner.defaults.get(name))
 
     def is_constant(self, name: str) -> bool:
-        """Whether a value is a constant that `constant` reads."""
+        """Return whether a value is a constant that `constant` reads."""
         owner = self.owner(name)
         return owner is not None and name in owner.stored
 
     def type_of(self, name: str) -> ValueType:
-        """What is known of a value of this graph or of an outer one."""
+        """Return what is known of a value of this graph or of an outer graph."""
         owner = self.owner(name)
-        return owner.types.get(name, ValueType()) if owner else ValueType()
+        if owner is None:
+            return ValueType()
+        return owner.types.get(name, ValueType())
 
     def owner(self, name: str) -> Scope | None:
-        """The graph, this one or an outer one, that has a value; None where none has it."""
+        """Return the graph that has a value: this graph or an outer graph."""
         if name in self.types:
             return self
-        return self.outer.owner(name) if self.outer else None
+        if self.outer is None:
+            return None
+        return self.outer.owner(name)
 
     def scopes(self) -> Iterator[Scope]:
-        """Yield this scope and all scopes in its operations, in the order in which they run."""
+        """Yield this scope and all scopes in its operations, as they are executed."""
         yield self
         for operation in self.operations:
             for scope in operation.bodies.values():
@@ -225,7 +228,7 @@ class Network:
 
     @property
     def digest(self) -> str:
-        """The digest of the model as it was given, the same for a file and the object."""
+        """The digest of the given model, the same for a file and the object."""
         content = self.proto.SerializeToString(deterministic=True)
         return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
@@ -236,123 +239,140 @@ class Network:
 
 
 def uses(scope: Scope) -> set[str]:
-    """The names of the values around a scope that the scope takes."""
+    """Return the names of the values around a scope that the scope uses."""
     used = {*scope.outputs}.union(*map(taken, scope.operations))
     return used - scope.types.keys()
 
 
 def taken(operation: Operation) -> set[str]:
-    """The names of the values that an operation and its bodies take."""
-    bodies = (body for name, body in operation.bodies.items() if name != "function")
-    return {*operation.inputs}.union(*map(uses, bodies)) - {""}
+    """Return the names of the values that an operation and its bodies use."""
+    names = set(operation.inputs)
+    for name, body in operation.bodies.items():
+        if name != "function":  # which uses nothing but the inputs
+            names |= uses(body)
+    return names - {""}
 
 
 class _Embeddings:
-    """The Gathers of a scope that ONNX Runtime may make a part of an EmbedLayerNormalization.
+    """The Gathers of a scope that may become a part of an EmbedLayerNormalization.
 
-    From level 2 on these are Gathers whose rows are added, in front of a
-    LayerNormalization, which may be in its parts, in front of an Attention, which may
-    be in its parts, too. A function and a branch may be put in place of its node.
+    From level 2 on, ONNX Runtime makes this operator of Gathers whose rows are added,
+    in front of a LayerNormalization, in front of an Attention. Either may be in its
+    parts. A function and a branch may be put in place of its node.
     """
 
     def __init__(self, scope: Scope) -> None:
-        self.ends = {*scope.outputs} if scope.where != MAIN else set[str]()
-        self.consumers = dict[str, list[Operation]]()
+        self._outputs: set[str] = set()
+        if scope.where != MAIN:
+            self._outputs.update(scope.outputs)
+        self._consumers: dict[str, list[Operation]] = {}
         for operation in scope.operations:
             for name in taken(operation):
-                self.consumers.setdefault(name, []).append(operation)
+                self._consumers.setdefault(name, []).append(operation)
 
-    def has(self, gather: Operation) -> bool:
-        """Whether an operation is such a Gather."""
+    def may_contain(self, gather: Operation) -> bool:
+        """Return whether an operation is such a Gather."""
         if gather.domain or gather.operator != "Gather":
             return False
-        rows, *_ = self._behind(gather.outputs, MAY_DO_NOTHING)
+        rows, _ = self._reached(gather.outputs, MAY_DO_NOTHING)
         return any(map(self._is_sum_before, rows)) or self._may_leave(rows)
 
-    def _behind(
-        self, names: Iterable[str], through: Collection[str]
+    def _reached(
+        self, names: Iterable[str], passable: Collection[str]
     ) -> tuple[set[str], set[str]]:
-        """The values that are made of others by some operators, and the operators behind them."""
-        wanted, found, operators = [*names], set[str](), set[str]()
-        while wanted:
-            name = wanted.pop()
-            found.add(name)
-            for one in self.consumers.get(name, ()):
-                operators.add(one.operator)
-                wanted += {*one.outputs} - found if one.operator in through else ()
-        return found, operators
+        """Return the values that operators make of others, and the operators behind."""
+        waiting = [*names]
+        reached_values: set[str] = set()
+        passed_operators: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            reached_values.add(name)
+            for consumer in self._consumers.get(name, ()):
+                passed_operators.add(consumer.operator)
+                if consumer.operator in passable:
+                    waiting.extend(set(consumer.outputs) - reached_values)
+        return reached_values, passed_operators
 
-    def _may_leave(self, names: Iterable[str]) -> bool:
-        """Whether others take values: an outer graph, a body or a function."""
-        each = [one for name in names for one in self.consumers.get(name, ())]
-        return not self.ends.isdisjoint(names) or any(one.bodies for one in each)
+    def _may_leave(self, names: Collection[str]) -> bool:
+        """Return whether an outer graph, a body or a function uses values."""
+        if not self._outputs.isdisjoint(names):
+            return True
+        for name in names:
+            if any(consumer.bodies for consumer in self._consumers.get(name, ())):
+                return True
+        return False
 
     def _is_sum_before(self, name: str) -> bool:
-        """Whether what follows a value may become a LayerNormalization and an Attention."""
-        each = self.consumers.get(name, [])
-        parts = {one.operator for one in each}
-        if parts >= {"ReduceMean", "Sub"}:
+        """Return whether a LayerNormalization and an Attention may follow a value."""
+        consumers = self._consumers.get(name, [])
+        operators = {consumer.operator for consumer in consumers}
+        if operators >= {"ReduceMean", "Sub"}:  # the parts of a LayerNormalization
             return True
         outputs = [
-            one.outputs[0] for one in each if one.operator == "LayerNormalization"
+            consumer.outputs[0]
+            for consumer in consumers
+            if consumer.operator == "LayerNormalization"
         ]
-        same, behind = self._behind(outputs, {*MAY_DO_NOTHING} - {"Add"})
-        return (
-            "Attention" in behind
-            or behind >= {"Add", "MatMul"}
-            or self._may_leave(same)
-        )
+        passable = {*MAY_DO_NOTHING} - {"Add"}
+        values, behind = self._reached(outputs, passable)
+        if "Attention" in behind or behind >= {"Add", "MatMul"}:
+            return True
+        return self._may_leave(values)
 
 
 def read_network(
     model: str | os.PathLike[str] | onnx.ModelProto | Network,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Network:
-    """A model as plain data.
+    """Return a model as plain data.
 
     The sizes of values other than inputs and constants are not known yet; `ranges_of`
-    tells them. Those that the model declares play no part, as nothing checks them.
+    computes them. The sizes that the model declares for these values are not used, as
+    nothing checks them.
 
     Args:
         model: A file, or the model itself; or a network, to read it with other sizes.
         shapes: The sizes of graph inputs, by their names.
 
     Raises:
-        OnnxGatherError: The file cannot be read, holds no model, or one that breaks a rule: a name
-            stands for two values, a function calls itself, an input has no such sizes.
+        OnnxGatherError: The file cannot be read, contains no model, or a model that
+            breaks a rule: a name is of two values, a function calls itself, an input
+            has no such sizes.
     """
     rule = "a file, or an onnx.ModelProto"
     check_type("model", model, rule, str, os.PathLike, onnx.ModelProto, Network)
-    if isinstance(model, str | os.PathLike):
-        path, proto = os.fspath(model), load(os.fspath(model))
+    if isinstance(model, Network):
+        path = model.path
+        proto = model.proto
+    elif isinstance(model, onnx.ModelProto):
+        path = "the model"
+        proto = model
     else:
-        given = isinstance(model, Network)
-        path, proto = (model.path, model.proto) if given else ("the model", model)
+        path = os.fspath(model)
+        proto = load(path)
     try:
         return _Reader(path, proto).network(shapes_given(shapes))
-    except (
-        UnicodeError,
-        TypeError,
-        ValueError,
-        KeyError,
-    ) as error:  # as onnx checks no message
-        said = " ".join(str(error).split())
-        raise OnnxGatherError(
-            f"{path}: must be an ONNX model, but it is broken: {said}"
-        ) from error
+    # onnx checks no message when it parses it.
+    except (UnicodeError, TypeError, ValueError, KeyError) as error:
+        rule = "must be an ONNX model, but it is broken"
+        raise OnnxGatherError(f"{path}: {rule}: {_on_one_line(error)}") from error
+
+
+def _on_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def shapes_given(shapes: object) -> dict[str, tuple[int, ...]]:
-    """The sizes of graph inputs, checked.
+    """Return the sizes of graph inputs, checked.
 
     Raises:
         OnnxGatherError: They are no mapping from names to sizes.
     """
-    pairs = (
-        (f"shapes[{shown(k)}]", k, sizes)
-        for k, sizes in mapping("shapes", shapes).items()
-    )
-    return {name: uints(where, sequence(where, sizes)) for where, name, sizes in pairs}
+    checked: dict[str, tuple[int, ...]] = {}
+    for name, sizes in mapping("shapes", shapes).items():
+        where = f"shapes[{shown(name)}]"
+        checked[name] = uints(where, sequence(where, sizes))
+    return checked
 
 
 @contextmanager
@@ -363,22 +383,18 @@ def reading(path: str, value: str) -> Generator[None]:
     except MemoryError:
         raise
     except Exception as error:  # onnx raises whatever a broken tensor leads to
-        said = (
-            reason(error)
-            if isinstance(error, OSError)
-            else " ".join(str(error).split())
-        )
+        why = reason(error) if isinstance(error, OSError) else _on_one_line(error)
         rule = f"{path}: what leads to {shown(value)} cannot be read"
-        raise OnnxGatherError(f"{rule}: {said}") from error
+        raise OnnxGatherError(f"{rule}: {why}") from error
 
 
 def folder_of(path: str) -> str:
-    """The folder where the external data of a model is."""
+    """Return the folder that contains the external data of a model."""
     return os.path.dirname(os.path.abspath(path))
 
 
 def array_of_tensor(tensor: onnx.TensorProto, folder: str) -> Array:
-    """The array of a tensor, whose data may be in a file of a folder.
+    """Return the array of a tensor, whose data may be in a file of a folder.
 
     Raises:
         ValueError: The sizes do not fit the data; other errors of onnx too.
@@ -387,11 +403,11 @@ def array_of_tensor(tensor: onnx.TensorProto, folder: str) -> Array:
         raise ValueError(
             f"its type must be one of ONNX's, got {name_of(tensor.data_type)}"
         )
-    most = _STORED.get(tensor.data_type)
-    if most is not None and any(
-        not 0 <= number <= most for number in tensor.int32_data
-    ):
-        raise ValueError(f"int32_data must have numbers from 0 to {most}")
+    largest = _STORED.get(tensor.data_type)
+    if largest is not None:
+        for number in tensor.int32_data:
+            if not 0 <= number <= largest:
+                raise ValueError(f"int32_data must have numbers from 0 to {largest}")
     array = numpy_helper.to_array(tensor, folder)
     if [*array.shape] != [*tensor.dims]:  # numpy takes -1 for the size that is left
         raise ValueError(f"its sizes must be at least 0, got {[*tensor.dims]}")
@@ -399,27 +415,65 @@ def array_of_tensor(tensor: onnx.TensorProto, folder: str) -> Array:
 
 
 def check_names(path: str, graph: onnx.GraphProto) -> None:
-    """Check that each name of a graph, not of its subgraphs, is text and stands for one value.
+    """Check that each name of a graph, not of its subgraphs, is text and of one value.
 
     Raises:
-        OnnxGatherError: A name does not.
+        OnnxGatherError: A name does not keep the rule.
     """
     initializers = [tensor.name for tensor in graph.initializer]
     inputs = {value.name for value in graph.input}
-    made = Counter(name for node in graph.node for name in node.output if name)
-    made.update(inputs - {*initializers})
-    made.update(
-        [*initializers, *(tensor.values.name for tensor in graph.sparse_initializer)]
-    )
-    texts = {
-        text for n in graph.node for text in (n.name, n.op_type, *n.input, *n.output)
-    }
-    values = (*graph.value_info, *graph.output, *graph.input)
-    texts |= made.keys() | {value.name for value in values}
-    wrong = [(text, "UTF-8") for text in texts if isinstance(text, bytes)]
-    wrong += [(name, f"of one value, got {n}") for name, n in made.items() if n > 1]
-    for name, rule in wrong:
-        raise OnnxGatherError(f"{path}: name {shown(name)} must be {rule}")
+    counts: Counter[str] = Counter()
+    texts: set[str] = set()
+    for node in graph.node:
+        counts.update(name for name in node.output if name)
+        texts.update((node.name, node.op_type, *node.input, *node.output))
+    counts.update(inputs.difference(initializers))  # old models list them twice
+    counts.update(initializers)
+    counts.update(tensor.values.name for tensor in graph.sparse_initializer)
+    texts.update(counts)
+    for value in (*graph.value_info, *graph.output, *graph.input):
+        texts.add(value.name)
+    # protobuf returns bytes where a text is broken.
+    for text in texts:
+        if isinstance(text, bytes):
+            raise OnnxGatherError(f"{path}: name {shown(text)} must be UTF-8")
+    for name, count in counts.items():
+        if count > 1:
+            rule = f"must be of one value, got {count}"
+            raise OnnxGatherError(f"{path}: name {shown(name)} {rule}")
+
+
+class _CallCounter:
+    """Counts the nodes of a model, and those that calls of functions copy."""
+
+    def __init__(self, path: str, functions: Mapping[Key, onnx.FunctionProto]) -> None:
+        self.node_count = 0
+        """The nodes that the model contains, so far."""
+        self._path = path
+        self._functions = functions
+        self._copied: dict[Key, int] = {}
+
+    def copied(
+        self, nodes: Iterable[onnx.NodeProto], callers: tuple[Key, ...] = ()
+    ) -> int:
+        """Return the number of nodes with the copies that their calls make."""
+        keys = [key_of(node) for node in all_nodes(nodes)]
+        self.node_count += len(keys)
+        total = len(keys)
+        for key in keys:
+            if key in self._functions:
+                total += self.copied_by_call(key, callers)
+        return total
+
+    def copied_by_call(self, key: Key, callers: tuple[Key, ...] = ()) -> int:
+        """Return the number of nodes that a call of a function copies."""
+        if key in callers or len(callers) >= MOST_CALLS:
+            rule = f"must not call itself, nor stand behind {MOST_CALLS} calls"
+            raise OnnxGatherError(f"{self._path}: function {shown(key[1])} {rule}")
+        if key not in self._copied:
+            nodes = self._functions[key].node
+            self._copied[key] = self.copied(nodes, (*callers, key))
+        return self._copied[key]
 
 
 def _check_calls(
@@ -427,53 +481,39 @@ def _check_calls(
     functions: Mapping[Key, onnx.FunctionProto],
     main: Iterable[onnx.NodeProto],
 ) -> None:
-    """Check that no function leads to itself, nor to more calls or nodes than are followed."""
-    copied: dict[Key, int] = {}
-    held = 0
-
-    def count(nodes: Iterable[onnx.NodeProto], callers: tuple[Key, ...]) -> int:
-        nonlocal held
-        keys = [*map(key_of, all_nodes(nodes))]
-        held += len(keys)
-        return len(keys) + sum(
-            measure(key, callers) for key in keys if key in functions
-        )
-
-    def measure(key: Key, callers: tuple[Key, ...]) -> int:
-        if key in callers or len(callers) >= MOST_CALLS:
-            rule = f"must not call itself, nor stand behind {MOST_CALLS} calls"
-            raise OnnxGatherError(f"{path}: function {shown(key[1])} {rule}")
-        if key not in copied:
-            copied[key] = count(functions[key].node, (*callers, key))
-        return copied[key]
-
-    most = max([count(main, ()), *(measure(key, ()) for key in functions)])
-    for rule, number, limit in (
-        ("nodes", held, MOST_NODES),
-        ("copies of nodes, as each call copies its function", most - held, MOST_COPIES),
+    """Check that no function leads to itself, or to too many calls or nodes."""
+    counter = _CallCounter(path, functions)
+    most = counter.copied(main)
+    for key in functions:  # also those that nothing calls
+        most = max(most, counter.copied_by_call(key))
+    copies = most - counter.node_count
+    for noun, number, limit in (
+        ("nodes", counter.node_count, MOST_NODES),
+        ("copies of nodes, as each call copies its function", copies, MOST_COPIES),
     ):
         if number > limit:
-            rule = f"must have at most {limit:,} {rule}"
+            rule = f"must have at most {limit:,} {noun}"
             raise OnnxGatherError(f"{path}: the model {rule}, got {number:,}")
 
 
 def _check_versions(path: str, model: onnx.ModelProto) -> None:
-    """Check the versions that a model names; one without the format's counts as an old one."""
+    """Check the versions of a model; a model without a version of the format is old."""
     uint(f"{path}: ir_version", model.ir_version, NEWEST_IR, 0, OnnxGatherError)
     if not model.opset_import:
         raise OnnxGatherError(
             f"{path}: opset_import must name the version of ai.onnx, got none"
         )
-    for opset in chain(
-        model.opset_import, *(one.opset_import for one in model.functions)
-    ):
+    opsets = [*model.opset_import]
+    for function in model.functions:
+        opsets.extend(function.opset_import)
+    for opset in opsets:
         if not domain_of(opset):
             name = f"{path}: the opset of ai.onnx"
             uint(name, opset.version, NEWEST_OPSET, 1, OnnxGatherError)
 
 
 def _check_order(scope: Scope) -> None:
-    """Check that the operations of a scope take values that there are, none from itself."""
+    """Check that the operations of a scope use values that exist, and make no cycle."""
     order = TopologicalSorter[str]()
     for operation in scope.operations:
         for name in operation.inputs:
@@ -497,16 +537,13 @@ def check_input(path: str, inputs: Collection[str], name: str, what: str) -> Non
     """Check that a name is one of a model's graph inputs.
 
     Raises:
-        OnnxGatherError: It is none; the message says `what` was given for it.
+        OnnxGatherError: It is not; the message says `what` was given for the name.
     """
     if name not in inputs:
-        names, found = (
-            ", ".join(map(shown, inputs)),
-            shown(name) + suggestion(name, inputs),
-        )
-        raise OnnxGatherError(
-            f"{path}: {what} must be of an input ({names}), got {found}"
-        )
+        names = ", ".join(map(shown, inputs))
+        rule = f"{what} must be of an input ({names})"
+        got = shown(name) + suggestion(name, inputs)
+        raise OnnxGatherError(f"{path}: {rule}, got {got}")
 
 
 def _dimensions(
@@ -514,51 +551,67 @@ def _dimensions(
     inputs: Mapping[str, onnx.ValueInfoProto],
     shapes: Mapping[str, Sequence[int]],
 ) -> dict[str, Dimensions | None]:
-    """The sizes of the inputs of a model, with those that are given.
+    """Return the sizes of the inputs of a model, with those that are given.
 
-    An open size has the name of the model where that is an identifier, else that of the
-    first dimension with its name. Where a given size is of a name, it holds for the
-    name in other inputs too.
+    A given size of a name holds for the name in other inputs too.
     """
-    named, firsts = dict[str, Dimensions | None](), dict[str, str]()
-    known = dict[int | str, int]()
-    for number, (name, value) in enumerate(inputs.items()):
-        own = ValueType.of(value)
-        dims = [dim.dim_param for dim in value.type.tensor_type.shape.dim]
-        start = name if name.isidentifier() else f"input#{number}"
-        names = [
-            (
-                dim
-                if dim.isidentifier()
-                else firsts.setdefault(dim or f"{start}.{k}", f"{start}.{k}")
-            )
-            for k, dim in enumerate(dims)
-        ]
-        pairs = zip(own.sizes or (), names, strict=True)
-        sizes = (
-            None
-            if own.sizes is None
-            else tuple(n if m is None else m for m, n in pairs)
-        )
-        if name in shapes:
-            if not own.admits(shapes[name]):
-                rule = f"{path}: input {shown(name)} must be {own}"
-                raise OnnxGatherError(f"{rule}, got {[*shapes[name]]}")
-            known |= dict(zip(sizes or (), shapes[name], strict=False))
-            sizes = tuple(shapes[name])
-        named[name] = sizes
+    dimensions = _named_dimensions(inputs)
+    numbers: dict[int | str, int] = {}
+    for name, value in inputs.items():
+        if name not in shapes:
+            continue
+        shape = tuple(shapes[name])
+        value_type = ValueType.of(value)
+        if not value_type.admits(shape):
+            rule = f"{path}: input {shown(name)} must be {value_type}"
+            raise OnnxGatherError(f"{rule}, got {[*shape]}")
+        numbers.update(zip(dimensions[name] or (), shape, strict=False))
+        dimensions[name] = shape
     for name in shapes:
         check_input(path, inputs, name, "a shape")
-    return {
-        name: (
-            sizes and tuple(n if isinstance(n, int) else known.get(n, n) for n in sizes)
+
+    # The sizes that have a number now replace their names.
+    for name, sizes in dimensions.items():
+        if sizes is not None:
+            dimensions[name] = tuple(
+                size if isinstance(size, int) else numbers.get(size, size)
+                for size in sizes
+            )
+    return dimensions
+
+
+def _named_dimensions(
+    inputs: Mapping[str, onnx.ValueInfoProto],
+) -> dict[str, Dimensions | None]:
+    """Return the sizes of inputs, each open size with a name.
+
+    An open size has the name of the model if this is an identifier, else that of the
+    first dimension with its name, such as `ids.0`.
+    """
+    dimensions: dict[str, Dimensions | None] = {}
+    first_places: dict[str, str] = {}
+    for number, (name, value) in enumerate(inputs.items()):
+        start = name if name.isidentifier() else f"input#{number}"
+        names: list[str] = []
+        for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
+            size_name = dimension.dim_param
+            if not size_name.isidentifier():
+                place = f"{start}.{axis}"
+                size_name = first_places.setdefault(size_name or place, place)
+            names.append(size_name)
+        sizes = ValueType.of(value).sizes
+        if sizes is None:
+            dimensions[name] = None
+            continue
+        pairs = zip(sizes, names, strict=True)
+        dimensions[name] = tuple(
+            size_name if size is None else size for size, size_name in pairs
         )
-        for name, sizes in named.items()
-    }
+    return dimensions
 
 
 def _resolved(nodes: Any, given: Mapping[str, onnx.AttributeProto]) -> None:
-    """Put the attributes of a call where the nodes of a function refer to them, in place."""
+    """Put the attributes of a call in the nodes of a function that refer to them."""
     for node in all_nodes(nodes):
         own = [*node.attribute]
         del node.attribute[:]
@@ -571,25 +624,28 @@ def _resolved(nodes: Any, given: Mapping[str, onnx.AttributeProto]) -> None:
 
 
 def _plain(attribute: onnx.AttributeProto, folder: str) -> Any:
-    """The value of an attribute: a number, a text, an array, or a tuple of them."""
+    """Return the value of an attribute: a number, a text, an array, or a tuple."""
     value = helper.get_attribute_value(attribute)
     if isinstance(value, onnx.TensorProto):
         return array_of_tensor(value, folder)
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
         items = cast("Sequence[Any]", value)
-        return tuple(
-            v.decode(errors="replace") if isinstance(v, bytes) else v for v in items
-        )
-    return value
+        return tuple(map(_text_of_bytes, items))
+    return _text_of_bytes(value)
+
+
+def _text_of_bytes(value: Any) -> Any:
+    """Return the text of bytes, as onnx has texts; anything else as it is."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _stored(node: onnx.NodeProto) -> onnx.TensorProto | None:
-    """What a Constant node holds; None where it is sparse."""
+    """Return the tensor of a Constant node; None for a sparse tensor."""
     value = helper.get_attribute_value(node.attribute[0])
-    if isinstance(value, onnx.SparseTensorProto | onnx.TensorProto):
-        return value if isinstance(value, onnx.TensorProto) else None
+    if isinstance(value, onnx.TensorProto):
+        return value
+    if isinstance(value, onnx.SparseTensorProto):
+        return None
     types = {"value_float": np.float32, "value_int": np.int64}
     name = node.attribute[0].name.removesuffix("s")
     return numpy_helper.from_array(np.array(value, types.get(name, object)))
@@ -599,171 +655,174 @@ class _Reader:
     """A model that becomes a `Network`."""
 
     def __init__(self, path: str, model: onnx.ModelProto) -> None:
-        self.path, self.model = path, model
-        self.functions = {key_of(function): function for function in model.functions}
-        self.called = set[Key]()
-        parts = operators(model)
-        self.embeds = parts["Gather"] and (
-            parts["LayerNormalization"] or parts["ReduceMean"]
-        )
+        self._path = path
+        self._model = model
+        self._functions = {key_of(function): function for function in model.functions}
+        self._called: set[Key] = set()
+        counts = operators(model)
+        has_norm = counts["LayerNormalization"] or counts["ReduceMean"]
+        self._may_embed = counts["Gather"] and has_norm
         _check_versions(path, model)
-        _check_calls(path, self.functions, model.graph.node)
+        _check_calls(path, self._functions, model.graph.node)
 
     def network(self, shapes: Mapping[str, Sequence[int]]) -> Network:
-        """The model, with the sizes of graph inputs that are given."""
-        graph = self.model.graph
-        versions = {domain_of(one): one.version for one in self.model.opset_import}
+        """Return the model, with the sizes of graph inputs that are given."""
+        graph = self._model.graph
+        versions = _versions(self._model.opset_import)
         main = Scope(MAIN, place=MAIN, proto=graph, opsets=versions)
-        # Old models list their initializers as inputs too; in later ones these are
+        # Old models list their initializers as inputs too; in later models these are
         # defaults.
-        inputs = {value.name for value in graph.input if self.model.ir_version >= 4}
-        main.defaults = {
-            tensor.name: tensor for tensor in graph.initializer if tensor.name in inputs
-        }
+        if self._model.ir_version >= 4:
+            inputs = {value.name for value in graph.input}
+            for tensor in graph.initializer:
+                if tensor.name in inputs:
+                    main.defaults[tensor.name] = tensor
         self._fill(main)
-        given = {
+        values = {
             value.name: value for value in graph.input if value.name in main.inputs
         }
-        dimensions = _dimensions(self.path, given, shapes)
+        dimensions = _dimensions(self._path, values, shapes)
         for name, sizes in dimensions.items():
-            main.types[name] = ValueType(main.types[name].data_type, numbers_in(sizes))
+            data_type = main.types[name].data_type
+            main.types[name] = ValueType(data_type, numbers_in(sizes))
         for scope in main.scopes():
             _check_order(scope)
-        uncalled = {
-            key: self._called(
-                one, onnx.NodeProto(), main, f"function {one.name}, not called"
-            )
-            for key, one in self.functions.items()
-            if key not in self.called
-        }
-        return Network(self.path, main, self.model, dimensions, uncalled)
+        uncalled: dict[Key, Scope] = {}
+        for key, function in self._functions.items():
+            if key not in self._called:
+                where = f"function {function.name}, not called"
+                uncalled[key] = self._body_of_call(
+                    function, onnx.NodeProto(), main, where
+                )
+        return Network(self._path, main, self._model, dimensions, uncalled)
 
     def _fill(self, scope: Scope) -> Scope:
-        """Give a graph what its protobuf message holds.
-
-        Of a value that an operation computes, the data type counts alone: ONNX Runtime
-        checks it when it loads the model, and the sizes are checked by nothing.
-        """
-        proto, scope.path = scope.proto, self.path
-        check_names(self.path, proto)
-        scope.outputs = tuple(value.name for value in proto.output)
-        constants = {tensor.name: tensor for tensor in proto.initializer}
-        for node in proto.node:
-            if node.op_type == "Constant" and not domain_of(node) and node.attribute:
-                name = next(iter(node.output), "")
-                with reading(self.path, name):
-                    tensor = _stored(node)
-                if tensor is not None:
-                    constants[name] = tensor
-        own = {
-            name: constants[name] for name in constants.keys() - scope.defaults.keys()
-        }
+        """Give a graph the content of its protobuf message."""
+        proto = scope.proto
+        scope.path = self._path
+        check_names(self._path, proto)
+        constants = self._constants(proto)
+        for name, tensor in constants.items():
+            if name not in scope.defaults:
+                scope.stored[name] = tensor
         scope.inputs = tuple(
-            value.name for value in proto.input if value.name not in own
+            value.name
+            for value in proto.input
+            if value.name not in constants or value.name in scope.defaults
         )
-        scope.stored |= own
-        values = (*proto.value_info, *proto.output)
-        for value in values if scope.where == MAIN else (*values, *proto.input):
-            tensor = value.type.tensor_type
-            if tensor.HasField("shape"):
-                dims = tensor.shape.dim
-                sizes = (
-                    d.dim_value if d.HasField("dim_value") else d.dim_param
-                    for d in dims
-                )
-                scope.declared[value.name] = tuple(sizes)
-        known = {
-            value.name: ValueType(ValueType.of(value).data_type) for value in values
-        }
-        known |= {value.name: ValueType.of(value) for value in proto.input}
-        made = (name for node in proto.node for name in node.output if name)
-        scope.types = {
-            name: known.get(name, ValueType()) for name in (*scope.inputs, *made)
-        }
-        for name, tensor in scope.stored.items():
-            scope.types[name] = ValueType.of_tensor(tensor)  # whatever is declared
-        for sparse in proto.sparse_initializer:
-            whole = onnx.TensorProto(
-                data_type=sparse.values.data_type, dims=sparse.dims
-            )
-            scope.types[sparse.values.name] = ValueType.of_tensor(whole)
-        scope.operations = tuple(self._node(node, scope) for node in proto.node)
-        if self.embeds:
-            found = _Embeddings(scope)
+        scope.outputs = tuple(value.name for value in proto.output)
+        scope.declared.update(_declared_sizes(scope))
+        scope.types = _types(scope)
+        scope.operations = tuple(self._operation(node, scope) for node in proto.node)
+        if self._may_embed:
+            embeddings = _Embeddings(scope)
             scope.operations = tuple(
-                replace(one, is_embedding=found.has(one)) for one in scope.operations
+                replace(operation, is_embedding=embeddings.may_contain(operation))
+                for operation in scope.operations
             )
         return scope
 
-    def _node(self, proto: onnx.NodeProto, scope: Scope) -> Operation:
-        plain = [a for a in proto.attribute if not (a.HasField("g") or a.graphs)]
-        plain = [] if proto.op_type == "Constant" else plain
-        with reading(self.path, next(iter(proto.output), proto.name)):
-            attributes = {a.name: _plain(a, folder_of(self.path)) for a in plain}
-        inputs, outputs, bodies = (
-            tuple(proto.input),
-            tuple(proto.output),
-            dict[str, Scope](),
-        )
-        domain = domain_of(proto)
+    def _constants(self, graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+        """Return the initializers and the values of Constant nodes."""
+        constants = {tensor.name: tensor for tensor in graph.initializer}
+        for node in graph.node:
+            if node.op_type != "Constant" or domain_of(node) or not node.attribute:
+                continue
+            name = next(iter(node.output), "")
+            with reading(self._path, name):
+                tensor = _stored(node)
+            if tensor is not None:
+                constants[name] = tensor
+        return constants
+
+    def _operation(self, proto: onnx.NodeProto, scope: Scope) -> Operation:
+        """Return the operation of a node, with its bodies."""
+        bodies: dict[str, Scope] = {}
         operation = Operation(
-            proto.name,
-            proto.op_type,
-            domain,
-            inputs,
-            outputs,
-            attributes,
-            bodies,
-            proto,
+            name=proto.name,
+            operator=proto.op_type,
+            domain=domain_of(proto),
+            inputs=tuple(proto.input),
+            outputs=tuple(proto.output),
+            attributes=self._attributes(proto),
+            bodies=bodies,
+            proto=proto,
         )
         inside = "" if scope.where == MAIN else f" in {scope.where}"
         for name, body in bodies_of(proto):
             own = f"{name} of {operation.label}"
-            place = own if scope.place == MAIN else f"{own} in {scope.place}"
             inner = Scope(
-                own + inside, outer=scope, place=place, proto=body, opsets=scope.opsets
+                own + inside,
+                outer=scope,
+                place=own if scope.place == MAIN else f"{own} in {scope.place}",
+                proto=body,
+                opsets=scope.opsets,
             )
             bodies[name] = self._fill(inner)
-        function = self.functions.get(key_of(proto))
-        if function and domain and not domain.startswith(OF_PROVIDERS):
+        function = self._function_of(proto)
+        if function is not None:
             where = f"function {function.name}, called by {operation.label}{inside}"
-            bodies["function"] = self._called(function, proto, scope, where)
-        where = f"{self.path}: node {shown(operation.label)}"
-        if not domain and operation.operator in ATTRIBUTES:
-            if len(inputs) != 2 or len(outputs) != 1:
-                raise OnnxGatherError(f"{where} must have two inputs and one output")
-            name, names = (
-                ATTRIBUTES[operation.operator],
-                [a.name for a in proto.attribute],
-            )
-            if names not in ([], [name]) or not isinstance(
-                attributes.get(name, 0), int
-            ):
-                raise OnnxGatherError(f"{where} must be one that ONNX allows")
-        if not domain and not bodies.keys() >= _BODIES.get(operation.operator, set()):
-            raise OnnxGatherError(f"{where} must be one that ONNX allows")
+            bodies["function"] = self._body_of_call(function, proto, scope, where)
+        if not operation.domain:
+            self._check_node(operation)
         return operation
 
-    def _called(
+    def _attributes(self, proto: onnx.NodeProto) -> dict[str, Any]:
+        """Return the plain attributes of a node; a Constant has none."""
+        attributes: dict[str, Any] = {}
+        if proto.op_type == "Constant":
+            return attributes
+        with reading(self._path, next(iter(proto.output), proto.name)):
+            for attribute in proto.attribute:
+                if attribute.HasField("g") or attribute.graphs:  # a body
+                    continue
+                attributes[attribute.name] = _plain(attribute, folder_of(self._path))
+        return attributes
+
+    def _function_of(self, proto: onnx.NodeProto) -> onnx.FunctionProto | None:
+        """Return the function that a node calls."""
+        domain = domain_of(proto)
+        # ONNX Runtime prefers an operator of its own to a function.
+        if not domain or domain.startswith(OF_PROVIDERS):
+            return None
+        return self._functions.get(key_of(proto))
+
+    def _check_node(self, operation: Operation) -> None:
+        """Check what is read of ONNX's own gathers and control flow."""
+        where = f"{self._path}: node {shown(operation.label)}"
+        attribute = ATTRIBUTES.get(operation.operator)
+        if attribute is not None:
+            if len(operation.inputs) != 2 or len(operation.outputs) != 1:
+                raise OnnxGatherError(f"{where} must have two inputs and one output")
+            names = [given.name for given in operation.proto.attribute]
+            number = operation.attributes.get(attribute, 0)
+            if names not in ([], [attribute]) or not isinstance(number, int):
+                raise OnnxGatherError(f"{where} must be one that ONNX allows")
+        if not operation.bodies.keys() >= _BODIES.get(operation.operator, set()):
+            raise OnnxGatherError(f"{where} must be one that ONNX allows")
+
+    def _body_of_call(
         self,
         function: onnx.FunctionProto,
         call: onnx.NodeProto,
         caller: Scope,
         where: str,
     ) -> Scope:
-        """The body of a function in one of its calls."""
+        """Return the body of a function in one of its calls."""
         proto = onnx.GraphProto(name=function.name, node=function.node)
-        _resolved(
-            proto.node,
-            {a.name: a for a in (*function.attribute_proto, *call.attribute)},
-        )
+        attributes = {
+            attribute.name: attribute
+            for attribute in (*function.attribute_proto, *call.attribute)
+        }
+        _resolved(proto.node, attributes)
         proto.input.extend(onnx.ValueInfoProto(name=name) for name in function.input)
         proto.output.extend(onnx.ValueInfoProto(name=name) for name in function.output)
         key = key_of(function)
-        self.called.add(key)
+        self._called.add(key)
         place = "function " + ".".join(filter(None, key))
-        versions = {domain_of(one): one.version for one in function.opset_import}
+        versions = _versions(function.opset_import)
         scope = Scope(where, place=place, proto=proto, opsets=versions)
+        # A call may leave inputs out.
         for name, value in zip(function.input, call.input, strict=False):
             owner = caller.owner(value)
             if owner and value in owner.stored:
@@ -771,15 +830,65 @@ class _Reader:
         return self._fill(scope)
 
 
+def _versions(opsets: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    return {domain_of(opset): opset.version for opset in opsets}
+
+
+def _declared_sizes(scope: Scope) -> dict[str, Dimensions]:
+    """Return the sizes that a graph declares for values that are computed."""
+    proto = scope.proto
+    values = [*proto.value_info, *proto.output]
+    if scope.where != MAIN:  # the inputs of a body are computed too
+        values.extend(proto.input)
+    declared: dict[str, Dimensions] = {}
+    for value in values:
+        tensor = value.type.tensor_type
+        if tensor.HasField("shape"):
+            declared[value.name] = tuple(
+                dimension.dim_value
+                if dimension.HasField("dim_value")
+                else dimension.dim_param
+                for dimension in tensor.shape.dim
+            )
+    return declared
+
+
+def _types(scope: Scope) -> dict[str, ValueType]:
+    """Return the types of the values of a graph.
+
+    Of a value that an operation computes, only the data type is used: ONNX Runtime
+    checks the data type when it loads the model, but nothing checks the sizes.
+    """
+    proto = scope.proto
+    declared: dict[str, ValueType] = {}
+    for value in (*proto.value_info, *proto.output):
+        declared[value.name] = ValueType(ValueType.of(value).data_type)
+    for value in proto.input:
+        declared[value.name] = ValueType.of(value)
+    types: dict[str, ValueType] = {}
+    for name in scope.inputs:
+        types[name] = declared.get(name, ValueType())
+    for node in proto.node:
+        for name in filter(None, node.output):
+            types[name] = declared.get(name, ValueType())
+    # The type of a constant is that of its tensor, whatever the graph declares.
+    for name, tensor in scope.stored.items():
+        types[name] = ValueType.of_tensor(tensor)
+    for sparse in proto.sparse_initializer:
+        whole = onnx.TensorProto(data_type=sparse.values.data_type, dims=sparse.dims)
+        types[sparse.values.name] = ValueType.of_tensor(whole)
+    return types
+
+
 def refusal(operation: Operation, scope: Scope) -> str:
-    """Why ONNX's checker refuses the counts of inputs and outputs, or the attributes; else ""."""
+    """Return why ONNX's checker refuses inputs, outputs or attributes; else ""."""
     if operation.bodies:
         return ""
     checker: Any = onnx.checker  # its signature is only partly typed
     context = checker.C.CheckerContext()
     context.ir_version = onnx.IR_VERSION
-    known = min(scope.version, onnx.defs.onnx_opset_version())
-    context.opset_imports = {**scope.opsets, "": known}
+    version = min(scope.version, onnx.defs.onnx_opset_version())
+    context.opset_imports = {**scope.opsets, "": version}
     try:
         checker.check_node(operation.proto, context)
     except checker.ValidationError as error:
