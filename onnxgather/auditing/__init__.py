@@ -1,1 +1,1 @@
-"""ONNX models of others: their gathers, the range of each index, and hardened models."""
+"""ONNX models of others: their gathers, the ranges of indices, and hardened models."""
