@@ -49,7 +49,7 @@ _NO_CRASH = (Breakdown.NOT_STARTED, Breakdown.LATE, Breakdown.EXITED)
 
 
 class Gathered(NamedTuple):
-    """The inputs and the output of an execution of an operation that carries indices."""
+    """The inputs and the output of an execution of an operation with indices."""
 
     inputs: tuple[Any, ...]
     """Arrays; None for an input that is left out, and for a constant of the model that
@@ -284,7 +284,7 @@ class _Run:
         inputs: Sequence[Array | None],
         outer_values: Mapping[str, Array],
     ) -> None:
-        """Run the iterations of a Loop up to its trip count, while its condition holds."""
+        """Run the iterations of a Loop, as its trip count and condition say."""
         trip_count, condition, *state = inputs
         if condition is None:
             condition = np.array(True)
