@@ -1,4 +1,4 @@
-"""The command `check`, and those of its corpus and its reports: `corpus export`, `report merge`."""
+"""The commands `check`, `corpus export` and `report merge`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
 from signal import Signals
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from onnxgather.checking.check_options import CHECK_OPTIONS
 from onnxgather.cli import arguments
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch, FileCases, JsonCommand, Reading, cases_in
-from onnxgather.cli.terminal import Interrupted, say
+from onnxgather.cli.terminal import BY_SIGNAL, Interrupted, say
 from onnxgather.core.checks import check_choice, listed, shown_with_suggestion
 from onnxgather.core.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
 from onnxgather.core.files import is_model
@@ -78,34 +78,42 @@ class CheckOptions:
     no_known: bool
 
     def with_source(self) -> CheckOptions:
-        """The options with the source that the name of the only case tells, if they have none."""
+        """Return the options with the source of the only case.
+
+        Where no option names a source, the name of the case tells it.
+        """
         if self.name is None or self.paths or self.corpus or self.count:
             return self
+        # Case 1: `PATH: DISPATCH`, the case of a file.
         path, colon, _ = self.name.partition(": ")
         if colon:
             return replace(self, paths=(path,))
-        if drawn := re.fullmatch("random/([0-9]{1,9})/([0-9]{1,6})", self.name):
-            seed, number = map(int, drawn.groups())
+        # Case 2: `random/SEED/NUMBER`.
+        random = re.fullmatch("random/([0-9]{1,9})/([0-9]{1,6})", self.name)
+        if random:
+            seed, number = map(int, random.groups())
             return replace(self, seed=seed, count=number + 1)
+        # Case 3: any other name is one of the corpus.
         return replace(self, corpus=True)
 
     def fits(self, name: str) -> bool:
-        """Whether the case of a name may be checked."""
+        """Return whether the case of a name may be checked."""
         return self.text in name and self.name in (None, name)
 
-    def unfitted(self, names: Iterable[str]) -> str:
-        """The message where no case fits, from the names of all."""
-        known = [*islice(names, MOST_COMPARED)]
+    def unfitted(self, all_names: Iterable[str]) -> str:
+        """Return the message where no case fits."""
+        names = [*islice(all_names, MOST_COMPARED)]
         if self.name is not None:
-            return f"no case is named {shown_with_suggestion(self.name, known)}"
+            return f"no case is named {shown_with_suggestion(self.name, names)}"
+        # Only parts of names with as many slashes as the text are like it.
         length = self.text.count("/") + 1
-        split = (name.split("/") for name in known)
-        parts = {
-            "/".join(one[k : k + length]) for one in split for k in range(len(one))
-        }
-        return (
-            f"no case name contains {shown_with_suggestion(self.text, sorted(parts))}"
-        )
+        parts = set[str]()
+        for name in names:
+            words = name.split("/")
+            for start in range(len(words)):
+                parts.add("/".join(words[start : start + length]))
+        suggestion = shown_with_suggestion(self.text, sorted(parts))
+        return f"no case name contains {suggestion}"
 
 
 @click.command("check", cls=JsonCommand, epilog=_STATES)
@@ -162,7 +170,7 @@ class CheckOptions:
 )
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, lanes=arguments.Lanes, outputs=Outputs)
-def check_command(**given: Any) -> int:
+def check_command(**values: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
     A lane is an execution provider, in this environment or another. A PATH is a
@@ -170,153 +178,223 @@ def check_command(**given: Any) -> int:
     below it; or a pattern in quotes, such as 'tests/*.json'.
     """
     from onnxgather.checking.report_files import known_from, open_known
-    from onnxgather.checking.run import check_all
 
-    asked, batch = CheckOptions(**given).with_source(), Batch(prints=False)
-    written = asked.outputs.write_known_file or ""
+    options = CheckOptions(**values).with_source()
+    outputs = options.outputs
+    batch = Batch(prints=False)
+    written = outputs.write_known_file or ""
     before = open_known(written) if os.path.isfile(written) else ()
-    known = [*before, *known_from(asked.known_files, ours=not asked.no_known)]
-    lanes = _teams(asked)
-    paths = list(dict.fromkeys(source.path for source in batch.sources(asked.paths)))
-    asked.reading.check_models(*paths)
-    read = [*paths, *filter(None, [asked.reading.inputs])]
-    asked.outputs.check_apart(read)
-    asked.outputs.check_writable()
-    if asked.listing and asked.outputs.by_option:
-        raise click.UsageError(
-            f"--list must come without {next(iter(asked.outputs.by_option))}"
-        )
-    cases, planned, invalid = iter(list[Case]()), 0, list["Invalid"]()
+    from_files = known_from(options.known_files, ours=not options.no_known)
+    known_differences = [*before, *from_files]
+    lanes = _teams(options)
+    sources = batch.sources(options.paths)
+    paths = list(dict.fromkeys(source.path for source in sources))
+    options.reading.check_models(*paths)
+    read = [*paths]
+    if options.reading.inputs:
+        read.append(options.reading.inputs)
+    outputs.check_apart(read)
+    outputs.check_writable()
+    if options.listing and outputs.by_option:
+        first_option = next(iter(outputs.by_option))
+        raise click.UsageError(f"--list must come without {first_option}")
+
     with ExitStack() as stack:
         for lane in lanes:
             stack.callback(lane.close)
         stack.callback(batch.progress.clear)
+        selection = Selection()
         try:
-            found = _found(asked, batch, paths, invalid)
-            asked.outputs.check_apart(chain(read, *(one.files for one in found)))
-            names, cases, planned = _planned(asked, batch, found, invalid)
-            if asked.listing:
-                for name in names:
-                    batch.say(name)
-                for one in invalid:
-                    batch.tell(f"{one.file}: {one.reason}")
-                return batch.finish([FINDINGS] if invalid else [])
+            _find_cases(options, batch, paths, selection.files, selection.invalid)
+            files = chain.from_iterable(cases.files for cases in selection.files)
+            outputs.check_apart(chain(read, files))
+            _select(options, batch, selection)
+            if options.listing:
+                return _list(batch, selection)
         except Interrupted as signal:  # the report says so, and no lane starts
-            batch.stop, lanes = signal, []
+            batch.stop = signal
+            lanes = []
         stack.enter_context(batch.first_signal_kept())
-        report = check_all(
-            cases,
-            lanes,
-            asked.required,
-            seen=lambda _: batch.progress.count("Checking", planned),
-            known=known,
-            planned=planned,
-            jobs=asked.jobs,
-            maxfail=asked.maxfail,
-            stop=lambda: batch.stop.name if batch.stop else None,
-        )
-        report = msgspec.structs.replace(report, invalid=invalid)
-        _write(asked, batch, report, before)
+        report = _checked(options, batch, selection, lanes, known_differences)
+        _write(options, batch, report, before)
         return batch.finish(codes(report))
 
 
-def _teams(asked: CheckOptions) -> list[Team]:
-    """The lanes, each of as many workers as there are jobs.
+@dataclass(slots=True)
+class Selection:
+    """The cases that are checked."""
+
+    files: list[FileCases] = field(default_factory=list[FileCases])
+    """The cases of the paths, of which each may be read once."""
+    invalid: list[Invalid] = field(default_factory=list["Invalid"])
+    """What DirectML refuses."""
+    names: Iterator[str] = field(default_factory=lambda: iter(list[str]()))
+    """The names of the cases; either they or the cases may be read."""
+    cases: Iterator[Case] = field(default_factory=lambda: iter(list[Case]()))
+    count: int = 0
+    """How many cases there are."""
+
+
+def _list(batch: Batch, selection: Selection) -> int:
+    """Print the names of the cases, and what is invalid; return the exit code."""
+    for name in selection.names:
+        batch.say(name)
+    for invalid in selection.invalid:
+        batch.tell(f"{invalid.file}: {invalid.reason}")
+    return batch.finish([FINDINGS] if selection.invalid else [])
+
+
+def _checked(
+    options: CheckOptions,
+    batch: Batch,
+    selection: Selection,
+    lanes: Sequence[Team],
+    known_differences: Sequence[Known],
+) -> Report:
+    """Return the report of the cases on the lanes."""
+    from onnxgather.checking.run import check_all
+
+    report = check_all(
+        selection.cases,
+        lanes,
+        options.required,
+        seen=lambda _: batch.progress.count("Checking", selection.count),
+        known=known_differences,
+        planned=selection.count,
+        jobs=options.jobs,
+        maxfail=options.maxfail,
+        stop=lambda: batch.stop.name if batch.stop else None,
+    )
+    return msgspec.structs.replace(report, invalid=selection.invalid)
+
+
+def _teams(options: CheckOptions) -> list[Team]:
+    """Return the lanes, each of as many workers as there are jobs.
 
     Raises:
         UsageError: A lane cannot be opened, or a required lane is not one of them.
     """
     from onnxgather.checking.run import Team
 
-    lanes = asked.lanes
+    lanes = options.lanes
     if not lanes.are_named:
         lanes = replace(lanes, lanes=["cpu"])
     with arguments.as_usage(click.UsageError):
-        same = zip(*(lanes.open(asked.target) for _ in range(asked.jobs)), strict=True)
-        teams = [*map(Team, same)]
-        for name in asked.required:
-            check_choice("--require", name, [team.name for team in teams])
+        opened = [lanes.open(options.target) for _ in range(options.jobs)]
+        # Each job opened all lanes; a team is the same lane of all jobs.
+        teams = [Team(workers) for workers in zip(*opened, strict=True)]
+        names = [team.name for team in teams]
+        for name in options.required:
+            check_choice("--require", name, names)
     return teams
 
 
 def _write(
-    asked: CheckOptions, batch: Batch, report: Report, before: Sequence[Known]
+    options: CheckOptions, batch: Batch, report: Report, before: Sequence[Known]
 ) -> None:
     """Write the report, with what went wrong before the check."""
     from onnxgather.checking.report import without_paths
     from onnxgather.core.execution.elsewhere.hosts import is_library
 
-    unusable = [str(error) for _, error in batch.failures]
-    shard = asked.shard and "/".join(map(str, asked.shard))
-    told = {"unusable": unusable, "shard": shard, "no_known": bool(asked.no_known)}
-    report = msgspec.structs.replace(report, **told)
-    lanes = asked.lanes
-    libraries = [*lanes.plugins.values(), *filter(is_library, lanes.pythons.values())]
-    shown = report if asked.with_paths else without_paths(report, libraries)
-    asked.outputs.write_report(batch, report, shown, before)
+    report = msgspec.structs.replace(
+        report,
+        unusable=[str(error) for _, error in batch.failures],
+        shard="/".join(map(str, options.shard)) if options.shard else None,
+        no_known=bool(options.no_known),
+    )
+    shown = report
+    if not options.with_paths:
+        lanes = options.lanes
+        runtimes = filter(is_library, lanes.pythons.values())
+        shown = without_paths(report, [*lanes.plugins.values(), *runtimes])
+    options.outputs.write_report(batch, report, shown, before)
 
 
-def _found(
-    asked: CheckOptions, batch: Batch, paths: Sequence[str], invalid: list[Invalid]
-) -> list[FileCases]:
-    """The cases of the paths, programs first; what DirectML refuses is put into `invalid`."""
+def _find_cases(
+    options: CheckOptions,
+    batch: Batch,
+    paths: Sequence[str],
+    files: list[FileCases],
+    invalid: list[Invalid],
+) -> None:
+    """Put the cases of the paths into `files`, programs first; into `invalid` the rest.
+
+    A signal may end the search, and the report then has what was found before.
+    """
     from onnxgather.checking.results import Invalid
 
-    found: list[FileCases] = []
     for path in sorted(paths, key=is_model):
         with batch.step(path):
             try:
-                found.append(cases_in(batch, path, asked.reading, asked.out_of_range))
-                invalid += [Invalid(path, reason) for reason in found[-1].refused]
+                cases = cases_in(batch, path, options.reading, options.out_of_range)
             except DescriptorError as error:
-                invalid.append(Invalid(path, str(error).removeprefix(f"{path}: ")))
-    return found
+                # An entry of a report has the file in a field of its own.
+                reason = str(error)
+                if error.place == path:
+                    reason = error.message_in_place
+                invalid.append(Invalid(path, reason))
+                continue
+            files.append(cases)
+            for reason in cases.refused:
+                invalid.append(Invalid(path, reason))
 
 
-def _planned(
-    asked: CheckOptions,
-    batch: Batch,
-    found: Sequence[FileCases],
-    invalid: Sequence[Invalid],
-) -> tuple[Iterator[str], Iterator[Case], int]:
-    """The names of the cases or the cases, of which one may be read, and how many they are."""
+def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
+    """Choose the cases of the files, the corpus and the random cases.
+
+    Raises:
+        UsageError: There is nothing to check, or no case fits.
+    """
     from onnxgather.checking.corpus import built_in_cases, random_cases, random_names
 
-    built_in = [*built_in_cases(asked.out_of_range)] if asked.corpus else []
-    random = asked.count or 0
-    total = sum(len(one.names) for one in found) + len(built_in) + random
-    if not total + len(invalid):
+    built_in: list[Case] = []
+    if options.corpus:
+        built_in += built_in_cases(options.out_of_range)
+    random_count = options.count or 0
+
+    def all_names() -> Iterator[str]:
+        for file_cases in selection.files:
+            yield from file_cases.names
+        yield from (case.name for case in built_in)
+        yield from random_names(random_count, options.seed)
+
+    total = random_count + len(built_in)
+    total += sum(len(file_cases.names) for file_cases in selection.files)
+    if not total and not selection.invalid:
+        # The errors of the files are printed by then.
         if batch.failures:
             raise click.exceptions.Exit(batch.finish())
         raise click.UsageError(
             "there is nothing to check: give a PATH, --corpus or --random N"
         )
-    (part, parts), numbers = asked.shard or (1, 1), count()
-
-    def names() -> Iterator[str]:
-        yield from chain(
-            *(one.names for one in found), (case.name for case in built_in)
-        )
-        yield from random_names(random, asked.seed)
-
-    if asked.text or asked.name is not None:
-        total = sum(map(asked.fits, names()))
+    if options.text or options.name is not None:
+        total = sum(map(options.fits, all_names()))
         if not total:
-            raise click.UsageError(asked.unfitted(names()))
+            raise click.UsageError(options.unfitted(all_names()))
 
-    def chosen(name: str) -> bool:
-        """Whether a case runs; asked of each case once, in order."""
-        return asked.fits(name) and next(numbers) % parts == part - 1
+    part, parts = options.shard or (1, 1)
+    numbers = count()
 
-    def cases() -> Iterator[Case]:
-        for one in found:
-            with batch.step(one.path):
-                yield from (case for case in one.each if chosen(case.name))
-        yield from (case for case in built_in if chosen(case.name))
-        yield from random_cases(random, asked.seed, asked.out_of_range, chosen)
+    def is_chosen(name: str) -> bool:
+        """Return whether a case runs; asked of each case once, in order."""
+        return options.fits(name) and next(numbers) % parts == part - 1
 
-    wrapped = (case.wrapped_in() for case in cases()) if asked.wrap else cases()
-    return filter(chosen, names()), wrapped, (total + parts - part) // parts
+    def chosen_cases() -> Iterator[Case]:
+        for file_cases in selection.files:
+            with batch.step(file_cases.path):
+                yield from (case for case in file_cases.each if is_chosen(case.name))
+        yield from (case for case in built_in if is_chosen(case.name))
+        yield from random_cases(
+            random_count, options.seed, options.out_of_range, is_chosen
+        )
+
+    cases = chosen_cases()
+    if options.wrap:
+        cases = (case.wrapped_in() for case in cases)
+    selection.names = filter(is_chosen, all_names())
+    selection.cases = cases
+    # Of the parts of a shard, the first get a case more.
+    selection.count = (total + parts - part) // parts
 
 
 @click.group("corpus")
@@ -344,8 +422,8 @@ def export_command(name: FormatName, folder: str) -> int:
 
     exported = write(built_in_cases(), name, folder)
     say(f"{folder}: {exported.written:,} cases")
-    for why, cases in exported.left_out.items():
-        say(f"left out: {cases:,}, as each {why}")
+    for reason, cases in exported.left_out.items():
+        say(f"left out: {cases:,}, as each {reason}")
     return GOOD
 
 
@@ -377,12 +455,12 @@ def merge_command(files: tuple[str, ...], outputs: Outputs) -> int:
     whole, missing = merge([(file, open_report(file)) for file in files])
     outputs.write_report(batch, whole, whole)
     if missing:
-        say(
-            f"Error: every shard must be given, got none of {listed(missing, 10)}",
-            err=True,
-        )
-    ended = Signals.__members__.get(whole.interrupted or "")
-    code = batch.finish(
-        [*codes(whole), *([UNUSABLE] if whole.unusable or missing else [])]
-    )
-    return code if ended is None else 128 + ended
+        numbers = listed(missing, 10)
+        say(f"Error: every shard must be given, got none of {numbers}", err=True)
+    exit_codes = [*codes(whole)]
+    if whole.unusable or missing:
+        exit_codes.append(UNUSABLE)
+    code = batch.finish(exit_codes)
+    # A check that a signal ended had the exit code of the signal.
+    signal = Signals.__members__.get(whole.interrupted or "")
+    return code if signal is None else BY_SIGNAL + signal

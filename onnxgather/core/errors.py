@@ -42,6 +42,11 @@ class OnnxGatherError(Exception):
     exit_code: ClassVar[int] = UNUSABLE
     """The exit code of a command that ends with this error."""
 
+    place: str | None = None
+    """The file, path or command that `at` put before the message; None without it."""
+    message_in_place: str = ""
+    """The message behind the place."""
+
     def __str__(self) -> str:
         """Return the message on a single line.
 
@@ -51,7 +56,10 @@ class OnnxGatherError(Exception):
 
     def at(self, where: str) -> Self:
         """Return the same error with a file, path or command before its message."""
-        return type(self)(f"{where}: {self}")
+        error = type(self)(f"{where}: {self}")
+        error.place = where
+        error.message_in_place = str(self)
+        return error
 
 
 class DescriptorError(OnnxGatherError):
