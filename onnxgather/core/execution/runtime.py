@@ -518,8 +518,7 @@ def serve() -> None:
     while True:
         header, _, blobs = requests.get().partition(b"\n")
         _set_end_with_reader(answers, True)
-        answer_header, content = answer(json.loads(header), blobs)
-        answer_frame = message(answer_header, content)
+        answer_frame = message(*answer(json.loads(header), blobs))
         _set_end_with_reader(answers, False)
         send(answers, answer_frame)
 

@@ -101,7 +101,7 @@ class Numbers:
         """Learn what the quotients and the larger ones stand for that were made of
         symbols."""
         for maker in list(self.values):
-            for key, made in maker.made.items():
+            for key, made in maker.derived.items():
                 kind, a, b = cast("tuple[str, AnySize, AnySize]", key)
                 first, second = self.value(a), self.value(b)
                 if first is None or second is None or isinstance(made, int):
