@@ -1,4 +1,4 @@
-"""The commands, each imported when it is asked for, and the codes and errors they end with."""
+"""The commands, each imported when it runs, with the exit codes and errors."""
 
 from __future__ import annotations
 
@@ -56,14 +56,12 @@ OTHER_WORDS = {
     ),
     "--lanes": ("--provider", "--lane"),
 }
-"""Options that other tools or other commands have, and those of ours that mean the
-same."""
+"""The options that other tools or other commands have, and ours that mean the same."""
 
 OTHER_COMMANDS = {
     ("audit", "--lanes"): "onnxgather check MODEL --inputs FILE --lanes NAMES"
 }
-"""Commands with options that they do not have, each with the command that answers the
-question."""
+"""Commands with options that they lack, each with the command to use instead."""
 
 _EPILOG = """\b
 Exit codes:
@@ -76,9 +74,10 @@ Where several apply: 2, then 1, then 3. Interrupted: 130 (SIGINT), 143 (SIGTERM)
 
 
 def find_command(name: str) -> click.Command:
-    """The command of a name, from its file, where it is the function NAME_command."""
+    """Return the command of a name: the function NAME_command of its file."""
     file, _ = COMMANDS[name]
-    return getattr(import_module(f"onnxgather.cli.{file}"), f"{name}_command")
+    module = import_module(f"onnxgather.cli.{file}")
+    return getattr(module, f"{name}_command")
 
 
 def _interrupt(number: int, _: object) -> None:
@@ -86,7 +85,7 @@ def _interrupt(number: int, _: object) -> None:
 
 
 class Commands(click.Group):
-    """The group of all commands; turns what they return and raise into exit codes and errors.
+    """The group of all commands, with their exit codes and errors.
 
     Its own `commands` have only names and lines of the help, so that the help imports
     nothing.
@@ -94,34 +93,35 @@ class Commands(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command line and end with its exit code."""
-        while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
-            pass  # a standard stream that was closed: no file may take its number
-        os.close(spare)
-        code, sentence = UNUSABLE, ""
+        _fill_standard_streams()
+        code = UNUSABLE
+        sentence = ""
+        options = {**extra, "standalone_mode": False}
         try:
-            code = super().main(*args, **{**extra, "standalone_mode": False})
+            code = super().main(*args, **options)
         except click.ClickException as error:
             _say_usage(error)
         except OnnxGatherError as error:
-            code, sentence = error.exit_code, str(error)
+            code = error.exit_code
+            sentence = str(error)
         except ImportError as error:  # such as a library that memory does not hold
             sentence = " ".join(str(error).split())
-        except (
-            SystemExit
-        ) as end:  # click's own: 0 after a completion, 1 at a broken pipe
+        except SystemExit as end:
+            # It is click's own: 0 after a completion, 1 at a broken pipe.
             abandon(sys.stdout, sys.stderr)
             code = _BROKEN_PIPE if end.code else GOOD
         except OSError as error:
             from onnxgather.core.files import reason
 
             abandon(sys.stdout)
-            where = os.fsdecode(error.filename) if error.filename else "standard output"
-            sentence = f"{where}: {reason(error)}"
+            place = "standard output"
+            if error.filename:
+                place = os.fsdecode(error.filename)
+            sentence = f"{place}: {reason(error)}"
         except Exception as error:
-            # protobuf's is an EncodeError, where it cannot copy a message
-            if not (
-                isinstance(error, MemoryError) or type(error).__name__ == "EncodeError"
-            ):
+            # Protobuf raises an EncodeError where it cannot copy a message.
+            is_of_protobuf = type(error).__name__ == "EncodeError"
+            if not isinstance(error, MemoryError) and not is_of_protobuf:
                 raise
             sentence = "there is not enough memory"
         if sentence:
@@ -133,10 +133,13 @@ class Commands(click.Group):
     ) -> None:
         """Write the commands, grouped by task."""
         for task, names in TASKS.items():
+            rows = list[tuple[str, str]]()
+            for name in names:
+                _, help_line = COMMANDS[name]
+                # All sections have the column of the longest name.
+                rows.append((f"{name:<7}", help_line))
             with formatter.section(task):
-                formatter.write_dl(
-                    [(f"{name:<7}", COMMANDS[name][1]) for name in names]
-                )
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the command; an interruption is an exit code too."""
@@ -147,21 +150,41 @@ class Commands(click.Group):
             return interrupted.exit_code
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Find the command that the arguments start with; a file in its place gets advice."""
-        known = (
-            args[0] in self.commands or ctx.resilient_parsing
-        )  # by a shell that completes
-        if not known and os.path.exists(args[0]):
-            ctx.fail(f"a command must come before {args[0]}, such as run or show")
+        """Find the command that the arguments start with.
+
+        The message says what is missing where the first argument is a file.
+        """
+        word = args[0]
+        # A shell that completes reads words that are not whole yet.
+        may_be_file = word not in self.commands and not ctx.resilient_parsing
+        if may_be_file and os.path.exists(word):
+            ctx.fail(f"a command must come before {word}, such as run or show")
         name, command, rest = super().resolve_command(ctx, args)
-        return name, None if command is None else find_command(args[0]), rest
+        if command is not None:
+            command = find_command(word)
+        return name, command, rest
+
+
+def _fill_standard_streams() -> None:
+    """Open a stream in place of each standard stream that is closed.
+
+    Otherwise a file that is opened later has the number of a standard stream.
+    """
+    spare = os.open(os.devnull, os.O_RDWR)
+    while spare <= 2:
+        spare = os.open(os.devnull, os.O_RDWR)
+    os.close(spare)
+
+
+_NAMES_AND_HELP = [
+    click.Command(name, short_help=help_line)
+    for name, (_, help_line) in COMMANDS.items()
+]
 
 
 @click.group(
     cls=Commands,
-    commands=[
-        click.Command(name, short_help=told) for name, (_, told) in COMMANDS.items()
-    ],
+    commands=_NAMES_AND_HELP,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
@@ -174,21 +197,31 @@ def main() -> None:
 
 
 def _say_usage(error: click.ClickException) -> None:
-    """Print an error in a command line, as click words it: the usage, and what is wrong."""
-    if (
-        isinstance(error, click.NoSuchOption)
-        and error.ctx
-        and error.option_name in OTHER_WORDS
-    ):
-        known = {name for one in error.ctx.command.params for name in one.opts}
-        ours = [name for name in OTHER_WORDS[error.option_name] if name in known]
-        asked = error.ctx.command.name or "", error.option_name
-        if asked in OTHER_COMMANDS:
-            ours = [OTHER_COMMANDS[asked]]
-        hint = f" Did you mean '{ours[0]}'?" if ours else ""
-        error = click.UsageError(error.message + hint, error.ctx)
-    error.show(shown := io.StringIO())
-    text = shown.getvalue()
-    if not isinstance(error, NoArgsIsHelpError):  # whose message is the help
+    """Print an error in a command line as click words it, after the usage."""
+    if isinstance(error, click.NoSuchOption) and error.ctx:
+        error = _with_hint(error, error.ctx)
+    stream = io.StringIO()
+    error.show(stream)
+    text = stream.getvalue()
+    # The message of this error is the help.
+    if not isinstance(error, NoArgsIsHelpError):
         text = text.replace(error.message, printable(error.message))
     say(text, err=True, end="", as_is=True)
+
+
+def _with_hint(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
+    """Return an error that names our option, if the option is a word of other tools."""
+    other_word = error.option_name
+    if other_word not in OTHER_WORDS:
+        return error
+    command = ctx.command
+    options = {option for param in command.params for option in param.opts}
+    hints = [option for option in OTHER_WORDS[other_word] if option in options]
+    # Case: another command does what the option asks for.
+    other_command = OTHER_COMMANDS.get((command.name or "", other_word))
+    if other_command is not None:
+        hints = [other_command]
+    message = error.message
+    if hints:
+        message += f" Did you mean '{hints[0]}'?"
+    return click.UsageError(message, ctx)

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -25,15 +24,17 @@ if TYPE_CHECKING:
     from onnxgather.checking.results import Report
 
 _UNSAFE = frozenset('%/\\:*?"<>|')
-"""Characters that some file systems do not take in a name, and the % that escapes
+"""The characters that some file systems forbid in a name, and the % that escapes
 them."""
 
 
 def write_output(path: str, content: bytes, *, follow: bool = True) -> None:
     """Write a file, or print its content where the path is "-".
 
+    `follow` goes to `write_whole`.
+
     Raises:
-        OnnxGatherError: As `write_whole`, which `follow` is for.
+        OnnxGatherError: As `write_whole`.
     """
     if path == STANDARD:
         say(content, end="")
@@ -43,7 +44,7 @@ def write_output(path: str, content: bytes, *, follow: bool = True) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The files that a command writes what it found to; None is a file that is not asked for."""
+    """The files that a command writes; None is a file that no option names."""
 
     json_file: str | None = None
     junit_file: str | None = None
@@ -57,30 +58,30 @@ class Outputs:
 
     @property
     def by_option(self) -> dict[str, str]:
-        """The files that are asked for, by their options."""
-        names = [field.name for field in fields(self)]
-        options = (
-            f"--{name.removesuffix('_file').replace('_', '-')}" for name in names
-        )
-        files = {
-            option: getattr(self, name)
-            for option, name in zip(options, names, strict=True)
-        }
-        return {option: file for option, file in files.items() if file is not None}
+        """The files that options name, by the options."""
+        files = dict[str, str]()
+        for field in fields(self):
+            # The field `write_known_file` is the option --write-known.
+            words = field.name.removesuffix("_file").replace("_", "-")
+            file = getattr(self, field.name)
+            if file is not None:
+                files[f"--{words}"] = file
+        return files
 
     def check_apart(self, inputs: Iterable[str]) -> None:
         """Check that each file is apart from the others and from the inputs.
 
         Raises:
-            OnnxGatherError: It is not.
+            OnnxGatherError: Two of them are one file.
         """
-        check_apart([(file, option) for option, file in self.by_option.items()], inputs)
+        named_files = [(file, option) for option, file in self.by_option.items()]
+        check_apart(named_files, inputs)
 
     def check_writable(self) -> None:
         """Check that each file can be written, before the work that it is for.
 
         Raises:
-            OnnxGatherError: It cannot.
+            OnnxGatherError: A file cannot be written.
         """
         for file in self.by_option.values():
             if file != STANDARD:
@@ -94,17 +95,19 @@ class Outputs:
             contents: What makes the content of each file, by the options.
 
         Returns:
-            Whether one was printed, so that the command prints nothing else.
+            Whether a content was printed, so that the command prints nothing else.
         """
+        printed = list[str]()
         for option, file in self.by_option.items():
-            if file != STANDARD:
-                with batch.step(file):
-                    write_whole(file, contents[option]())
-                    batch.progress.clear()
-                    say(f"written: {file}", err=True)
-        printed = [
-            option for option, file in self.by_option.items() if file == STANDARD
-        ]
+            if file == STANDARD:
+                printed.append(option)
+                continue
+            with batch.step(file):
+                write_whole(file, contents[option]())
+                batch.progress.clear()
+                say(f"written: {file}", err=True)
+
+        # The standard output comes last, after the errors of files.
         batch.progress.clear()
         for option in printed:
             say(contents[option]())
@@ -113,27 +116,28 @@ class Outputs:
     def write_report(
         self, batch: Batch, report: Report, shown: Report, before: Sequence[Known] = ()
     ) -> None:
-        """Write a report; then print what was asked for, or the table.
+        """Write a report; then print the contents that go to "-", or the table.
 
         Args:
             batch: As of `write`.
             report: The report of the table.
             shown: The report of the files.
-            before: The known differences that the file to write them to had.
+            before: The known differences that were in the file of --write-known.
         """
         from onnxgather.checking.known_differences import with_findings
         from onnxgather.checking.report import as_lines, html, junit, markdown
 
-        writers = {
-            "--json": json_bytes,
-            "--junit": junit,
-            "--html": html,
-            "--markdown": markdown,
+        contents = {
+            "--json": partial(json_bytes, shown),
+            "--junit": partial(junit, shown),
+            "--html": partial(html, shown),
+            "--markdown": partial(markdown, shown),
+            "--write-known": lambda: json_bytes(with_findings(report, before)),
         }
-        contents = {option: partial(make, shown) for option, make in writers.items()}
-        known = {"--write-known": lambda: json_bytes(with_findings(report, before))}
-        if not self.write(batch, {**contents, **known}):
-            say(as_lines(report, width(), colour=has_colours()), as_is=True)
+        is_printed = self.write(batch, contents)
+        if not is_printed:
+            table = as_lines(report, width(), colour=has_colours())
+            say(table, as_is=True)
 
 
 def codes(report: Report) -> Iterator[int]:
@@ -143,14 +147,15 @@ def codes(report: Report) -> Iterator[int]:
     results = [result for case in report.cases for result in case.results]
     if report.invalid or any(result.state in BAD for result in results):
         yield FINDINGS
-    nothing_ran = all((result.found or result.state) == "NOT-RUN" for result in results)
-    if unmet(report) or (results and nothing_ran):
+    # A result that is known has its state before that in `found`.
+    states = {result.found or result.state for result in results}
+    if unmet(report) or states == {"NOT-RUN"}:
         yield NOT_RUN
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A gather or a program, and the file that it becomes: a model, or a program of a gather."""
+    """A gather or a program, and the file that is made of it: a model or a program."""
 
     source: str
     where: str
@@ -159,47 +164,61 @@ class Job:
 
 
 def plan(
-    found: Sequence[FileGathers],
+    all_gathers: Sequence[FileGathers],
     output: str | None,
     unread: Sequence[str] = (),
     whole: bool = False,
 ) -> list[Job]:
-    """The files to write: a model per gather, and for those of ONNX models a program too.
+    """Return the files to write: a model for each gather.
+
+    A gather of an ONNX model gets a program too.
 
     Args:
-        found: The gathers and where they come from.
-        output: The file of the only model, if the name ends in .onnx or is `STANDARD`, else a
-            folder; None means beside each source.
-        unread: The inputs that failed to be read: each counts as a model, and none is written to.
+        all_gathers: The gathers of each file.
+        output: The file of the only model, if the name ends in .onnx or is `STANDARD`,
+            else a folder; None means beside each source.
+        unread: The inputs that failed to be read: each counts as a model, and none is
+            written to.
         whole: Whether a program becomes one model.
 
     Raises:
         OnnxGatherError: Two files would be one, or a file would replace an input.
-        UsageError: A model has no file to go to, or a folder would have the name of a program.
+        UsageError: A model has no file to go to, or a folder would have the name of a
+            program.
     """
-    models = len(unread) + sum(len(gathers.contents(whole)) for gathers in found)
-    file = _only_file(output, models)
-    jobs = [job for gathers in found for job in _jobs(gathers, output, file, whole)]
-    inputs = [*unread, *chain.from_iterable(gathers.files for gathers in found)]
-    check_apart([(job.output, f"{job.where} of {job.source}") for job in jobs], inputs)
+    models = len(unread)
+    for gathers in all_gathers:
+        models += len(gathers.contents(whole))
+    only_file = _only_file(output, models)
+
+    jobs = list[Job]()
+    inputs = [*unread]
+    for gathers in all_gathers:
+        jobs += _jobs(gathers, output, only_file, whole)
+        inputs += gathers.files
+    named_files = [(job.output, f"{job.where} of {job.source}") for job in jobs]
+    check_apart(named_files, inputs)
     return jobs
 
 
 def _only_file(output: str | None, models: int) -> str | None:
-    """The file of the only model; None if models go to a folder or beside their sources."""
-    named = output is not None and (
-        output == STANDARD or output.lower().endswith(".onnx")
-    )
-    if output and output.lower().endswith(".json") and not os.path.exists(output):
-        raise click.UsageError(
-            f"--output must be a folder or end in .onnx, got {output}"
-        )
-    if output is None or not named or os.path.isdir(output):
+    """Return the file of the only model.
+
+    None means that models go to a folder or beside their sources.
+    """
+    if output is None:
+        return None
+    # A new folder that ends in .json is most likely the file of a report.
+    lower = output.lower()
+    if lower.endswith(".json") and not os.path.exists(output):
+        rule = "--output must be a folder or end in .onnx"
+        raise click.UsageError(f"{rule}, got {output}")
+    is_file = output == STANDARD or lower.endswith(".onnx")
+    if not is_file or os.path.isdir(output):
         return None
     if models > 1:
-        raise click.UsageError(
-            f"--output must be a folder for {models} models, got {output}"
-        )
+        rule = f"--output must be a folder for {models} models"
+        raise click.UsageError(f"{rule}, got {output}")
     check_no_terminal(output)
     return output
 
@@ -208,7 +227,7 @@ def check_no_terminal(output: str) -> None:
     """Check that a model is not printed to a terminal.
 
     Raises:
-        UsageError: It is.
+        UsageError: It would be.
     """
     if output == STANDARD and is_terminal(sys.stdout):
         raise click.UsageError(
@@ -217,30 +236,43 @@ def check_no_terminal(output: str) -> None:
 
 
 def _jobs(
-    gathers: FileGathers, output: str | None, file: str | None, whole: bool
+    gathers: FileGathers, output: str | None, only_file: str | None, whole: bool
 ) -> Iterator[Job]:
-    """Yield the files that the gathers of a source become."""
-    path, of_model = gathers.source.path, gathers.program is None
+    """Yield the files that are made of the gathers of a source."""
+    path = gathers.source.path
     is_pipe = path == STANDARD or (os.path.exists(path) and not os.path.isfile(path))
     if output is None and is_pipe:
         raise OnnxGatherError(f"{path}: the models of a pipe must come with -o PATH")
+
+    is_of_model = gathers.program is None
     contents = gathers.contents(whole)
-    alone = len(contents) == 1 and not of_model
     for name, content in contents.items():
         where = "$.commands" if whole else gathers.where(name)
-        stem = None if alone else gathers.stems.get(name) or "".join(map(_safe, name))
-        model = file or _target(gathers.source, stem, output)
+        model = only_file
+        if model is None:
+            # The only gather of a program needs no name of its own.
+            stem = None
+            if is_of_model or len(contents) > 1:
+                stem = gathers.stems.get(name) or "".join(map(_safe, name))
+            model = _target(gathers.source, stem, output)
         yield Job(path, where, content, model)
-        if of_model and output != STANDARD:
+        if is_of_model and output != STANDARD:
             yield Job(path, where, content, os.path.splitext(model)[0] + ".json")
 
 
 def _target(source: Source, stem: str | None, output: str | None) -> str:
-    """The file of a model beside its source, or at the same path in the output folder."""
-    path = source.path if output is None else os.path.join(output, source.inside)
-    return ".".join(filter(None, [os.path.splitext(path)[0], stem, "onnx"]))
+    """Return the file of a model beside its source, or at its path in a folder."""
+    path = source.path
+    if output is not None:
+        path = os.path.join(output, source.inside)
+    parts = [os.path.splitext(path)[0]]
+    if stem:
+        parts.append(stem)
+    return ".".join([*parts, "onnx"])
 
 
 def _safe(character: str) -> str:
-    safe = character.isprintable() and character not in _UNSAFE
-    return character if safe else f"%{ord(character):02X}"
+    """Return a character as a name of a file may contain it."""
+    if character.isprintable() and character not in _UNSAFE:
+        return character
+    return f"%{ord(character):02X}"
