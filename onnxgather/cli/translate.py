@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -114,26 +114,26 @@ def convert_command(
     if resources and not whole:
         raise click.UsageError("--input must come with --whole")
     source_of = click.get_current_context().get_parameter_source
+    # A whole program does by default what it does in run.
     if whole and source_of("out_of_range") is ParameterSource.DEFAULT:
         lowering["out_of_range"] = "directml"
     batch = Batch()
-    found: list[FileGathers] = []
+    all_gathers: list[FileGathers] = []
     for source in batch.sources(files):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, reading)
             if gathers.program:
-                _check_convertible(
-                    batch, gathers.program, lowering["out_of_range"], whole
-                )
+                policy = lowering["out_of_range"]
+                _check_convertible(batch, gathers.program, policy, whole)
             elif whole:
-                raise click.UsageError(
-                    f"--whole must come with programs, got {source.path}"
-                )
-            found.append(gathers)
-    read = {gathers.source.path for gathers in found}
-    jobs = plan(
-        found, output, [name for name, _ in batch.failures if name not in read], whole
-    )
+                rule = "--whole must come with programs"
+                raise click.UsageError(f"{rule}, got {source.path}")
+            all_gathers.append(gathers)
+
+    # Some gathers of a file may fail while others are read; such a file is read.
+    read = {gathers.source.path for gathers in all_gathers}
+    unread = [path for path, _ in batch.failures if path not in read]
+    jobs = plan(all_gathers, output, unread, whole)
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
             content = _content(job, feature_level, resources, lowering)
@@ -146,26 +146,31 @@ def convert_command(
 def _check_convertible(
     batch: Batch, program: Program, policy: OutOfRange, whole: bool
 ) -> None:
-    """Check that no dispatch is in place; say which has indices that DirectML treats otherwise.
+    """Check that no dispatch is in place; name those that DirectML runs otherwise.
 
-    The indices are those that `run` has. In one model of the whole program, a dispatch
-    reads what earlier ones compute under the policy; in a model of its own, what they
-    compute in DirectML.
+    These have indices out of range, with those indices that `run` has. In one model of
+    the whole program, a dispatch reads what earlier ones compute under the policy; in a
+    model of its own, what they compute in DirectML.
     """
     program.check_apart()
     try:
         if policy == "directml" or program.in_range():
             return
         program.check_run(MAX_COMPARED_BYTES)
-        in_models = (
-            program_cases(program, policy) if whole and policy != "error" else None
-        )
-        for case in program_cases(program, "directml"):
-            asked = replace(case, out_of_range=policy)
-            model = next(in_models) if in_models else asked
-            if told := asked.told(model.expected()):
-                keeps = "--out-of-range directml keeps DirectML's elements"
-                batch.tell(f"{case.name}: {told}; {keeps}")
+        cases = program_cases(program, "directml")
+        # The dispatches of the whole program run in step with those of DirectML.
+        in_whole = None
+        if whole and policy != "error":
+            in_whole = program_cases(program, policy)
+        for case in cases:
+            under_policy = replace(case, out_of_range=policy)
+            in_model = under_policy
+            if in_whole is not None:
+                in_model = next(in_whole)
+            difference = under_policy.told(in_model.expected())
+            if difference:
+                advice = "--out-of-range directml keeps DirectML's elements"
+                batch.tell(f"{case.name}: {difference}; {advice}")
     except FileFormatError as error:
         batch.tell(f"{error}; so it is not known what an index out of range changes")
 
@@ -173,23 +178,26 @@ def _check_convertible(
 def _content(
     job: Job, feature_level: str | None, resources: Sequence[str], lowering: Lowering
 ) -> bytes:
-    """The content of a file that `convert` writes."""
+    """Return the content of a file that `convert` writes."""
     from onnxgather.core.model.write import check_model, to_onnx
     from onnxgather.core.programs.whole import program_to_onnx
 
-    made, level = job.content, feature_level or FEATURE_LEVELS[-1]
-    if isinstance(made, Program):
-        with located(f"{job.source}: {job.where}"):
-            for one in made.dispatchables.values():
-                check_feature_level(one.descriptor, level)
-        model = program_to_onnx(made, **lowering, inputs=resources or None)
+    content = job.content
+    place = f"{job.source}: {job.where}"
+    level = feature_level or FEATURE_LEVELS[-1]
+    if isinstance(content, Program):
+        with located(place):
+            for dispatchable in content.dispatchables.values():
+                check_feature_level(dispatchable.descriptor, level)
+        # An error of the program says its place by itself.
+        model = program_to_onnx(content, **lowering, inputs=resources or None)
     else:
-        with located(f"{job.source}: {job.where}"):
-            check_feature_level(made, level)
+        with located(place):
+            check_feature_level(content, level)
             if job.output.endswith(".json"):
-                return write_program_of_zeros(made, job.where).encode()
-            model = to_onnx(made, **lowering)
-    with located(f"{job.source}: {job.where}"):
+                return write_program_of_zeros(content, job.where).encode()
+            model = to_onnx(content, **lowering)
+    with located(place):
         check_model(model)
     return model.SerializeToString(deterministic=True)
 
@@ -227,7 +235,7 @@ def run_command(
 
     progress = Progress(first_line=2)
 
-    def tell_start(seconds: float) -> None:
+    def show_wait(seconds: float) -> None:
         progress.show(
             f"{provider}: waiting for its host, {seconds:.0f} s; a start takes 2 to"
             " 20 s"
@@ -236,30 +244,24 @@ def run_command(
     def by_provider(
         desc: Descriptor, data: Array, indices: Array, policy: OutOfRange
     ) -> Array:
-        with closing(progress), child.starts_told(tell_start):
+        with closing(progress), child.starts_told(show_wait):
             return session.run(desc, data, indices, policy, provider, target)
 
-    on_dll, on_resources = provider == DIRECTML_DLL, None
-    if on_dll and (target or out_of_range != "directml"):
-        found = f"--target {target}" if target else f"--out-of-range {out_of_range}"
-        why = (
-            "as DirectML.dll runs no model, and has its own rule for an index out of"
-            " range"
-        )
-        raise click.UsageError(
-            f"{found} must not come with --provider {provider}, {why}"
-        )
+    on_dll = provider == DIRECTML_DLL
+    if on_dll:
+        _check_options_of_dll(target, out_of_range)
     # Before the program, as a variable that is wrong is no fault of the program.
     hosts.find_runtime(PROVIDERS.get(provider, Provider(provider)), warm=True)
     program = read_source(file, allow_outside)
-    for text in program.notes:
-        say(f"{file}: {text}", err=True)
+    for note in program.notes:
+        say(f"{file}: {note}", err=True)
     with ExitStack() as stack:
+        on_resources = None
         if on_dll:
             from onnxgather.checking.lanes.directml import open_host
             from onnxgather.core.execution.elsewhere.worker import REQUEST_TIMEOUT
 
-            with closing(progress), child.starts_told(tell_start):
+            with closing(progress), child.starts_told(show_wait):
                 host = open_host(timeout=REQUEST_TIMEOUT)
             on_resources = stack.enter_context(closing(host)).dispatch
         pieces = execute(
@@ -274,6 +276,26 @@ def run_command(
         for piece in pieces:
             say(piece, end="")
     return GOOD
+
+
+def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
+    """Check the options of a run on DirectML.dll itself.
+
+    Raises:
+        UsageError: An option is for models.
+    """
+    option = ""
+    if target:
+        option = f"--target {target}"
+    elif policy != "directml":
+        option = f"--out-of-range {policy}"
+    if option:
+        rule = f"{option} must not come with --provider {DIRECTML_DLL}"
+        reason = (
+            "as DirectML.dll runs no model, and has its own rule for an index out of"
+            " range"
+        )
+        raise click.UsageError(f"{rule}, {reason}")
 
 
 @click.command("show", cls=JsonCommand)
@@ -299,93 +321,141 @@ def show_command(
     """Explain each gather of each program: its descriptor, its formula, its ONNX nodes.
 
     A FILE may also be a folder: all *.json files in it and below it; or -, the standard
-    input; or a pattern in quotes. With
-    --json, several files, or a folder, are a list. With --html, the page has a picture of each
-    gather, in which pointing at an element shows where it came from.
+    input; or a pattern in quotes. With --json, several files, or a folder, are a list.
+    With --html, the page has a picture of each gather, in which pointing at an element
+    shows where it came from.
     """
-    from onnxgather.core.lowering.show import describe, description_text
-
     if len(outputs.by_option) > 1:
         raise click.UsageError("--json and --html must come one at a time")
     batch = Batch()
-    asked: OutOfRange | None = lowering[
-        "out_of_range"
-    ]  # None where the option is not given
-    found: list[tuple[FileGathers, dict[str, Description]]] = []
-    for source in batch.sources(files):
-        with batch.step(source.path):
-            gathers = gathers_in(batch, source, reading)
-            lowering["out_of_range"] = asked or (
-                "clamp" if gathers.program else "error"
-            )
-            described = {
-                k: describe(one, **lowering) for k, one in gathers.descriptors.items()
-            }
-            found.append((gathers, described))
-    documents = [
-        {
-            "file": of.source.path,
-            "dispatchables" if of.program else "gathers": described,
-        }
-        for of, described in found
-    ]
-    alone = len(files) == 1 and not os.path.isdir(files[0])
-    is_empty_list = outputs.json_file is not None and not alone
-    if outputs.by_option and (found or is_empty_list):
-        outputs.check_apart(path for of, _ in found for path in of.files)
+    described = _described(batch, files, lowering, reading)
+    # A folder is a list of files, even if it has only one.
+    is_single = len(files) == 1 and not os.path.isdir(files[0])
+    is_empty_list = outputs.json_file is not None and not is_single
+    if not outputs.by_option:
+        _say_described(described)
+    elif described or is_empty_list:
+        outputs.check_apart(path for shown in described for path in shown.gathers.files)
+        documents = [shown.document for shown in described]
         left_out = [str(error) for _, error in batch.failures]
         contents = {
-            "--html": partial(page_of, found, left_out=left_out),
-            "--json": partial(json_bytes, documents[0] if alone else documents),
+            "--html": partial(page_of, described, left_out=left_out),
+            "--json": partial(json_bytes, documents[0] if is_single else documents),
         }
         outputs.write(batch, contents)
-    elif texts := [
-        printable(f"{of.source.path}: {of.where(name)}")
-        + f"\n\n{description_text(description)}"
-        for of, described in found
-        for name, description in described.items()
-    ]:
-        say("\n\n\n".join(texts), as_is=True)
     return batch.finish()
 
 
-def page_of(
-    found: Sequence[tuple[FileGathers, Mapping[str, Description]]],
-    left_out: Sequence[str] = (),
-) -> bytes:
-    """The page of `show`, with the data that the programs have.
+@dataclass(frozen=True, slots=True)
+class DescribedFile:
+    """The gathers of a file with their descriptions."""
+
+    gathers: FileGathers
+    descriptions: Mapping[str, Description]
+    """By the names of the gathers."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What --json writes of the file."""
+        noun = "dispatchables" if self.gathers.program else "gathers"
+        return {"file": self.gathers.source.path, noun: self.descriptions}
+
+    def place(self, name: str) -> str:
+        """Return the file and the place of a gather in it."""
+        return f"{self.gathers.source.path}: {self.gathers.where(name)}"
+
+
+def _described(
+    batch: Batch, files: Sequence[str], lowering: Lowering, reading: Reading
+) -> list[DescribedFile]:
+    """Return the gathers of the files with their descriptions."""
+    from onnxgather.core.lowering.show import describe
+
+    # None where the option is not given.
+    policy: OutOfRange | None = lowering["out_of_range"]
+    described: list[DescribedFile] = []
+    for source in batch.sources(files):
+        with batch.step(source.path):
+            gathers = gathers_in(batch, source, reading)
+            # A node of an ONNX model fails at an index out of range.
+            own_policy = "clamp" if gathers.program else "error"
+            lowering["out_of_range"] = policy or own_policy
+            descriptions = {
+                name: describe(desc, **lowering)
+                for name, desc in gathers.descriptors.items()
+            }
+            described.append(DescribedFile(gathers, descriptions))
+    return described
+
+
+def _say_described(described: Sequence[DescribedFile]) -> None:
+    """Print the descriptions, each under the place of its gather."""
+    from onnxgather.core.lowering.show import description_text
+
+    texts = list[str]()
+    for file in described:
+        for name, description in file.descriptions.items():
+            title = printable(file.place(name))
+            texts.append(f"{title}\n\n{description_text(description)}")
+    if texts:
+        say("\n\n\n".join(texts), as_is=True)
+
+
+def page_of(described: Sequence[DescribedFile], left_out: Sequence[str] = ()) -> bytes:
+    """Return the page of `show`, with the data that the programs have.
 
     Args:
-        found: The gathers of each file with their descriptions.
+        described: The gathers of each file with their descriptions.
         left_out: As of `lesson_page`.
     """
     from onnxgather.core.output.lesson import lesson, lesson_page
 
-    programs = [quote(of.source.path) for of, _ in found if of.program]
-    networks = [quote(of.source.path) for of, _ in found if not of.program]
-    lessons, commands = list[dict[str, Any]](), dict[str, str]()
+    lessons = list[dict[str, Any]]()
+    for file in described:
+        arrays = _arrays_of(file)
+        for name, description in file.descriptions.items():
+            desc = file.gathers.descriptors[name]
+            lessons.append(
+                lesson(file.place(name), desc, description, arrays.get(name))
+            )
+
+    paths = [*dict.fromkeys(file.gathers.source.path for file in described)]
+    title = paths[0] if len(paths) == 1 else number_of(len(paths), "file")
+    return lesson_page(title, lessons, _next_commands(described), left_out)
+
+
+def _arrays_of(file: DescribedFile) -> dict[str, tuple[Array, Array]]:
+    """Return data and indices of the first dispatch of each gather of a program."""
+    program = file.gathers.program
+    if program is None:
+        return {}
+    # All gathers of a file are described under one policy.
+    policy = next(iter(file.descriptions.values())).out_of_range
+    arrays = dict[str, tuple[Array, Array]]()
+    for case in program_cases(program, policy):
+        if case.origin:
+            arrays.setdefault(case.origin.dispatchable, (case.data, case.indices))
+    return arrays
+
+
+def _next_commands(described: Sequence[DescribedFile]) -> dict[str, str]:
+    """Return the commands for the files that come next, with what each does."""
+    programs = list[str]()
+    models = list[str]()
+    for file in described:
+        path = quote(file.gathers.source.path)
+        if file.gathers.program:
+            programs.append(path)
+        else:
+            models.append(path)
+    commands = dict[str, str]()
     if programs:
-        commands[f"onnxgather convert {' '.join(programs)} -o models"] = (
-            "Writes the ONNX models."
-        )
-    if networks:
-        commands[f"onnxgather audit {' '.join(networks)}"] = (
-            "Says whether the indices stay in range."
-        )
-    for of, described in found:
-        policies: list[OutOfRange] = [one.out_of_range for one in described.values()]
-        cases = [*program_cases(of.program, policies[0])] if of.program else []
-        arrays = {
-            c.origin.dispatchable: (c.data, c.indices)
-            for c in reversed(cases)
-            if c.origin
-        }
-        for name, one in described.items():
-            title, desc = f"{of.source.path}: {of.where(name)}", of.descriptors[name]
-            lessons.append(lesson(title, desc, one, arrays.get(name)))
-    paths = [*dict.fromkeys(of.source.path for of, _ in found)]
-    name = paths[0] if len(paths) == 1 else number_of(len(paths), "file")
-    return lesson_page(name, lessons, commands, left_out)
+        convert = f"onnxgather convert {' '.join(programs)} -o models"
+        commands[convert] = "Writes the ONNX models."
+    if models:
+        audit = f"onnxgather audit {' '.join(models)}"
+        commands[audit] = "Says whether the indices stay in range."
+    return commands
 
 
 @click.command("explain", cls=JsonCommand)
@@ -421,44 +491,55 @@ def explain_command(
         from onnxgather.extracting.extract import case_of_node
 
         case = case_of_node(file, reading.arrays(), reading.node)
-        read = [file, *filter(None, [reading.inputs])]
+        read = [file]
+        if reading.inputs:
+            read.append(reading.inputs)
     else:
         program = Batch().read(file, reading.allow_outside)
         read = [program.path, *program.files]
-        cases = [*program_cases(program, out_of_range)]
-        if number > len(cases):
-            rule = (
-                f"{file}: $.commands must hold {number} dispatches for --dispatch"
-                f" {number}"
-            )
-            raise FileFormatError(f"{rule}, got {len(cases)}")
-        case = cases[number - 1]
+        case = _case_of_dispatch(program, file, number, out_of_range)
     if not isinstance(case, DescriptorCase):  # ONNX forbids the node
         raise OnnxGatherError(f"{case.name}: {case.node.rule}")
-    arrays = case.descriptor, case.data, case.indices
-    out_of_range = out_of_range or ("clamp" if case.in_range else "directml")
     outputs.check_apart(read)
     outputs.check_writable()
-    batch = Batch(prints=False)
+
+    arrays = case.descriptor, case.data, case.indices
+    policy = out_of_range or ("clamp" if case.in_range else "directml")
     try:
         if at is None:
-            found = explain_all(*arrays, out_of_range)
-            text = explanation_text(*arrays, found)
+            explanation = explain_all(*arrays, policy)
+            text = explanation_text(*arrays, explanation)
         else:
-            found = explain_element(*arrays, _coordinates(at), out_of_range)
-            text = str(found)
+            explanation = explain_element(*arrays, _coordinates(at), policy)
+            text = str(explanation)
     except DescriptorError as error:  # it can be about the coordinates only
         raise click.BadParameter(str(error), param_hint="--at") from None
-    if not outputs.write(batch, {"--json": partial(json_bytes, found)}):
+    batch = Batch(prints=False)
+    is_printed = outputs.write(batch, {"--json": partial(json_bytes, explanation)})
+    if not is_printed:
         say(text, as_is=at is None)
     return batch.finish()
 
 
+def _case_of_dispatch(
+    program: Program, file: str, number: int, out_of_range: OutOfRange | None
+) -> DescriptorCase:
+    """Return the case of a dispatch, by its number from 1.
+
+    Raises:
+        FileFormatError: The program has fewer dispatches.
+    """
+    cases = [*program_cases(program, out_of_range)]
+    if number > len(cases):
+        rule = f"$.commands must hold {number} dispatches for --dispatch {number}"
+        raise FileFormatError(f"{file}: {rule}, got {len(cases)}")
+    return cases[number - 1]
+
+
 def _coordinates(text: str) -> Sequence[int]:
+    """Return the coordinates of an output element, as --at gives them."""
     try:
         return arguments.integers(text)
     except ValueError:
-        rule = "must be integers with commas"
-        raise click.BadParameter(
-            f"{rule}, got {shown(text)}", param_hint="--at"
-        ) from None
+        sentence = f"must be integers with commas, got {shown(text)}"
+        raise click.BadParameter(sentence, param_hint="--at") from None
