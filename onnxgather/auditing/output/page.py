@@ -1,6 +1,7 @@
 """Audits as one HTML page: what they say of each gather, and its picture.
 
-The texts stand in the page itself; the script adds a picture where an entry is opened.
+The texts are in the page itself. Its script draws the picture of an entry that is
+opened.
 """
 
 from __future__ import annotations
@@ -54,75 +55,117 @@ _MOODS = {"proved": "good", "proved-if": "open", "not-proved": "open"}
 """The mood of the head by the worst state; it is bad with any other state."""
 
 
-def audit_page(done: Mapping[str, FinishedAudit]) -> bytes:
+def audit_page(audits: Mapping[str, FinishedAudit]) -> bytes:
     """Return audits as one HTML page in UTF-8.
 
     Args:
-        done: The audits, with the pictures of gathers, by the paths of the models.
+        audits: The audits, with the pictures of gathers, by the paths of the models.
     """
-    every = list[AuditedGather]()
+    gathers = list[AuditedGather]()
     details = list[Any]()
-    parts = list[str]()
-    for path, finished in done.items():
-        every += finished.audit.gathers
-        part = _part(path, finished, details)
-        parts.append(filled_part("auditing/output/page_of_model", part))
-    worst = _worst(every)
-    name = next(iter(done))
-    if len(parts) > 1:
-        name = number_of(len(parts), "model")
+    sections = list[str]()
+    for path, finished in audits.items():
+        gathers += finished.audit.gathers
+        section_texts = _section_texts(path, finished, details)
+        section = filled_part("auditing/output/page_of_model", section_texts)
+        sections.append(section)
+
+    name = next(iter(audits))
+    if len(audits) > 1:
+        name = number_of(len(audits), "model")
+    name = _text(name)
     texts = {
-        "title": f"{_text(name)} · onnxgather audit",
-        "verdict": f"{_text(name)}: {summary(Audit(every))}",
-        "mood": _MOODS.get(worst, "bad"),
-        "models": "".join(parts),
-        "providers": "".join(
-            f"<h2>What an index out of range of {_text(op)}"
-            f" does</h2>{_fields(told.items())}"
-            for op, told in providers_of(every).items()
-        ),
+        "title": f"{name} · onnxgather audit",
+        "verdict": f"{name}: {summary(Audit(gathers))}",
+        "mood": _MOODS.get(_worst(gathers), "bad"),
+        "models": "".join(sections),
+        "providers": _providers(gathers),
     }
-    states = {"states": [*_COLOURS], "colours": _COLOURS, "meanings": _MEANINGS}
-    data = {"cases": [], **states, "details": [*compressed(details)]}
+    data = {
+        # The scripts that the page shares with reports look for cases.
+        "cases": [],
+        "states": list(_COLOURS),
+        "colours": _COLOURS,
+        "meanings": _MEANINGS,
+        "details": list(compressed(details)),
+    }
     return filled("auditing/output/page", texts, data)
 
 
-def _part(path: str, finished: FinishedAudit, details: list[Any]) -> dict[str, str]:
-    """Return what stands on the page of a model; its pictures go to the details."""
+def _providers(gathers: Sequence[AuditedGather]) -> str:
+    """Return what each provider does with an index out of range, as HTML."""
+    parts = list[str]()
+    for operators, behaviours in providers_of(gathers).items():
+        head = f"What an index out of range of {_text(operators)} does"
+        parts.append(f"<h2>{head}</h2>{_fields(behaviours.items())}")
+    return "".join(parts)
+
+
+def _section_texts(
+    path: str, finished: FinishedAudit, details: list[Any]
+) -> dict[str, str]:
+    """Return the texts on a model; its pictures are appended to the details."""
     audit = finished.audit
-    groups = dict[tuple[str, str], list[tuple[AuditedGather, str]]]()
+    guard_lines = guard(audit.contract).splitlines()
+    return {
+        "path": _text(path),
+        "worst": _worst(audit.gathers),
+        "verdict": summary(audit),
+        "notes": _listed("<li>", audit.notes, "</li>"),
+        "commands": _commands(path, audit),
+        "gathers": _groups(finished, details),
+        "assumes": audit.assumes,
+        "guard": "\n".join(map(_text, guard_lines)),
+    }
+
+
+def _commands(path: str, audit: Audit) -> str:
+    """Return what may be done next with a model, as HTML."""
+    parts = list[str]()
+    for purpose, commands in next_commands({path: audit}).items():
+        # In a paragraph of its own the purpose is a sentence.
+        sentence = purpose[:1].upper() + purpose[1:]
+        parts.append(f"<p>{_text(sentence)}</p>")
+        parts.append(_listed("<div><pre tabindex=0>", commands, "</pre></div>"))
+    return "".join(parts)
+
+
+def _groups(finished: FinishedAudit, details: list[Any]) -> str:
+    """Return the gathers of a model by state and cause, as HTML.
+
+    Args:
+        finished: The audit of the model.
+        details: The pictures of the page; those of the model are appended.
+    """
+    audit = finished.audit
     sizes: NamedSizes = audit.contract["sizes"]
-    pairs = zip(audit.gathers, finished.pictures, strict=True)
-    for gather, picture in sorted(pairs, key=lambda pair: _rank(pair[0])):
+    pairs = list(zip(audit.gathers, finished.pictures, strict=True))
+    pairs.sort(key=lambda pair: _rank(pair[0]))
+    groups = dict[tuple[str, str], list[tuple[AuditedGather, str]]]()
+    for gather, picture in pairs:
         detail = None
         if picture:
             detail = len(details)
             details.append(picture)
         state = _state(gather)
         cause = cause_of(gather, sizes)
+        # The cause of a refusal is its rule, and not what stops a proof.
         if state == "refused" and gather.refused:
             cause = gather.refused
         entry = _entry(gather, sizes, detail)
-        groups.setdefault((state, cause), []).append((gather, entry))
-    return {
-        "path": _text(path),
-        "worst": _worst(audit.gathers),
-        "verdict": summary(audit),
-        "notes": _listed("<li>", audit.notes, "</li>"),
-        "commands": "".join(
-            f"<p>{_text(what[:1].upper() + what[1:])}</p>"
-            + _listed("<div><pre tabindex=0>", each, "</pre></div>")
-            for what, each in next_commands({path: audit}).items()
-        ),
-        "gathers": "".join(_group(*group, told) for group, told in groups.items()),
-        "assumes": audit.assumes,
-        "guard": "\n".join(map(_text, guard(audit.contract).splitlines())),
-    }
+        group = groups.setdefault((state, cause), [])
+        group.append((gather, entry))
+
+    parts = list[str]()
+    for (state, cause), members in groups.items():
+        parts.append(_group(state, cause, members))
+    return "".join(parts)
 
 
 def _state(gather: AuditedGather) -> str:
     """Return the state of the indices of a gather, or that DirectML refuses it."""
     state = gather.range.state
+    # A gather that computes shapes runs on the CPU, whatever DirectML accepts.
     is_refused = gather.refused and not gather.shape_computation
     if is_refused and state != "out-of-range":
         return "refused"
@@ -130,44 +173,52 @@ def _state(gather: AuditedGather) -> str:
 
 
 def _worst(gathers: Iterable[AuditedGather]) -> str:
-    return min(map(_state, gathers), key=[*_COLOURS].index, default="proved")
+    """Return the worst state of gathers."""
+    states = list(_COLOURS)
+    return min(map(_state, gathers), key=states.index, default="proved")
 
 
 def _rank(gather: AuditedGather) -> tuple[int, bool]:
-    """The open ones come first, and those that compute shapes last."""
-    return [*_COLOURS].index(_state(gather)), gather.shape_computation
+    """Return the place in the page: the worst first, those that compute shapes last."""
+    states = list(_COLOURS)
+    return states.index(_state(gather)), gather.shape_computation
 
 
 def _text(text: str) -> str:
+    """Return a text as HTML."""
     return escape(printable(text))
 
 
 def _listed(before: str, lines: Iterable[str], after: str) -> str:
+    """Return lines as HTML, each between two tags."""
     return "".join(f"{before}{_text(line)}{after}" for line in lines)
 
 
 def _fields(facts: Iterable[tuple[str, str | None]]) -> str:
-    told = (pair for pair in facts if pair[1])
-    rows = (
-        f"<div><dt>{_text(n)}</dt><dd>{_text(fact or '')}</dd></div>"
-        for n, fact in told
-    )
+    """Return facts by their names as a list in HTML, without the empty ones."""
+    rows = list[str]()
+    for name, fact in facts:
+        if fact:
+            rows.append(f"<div><dt>{_text(name)}</dt><dd>{_text(fact)}</dd></div>")
     return f'<dl class="fields">{"".join(rows)}</dl>'
 
 
-def _badge(colour: str, text: str) -> str:
-    return f'<span class="badge {colour}">{_text(text)}</span>'
+def _badge(state: str) -> str:
+    """Return a state in its colour, as HTML."""
+    return f'<span class="badge {_COLOURS[state]}">{_text(state)}</span>'
 
 
-def _group(state: str, cause: str, told: Sequence[tuple[AuditedGather, str]]) -> str:
-    """The gathers of one state and one cause."""
-    is_open = "" if cause == SHAPES else " open"
-    gathers, entries = zip(*told, strict=True)
-    head = f"{_badge(_COLOURS[state], state)} {counted(gathers)}: {_text(cause)}"
-    return (
-        "<details"
-        f' class="group"{is_open}><summary>{head}</summary>{"".join(entries)}</details>'
-    )
+def _group(state: str, cause: str, members: Sequence[tuple[AuditedGather, str]]) -> str:
+    """Return the gathers of one state and one cause, with their entries, as HTML."""
+    gathers = [gather for gather, _ in members]
+    entries = "".join(entry for _, entry in members)
+    head = f"{_badge(state)} {counted(gathers)}: {_text(cause)}"
+    # Proved gathers that compute shapes are many, and need no look.
+    is_open = " open"
+    if cause == SHAPES:
+        is_open = ""
+    start = f'<details class="group"{is_open}>'
+    return f"{start}<summary>{head}</summary>{entries}</details>"
 
 
 def _entry(gather: AuditedGather, sizes: NamedSizes, detail: int | None) -> str:
@@ -178,40 +229,51 @@ def _entry(gather: AuditedGather, sizes: NamedSizes, detail: int | None) -> str:
         sizes: The places of the open sizes.
         detail: The number of its picture; None for a gather without a picture.
     """
-    found, state = gather.range, _state(gather)
-    facts = [
+    state = _state(gather)
+    attributes = f'data-state="{state}" data-operator="{_text(gather.op)}"'
+    if detail is not None:
+        attributes += f' data-detail="{detail}"'
+    start = f'<details class="entry" {attributes}>'
+
+    badge = f'<span class="badges">{_badge(state)}</span>'
+    name = f'<span class="name">{_text(gather.node)}</span>'
+    reason = f'<span class="reason">{_text(_reason(gather, sizes))}</span>'
+    head = f"<summary>{badge}{name}{reason}</summary>"
+
+    body = f'<div class="body">{_fields(_facts(gather, sizes))}</div>'
+    return f"{start}{head}{body}</details>"
+
+
+def _reason(gather: AuditedGather, sizes: NamedSizes) -> str:
+    """Return the line on a gather in its closed entry."""
+    sentence = indices_text(gather.range)
+    # The conditions of a proof may be long; the opened entry shows them.
+    if gather.range.state in ("out-of-range", "proved"):
+        sentence = said(gather, sizes)
+    return f"{where(gather)}: {sentence}{seen_text([gather])}"
+
+
+def _facts(gather: AuditedGather, sizes: NamedSizes) -> list[tuple[str, str | None]]:
+    """Return the facts about a gather by their names; some may be empty."""
+    index_range = gather.range
+    indices = indices_text(index_range) + seen_text([gather])
+    return [
         ("operator", where(gather)),
-        (found.state, said(gather, sizes)),
-        ("indices", indices_text(found) + seen_text([gather])),
+        (index_range.state, said(gather, sizes)),
+        ("indices", indices),
         ("directml", read_by_directml(gather)),
-        ("sizes from", found.sizes_from),
+        ("sizes from", index_range.sizes_from),
         ("type of data", _tensor(gather.data)),
         ("type of indices", _tensor(gather.indices)),
         ("type of output", _tensor(gather.output)),
         ("feature level", gather.feature_level),
         ("DirectML refuses it", gather.refused),
     ]
-    badge = _badge(_COLOURS[state], state)
-    title = f'<span class="name">{_text(gather.node)}</span>'
-    told = (
-        said(gather, sizes)
-        if found.state in ("out-of-range", "proved")
-        else indices_text(found)
-    )
-    reason = _text(f"{where(gather)}: {told}{seen_text([gather])}")
-    summary = f'<span class="badges">{badge}</span>{title}'
-    summary += f'<span class="reason">{reason}</span>'
-    drawn = "" if detail is None else f' data-detail="{detail}"'
-    head = (
-        f'<details class="entry" data-state="{state}"'
-        f' data-operator="{_text(gather.op)}"{drawn}>'
-    )
-    return (
-        f"{head}<summary>{summary}</summary><div"
-        f' class="body">{_fields(facts)}</div></details>'
-    )
 
 
 def _tensor(tensor: Tensor) -> str:
-    sizes = "[...]" if tensor.sizes is None else sizes_text(tensor.sizes)
+    """Return the type and the sizes of a value, such as `FLOAT32 [2, ?]`."""
+    sizes = "[...]"
+    if tensor.sizes is not None:
+        sizes = sizes_text(tensor.sizes)
     return f"{tensor.type or '?'} {sizes}"
