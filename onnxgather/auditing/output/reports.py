@@ -6,7 +6,7 @@ import os
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote
@@ -32,71 +32,83 @@ LEVELS: Mapping[FindingState, tuple[str, str]] = {
 """The states of findings from the worst: SARIF's level of each, and what it means."""
 
 _WHOLE_FILE = {"startLine": 1}
-"""What readers of SARIF that need a line get of a file without lines."""
+"""The region of a file without lines, for readers of SARIF that need a line."""
+
+_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def table(report: AuditReport) -> Iterator[str]:
     """Yield a line for each model, in the order given, and one for all."""
-    rows = [*_rows(report)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows = list(_rows(report))
+    columns = zip(*rows, strict=True)
+    name_width, *number_widths = (max(map(len, column)) for column in columns)
     for name, *numbers in rows:
-        cells = [
-            f"{text:>{width}}" for text, width in zip(numbers, widths[1:], strict=True)
-        ]
-        yield "  ".join([f"{name:<{widths[0]}}", *cells])
+        cells = [name.ljust(name_width)]
+        for number, width in zip(numbers, number_widths, strict=True):
+            cells.append(number.rjust(width))
+        yield "  ".join(cells)
 
 
 def baseline_lines(report: AuditReport, baseline: Baseline) -> Iterator[str]:
-    """Yield what is new beside the baseline, what is gone of it, and how many findings it has."""
-    told = baseline.compared(report)
-    for one in report.every:
-        if one.is_new:
-            yield (
-                f"NEW           {one.model}: {named(one.gather)}: {one.entry.state}:"
-                f" {one.said}"
-            )
-    for one in told["gone"]:
-        yield (
-            f"gone          {one.model}: {one.node} ({one.op}, {one.place}):"
-            f" {one.state}"
-        )
-    new, gone = len(told["new"]), len(told["gone"])
-    known = number_of(told["known"], "known finding")
-    yield f"baseline      {baseline.path}: {known}, {new:,} new, {gone:,} gone"
+    """Yield the new findings, the entries that are gone, and a line of counts."""
+    comparison = baseline.compared(report)
+    for finding in report.every:
+        if finding.is_new:
+            state = finding.entry.state
+            place = f"{finding.model}: {named(finding.gather)}"
+            yield f"NEW           {place}: {state}: {finding.said}"
+    for entry in comparison["gone"]:
+        place = f"{entry.model}: {entry.node} ({entry.op}, {entry.place})"
+        yield f"gone          {place}: {entry.state}"
+    new_count = len(comparison["new"])
+    gone_count = len(comparison["gone"])
+    known_findings = number_of(comparison["known"], "known finding")
+    counts = f"{known_findings}, {new_count:,} new, {gone_count:,} gone"
+    yield f"baseline      {baseline.path}: {counts}"
 
 
 def _rows(report: AuditReport) -> Iterator[tuple[str, ...]]:
-    yield "model", "operators", *(state.replace("-", " ") for state in LEVELS), "proved"
-    counts = list[tuple[str, list[int]]]()
-    for name, one in report.models.items():
-        states = Counter(
-            it.entry.state for found in report.findings[name] for it in found
-        )
-        every = len(one.audit.gathers)
-        proved = every - states.total() + states["refused"]
-        counts.append((name, [every, *(states[state] for state in LEVELS), proved]))
-    totals = [*map(sum, zip(*(numbers for _, numbers in counts), strict=True))]
-    for name, numbers in [*counts, (number_of(len(counts), "model"), totals)]:
-        yield printable(name), *(f"{number:,}" for number in numbers)
+    """Yield the headings, a row of counts for each model, and a row for all models."""
+    states = [state.replace("-", " ") for state in LEVELS]
+    yield ("model", "operators", *states, "proved")
+    rows = list[tuple[str, list[int]]]()
+    for model in report.models:
+        rows.append((model, _counts(report, model)))
+    columns = zip(*(counts for _, counts in rows), strict=True)
+    totals = [sum(column) for column in columns]
+    name_of_totals = number_of(len(rows), "model")
+    rows.append((name_of_totals, totals))
+    for name, counts in rows:
+        numbers = [f"{count:,}" for count in counts]
+        yield (printable(name), *numbers)
+
+
+def _counts(report: AuditReport, model: str) -> list[int]:
+    """Return the counts in the row of a model: all, those in each state, the proved."""
+    state_counts = Counter[FindingState]()
+    for gather_findings in report.findings[model]:
+        for finding in gather_findings:
+            state_counts[finding.entry.state] += 1
+    total = len(report.models[model].audit.gathers)
+    # A refused gather may be proved all the same, so its refusal is not subtracted.
+    not_proved = state_counts.total() - state_counts["refused"]
+    counts_of_levels = [state_counts[state] for state in LEVELS]
+    return [total, *counts_of_levels, total - not_proved]
 
 
 def audit_junit(report: AuditReport) -> bytes:
-    """The audits as JUnit XML: a model is a testsuite, a gather a testcase.
+    """Return the audits as JUnit XML: a model is a testsuite, a gather a testcase.
 
-    A finding is a failure; one that the baseline has is skipped; a model that was not
-    audited is an error.
+    A finding is a failure. A finding that is in the baseline is skipped. A model that
+    was not audited is an error.
     """
     root = ET.Element("testsuites", {"name": "onnxgather audit"})
-    for model, one in report.models.items():
+    for model, finished in report.models.items():
         suite = ET.SubElement(root, "testsuite", {"name": model})
-        for gather, found in zip(
-            one.audit.gathers, report.findings[model], strict=True
-        ):
-            told = sorted((it for it in found if it.counts), key=lambda it: it.is_known)
-            said = [f"known: {_reason(it)}" if it.is_known else it.said for it in told]
-            element = "" if not told else "skipped" if told[0].is_known else "failure"
-            state = told[0].entry.state if told else ""
-            add_testcase(suite, model, named(gather), element, state, said)
+        findings_by_gather = report.findings[model]
+        gathers = finished.audit.gathers
+        for gather, findings in zip(gathers, findings_by_gather, strict=True):
+            _add_gather(suite, model, named(gather), findings)
     if report.unusable:
         suite = ET.SubElement(root, "testsuite", {"name": "files"})
         for message in report.unusable:
@@ -104,90 +116,185 @@ def audit_junit(report: AuditReport) -> bytes:
     return junit_document(root)
 
 
+def _add_gather(
+    suite: ET.Element, model: str, name: str, findings: Sequence[GatherFinding]
+) -> None:
+    """Add the testcase of a gather to the testsuite of its model."""
+    counted = [finding for finding in findings if finding.counts]
+    if not counted:
+        add_testcase(suite, model, name, "", "", [])
+        return
+    # A new finding comes first: the testcase fails if there is any.
+    counted.sort(key=lambda finding: finding.is_known)
+    first = counted[0]
+    element = "failure"
+    if first.is_known:
+        element = "skipped"
+    texts = list[str]()
+    for finding in counted:
+        if finding.is_known:
+            texts.append(f"known: {_reason(finding)}")
+        else:
+            texts.append(finding.said)
+    add_testcase(suite, model, name, element, first.entry.state, texts)
+
+
 def _reason(finding: GatherFinding) -> str:
-    return finding.said + (f" ({finding.entry.reason})" if finding.entry.reason else "")
+    """Return the sentence on a finding, with the reason in the baseline if any."""
+    if finding.entry.reason:
+        return f"{finding.said} ({finding.entry.reason})"
+    return finding.said
 
 
 def audit_markdown(report: AuditReport, baseline: Baseline) -> bytes:
-    """The audits as Markdown for the summary of a build; findings that are alike stand once."""
-    new = sum(one.is_new for one in report.every)
-    noun = "new finding" if baseline.path else "finding"
-    head = f"{number_of(new, noun)} in {number_of(len(report.models), 'model')}"
+    """Return the audits as Markdown for the summary of a build.
+
+    Findings that are alike share a line.
+    """
+    new_count = sum(finding.is_new for finding in report.every)
+    noun = "finding"
+    if baseline.path:
+        noun = "new finding"
+    models = number_of(len(report.models), "model")
+    lines = [f"## {number_of(new_count, noun)} in {models}", ""]
+
     headings, *rows = _rows(report)
-    lines = [f"## {head}", "", table_row(headings), table_row(["---", *["---:"] * 6])]
-    lines += [*(table_row([plain(name), *numbers]) for name, *numbers in rows), ""]
-    alike = dict[tuple[str, ...], list[GatherFinding]]()
-    for one in sorted(report.every, key=lambda one: [*LEVELS].index(one.entry.state)):
-        kind = (
-            "known " if one.is_known else "new " if one.is_new and baseline.path else ""
-        )
-        key = kind + one.entry.state, one.model, one.gather.op, _reason(one)
-        alike.setdefault(key, []).append(one)
-    for (state, model, _, reason), (first, *others) in alike.items():
-        more = f" and {len(others):,} more" if others else ""
-        lines.append(
-            f"- **{state}** {plain(f'{model}: {named(first.gather)}{more}: {reason}')}"
-        )
-    lines += [f"- {plain(text)}" for text in report.unusable]
-    audits = {model: one.audit for model, one in report.models.items()}
-    for what, each in next_commands(audits).items():
-        lines += [
-            f"- next: {plain(what)}",
-            *(f"  - {plain(command)}" for command in each),
-        ]
+    alignments = ["---"] + ["---:"] * (len(headings) - 1)
+    lines.append(table_row(headings))
+    lines.append(table_row(alignments))
+    for name, *numbers in rows:
+        lines.append(table_row([plain(name), *numbers]))
+    lines.append("")
+
+    lines += _finding_items(report, bool(baseline.path))
+    for message in report.unusable:
+        lines.append(f"- {plain(message)}")
+    lines += _command_items(report)
     return markdown_document(lines)
 
 
+def _finding_items(report: AuditReport, is_compared: bool) -> Iterator[str]:
+    """Yield an item for each group of findings that are alike, the worst first.
+
+    Args:
+        report: The report.
+        is_compared: Whether there is a baseline.
+    """
+    states = list(LEVELS)
+    findings = list(report.every)
+    findings.sort(key=lambda finding: states.index(finding.entry.state))
+    groups = dict[tuple[str, ...], list[GatherFinding]]()
+    for finding in findings:
+        label: str = finding.entry.state
+        if finding.is_known:
+            label = f"known {label}"
+        elif finding.is_new and is_compared:
+            label = f"new {label}"
+        key = (label, finding.model, finding.gather.op, _reason(finding))
+        groups.setdefault(key, []).append(finding)
+
+    for (label, model, _, reason), members in groups.items():
+        more = ""
+        if len(members) > 1:
+            more = f" and {len(members) - 1:,} more"
+        gather = named(members[0].gather)
+        sentence = f"{model}: {gather}{more}: {reason}"
+        yield f"- **{label}** {plain(sentence)}"
+
+
+def _command_items(report: AuditReport) -> Iterator[str]:
+    """Yield an item for each thing that may be done next, with its commands."""
+    audits = {model: finished.audit for model, finished in report.models.items()}
+    for purpose, commands in next_commands(audits).items():
+        yield f"- next: {plain(purpose)}"
+        for command in commands:
+            yield f"  - {plain(command)}"
+
+
 def audit_sarif(report: AuditReport, baseline: Baseline) -> dict[str, Any]:
-    """The findings as a log of SARIF 2.1.0, whose places are models and the nodes in them."""
-    rules = [
-        {
-            "id": rule,
+    """Return the findings as a log of SARIF 2.1.0.
+
+    The places of the log are the models and the nodes in them.
+    """
+    rules = list[dict[str, Any]]()
+    for state, (level, text) in LEVELS.items():
+        rule = {
+            "id": state,
             "shortDescription": {"text": text},
             "defaultConfiguration": {"level": level},
         }
-        for rule, (level, text) in LEVELS.items()
-    ]
-    about = {"name": "onnxgather", "version": version("onnxgather"), "rules": rules}
-    notes = [{"level": "error", "message": _message(text)} for text in report.unusable]
-    ran = {"executionSuccessful": not notes, "toolExecutionNotifications": notes}
-    results = [_result(one, bool(baseline.path)) for one in report.every]
-    run = {"tool": {"driver": about}, "invocations": [ran], "results": results}
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return {"$schema": schema, "version": "2.1.0", "runs": [run]}
+        rules.append(rule)
+    notifications = list[dict[str, Any]]()
+    for text in report.unusable:
+        notifications.append({"level": "error", "message": _message(text)})
+
+    driver = {
+        "name": "onnxgather",
+        "version": version("onnxgather"),
+        "rules": rules,
+    }
+    invocation = {
+        "executionSuccessful": not notifications,
+        "toolExecutionNotifications": notifications,
+    }
+    is_compared = bool(baseline.path)
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [invocation],
+        "results": [_result(finding, is_compared) for finding in report.every],
+    }
+    return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(finding: GatherFinding, compared: bool) -> dict[str, Any]:
-    gather, state = finding.gather, finding.entry.state
+def _result(finding: GatherFinding, is_compared: bool) -> dict[str, Any]:
+    """Return a finding as a result of SARIF.
+
+    Args:
+        finding: The finding.
+        is_compared: Whether there is a baseline.
+    """
+    gather = finding.gather
+    state = finding.entry.state
     uri = quote(os.fsencode(path_from("", finding.model)))
-    name = printable(gather.node)
     place = printable(f"{gather.place}/{gather.node}")
-    level = "error" if finding.counts else LEVELS[state][0]
+    level, _ = LEVELS[state]
+    # With --fail-on not-proved every finding fails the command.
+    if finding.counts:
+        level = "error"
+    physical_location = {
+        "artifactLocation": {"uri": uri},
+        "region": _WHOLE_FILE,
+    }
+    logical_location = {
+        "name": printable(gather.node),
+        "fullyQualifiedName": place,
+    }
+    location = {
+        "physicalLocation": physical_location,
+        "logicalLocations": [logical_location],
+    }
     result: dict[str, Any] = {
         "ruleId": state,
         "level": level,
         "message": _message(f"{named(gather)}: {finding.said}"),
-        "locations": [
-            {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": uri},
-                    "region": _WHOLE_FILE,
-                },
-                "logicalLocations": [{"name": name, "fullyQualifiedName": place}],
-            }
-        ],
+        "locations": [location],
+        # All results of a model are at its line 1; this is what identifies a result.
         "partialFingerprints": {"gather/v1": f"{place}: {gather.op}: {state}"},
     }
-    if compared:
-        result["baselineState"] = "unchanged" if finding.is_known else "new"
+    if is_compared and finding.is_known:
+        result["baselineState"] = "unchanged"
+    elif is_compared:
+        result["baselineState"] = "new"
     if finding.is_known:
-        result["suppressions"] = [
-            {"kind": "external", "justification": finding.entry.reason}
-        ]
+        reason = finding.entry.reason
+        result["suppressions"] = [{"kind": "external", "justification": reason}]
     return result
 
 
 def _message(text: str) -> dict[str, str]:
-    """A text as SARIF writes it: braces are doubled, and a bracket starts no link."""
+    """Return a text as a message of SARIF, which shows it as it is."""
+    # A brace starts a placeholder; two stand for the brace itself.
     text = re.sub(r"[{}]", r"\g<0>\g<0>", printable(text))
-    return {"text": re.sub(r"\[(?=[^\]]*\]\()", r"\\[", text)}
+    # A bracket before `](` starts a link.
+    text = re.sub(r"\[(?=[^\]]*\]\()", r"\\[", text)
+    return {"text": text}
