@@ -1,4 +1,4 @@
-"""An audit as lines to read: what is wrong first, then what may be, then what is proved."""
+"""An audit as lines: what is wrong first, then what may be, then what is proved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.audit import Audit, AuditedGather, counted, out_of_range
-from onnxgather.auditing.proof.contract import NamedSizes
+from onnxgather.auditing.proof.contract import Condition, NamedSizes
 from onnxgather.auditing.proof.ranges import IndexRange
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain
@@ -19,7 +19,7 @@ from onnxgather.core.descriptors.operators import GatherDesc
 from onnxgather.core.descriptors.spelling import from_dict
 
 SHAPES = "shapes are computed on the CPU"
-"""What is said of a proved gather that computes shapes."""
+"""The cause of a proved gather that computes shapes."""
 
 
 def lines(
@@ -30,90 +30,132 @@ def lines(
     Args:
         name: What was audited.
         audit: The audit.
-        every: Whether each gather has its line: one that computes shapes, or is proved, too.
-        alone: Whether no other model is audited; else only what is not proved is listed.
+        every: Whether each gather has its line, even if it is proved or computes
+            shapes.
+        alone: Whether no other model is audited. Otherwise the lines leave out what is
+            proved.
     """
-    shapes = [gather for gather in audit.gathers if gather.shape_computation]
-    told = (
-        audit.gathers
-        if every
-        else [g for g in audit.gathers if not g.shape_computation]
-    )
-    proved = [gather for gather in told if gather.range.state == "proved"]
     say = partial(said, sizes=audit.contract["sizes"])
-    causes = dict[str, list[AuditedGather]]()
-    for gather in audit.not_proved:
-        causes.setdefault(cause_of(gather, {}), []).append(gather)
     yield f"{name}: {summary(audit)}"
     for gather in audit.out_of_range:
         yield f"OUT OF RANGE  {named(gather)}: {say(gather)}"
-        if read := read_by_directml(gather):
-            yield f"    directml  {read}"
-    for text in _alike(audit.refused, lambda gather: gather.refused or "", every):
+        behaviour = read_by_directml(gather)
+        if behaviour:
+            yield f"    directml  {behaviour}"
+    for text in _alike(audit.refused, _refusal, every):
         yield f"REFUSED       {text}"
-    for cause, gathers in causes.items():
-        yield f"not proved    {counted(gathers)}, {cause}:"
-        yield from (f"    {text}" for text in _alike(gathers, say, every))
+    yield from _not_proved_lines(audit.not_proved, say, every)
     for text in _alike(audit.proved_if, say, every):
         yield f"proved if     {text}"
-    if alone or every:
-        say_proved: Callable[[AuditedGather], str] = say
-        if not every:
-            say_proved = _proof
-        for text in _alike(proved, say_proved, every):
+    if every:
+        proved = [gather for gather in audit.gathers if _is_proved(gather)]
+        for text in _alike(proved, say, every):
             yield f"proved        {text}"
-    if shapes and alone and not every:
-        yield f"shapes        on the CPU, {summary(Audit(shapes))}"
-    if ran := [gather for gather in audit.gathers if gather.range.seen]:
-        found = sum(gather.range.found is not None for gather in audit.out_of_range)
-        were = (
-            f"{found:,} had an index out of range"
-            if found
-            else "each index was in range"
-        )
-        of = f"{len(ran):,} of " if len(ran) < len(audit.gathers) else ""
-        yield f"run           the run reached {of}{counted(audit.gathers)}: {were}"
+    elif alone:
+        yield from _proved_lines(audit)
+    yield from _run_lines(audit)
     if audit.gathers and audit.contract["sizes"]:
         yield f"assumes       {audit.assumes}"
     for note in audit.notes:
         yield f"note          {note}"
 
 
+def _not_proved_lines(
+    gathers: Iterable[AuditedGather], say: Callable[[AuditedGather], str], every: bool
+) -> Iterator[str]:
+    """Yield a line for each cause, and under it the gathers that are not proved."""
+    gathers_by_cause = dict[str, list[AuditedGather]]()
+    for gather in gathers:
+        cause = cause_of(gather, {})
+        gathers_by_cause.setdefault(cause, []).append(gather)
+    for cause, members in gathers_by_cause.items():
+        yield f"not proved    {counted(members)}, {cause}:"
+        for text in _alike(members, say, every):
+            yield f"    {text}"
+
+
+def _proved_lines(audit: Audit) -> Iterator[str]:
+    """Yield the lines on the proved gathers, and one on those that compute shapes."""
+    shapes = list[AuditedGather]()
+    proved = list[AuditedGather]()
+    for gather in audit.gathers:
+        if gather.shape_computation:
+            shapes.append(gather)
+        elif _is_proved(gather):
+            proved.append(gather)
+    # The indices of gathers with one proof differ, so these lines leave them out.
+    for text in _alike(proved, _proof, every=False):
+        yield f"proved        {text}"
+    if shapes:
+        yield f"shapes        on the CPU, {summary(Audit(shapes))}"
+
+
+def _run_lines(audit: Audit) -> Iterator[str]:
+    """Yield what a run of the model showed; nothing if the run reached no gather."""
+    reached = sum(gather.range.seen is not None for gather in audit.gathers)
+    if not reached:
+        return
+    of = ""
+    if reached < len(audit.gathers):
+        of = f"{reached:,} of "
+    # Only these are counted whose index is known; bounds alone may prove it, too.
+    wrong = sum(gather.range.found is not None for gather in audit.out_of_range)
+    result = "each index was in range"
+    if wrong:
+        result = f"{wrong:,} had an index out of range"
+    yield f"run           the run reached {of}{counted(audit.gathers)}: {result}"
+
+
 def provider_lines(gathers: Iterable[AuditedGather]) -> Iterator[str]:
     """Yield the lines on what each provider does with an index out of range."""
-    for op, providers in providers_of(gathers).items():
-        yield f"providers     what an index out of range of {op} does:"
-        yield from (f"    {name:<9} {made}" for name, made in providers.items())
+    for operators, behaviours in providers_of(gathers).items():
+        yield f"providers     what an index out of range of {operators} does:"
+        for provider, behaviour in behaviours.items():
+            yield f"    {provider:<9} {behaviour}"
 
 
 def next_lines(audits: Mapping[str, Audit]) -> Iterator[str]:
-    """Yield the lines that say what may be done next; the audits are by the paths of the models."""
-    for what, each in next_commands(audits).items():
-        yield f"next          {what}"
-        yield from (f"    {command}" for command in each)
+    """Yield the lines that say what may be done next.
+
+    Args:
+        audits: The audits by the paths of the models.
+    """
+    for purpose, commands in next_commands(audits).items():
+        yield f"next          {purpose}"
+        for command in commands:
+            yield f"    {command}"
 
 
 def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
-    """What gathers of one state have in common: what stops their proof, or what proves them.
+    """Return what stops the proof of a gather, or what proves it.
+
+    Gathers of one state are grouped by this text.
 
     Args:
-        gather: One of the gathers.
+        gather: The gather.
         sizes: The places of the open sizes.
     """
-    found = gather.range
-    if found.state == "not-proved":
-        is_known = found.size is not None and None not in found.size
-        return f"because of {found.input if is_known else 'axes of unknown size'}"
-    if found.state == "out-of-range":
-        is_constant = found.found is None or found.found.source == "constant"
-        return (
-            "the model has such an index"
-            if is_constant
-            else "the given inputs lead to it"
-        )
-    if found.state == "proved":
-        return SHAPES if gather.shape_computation else "in range"
+    index_range = gather.range
+    if index_range.state == "not-proved":
+        # An index has nothing to be compared with if a size is unknown.
+        if index_range.size is None or None in index_range.size:
+            return "because of axes of unknown size"
+        return f"because of {index_range.input}"
+    if index_range.state == "out-of-range":
+        wrong_index = index_range.found
+        if wrong_index is None or wrong_index.source == "constant":
+            return "the model has such an index"
+        return "the given inputs lead to it"
+    if index_range.state == "proved":
+        if gather.shape_computation:
+            return SHAPES
+        return "in range"
     return said(gather, sizes)
+
+
+def _is_proved(gather: AuditedGather) -> bool:
+    """Return whether a gather is proved without conditions."""
+    return gather.range.state == "proved"
 
 
 def _proof(gather: AuditedGather) -> str:
@@ -121,218 +163,304 @@ def _proof(gather: AuditedGather) -> str:
     return gather.range.why
 
 
+def _refusal(gather: AuditedGather) -> str:
+    """Return the rule by which DirectML refuses a gather."""
+    return gather.refused or ""
+
+
 def _alike(
     gathers: Sequence[AuditedGather], say: Callable[[AuditedGather], str], every: bool
 ) -> Iterator[str]:
-    """Yield what is said of gathers: once of those of one operator, or of each."""
+    """Yield the sentences on gathers.
+
+    Args:
+        gathers: The gathers.
+        say: Returns the sentence on a gather.
+        every: Whether each gather has its own sentence. Otherwise gathers of one
+            operator share a sentence if it is the same.
+    """
     groups = dict[tuple[str, str], list[AuditedGather]]()
-    for k, gather in enumerate(gathers):
-        groups.setdefault((say(gather), str(k) if every else gather.op), []).append(
-            gather
-        )
-    for (said, _), each in groups.items():
-        more = f" and {len(each) - 1:,} more" if len(each) > 1 else ""
-        yield f"{named(each[0])}{more}: {said}{seen_text(each)}"
+    for number, gather in enumerate(gathers):
+        group = gather.op
+        if every:
+            group = str(number)
+        groups.setdefault((say(gather), group), []).append(gather)
+    for (sentence, _), members in groups.items():
+        more = ""
+        if len(members) > 1:
+            more = f" and {len(members) - 1:,} more"
+        yield f"{named(members[0])}{more}: {sentence}{seen_text(members)}"
 
 
-def seen_text(gathers: Sequence[AuditedGather]) -> str:
-    """The least and the greatest index that a run had, such as `; seen 3..998`."""
-    seen = [g.range.seen for g in gathers if g.range.seen and not g.constant_indices]
-    lows, highs = zip(*seen, strict=True) if seen else ((), ())
-    return f"; seen {_ends(min(lows), max(highs))}" if seen else ""
+def seen_text(gathers: Iterable[AuditedGather]) -> str:
+    """Return the least and the greatest index that a run had, such as `; seen 3..998`.
+
+    The text is empty if the run reached none of the gathers.
+    """
+    lows = list[int]()
+    highs = list[int]()
+    for gather in gathers:
+        # The bounds of constant indices are exact already.
+        if gather.range.seen and not gather.constant_indices:
+            low, high = gather.range.seen
+            lows.append(low)
+            highs.append(high)
+    if not lows:
+        return ""
+    return f"; seen {_ends(min(lows), max(highs))}"
 
 
 def said(gather: AuditedGather, sizes: NamedSizes) -> str:
-    """The index of a gather that is out of range, its bounds, its conditions or its proof.
+    """Return what is wrong with an index, or the bounds, the conditions or the proof.
 
     Args:
         gather: The gather.
         sizes: The places of the open sizes.
     """
-    found = gather.range
-    if found.state == "proved-if":
-        return _conditions(found, sizes)
-    if found.state == "out-of-range":
-        return _where(found)
-    if found.state == "not-proved":
-        return indices_text(found)
-    ends = (*(found.low or (None,)), *(found.high or (None,)), *(found.size or (None,)))
-    return found.why if None in ends else f"{indices_text(found)}, {found.why}"
+    index_range = gather.range
+    if index_range.state == "proved-if":
+        return _conditions(index_range, sizes)
+    if index_range.state == "out-of-range":
+        return _wrong_index(index_range)
+    if index_range.state == "not-proved":
+        return indices_text(index_range)
+    # A proof without bounds: there is no index, or the proof compares open sizes.
+    for numbers in (index_range.low, index_range.high, index_range.size):
+        if not numbers or None in numbers:
+            return index_range.why
+    return f"{indices_text(index_range)}, {index_range.why}"
 
 
 def providers_of(gathers: Iterable[AuditedGather]) -> dict[str, dict[str, str]]:
-    """What each provider does with an index out of range, by the operators that may have one."""
-    operators = dict[tuple[tuple[str, str], ...], list[str]]()
-    open_ones = [gather for gather in gathers if gather.range.state != "proved"]
-    for op, domain in dict.fromkeys((gather.op, gather.domain) for gather in open_ones):
-        operators.setdefault(tuple(out_of_range(op, domain).items()), []).append(op)
-    return {", ".join(each): dict(told) for told, each in operators.items()}
+    """Return what each provider does with an index out of range, by operators.
+
+    A key names the operators with the same behaviour; only operators with a gather that
+    is not proved are there.
+    """
+    # The order is that of the gathers.
+    operators = dict[tuple[str, str], None]()
+    for gather in gathers:
+        if not _is_proved(gather):
+            operators[gather.op, gather.domain] = None
+    names_by_behaviour = dict[tuple[tuple[str, str], ...], list[str]]()
+    for name, domain in operators:
+        behaviour = tuple(out_of_range(name, domain).items())
+        names_by_behaviour.setdefault(behaviour, []).append(name)
+    return {
+        ", ".join(names): dict(behaviour)
+        for behaviour, names in names_by_behaviour.items()
+    }
 
 
 def read_by_directml(gather: AuditedGather) -> str:
-    """What DirectML does with the index that is out of range, where its element is known."""
-    found = gather.range.found
-    if found is None or gather.descriptor is None or gather.op == "GatherND":
+    """Return what DirectML does with the index that is out of range.
+
+    The text is empty if it is not known which element DirectML reads.
+    """
+    wrong_index = gather.range.found
+    if wrong_index is None or gather.descriptor is None or gather.op == "GatherND":
         return ""
     desc = from_dict(gather.descriptor)
-    tensors = desc.input_tensor, desc.indices_tensor
-    data, indices = (np.zeros(one.array_shape, one.data_type.numpy) for one in tensors)
-    indices[(..., *found.at)] = found.value
-    behind = data.ndim - desc.axis - 1 if isinstance(desc, GatherDesc) else 0
-    ahead = desc.output_tensor.dimension_count - len(found.at) - behind
-    at = (*[0] * ahead, *found.at, *[0] * behind)
-    after = explain(desc, data, indices, at, "directml").after or ()
-    element = ",".join(map(str, after[-len(gather.data.sizes or ()) :]))
+    data_tensor = desc.input_tensor
+    index_tensor = desc.indices_tensor
+    # Only the place of an element counts, so all values but the index are 0.
+    data = np.zeros(data_tensor.array_shape, data_tensor.data_type.numpy)
+    indices = np.zeros(index_tensor.array_shape, index_tensor.data_type.numpy)
+    # The tensors of a descriptor may have more dimensions, which come first.
+    indices[(..., *wrong_index.at)] = wrong_index.value
+
+    # Of a gather along an axis, the dimensions of data behind the axis come last.
+    behind = 0
+    if isinstance(desc, GatherDesc):
+        behind = data.ndim - desc.axis - 1
+    coordinate_count = len(wrong_index.at)
+    ahead = desc.output_tensor.dimension_count - coordinate_count - behind
+    at = (*[0] * ahead, *wrong_index.at, *[0] * behind)
+    coordinates = explain(desc, data, indices, at, "directml").after or ()
+    rank = len(gather.data.sizes or ())
+    element = ",".join(map(str, coordinates[-rank:]))
     return f"No error: returns another element of the tensor, here `input[{element}]`"
 
 
-def _conditions(found: IndexRange, sizes: NamedSizes) -> str:
-    """The conditions under which a range is proved, and where the indices are without them.
+def _conditions(index_range: IndexRange, sizes: NamedSizes) -> str:
+    """Return the conditions of a proof, and where the indices are without them.
 
     Args:
-        found: The range.
-        sizes: The places of the open sizes, which are told of an expression.
+        index_range: The range.
+        sizes: The places of the open sizes, which the text names for an expression.
     """
-    terms = (
-        terms_in(one.expression or "") for one in found.conditions if one.of == "sizes"
-    )
-    factors = (
-        factor for each in terms for _, product in each for factor in product.split("*")
-    )
-    places = {name: sizes[name][0] for name in factors if name in sizes}
-    told = ", ".join(
-        f"{name} is size {dim} of {which}" for name, (which, dim) in places.items()
-    )
-    is_bounded = found.low and found.high and None not in (*found.low, *found.high)
-    beside = f"; else the indices are {indices_text(found)}" if is_bounded else ""
-    return (
-        " and ".join(map(str, found.conditions))
-        + (f", where {told}" if told else "")
-        + beside
-    )
+    text = " and ".join(map(str, index_range.conditions))
+    places = _places(index_range.conditions, sizes)
+    if places:
+        text += f", where {', '.join(places)}"
+    # Without both bounds there is no interval to show.
+    for numbers in (index_range.low, index_range.high):
+        if not numbers or None in numbers:
+            return text
+    return f"{text}; else the indices are {indices_text(index_range)}"
+
+
+def _places(conditions: Iterable[Condition], sizes: NamedSizes) -> list[str]:
+    """Return where the open sizes in expressions are, a text for each size."""
+    text_by_name = dict[str, str]()
+    for condition in conditions:
+        if condition.of != "sizes":
+            continue
+        for _, product in terms_in(condition.expression or ""):
+            for factor in product.split("*"):
+                # Other factors are numbers.
+                if factor in sizes:
+                    input_name, dim = sizes[factor][0]
+                    text_by_name[factor] = f"{factor} is size {dim} of {input_name}"
+    return list(text_by_name.values())
 
 
 def next_commands(audits: Mapping[str, Audit]) -> dict[str, list[str]]:
-    """What may be done next, with the commands that do it.
+    """Return the commands of what may be done next, by their purpose.
 
     Args:
         audits: The audits by the paths of the models. Of several models, the commands
             are for the first one that is not proved.
     """
-    chosen = [name for name, audit in audits.items() if len(audits) == 1 or audit.open]
-    if not chosen:
+    models = list(audits)
+    if len(audits) > 1:
+        models = [model for model, audit in audits.items() if audit.open]
+    if not models:
         return {}
-    first, *others = chosen
-    told = dict(_commands(first, audits[first]))
+    first, *others = models
+    commands = dict(_commands(first, audits[first]))
     if others:
-        what = f"{number_of(len(others), 'more model')}; for the first:"
-        told[what] = [f"onnxgather audit {quote(others[0])}"]
-    return told
+        purpose = f"{number_of(len(others), 'more model')}; for the first:"
+        commands[purpose] = [f"onnxgather audit {quote(others[0])}"]
+    return commands
 
 
-def _commands(name: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
-    """Yield what may be done next with a model, with the commands that do it."""
-    again, stem = f"onnxgather audit {quote(name)}", os.path.splitext(name)[0]
-    shapes, inputs, ranges = (
-        [option for option in audit.options if option.startswith(f"--{kind} ")]
-        for kind in ("shape", "inputs", "range")
-    )
+def _commands(model: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
+    """Yield the purpose of what may be done next with a model, and its commands."""
+    again = f"onnxgather audit {quote(model)}"
+    stem, _ = os.path.splitext(model)
+    # An audit names the options that say more; each purpose has its own.
+    shapes = _options(audit, "--shape ")
+    inputs = _options(audit, "--inputs ")
+    ranges = _options(audit, "--range ")
     if inputs:
-        each = [" ".join([again, *more]) for more in (shapes, inputs) if more]
+        commands = [f"{again} {inputs}"]
+        if shapes:
+            commands.insert(0, f"{again} {shapes}")
         yield (
             "to know the sizes that are open, and whether DirectML takes the gathers:",
-            each,
+            commands,
         )
     if ranges:
-        told = (
+        yield (
             "to prove more, with the least and the greatest number of an input for LO"
-            " and HI:"
+            " and HI:",
+            [f"{again} {ranges}"],
         )
-        yield told, [" ".join([again, *ranges])]
     if audit.proved_if:
-        file = quote(f"{stem}.contract.json")
-        each = [
-            f"{again} --contract {file}",
-            f"{again} --assume {file} --fail-on not-proved",
-        ]
-        yield "to write the conditions to a file, and to take them as given:", each
+        contract = quote(f"{stem}.contract.json")
+        yield (
+            "to write the conditions to a file, and to take them as given:",
+            [
+                f"{again} --contract {contract}",
+                f"{again} --assume {contract} --fail-on not-proved",
+            ],
+        )
     if audit.open:
-        file = quote(f"{stem}.hardened.onnx")
-        harden = f"onnxgather harden {quote(name)} -o {file} --verify"
+        hardened = quote(f"{stem}.hardened.onnx")
         yield (
             "to make a model in which each index stays in range, and to try it:",
-            [harden],
+            [f"onnxgather harden {quote(model)} -o {hardened} --verify"],
         )
+
+
+def _options(audit: Audit, start: str) -> str:
+    """Return the options of an audit that start with a text, as in a command."""
+    return " ".join(option for option in audit.options if option.startswith(start))
 
 
 def summary(audit: Audit) -> str:
-    """How many gathers and other operators with indices there are, and how many are in range."""
+    """Return how many gathers and other operators there are, and how many by state."""
     counts = [
         (len(audit.out_of_range), "out of range"),
         (len(audit.refused), "refused by DirectML"),
         (len(audit.not_proved), "not proved in range"),
         (len(audit.proved_if), "proved under conditions"),
-        (sum(g.range.state == "proved" for g in audit.gathers), "proved in range"),
+        (sum(map(_is_proved, audit.gathers)), "proved in range"),
     ]
-    said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-    return (
-        f"{counted(audit.gathers)}: {said}"
-        if said
-        else "no gather, and no other operator with indices"
-    )
+    states = ", ".join(f"{count:,} {state}" for count, state in counts if count)
+    if not states:
+        return "no gather, and no other operator with indices"
+    return f"{counted(audit.gathers)}: {states}"
 
 
-def indices_text(found: IndexRange) -> str:
-    """The interval of the indices beside the size of the axis, such as `0..15 of 512`."""
-    if found.low is None or found.high is None:
+def indices_text(index_range: IndexRange) -> str:
+    """Return the interval of the indices with the size of the axis: `0..15 of 512`.
+
+    Of tuples of indices, there is an interval for each coordinate.
+    """
+    if index_range.low is None or index_range.high is None:
         return "no index"
-    sizes = found.size or (None,) * len(found.low)
-    each = list(map(_beside, found.low, found.high, sizes))
-    return each[0] if len(each) == 1 else f"({', '.join(each)})"
+    sizes = index_range.size
+    if not sizes:
+        sizes = (None,) * len(index_range.low)
+    intervals = list(map(_interval, index_range.low, index_range.high, sizes))
+    if len(intervals) == 1:
+        return intervals[0]
+    return f"({', '.join(intervals)})"
 
 
-def _beside(low: int | None, high: int | None, size: int | None) -> str:
+def _interval(low: int | None, high: int | None, size: int | None) -> str:
+    """Return the interval of an index with the size of its axis."""
     if low is not None and high is not None:
         index = _ends(low, high)
         if size is not None:
             return f"{index} of {size}"
+    elif low is not None:
+        index = f"{low} and up"
+    elif high is not None:
+        index = f"up to {high}"
     else:
-        index = (
-            "unbounded"
-            if low == high
-            else f"up to {high}"
-            if low is None
-            else f"{low} and up"
-        )
-    axis = "an unknown size" if size is None else number_of(size, "element")
+        index = "unbounded"
+    axis = "an unknown size"
+    if size is not None:
+        axis = number_of(size, "element")
     return f"index {index}; the axis has {axis}"
 
 
 def _ends(low: int, high: int) -> str:
-    return f"{low}" if low == high else f"{low}..{high}"
+    """Return an interval; a single number if its ends are the same."""
+    if low == high:
+        return f"{low}"
+    return f"{low}..{high}"
 
 
 def named(gather: AuditedGather) -> str:
-    """A gather with its operator and where it is."""
+    """Return a gather with its operator and where it is."""
     return f"{gather.node} ({where(gather)})"
 
 
 def where(gather: AuditedGather) -> str:
-    """The operator of a gather and where it is."""
+    """Return the operator of a gather and where it is."""
     return f"{gather.op}, {gather.place}"
 
 
-def _where(found: IndexRange) -> str:
-    wrong = found.found
-    if wrong is None or found.size is None:
-        return indices_text(found)
-    size = found.size[wrong.coordinate] or 0
-    at = ",".join(map(str, wrong.at))
-    source = "a constant" if wrong.source == "constant" else "by the given inputs"
-    more = f"; {wrong.count:,} indices are out of range" if wrong.count > 1 else ""
-    rule = (
-        f"on an axis of {size}"
-        if wrong.name == "indices"
-        else f"not from 0 to {size - 1}"
-    )
-    return f"{wrong.name}[{at}] is {wrong.value}, {source}, {rule}{more}"
+def _wrong_index(index_range: IndexRange) -> str:
+    """Return the index that is out of range; the bounds if no single index is known."""
+    wrong_index = index_range.found
+    if wrong_index is None or index_range.size is None:
+        return indices_text(index_range)
+    source = "by the given inputs"
+    if wrong_index.source == "constant":
+        source = "a constant"
+    size = index_range.size[wrong_index.coordinate] or 0
+    # Of other inputs, such as a length, a negative number does not count from the end.
+    rule = f"not from 0 to {size - 1}"
+    if wrong_index.name == "indices":
+        rule = f"on an axis of {size}"
+    more = ""
+    if wrong_index.count > 1:
+        more = f"; {wrong_index.count:,} indices are out of range"
+    at = ",".join(map(str, wrong_index.at))
+    element = f"{wrong_index.name}[{at}]"
+    return f"{element} is {wrong_index.value}, {source}, {rule}{more}"
