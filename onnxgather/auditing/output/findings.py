@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from onnxgather.auditing.audit import Audit, AuditedGather, AuditedModel
 from onnxgather.auditing.output.text import cause_of, said
+from onnxgather.auditing.proof.contract import NamedSizes
 from onnxgather.core.checks import printable
 from onnxgather.core.json_files import decoding, whole
 
@@ -25,13 +26,18 @@ _RANKS: Mapping[FindingState, int] = {
     "proved-if": 0,
     "not-proved": 1,
     "out-of-range": 2,
+    # A refusal is compared with refusals alone, as it may be beside any range.
+    "refused": 0,
 }
-"""How bad the state of a range is. A refusal has no rank, as it may stand beside any
-range."""
+"""How bad a state is."""
+
+
+_ALWAYS_COUNTED = ("out-of-range", "refused")
+"""The states that the exit code counts without --fail-on."""
 
 
 class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
-    """A finding as a baseline has it."""
+    """A finding in a baseline."""
 
     model: str
     """The path of the model from the folder of the baseline, with forward slashes."""
@@ -44,7 +50,7 @@ class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, orde
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """What the finding is about, which is the same where its state has another rank."""
+        """What the finding is about, which does not depend on the rank of its state."""
         return self.model, self.place, self.node, self.op, self.state == "refused"
 
 
@@ -62,8 +68,8 @@ class GatherFinding:
     said: str
     """The sentence on the gather in this state."""
     entry: KnownFinding
-    """The finding as the baseline is to have it: with its state, and the reason there
-    so far."""
+    """The entry of the finding for the baseline, with the reason that is there so
+    far."""
     counts: bool
     """Whether the exit code counts it unless it is known."""
     is_known: bool
@@ -121,85 +127,127 @@ class Baseline:
         """Read a baseline.
 
         Raises:
-            FileFormatError: It cannot be read, or breaks a rule; the message names the field.
+            FileFormatError: It cannot be read, or breaks a rule; the message names the
+                field.
         """
         with decoding(path, "docs/models.md"), open(path, "rb") as file:
-            content = msgspec.json.decode(whole(file, LARGEST_BASELINE), type=_Content)
-        return cls(path, {one.subject: one for one in content.findings})
+            text = whole(file, LARGEST_BASELINE)
+            content = msgspec.json.decode(text, type=_Content)
+        entries = {entry.subject: entry for entry in content.findings}
+        return cls(path, entries)
 
     def findings(
         self, model: str, audit: Audit, strict: bool
     ) -> list[list[GatherFinding]]:
-        """The findings on each gather of a model.
+        """Return the findings on each gather of a model.
 
         Args:
             model: The path of the model.
             audit: Its audit.
-            strict: Whether a gather counts that is not proved, or under conditions alone.
+            strict: Whether a gather counts that is not proved, or only under
+                conditions.
         """
-        path, every = self._path_of(model), list[list[GatherFinding]]()
+        path = self._path_of(model)
+        sizes: NamedSizes = audit.contract["sizes"]
+        findings_by_gather = list[list[GatherFinding]]()
         for gather in audit.gathers:
-            told = dict[FindingState, str]()
-            if (state := gather.range.state) != "proved":
-                cause = f"; {cause_of(gather, {})}" if state == "not-proved" else ""
-                told[state] = said(gather, audit.contract["sizes"]) + cause
-            if gather.refused and not gather.shape_computation:
-                told["refused"] = gather.refused
-            every.append([])
-            for state, sentence in told.items():
+            findings = list[GatherFinding]()
+            for state, sentence in _sentences(gather, sizes).items():
                 entry = KnownFinding(path, gather.place, gather.node, gather.op, state)
-                known = self.entries.get(entry.subject)
-                if known and _RANKS.get(known.state, 0) < _RANKS.get(state, 0):
-                    known = None
-                entry = replace(entry, reason=known.reason if known else "")
-                counts = strict or state in ("out-of-range", "refused")
-                found = GatherFinding(
-                    model, gather, sentence, entry, counts, known is not None
+                known_entry = self._known(entry)
+                if known_entry is not None:
+                    entry = replace(entry, reason=known_entry.reason)
+                finding = GatherFinding(
+                    model=model,
+                    gather=gather,
+                    said=sentence,
+                    entry=entry,
+                    counts=strict or state in _ALWAYS_COUNTED,
+                    is_known=known_entry is not None,
                 )
-                every[-1].append(found)
-        return every
+                findings.append(finding)
+            findings_by_gather.append(findings)
+        return findings_by_gather
+
+    def _known(self, entry: KnownFinding) -> KnownFinding | None:
+        """Return the entry of a finding; None if there is none or it has become worse."""
+        known_entry = self.entries.get(entry.subject)
+        if known_entry is None:
+            return None
+        if _RANKS[known_entry.state] < _RANKS[entry.state]:
+            return None
+        return known_entry
 
     def compared(self, report: AuditReport) -> dict[str, Any]:
-        """How many counted findings the baseline has, the new ones, and its entries that are gone.
+        """Return how many counted findings are known, the new ones, and what is gone.
 
-        An entry of a model that was not audited is gone where the model is.
+        An entry is gone if its model has no such finding now. An entry of a model that
+        was not audited is gone if the file of the model is.
         """
-        counted = [one for one in report.every if one.counts]
-        new = [one.entry for one in counted if one.is_new]
-        found = {one.entry.subject for one in report.every}
-        audited, folder = (
-            {*map(self._path_of, report.models)},
-            os.path.dirname(self.path),
-        )
-        left = [
-            entry for subject, entry in self.entries.items() if subject not in found
-        ]
-        models = {entry.model for entry in left}
-        lost = {
-            model for model in models if not os.path.exists(os.path.join(folder, model))
-        }
-        gone = [entry for entry in left if entry.model in audited | lost]
-        return {"known": len(counted) - len(new), "new": new, "gone": gone}
+        counted = [finding for finding in report.every if finding.counts]
+        new = [finding.entry for finding in counted if finding.is_new]
+        known_count = len(counted) - len(new)
+        return {"known": known_count, "new": new, "gone": self._gone(report)}
+
+    def _gone(self, report: AuditReport) -> list[KnownFinding]:
+        """Return the entries that are gone."""
+        subjects = {finding.entry.subject for finding in report.every}
+        left = list[KnownFinding]()
+        for subject, entry in self.entries.items():
+            if subject not in subjects:
+                left.append(entry)
+
+        # An entry of another model says nothing, unless its file is gone.
+        models = {self._path_of(model) for model in report.models}
+        folder = os.path.dirname(self.path)
+        for model in {entry.model for entry in left}:
+            if not os.path.exists(os.path.join(folder, model)):
+                models.add(model)
+        return [entry for entry in left if entry.model in models]
 
     def of_today(self, report: AuditReport, missed: Collection[str]) -> bytes:
-        """The baseline with the findings of a report, sorted.
+        """Return the baseline with the findings of a report, sorted.
 
         Args:
             report: The report, whose findings have the reasons of this baseline.
-            missed: The models that were to be audited, but were not, whose entries stay.
+            missed: The models that were to be audited, but were not. Their entries
+                stay.
         """
-        stay = {*map(self._path_of, missed)}
-        entries = [entry for entry in self.entries.values() if entry.model in stay]
-        entries += [one.entry for one in report.every if one.counts]
-        content = msgspec.json.encode(_Content(1, tuple(sorted({*entries}))))
-        return msgspec.json.format(content, indent=2) + b"\n"
+        missed_paths = {self._path_of(model) for model in missed}
+        # Equal entries are written once.
+        entries = set[KnownFinding]()
+        for entry in self.entries.values():
+            if entry.model in missed_paths:
+                entries.add(entry)
+        for finding in report.every:
+            if finding.counts:
+                entries.add(finding.entry)
+        content = _Content(1, tuple(sorted(entries)))
+        text = msgspec.json.format(msgspec.json.encode(content), indent=2)
+        return text + b"\n"
 
     def _path_of(self, model: str) -> str:
+        """Return the path of a model as an entry has it."""
         return printable(path_from(os.path.dirname(self.path), model))
 
 
+def _sentences(gather: AuditedGather, sizes: NamedSizes) -> dict[FindingState, str]:
+    """Return the sentences on a gather, by the states that are findings."""
+    sentences = dict[FindingState, str]()
+    state = gather.range.state
+    if state != "proved":
+        sentences[state] = said(gather, sizes)
+    # The bounds alone do not say what stops the proof.
+    if state == "not-proved":
+        sentences[state] += f"; {cause_of(gather, {})}"
+    # A gather that computes shapes runs on the CPU, whatever DirectML accepts.
+    if gather.refused and not gather.shape_computation:
+        sentences["refused"] = gather.refused
+    return sentences
+
+
 def path_from(folder: str, path: str) -> str:
-    """The path of a file from a folder, with forward slashes."""
+    """Return the path of a file from a folder, with forward slashes."""
     try:
         path = os.path.relpath(path, folder or os.curdir)
     except ValueError:  # on another drive
