@@ -9,9 +9,10 @@ import msgspec
 from onnxgather.auditing.audit import AuditedModel, OperationKey, operations_of
 from onnxgather.auditing.capture import Gathered
 from onnxgather.core.descriptors.arrays import Array, check_arrays
+from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.gather import gather_of_node
+from onnxgather.core.gather import Geometry, gather_of_node
 from onnxgather.core.model.cropping import constant_data
 from onnxgather.core.model.network import Operation, Scope
 from onnxgather.core.model.values import DIRECTML_NAMES, type_name
@@ -42,52 +43,62 @@ def pictures_of(audited: AuditedModel) -> list[dict[str, Any]]:
 
 
 def _picture(scope: Scope, operation: Operation, execution: Gathered) -> dict[str, Any]:
-    """Return the picture of an execution; it is empty where none can be drawn."""
+    """Return the picture of an execution; it is empty if none can be drawn."""
     data, indices = execution.inputs
+    # The run leaves constants to their readers.
     if data is None:
-        # The run leaves constants to their readers.
         data, indices = constant_data(scope, operation, indices)
-    if not {type_name(data), type_name(indices)} <= {*DIRECTML_NAMES}:
-        return {}
-    gather = gather_of_node(
-        operation.operator, data.shape, indices.shape, operation.number
-    )
+    for array in (data, indices):
+        if type_name(array) not in DIRECTML_NAMES:
+            return {}
+    operator = operation.operator
+    number = operation.number
+    gather = gather_of_node(operator, data.shape, indices.shape, number)
     broken_rule = gather.broken_rule()
+    # ONNX forbids the node, so it has no descriptor.
     if broken_rule is not None:
-        # ONNX forbids the node, so it has no descriptor.
         node = {
             "operator": gather.onnx,
             "attributes": {gather.attribute: gather.number},
             "output_shape": list(gather.output),
             "rule": broken_rule,
         }
-        picture = picture_of(None, data, indices, "error")
-        return _drawn(data, indices, picture) | {"node": node}
-    data_type, index_type = _type_of(data), _type_of(indices)
+        return {**_drawn(None, data, indices), "node": node}
     try:
-        data_sizes, index_sizes, output_sizes = gather.tensor_sizes()
-        desc = gather.descriptor(
-            [
-                TensorDesc(data_type, data_sizes),
-                TensorDesc(index_type, index_sizes),
-                TensorDesc(data_type, output_sizes),
-            ]
-        )
-        data, indices = check_arrays(
-            desc, data.reshape(data_sizes), indices.reshape(index_sizes)
-        )
+        desc, data, indices = _with_descriptor(gather, data, indices)
     except OnnxGatherError:
         # The sizes or the types break a rule of DirectML.
         return {}
-    picture = picture_of(desc, data, indices, "error")
     facts = described(desc, "error", ["portable"])
     # The graph is the one of the portable target, and not a part of the model.
     facts["graphs"] = []
-    return _drawn(data, indices, picture) | facts
+    return {**_drawn(desc, data, indices), **facts}
 
 
-def _drawn(data: Array, indices: Array, picture: object) -> dict[str, Any]:
-    """Return a picture with the types of its tensors, as the page has them."""
+def _with_descriptor(
+    gather: Geometry, data: Array, indices: Array
+) -> tuple[Descriptor, Array, Array]:
+    """Return the descriptor of a gather, and its inputs in the sizes of DirectML.
+
+    Raises:
+        OnnxGatherError: The gather breaks a rule of DirectML.
+    """
+    data_type = _type_of(data)
+    data_sizes, index_sizes, output_sizes = gather.tensor_sizes()
+    tensors = [
+        TensorDesc(data_type, data_sizes),
+        TensorDesc(_type_of(indices), index_sizes),
+        TensorDesc(data_type, output_sizes),
+    ]
+    desc = gather.descriptor(tensors)
+    data = data.reshape(data_sizes)
+    indices = indices.reshape(index_sizes)
+    return (desc, *check_arrays(desc, data, indices))
+
+
+def _drawn(desc: Descriptor | None, data: Array, indices: Array) -> dict[str, Any]:
+    """Return a picture with the types of its tensors, in the form that the page reads."""
+    picture = picture_of(desc, data, indices, "error")
     return {
         "type": _type_of(data),
         "indexType": _type_of(indices),
