@@ -170,7 +170,7 @@ class Baseline:
         return findings_by_gather
 
     def _known(self, entry: KnownFinding) -> KnownFinding | None:
-        """Return the entry of a finding; None if there is none or it has become worse."""
+        """Return the entry of a finding; None if it has no entry or is worse now."""
         known_entry = self.entries.get(entry.subject)
         if known_entry is None:
             return None

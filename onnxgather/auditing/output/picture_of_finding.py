@@ -97,7 +97,7 @@ def _with_descriptor(
 
 
 def _drawn(desc: Descriptor | None, data: Array, indices: Array) -> dict[str, Any]:
-    """Return a picture with the types of its tensors, in the form that the page reads."""
+    """Return a picture with the types of its tensors, as the page reads it."""
     picture = picture_of(desc, data, indices, "error")
     return {
         "type": _type_of(data),
