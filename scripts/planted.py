@@ -120,7 +120,7 @@ SIGNS: dict[type[ast.operator], type[ast.operator]] = {
 PAIRS = """
     min max  minimum maximum  least greatest  lesser larger  _lesser _larger  low high  lows highs
     low_of high_of  any all  floor ceil  lt le  first last  starts ends
-"""
+"""  # noqa: E501
 """Names and attributes that stand for one another."""
 
 OPPOSITE = {

@@ -24,7 +24,7 @@ cell counts cases. *right* has the bytes of the reference; *refused* is an error
 one; *not run* is a case of which some node would run on another provider, which proves nothing.
 In place of an error a lane returns zeros, the element at the clamped index, the one that DirectML
 reads, another element, or a value that the data has not.
-"""
+"""  # noqa: E501
 
 RETURNED = {
     Returned.ZEROS: "zeros",

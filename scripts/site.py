@@ -62,7 +62,7 @@ code span { white-space: nowrap; }
 .navbar.bg-primary { background-image: none; }
 .navbar.navbar-dark .nav-link { color: #fff; }
 .dropdown-menu { --bs-dropdown-link-active-bg: rgb(var(--blue)); }
-"""
+"""  # noqa: E501
 """A wide table or picture scrolls by itself, not the page; an option stays on one line.
 The theme's own blue is too pale for text, and behind it, and so is its grey for hints
 in fields."""

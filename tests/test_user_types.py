@@ -50,7 +50,7 @@ state: str = og.certify(desc).state
 count: int = len(og.audit(og.to_onnx(desc)).gathers)
 back: og.Descriptor = og.from_dict(og.to_dict(desc))
 og.to_onnx(desc, "clam")
-"""
+"""  # noqa: E501
 
 WRONG = len(PROGRAM.splitlines())
 """The line whose policy is none."""

@@ -23,14 +23,14 @@ HEAD = '<ir_version: 9, opset_import: ["" : 21, "ai.onnx.ml" : 3]>'
 
 ALL_OF_P = """
     s = Shape<start = 1>(p)  n = Squeeze(s)  r = Range(zero, n, one)  y = Gather<axis = 1>(p, r)
-"""
+"""  # noqa: E501
 
 CONSTANTS = """
     int64 zero = {0}, int64 one = {1}, int64 four = {4}, int64 big = {562949953421312},
     int64 k = {256}, int64 far = {16777216}, int64[1] axes = {0}, int64[1] ones = {1},
     int64[1] twos = {2}, int64[1] fours = {4}, int64[2] rows = {2, -1}, int64[2] five = {1, 5},
     float[2] scales = {1.0, 1.0}, float[1] d = {0.0}, float[2] e = {0.0, 0.0}
-"""
+"""  # noqa: E501
 
 
 def model(inputs: str, nodes: str, **declared: Any) -> onnx.ModelProto:
@@ -115,7 +115,7 @@ MODELS: dict[str, tuple[onnx.ModelProto, dict[str, Any], set[int]]] = {
         model(
             "float[1, 5] x",
             """p0 = Unsqueeze(x, axes)  p1 = AveragePool<kernel_shape = [2], auto_pad = "VALID",
-            pads = [1, 1]>(p0)  p = Squeeze(p1, axes)"""
+            pads = [1, 1]>(p0)  p = Squeeze(p1, axes)"""  # noqa: E501
             + ALL_OF_P,
         ),
         {"x": np.ones((1, 5), np.float32)},
@@ -134,7 +134,7 @@ MODELS: dict[str, tuple[onnx.ModelProto, dict[str, Any], set[int]]] = {
             "float[A, B, 0] x",
             """a = Shape<start = 0, end = 1>(x)  b = Shape<start = 1, end = 2>(x)  p = Mul(a, b)
             q = Mul(p, k)  c = Cast<to = 9>(q)  n = Cast<to = 7>(c)  i = Sub(one, n)
-            y = Gather(d, i)""",
+            y = Gather(d, i)""",  # noqa: E501
         ),
         {"x": np.zeros((2**28, 2**28, 0), np.float32)},
         {0, 3},

@@ -750,7 +750,7 @@ def device(ep, kind, vendor):
     return Any_(ep_name=ep + "ExecutionProvider", device=about)
 def get_ep_devices():
     return [device("CPU", "CPU", "Intel"), device("Dml", "GPU", "AMD"), device("CPU", "NPU", "X")]
-""")
+""")  # noqa: E501
         text = str(examine(python=home.python))
         assert "\n  cpu: starts on CPU Intel, NPU X\n" in text
 

@@ -46,7 +46,7 @@ PROJECT = """
         index_dimensions=1,
     )
     DATA, INDICES = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([[2, 7]], np.int32)
-"""
+"""  # noqa: E501
 
 
 def gather(name: str, indices: list[int]) -> Case:
@@ -627,7 +627,7 @@ def test_a_lane_is_told_by_its_name_and_its_python(
 
     def test_none(onnxgather_check):
         onnxgather_check(DESC, DATA, INDICES, lane="")
-"""
+"""  # noqa: E501
     )
     result = run("--onnxgather-lanes", "one,")
     result.assert_outcomes(passed=1, failed=1)

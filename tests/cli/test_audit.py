@@ -54,7 +54,7 @@ providers     what an index out of range of Gather does:
 GatherND read memory that is not theirs.
     webgpu    No error: what it reads depends on the device, as its shaders check no index.
     webnn     The index is clamped to its own axis.
-"""
+"""  # noqa: E501
 ASSUMES = "assumes       open sizes of inputs are at least 1\n"
 CONTRACT = """\
 next          to write the conditions to a file, and to take them as given:
@@ -87,7 +87,7 @@ next          to know the sizes that are open, and whether DirectML takes the ga
 RANGE = """\
 next          to prove more, with the least and the greatest number of an input for LO and HI:
     onnxgather audit m.onnx --range x=LO:HI
-"""
+"""  # noqa: E501
 
 
 def wild(count: int, *more: str) -> str:
@@ -144,7 +144,7 @@ proved if     tokens (Gather, main graph): each value of ids is from -4 to 3; el
 0..5 of 4
 proved        counted (Gather, main graph): 1 of 2, constant
 proved        fixed (Gather, main graph): 0..3 of 4, constant
-{ASSUMES}{PROVIDERS}{CONTRACT}{HARDEN}"""
+{ASSUMES}{PROVIDERS}{CONTRACT}{HARDEN}"""  # noqa: E501
     )
 
 
@@ -216,7 +216,7 @@ m.onnx: 1 gather: 1 out of range
 OUT OF RANGE  tokens (Gather, main graph): indices[1,1] is 4, by the given inputs, on an axis of 4
     directml  No error: returns another element of the tensor, here `input[3,2]`
 run           the run reached 1 gather: 1 had an index out of range
-{ASSUMES}"""
+{ASSUMES}"""  # noqa: E501
     )
     assert note.startswith("the run with the given inputs ends early: tokens fails: ")
     assert note.partition("\n")[2] == PROVIDERS + HARDEN

@@ -171,7 +171,7 @@ InputTensor.Sizes\\[1\\] (3), as it is not at Axis, got 2
 - next: 1 more model; for the first:
   - onnxgather audit m/c.onnx
 
-"""
+"""  # noqa: E501
     )
 
 

@@ -502,7 +502,7 @@ class TestLanes:
             class InferenceSession(InferenceSession):
                 def compute(self, data, indices):
                     return data if data.ndim == 1 else data[:, indices[0].astype(np.int64)]
-            """,
+            """,  # noqa: E501
         )
         found = report(
             *("x.json", "--lanes", "reference,cpu", "--target", "portable"),

@@ -237,7 +237,7 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite run by `&` ignores it
 from onnxgather.cli import main
 main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
-"""
+"""  # noqa: E501
         done = subprocess.run(
             [sys.executable, "-c", command],
             capture_output=True,

@@ -82,7 +82,7 @@ def test_a_large_constant_is_cropped(monkeypatch: pytest.MonkeyPatch) -> None:
     model = parser.parse_model(
         """
 <ir_version: 8, opset_import: ["" : 17]>
-g (int64[k] ids) => (y) <float[5] table = {0, 1, 2, 3, 4}> { y = Gather (table, ids) }"""
+g (int64[k] ids) => (y) <float[5] table = {0, 1, 2, 3, 4}> { y = Gather (table, ids) }"""  # noqa: E501
     )
     Path("table.onnx").write_bytes(model.SerializeToString())
     np.savez("ids.npz", ids=np.array([3, 3]))

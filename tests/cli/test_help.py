@@ -130,7 +130,7 @@ for name in COMMANDS:
     find_command(name)
 late = ("onnx", "onnxgather.core.execution.runtime", "onnxgather.core.lowering", "onnxgather.checking.corpus")
 print("early:", [name for name in late if name in sys.modules])
-"""
+"""  # noqa: E501
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, check=True
         )

@@ -193,7 +193,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite run by `&` i
 from onnxgather.cli import main
 print("ready", flush=True)
 main(["run", "slow.json"])
-"""
+"""  # noqa: E501
         command = [sys.executable, "-c", code]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdout=pipe, stderr=pipe) as child:

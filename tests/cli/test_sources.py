@@ -192,7 +192,7 @@ def model() -> None:
             then_branch = t () => (a) { a = Gather <axis = 1> (data, ids) },
             else_branch = f () => (a) { a = Gather (data, two) } >
           s = Gather (words, two)
-        }"""
+        }"""  # noqa: E501
     Path("m.onnx").write_bytes(parser.parse_model(text).SerializeToString())
     arrays = {
         "data": np.arange(6, dtype=np.float32).reshape(3, 2),

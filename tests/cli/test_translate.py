@@ -1000,7 +1000,7 @@ output[2,0] = input[2, indices[0]] = input[2, 2] = 8
 output[2,1] = input[2, indices[1]] = input[2, 9] -> input[2, 2] (9 is past the end, clamped to 2) = 8
 output[3,0] = input[3, indices[0]] = input[3, 2] = 11
 output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the end, clamped to 2) = 11
-""",
+""",  # noqa: E501
             "",
         )
         every = json.loads(outcome("explain", "x.json", "--json", *clamp)[1])

@@ -30,7 +30,7 @@ while head := sys.stdin.buffer.read(8):
         answer(b"", **INFO)
         continue
     {action}
-"""
+"""  # noqa: E501
 _FIELDS = (
     "stage={stage!r}, hresult={hresult}, guards_touched={touched}, device_lost={lost}"
 )

@@ -37,7 +37,7 @@ while True:
     elif header["feeds"]:
         {change}
     post("answer", json.dumps(answer).encode() + b"\n" + content)
-"""
+"""  # noqa: E501
 
 
 def fake_browser(folder: Path, output: Array, change: str = "pass") -> Path:

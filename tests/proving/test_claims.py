@@ -141,7 +141,7 @@ def test_a_large_output_with_strides_is_undecided() -> None:
             first = Gather (InputTensor, at)
             OutputTensor = Expand (first, sizes)
         }
-    """)
+    """)  # noqa: E501
     why = "an output of more than 4,096 elements has strides"
     # With older comparisons no run is taken for a counterexample.
     assert certify(desc, model=own, low_halves=True).why == why
@@ -196,7 +196,7 @@ IGNORES_THE_LAST = of_text("""
         indices = Concat <axis = 0> (refused, near)
         OutputTensor = Gather (InputTensor, indices)
     }
-""")
+""")  # noqa: E501
 """It does not fail for the last index out of range."""
 
 

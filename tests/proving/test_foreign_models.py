@@ -361,7 +361,7 @@ def chain(links: str, count: int) -> onnx.ModelProto:
     return onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
     g (float[5] InputTensor, int64[3] IndicesTensor) => (float[3] OutputTensor)
-    <int64 low = {{-5}}, int64 high = {{4}}, int64 zero = {{0}}> {{ {start} {nodes} {last} }}"""
+    <int64 low = {{-5}}, int64 high = {{4}}, int64 zero = {{0}}> {{ {start} {nodes} {last} }}"""  # noqa: E501
     )
 
 

@@ -56,7 +56,7 @@ while head := sys.stdin.buffer.read(8):
     content = json.dumps(answer).encode() + b"\\n" + content.partition(b"\\n")[2]
     sys.stdout.buffer.write(len(content).to_bytes(8, "little") + content)
     sys.stdout.flush()
-"""
+"""  # noqa: E501
 """A host that says who it is, after it did what the request says."""
 
 

@@ -35,7 +35,7 @@ g (int64[n] ids) => (y, z)
 {
   [embedding] y = Gather (table, ids)
   z = Gather (table, i)
-}""")
+}""")  # noqa: E501
 
 
 for tensor in MODEL.graph.initializer:

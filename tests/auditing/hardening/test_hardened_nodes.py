@@ -310,15 +310,15 @@ QUANTIZED = """g (uint8[n, 8] x, T[a] i, float[n, 1] scales) => (y) {
 TABLES = """g (int32[b, s] ids, int32[b, s] segments, float[n, 4] words, float[p, 4] places,
 float[m, 4] parts, float[4] gamma, float[4] beta, int32[b, s] positions) => (y, z) {
   y, z = com.microsoft.EmbedLayerNormalization
-    (ids, segments, words, places, parts, gamma, beta, "", positions) }"""
+    (ids, segments, words, places, parts, gamma, beta, "", positions) }"""  # noqa: E501
 
 CLAMPED = "the elements at the clamped indices"
 
 ROTARY = """g (float[b, s, 8] x, int64[b, s] i, float[n, 2] cos, float[n, 2] sin) => (y) {
-  y = com.microsoft.RotaryEmbedding <num_heads = 2> (x, i, cos, sin) }"""
+  y = com.microsoft.RotaryEmbedding <num_heads = 2> (x, i, cos, sin) }"""  # noqa: E501
 
 ROTARY_23 = """g (float[b, s, 8] x, int64[b, s] i, float[n, 2] cos, float[n, 2] sin) => (y) {
-  y = RotaryEmbedding <num_heads = 2> (x, cos, sin, i) }"""
+  y = RotaryEmbedding <num_heads = 2> (x, cos, sin, i) }"""  # noqa: E501
 
 MICROSOFT = ', "com.microsoft" : 1'
 

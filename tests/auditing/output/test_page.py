@@ -153,7 +153,7 @@ return {
     .map((one) => one.textContent),
   fits: document.documentElement.scrollWidth <= innerWidth,
 };
-"""
+"""  # noqa: E501
 
 
 def several() -> bytes:
@@ -378,7 +378,7 @@ return {
   selected,
   fits: document.documentElement.scrollWidth <= innerWidth,
 };
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow
@@ -469,7 +469,7 @@ for (const one of document.querySelectorAll("details")) one.open = true;
 await new Promise((done) => setTimeout(done, 300));
 const named = [...document.querySelectorAll(".entry .name")].map((one) => one.textContent);
 return { images: document.images.length, title: document.title, named };
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow

@@ -637,7 +637,7 @@ def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
     if not (0 <= 3*inputs['ids'].shape[0]*inputs['ids'].shape[1] - inputs['ids'].shape[1] <= 40):
         raise ValueError('3*batch*sequence - sequence is from 0 to 40')
     return inputs
-"""
+"""  # noqa: E501
     )
     assert not is_refused(WHOLE, GOOD)
 

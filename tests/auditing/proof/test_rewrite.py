@@ -174,7 +174,7 @@ g (int64[n, 3] ids, bool yes, int64 times, float[k, 3] rows) => (a, b, c, d, e)
 <domain: "own", opset_import: ["" : 17]>
 pick (t, i) => (o) { o1 = Gather (t, i)
   o = Identity (o1) }
-""",
+""",  # noqa: E501
     IMPORTS,
 )
 """Gathers in the main graph, in both branches of an If, in a Loop and in a function

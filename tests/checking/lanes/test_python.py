@@ -186,7 +186,7 @@ class TestWhatCounts:
                     raise RuntimeError("This session contains graph nodes that are assigned to the"
                                        " default CPU EP, but fallback to CPU EP has been explicitly"
                                        " disabled by the user.")
-        """
+        """  # noqa: E501
         assert told(stub(tmp_path, change)) == [
             (
                 "NOT-RUN",
@@ -292,7 +292,7 @@ class TestWhatCounts:
             devices.append(Any_(ep_name=name, device=device))
         class SessionOptions(SessionOptions):
             def add_provider_for_devices(self, chosen, options): assert chosen == devices
-        """
+        """  # noqa: E501
         provider = find_provider(STUB)
         python = environment(tmp_path, "PROVIDERS = []" + "\n" + _dedented(change))
         lane = ModelLane("stub", provider, python, library="/lib/stub.so")

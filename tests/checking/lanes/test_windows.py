@@ -130,7 +130,7 @@ class TestWithoutTheHost:
             def register_custom_ops_library(self, path): assert path == {WINDOWS_OPERATORS!r}
         class InferenceSession(InferenceSession):
             def compute(self, data, indices): return data[[3, 3]]
-        """
+        """  # noqa: E501
         place = cache if folder is None else tmp_path / folder
         host(place, tmp_path, registers)
         with closing(model_lane("cpu@windows@native", folder and str(place))) as lane:

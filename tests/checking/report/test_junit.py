@@ -96,7 +96,7 @@ b.json: no such file or directory</error>
     </testcase>
   </testsuite>
 </testsuites>
-"""
+"""  # noqa: E501
 
 
 def test_a_required_lane_must_run_every_case() -> None:

@@ -56,7 +56,7 @@ MARKDOWN = """\
 - **KNOWN** openvino: gather/c: Zeros where an index is out of range (https://example.com/1)
 - a.json: \\$.x: no
 - b.json: gone
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow

@@ -331,7 +331,7 @@ await wait(50);
 tell();
 const chosen = [form.elements.lane.selectedOptions[0]?.value, form.elements.type.value];
 return { shown, chosen, fits: document.documentElement.scrollWidth <= innerWidth };
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow

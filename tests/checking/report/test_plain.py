@@ -99,7 +99,7 @@ got 0.0 (00 00 00 00)
 
         3 findings; directml did not start. openvino: 1 known wrong
         6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, \
-1 fixed known difference, 1 known, 7 not run, which proves nothing.""")
+1 fixed known difference, 1 known, 7 not run, which proves nothing.""")  # noqa: E501
 
 
 def test_many_cases_are_summed_up_by_operator_and_data_type() -> None:
@@ -129,7 +129,7 @@ got 0.0 (00 00 00 00)
 
         1 finding. openvino: 2 known wrong
         32 cases on 2 lanes: 60 agree bit for bit, 1 difference, 2 known, \
-1 not run, which proves nothing.""")
+1 not run, which proves nothing.""")  # noqa: E501
 
 
 @pytest.mark.parametrize(("count", "rows"), [(30, 30), (31, 2)])

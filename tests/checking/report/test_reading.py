@@ -89,7 +89,7 @@ for (const node of texts) {
 for (const input of document.querySelectorAll("[placeholder]"))
   judge(input, getComputedStyle(input, "::placeholder").color, input.placeholder);
 return [texts.length > 50, [...faint]];
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize(

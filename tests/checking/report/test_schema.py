@@ -44,7 +44,7 @@ nothing to say: where it would be null, false, 0 or empty.
 [Known](#known) is an entry of a file of [known differences](provider-ci.md), which is an array.
 
 This page is made of the classes that write the report: `python tests/checking/report/test_schema.py`.
-"""
+"""  # noqa: E501
 
 
 def documented() -> dict[str, dict[str, str]]:

@@ -121,7 +121,7 @@ class TestTheFolder:
         def get_ep_devices(): return DEVICES
         class SessionOptions(SessionOptions):
             def add_provider_for_devices(self, devices, options): print("for", len(devices))
-        """
+        """  # noqa: E501
         environment(tmp_path / "environment", GATHERS + textwrap.dedent(change))
         *_, trial = trials_of(CASE, "portable", "/lib/stub.so")
         finding = Difference(CASE, LaneInfo("stub", STUB), DIFFERENT)

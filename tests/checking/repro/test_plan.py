@@ -37,7 +37,7 @@ PROGRAM = """{
       "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2]}, "Axis": 0, "IndexDimensions": 1}}
   },
   "commands": [COMMANDS]
-}"""
+}"""  # noqa: E501
 COMMAND = """{"type": "dispatch", "dispatchable": "one", "bindings":
   {"InputTensor": "data", "IndicesTensor": "indices", "OutputTensor": "output"}}"""
 

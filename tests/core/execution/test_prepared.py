@@ -629,7 +629,7 @@ if not child:
     signal.alarm(20)
     os._exit(0 if right() and right() else 1)
 assert right() and os.waitpid(child, 0)[1] == 0
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -239,7 +239,7 @@ desc = og.GatherDesc(og.TensorDesc("FLOAT32", [64, 2]), og.TensorDesc("UINT32", 
 before = len(os.listdir("/proc/self/task"))
 sessions = [og.Session(desc), og.Session(desc, threads=0), og.Session(og.to_onnx(desc))]
 print(numbers, len(os.listdir("/proc/self/task")) - before, len(os.sched_getaffinity(0)))
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.skipif(
@@ -280,7 +280,7 @@ def in_child(work):
         os._exit(0)  # not sys.exit: ONNX Runtime itself hangs in the exit of a forked process
     assert os.waitpid(child, 0)[1] == 0
     assert session.run(data, indices).tobytes() == og.run(desc, data, indices).tobytes() == wanted
-"""
+"""  # noqa: E501
 """Code that may run work in the child of a fork; two sessions were made and ran
 before."""
 
@@ -342,7 +342,7 @@ for _ in range(5):
     in_child(work)
 busy = False
 thread.join()
-"""
+"""  # noqa: E501
         assert self.outcome(code) == "True\n" * 5
 
     @pytest.mark.slow
@@ -354,7 +354,7 @@ def work():
     del session
     print("dropped")
 in_child(work)
-"""
+"""  # noqa: E501
         assert self.outcome(code) == "dropped\n"
 
 

@@ -45,7 +45,7 @@ SessionOptions.add_session_config_entry = lambda self, *entry: ENTRIES.update([e
 class InferenceSession(InferenceSession):
     def open(self):
         if ENTRIES["ep.webgpuexecutionprovider.preferredLayout"] != LAYOUT: NODES.clear()
-"""
+"""  # noqa: E501
 """A stand-in that records the node assignment under one layout alone, as 1.27.0
 does."""
 

@@ -210,7 +210,7 @@ for (const tensor of document.querySelectorAll(".tensor")) {
   found.push([others.length, [...columns], way.at(-1) === first]);
 }
 return found;
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")

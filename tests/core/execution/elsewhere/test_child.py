@@ -302,7 +302,7 @@ session = {{"provider": "CPUExecutionProvider"}}
 feeds = [{{"go": ["bool", [], len(content)]}}]
 request = {{"model": len(content), "session": session, "feeds": feeds}}
 worker.exchange(lambda header, _: print(header), request, content + b"\\1")
-"""
+"""  # noqa: E501
         self._killed(code, tmp_path / "pid")
 
     def _killed(self, code: str, told: Path) -> None:
