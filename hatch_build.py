@@ -5,8 +5,9 @@ says why. Variables that count while it is built:
 
   ONNXGATHER_NATIVE                forbids (0) or forces (1) the kernels
   CC, CFLAGS, LDFLAGS, ARCHFLAGS   the compiler and its options; ARCHFLAGS is macOS's
-  ONNXGATHER_PLATFORM              the platform tag of a wheel for another machine; CC compiles for
-                                   it, and CFLAGS and LDFLAGS say where its Python is
+  ONNXGATHER_PLATFORM              the platform tag of a wheel for another machine; CC
+                                   compiles for it, and CFLAGS and LDFLAGS say where
+                                   its Python is
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class NativeKernels(BuildHookInterface[Any]):
     """Compiles both libraries of the package, or neither."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the libraries to a wheel; an editable install gets them beside the modules."""
+        """Add the libraries to a wheel, or beside the modules of an editable install."""
         self.folder = TemporaryDirectory()
         platform, wanted = map(
             os.environ.get, ("ONNXGATHER_PLATFORM", "ONNXGATHER_NATIVE")
@@ -165,8 +166,8 @@ def command_of(
         system: The `sys.platform` that it compiles for.
         made: The name of the library.
         sources: The paths of its sources.
-        python: The folder of Python's headers, and the folder of Python; None if the variables name
-            them.
+        python: The folder of Python's headers, and the folder of Python; None if the
+            variables name them.
     """
     headers = [f"-I{python[0]}"] if python else []
     options = [*words("CFLAGS"), *words("ARCHFLAGS")]
@@ -193,9 +194,8 @@ def command_of(
     linked = words("LDFLAGS")
     if system == "darwin":
         flags += ["-Wl,-undefined,dynamic_lookup", f"-Wl,-install_name,@rpath/{made}"]
-    if (
-        system != "win32"
-    ):  # where code needs no such option, and the locks are Windows' own
+    # Windows' code needs no such option, and the locks are Windows' own
+    if system != "win32":
         flags += ["-fPIC", "-pthread"]
         # Short loops that cross a block of 32 bytes of code take up to 1.5 times as
         # long.
@@ -206,7 +206,7 @@ def command_of(
 
 
 def words(variable: str, system: str = sys.platform) -> list[str]:
-    r"""The words of an environment variable, as a shell reads them; Windows' paths have a \."""
+    r"""Return the words of a variable as a shell reads them; Windows' paths have a \."""
     lexer = shlex.shlex(os.environ.get(variable, ""), posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     if system == "win32":

@@ -1,4 +1,4 @@
-"""Times onnxgather's models on ONNX Runtime's CPU provider against other ways to gather.
+"""Times onnxgather's models on ONNX Runtime's CPU provider against other libraries.
 
 Every candidate works on the same arrays and must give the reference's bytes before
 anything is timed. The candidates take turns, in reversed order every other round, so
@@ -101,7 +101,7 @@ def _measured(workload: Workload, threads: int, options: argparse.Namespace) -> 
 
 
 def measure_forms(options: argparse.Namespace) -> Iterator[FormResult]:
-    """Yield the times of the form that each workload takes, and of the next one that fits."""
+    """Yield the times of the form that each workload takes, and of the next form."""
     with ExitStack() as stack:
         cores = {
             threads: stack.enter_context(_cores(threads)) for threads in options.threads
@@ -185,7 +185,7 @@ def environment(rounds: int) -> dict[str, str]:
 
 
 def _processor() -> str:
-    """The name of the processor, with the numbers that tell it from others of the name."""
+    """Return the processor's name, with the numbers that tell it from its namesakes."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     known = {

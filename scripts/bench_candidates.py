@@ -1,4 +1,4 @@
-"""What bench.py times: onnxgather's ways to run one workload, beside those of its rivals."""
+"""What bench.py times: the ways of onnxgather and of its rivals to run a workload."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Candidates = dict[str, Candidate]
 
 
 def candidates(workload: Workload, threads: int) -> Candidates:
-    """Return every way to run a workload that is installed; all gave the reference's bytes.
+    """Return every installed way to run a workload.
+
+    Each gave the bytes of the reference.
 
     Raises:
         AssertionError: A result differs from the reference.
@@ -49,9 +51,10 @@ def candidates(workload: Workload, threads: int) -> Candidates:
 
 
 def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidates:
-    """Return the form of the CPU lowering that a workload takes, and the next one that fits.
+    """Return the form of the CPU lowering that a workload takes, and the next form.
 
-    Only the portable lowering where no form fits.
+    The next form is the next one that fits. Where no form fits, the portable lowering is
+    returned alone.
     """
     desc = workload.desc(index_type)
     bind, expected, _, output = _binder(workload, desc, threads)
@@ -79,7 +82,7 @@ def _check(
 
 
 def hand_written(workload: Workload) -> onnx.ModelProto:
-    """Return the model that a competent user writes: INT64, Max, Min, the gather, Reshape."""
+    """Return the model that a user writes: INT64, Max, Min, the gather, Reshape."""
     desc, gather = workload.desc(), workload.gather
     constants = {"zero": np.array(0), "last": workload.limits.astype(np.int64) - 1}
     nodes: list[str] = []
@@ -126,7 +129,9 @@ def hand_written(workload: Workload) -> onnx.ModelProto:
 def _binder(
     workload: Workload, desc: og.Descriptor, threads: int
 ) -> tuple[Callable[[onnx.ModelProto], Candidate], Array, tuple[Array, Array], Array]:
-    """Return what makes a model a candidate, the right result, the inputs, and where outputs go.
+    """Return what makes a model a candidate, the right result, inputs and output.
+
+    The output is where the candidates write.
 
     All candidates share the arrays and the memory of the output: its position moves the
     times.

@@ -118,7 +118,10 @@ class FormResult(Result):
 
     @property
     def gain(self) -> float:
-        """How many times as long the next one takes; of CPU time the median over the rounds."""
+        """Return how many times as long the next form takes.
+
+        Of CPU time it is the median over the rounds.
+        """
         if self.clock == "wall":
             return self.ratio(self.next, self.form)
         pairs = zip(self.samples[self.next], self.samples[self.form], strict=True)
@@ -242,7 +245,10 @@ def forms_section(results: Sequence[FormResult]) -> list[str]:
 
 
 def _form_rows(results: Sequence[FormResult]) -> list[Row]:
-    """A row for each workload and type of indices that takes a form, and one for their mean."""
+    """Return the rows of the workloads that take a form, and one for their mean.
+
+    There is a row for each workload and type of indices.
+    """
     counts = [threads for threads, _ in _by_threads(results)]
     rows: list[Row] = [["form", "workload", "indices", "next", *map(_heading, counts)]]
     for name in [form.name for form in FORMS]:
@@ -330,7 +336,7 @@ _BEST = f"{DIRECT} / best rival", "best rival"
 
 
 def _best(result: Result) -> Row:
-    """How far og.Gather is from the library that takes the least time, and which one that is."""
+    """Return how far og.Gather is from the fastest library, and which that is."""
     best = result.best_rival
     return (
         _rounded(result.ratio(DIRECT, best)) if DIRECT in result.samples else ""

@@ -1,4 +1,4 @@
-"""Other ways to gather that bench.py times: numpy, torch, numba, pyarrow, polars, jax, a C loop.
+"""The rivals that bench.py times: numpy, torch, numba, pyarrow, polars, jax, a C loop.
 
 Each gets the arrays of a workload and may prepare what a user would prepare once.
 Indices are clamped in each call, by the library where it can do that itself. pyarrow,
@@ -61,12 +61,15 @@ def rivals(given: Given) -> dict[str, Candidate]:
 
 
 def _bits(array: Array) -> Array:
-    """An array as unsigned integers, for libraries that lack a type or that may change a NaN."""
+    """Return an array as unsigned integers.
+
+    Some libraries lack its type, and some may change a NaN.
+    """
     return array.view(f"u{array.itemsize}")
 
 
 def _loop_sizes(workload: Workload) -> tuple[int, int, int, int]:
-    """Return the batches, the repeats, the size of the axis, and the indices of a batch.
+    """Return the batches, the repeats, the axis' size, and the indices of a batch.
 
     The gather is out[batch][repeat][i] = data[batch][repeat][index[batch][i]].
     """
@@ -142,7 +145,7 @@ def _in_torch(given: Given) -> Candidate:
 
 
 def _in_numba(given: Given) -> Candidate:
-    """The gather as loops that numba compiles; with several threads, its parallel loops."""
+    """Return the gather as loops that numba compiles, parallel with several threads."""
     numba: Any = import_module("numba")
     workload, threads = given.workload, given.threads
     numba.set_num_threads(threads)
@@ -309,7 +312,7 @@ def _loops() -> ctypes.CDLL | None:
     """Return the compiled loops, None where there is no C compiler.
 
     Raises:
-        CalledProcessError: The compiler refuses them; it said why on the standard error.
+        CalledProcessError: The compiler refuses them; standard error says why.
     """
     if shutil.which(COMPILER) is None:
         return None

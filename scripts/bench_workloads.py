@@ -1,4 +1,4 @@
-"""The workloads of bench.py: gathers that users run, as DirectML descriptors with their data."""
+"""The workloads of bench.py: gathers of users, as DirectML descriptors with data."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Workload:
 
     @property
     def gather(self) -> Geometry:
-        """The sizes that count; those of GATHER_ELEMENTS without the ones of the indices."""
+        """Return the sizes that count; of GATHER_ELEMENTS without those of the indices."""
         indices = self.indices
         if self.operator == "GATHER_ELEMENTS":
             axis = self.axis
@@ -85,7 +85,7 @@ class Workload:
 
     @property
     def row_bytes(self) -> int:
-        """The bytes that lie together in the data and are copied for one index or tuple."""
+        """Return the bytes that are copied together for one index or tuple."""
         return math.prod(self.gather.behind) * self._dtype.itemsize
 
     @property
@@ -104,7 +104,7 @@ class Workload:
 
     @property
     def limits(self) -> Array:
-        """The size of the axis that each index counts along; one per coordinate of a tuple."""
+        """Return the size of the axis of each index; one per coordinate of a tuple."""
         axes = self.gather.axes
         return np.array(axes if self.operator == "GATHER_ND" else axes[0], np.uint32)
 
@@ -130,7 +130,7 @@ class Workload:
         return gather.descriptor(tensors)
 
     def arrays(self, seed: int = 1) -> tuple[Array, Array]:
-        """Return data of random bits and indices in range, both in the ranks of this class.
+        """Return random data and indices in range, both in the ranks of this class.
 
         Data with strides is its 1-D buffer.
         """

@@ -1,7 +1,7 @@
 """Makes the .onnx and .txt files of the folder models/ from its .json files.
 
     python scripts/build_models.py          rewrites them and says what changed
-    python scripts/build_models.py --check  changes nothing; exit code 1 if a file differs
+    python scripts/build_models.py --check  changes nothing; exit code 1 if one differs
 
 NAME.json is a DxDispatch program with one gather, written by hand. NAME.txt is the line
 that its print command prints, and NAME.onnx is the portable model of its descriptor.
@@ -32,7 +32,7 @@ DIFFERENCES = {
 
 
 def build(folder: Path) -> dict[str, bytes]:
-    """Every file that belongs into a folder of programs, by its name; the programs as they are."""
+    """Return every file of a folder of programs, by name; the programs as they are."""
     files: dict[str, bytes] = {}
     for path in folder.glob("*.json"):
         program = read_program(str(path))

@@ -1,4 +1,4 @@
-"""Changes models in one place, and tells whether certificates see the changes that matter.
+"""Changes models in one place, and tells whether certificates see what matters.
 
     python scripts/certify_mutants.py --count 2000 --seed 23112026
 
@@ -113,7 +113,7 @@ def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def changes(model: onnx.ModelProto) -> list[Change]:
-    """All changes of a model but those of constants, and one for each constant and sign."""
+    """Return all changes of a model; of constants, one for each constant and sign."""
     return [change for graph in graphs_of(model.graph) for change in _changes(graph)]
 
 
@@ -254,7 +254,7 @@ def told(output: Array | None) -> object:
 
 
 def differs(mutant: Mutant, draw: random.Random) -> bool:
-    """Whether indices are found with which a mutant does not do what its descriptor says."""
+    """Return whether some indices show that a mutant differs from its descriptor."""
     tensor = mutant.desc.input_tensor
     for number in range(TRIES):
         data = data_values(

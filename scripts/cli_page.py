@@ -58,7 +58,10 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
 
 
 def _prose(text: str) -> str:
-    """Paragraphs of a help text; those whose lines stay, after a backspace, as blocks."""
+    """Return the paragraphs of a help text.
+
+    Those whose lines stay, after a backspace, are blocks.
+    """
     paragraphs = inspect.cleandoc(text).split("\n\n")
     told = (
         (

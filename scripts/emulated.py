@@ -1,4 +1,4 @@
-"""Runs the kernels of another processor in an emulator, and compares them with the reference.
+"""Runs the kernels of another processor in an emulator, against the reference.
 
     python scripts/emulated.py --count 100000
 
@@ -43,7 +43,7 @@ BATCH = 2000
 
 
 def questions(count: int, seed: int) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield gathers: a name, what the program is asked, and what the reference answers."""
+    """Yield gathers: a name, the program's request, and the reference's answer."""
     policies: list[og.OutOfRange] = [*POLICIES]
     cases = itertools.chain(built_in_cases(), random_cases(count, seed))
     wanted = (case for case in cases if isinstance(case, DescriptorCase))

@@ -8,11 +8,13 @@ open sizes, and hardened with each policy. Of what comes out it must hold that
 
 - an audit proves every operator that carries indices, but those that harden named;
 - hardening it again gives the same bytes;
-- no input makes it fail: it runs with wild numbers, with numbers at the ends of the axes, and with
-  those between the ones of the arrays, in several sizes; a node that harden named may fail;
-- where the model does not fail, its outputs are those of the model, to the byte. Some operators do
-  not fail on an index out of range, such as GatherBlockQuantized: a model with them is compared for
-  the inputs alone that meet its contract. One that harden did not change is not compared.
+- no input makes it fail: it runs with wild numbers, with numbers at the ends of the
+  axes, and with those between the ones of the arrays, in several sizes; a node that
+  harden named may fail;
+- where the model does not fail, its outputs are those of the model, to the byte. Some
+  operators do not fail on an index out of range, such as GatherBlockQuantized: a model
+  with them is compared for the inputs alone that meet its contract. One that harden did
+  not change is not compared.
 
 It prints a table with a row per model and policy, with the speed of the hardened model
 beside that of the model, and what does not hold. The models run in another program;
@@ -118,7 +120,8 @@ def facts_of(found: Any) -> dict[str, Any]:
     """What the draws need of an audit.
 
     Returns:
-        `contract`, that of the model; `ends`, the indices at the ends of axes and just beyond.
+        `contract`, that of the model; `ends`, the indices at the ends of axes and just
+        beyond.
     """
     known = {n for gather in found.gathers for n in gather.range.size or () if n}
     ends = {end for n in known for end in (-n - 1, -n, -1, 0, n - 1, n, n + 1)}
@@ -149,7 +152,7 @@ def made(name: str, model: Any, before: Any, policy: str, folder: Path) -> Row:
 
 
 def run(row: Row, count: int, python: str, folder: Path) -> None:
-    """Run the models of a folder in another program, which starts anew where it ends."""
+    """Run the models of a folder in another program, anew where it ends."""
     first = -1
     while first < count:
         command = [python, __file__, "--worker", f"{folder}:{first}:{count}:{row.name}"]
@@ -259,8 +262,9 @@ def drawn_like(random: Random, array: Any, kind: str, facts: dict[str, Any]) -> 
     Args:
         random: The numbers.
         array: The array.
-        kind: "wild" for any numbers; "ends" for half of them at the ends of axes, or just beyond;
-            "inside" for those between the least and the greatest of the array.
+        kind: "wild" for any numbers; "ends" for half of them at the ends of axes, or
+            just beyond; "inside" for those between the least and the greatest of the
+            array.
         facts: With `ends`.
     """
     from network_draft import numbers

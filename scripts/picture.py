@@ -1,4 +1,4 @@
-"""Makes docs/picture.png, the picture of the README, from a page of `onnxgather show --html`.
+"""Makes docs/picture.png, the README's picture, from a page of `onnxgather show`.
 
 It needs Chromium: `python scripts/picture.py [CHROMIUM]`. The page is shown in part;
 nothing is drawn into it.

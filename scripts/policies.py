@@ -1,4 +1,4 @@
-"""Prints a page from reports of the corpus: `python scripts/policies.py REPORT... > PAGE.md`.
+"""Prints a page from reports: `python scripts/policies.py REPORT... > PAGE.md`.
 
 docs/policies.md is such a page.
 
@@ -54,7 +54,7 @@ def table(
     is_in: Callable[[CaseResult, object], bool],
     reports: Sequence[Report],
 ) -> Iterator[str]:
-    """The lines of a table with a row for each of some values, and a column for each lane."""
+    """Yield the lines of a table: a row for each value, and a column for each lane."""
     lanes = [(report, k) for report in reports for k in range(len(report.lanes))]
     yield (
         f"| {head} | {' | '.join(f'`{report.lanes[k].name}`' for report, k in lanes)} |"

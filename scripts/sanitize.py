@@ -1,4 +1,4 @@
-"""Runs the native kernels under the sanitizers of the C compiler, and sees planted mistakes.
+"""Runs the native kernels under C sanitizers, and sees planted mistakes.
 
 Hostile numbers in plain C first, in buffers of exactly their size; then threads; then
 the operator of ONNX Runtime and the Python module, under a sample of their tests. Each
@@ -116,7 +116,7 @@ def build(
 
 
 def seen(folder: Path, mistake: tuple[str, str, str]) -> bool:
-    """Whether the harness fails where a mistake is planted, or takes ten times as long."""
+    """Return whether the harness fails on a mistake, or takes ten times as long."""
     made = build(folder, MEMORY, [mistake])
     limited = ["sh", "-c", f"ulimit -t 30; exec {made} 1000000 5"]
     return subprocess.run(limited, capture_output=True).returncode != 0

@@ -1,4 +1,4 @@
-"""Builds a static site of the pages, with live examples: `python scripts/site.py [FOLDER]`.
+"""Builds a site with live examples: `python scripts/site.py [FOLDER]`.
 
 It needs the extra `docs`. The pages keep their places beside one another, so that their
 links hold. The examples are what `show`, `check` and `audit` write, made anew.
@@ -96,7 +96,7 @@ EXAMPLES = {
 
 
 def write_sources(folder: Path) -> None:
-    """Write what the generator reads: the pages, the examples, and its configuration."""
+    """Write what the generator reads: the pages, the examples, its configuration."""
     pages = folder / "pages"
     shutil.copytree(ROOT / "docs", pages / "docs")
     for path in [*ROOT.glob("*.md"), *(ROOT / name for name in LINKED)]:
@@ -139,9 +139,8 @@ def write_sources(folder: Path) -> None:
             *({title: paths} for title, paths in menu(found).items()),
         ],
     }
-    (folder / "mkdocs.yml").write_text(
-        json.dumps(told), encoding="utf-8"
-    )  # JSON is YAML
+    # JSON is YAML
+    (folder / "mkdocs.yml").write_text(json.dumps(told), encoding="utf-8")
 
 
 def menu(pages: Iterable[str]) -> dict[str, list[str]]:
@@ -154,7 +153,7 @@ def menu(pages: Iterable[str]) -> dict[str, list[str]]:
 
 
 def on_config(config: Any) -> None:
-    """Let the ids of headings begin with a letter: the theme's script takes them as selectors."""
+    """Let the ids of headings begin with a letter: the theme selects by them."""
     config["mdx_configs"]["toc"] = {"slugify": slug}
 
 

@@ -1,4 +1,4 @@
-"""Audits random networks and runs them on ONNX Runtime, to see whether what is claimed holds.
+"""Audits random networks and runs them on ONNX Runtime, to check what is claimed.
 
     python scripts/soundness.py [COUNT]
 
@@ -138,7 +138,7 @@ class Tally:
 def worker(
     python: str, first: int, last: int, step: int, more: list[str], tally: Tally
 ) -> None:
-    """Check seeds in another process; where it dies, this is a finding, and a new one goes on."""
+    """Check seeds in another process; where it dies, note a finding and start anew."""
     while first < last:
         seeds = f"{first}:{last}:{step}"
         command = [python, __file__, "--worker", seeds, *more]

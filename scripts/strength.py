@@ -34,7 +34,7 @@ the weights are rounded so that the file is small."""
 def exported(
     source: Path = ZIP,
 ) -> Iterator[tuple[str, onnx.ModelProto, dict[str, Any]]]:
-    """Yield the name of each model of a folder or of a zip file, the model and its inputs."""
+    """Yield name, model and inputs of each model of a folder or of a zip file."""
     root: Any = source if source.is_dir() else zipfile.Path(source)
     for path in sorted(root.iterdir(), key=lambda path: path.name):
         if path.name.endswith(".onnx"):

@@ -1,6 +1,7 @@
-"""Tries an installed onnxgather: whether its native kernels give the elements of the reference.
+"""Tries whether the kernels of an installed onnxgather agree with the reference.
 
-`python -P scripts/try_wheel.py`: with -P not even the folder of a checkout is on the path.
+`python -P scripts/try_wheel.py`: with -P not even the folder of a checkout is on the
+path.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from onnxgather.checking.doctor import try_kernels
 
 
 def main() -> int:
-    """Gather in Python and in ONNX Runtime; the exit code is 1 if the kernels did not run both."""
+    """Gather in Python and ONNX Runtime; exit with 1 if the kernels did not run both."""
     said = try_kernels()[0]
     print(f"{og.__file__}\nnative kernels: {said}")
     if said != "run in Python and in ONNX Runtime":

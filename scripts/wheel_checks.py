@@ -1,4 +1,4 @@
-"""Reads a wheel back: what its tag says, what its files are, and what its libraries need.
+"""Reads a wheel back: its tag, its files, and what its libraries need.
 
 The rules are those of a wheel with native kernels, for each platform of
 scripts/wheels.py. lief reads the libraries; abi3audit and auditwheel judge the wheel
@@ -111,7 +111,7 @@ def faults(wheel: Path, tag: str) -> list[str]:
 
 
 def of_names(name: str, files: dict[str, bytes], tag: str) -> Iterator[str]:
-    """Yield what is wrong with the name of a wheel, with those of its libraries, and its tags."""
+    """Yield what is wrong with the names of a wheel and its libraries, and its tags."""
     system = PLATFORMS[tag].system
     right = f"onnxgather-{VERSION}-cp311-abi3-{tag}.whl"
     if name != right:
@@ -253,7 +253,7 @@ def read(content: bytes) -> Library | None:
 
 
 def of_others(wheel: Path, tag: str) -> Iterator[str]:
-    """Yield what abi3audit says against a wheel, and auditwheel against one for glibc."""
+    """Yield what abi3audit says against a wheel, and auditwheel for glibc."""
     abi3 = [
         "abi3audit",
         "--strict",

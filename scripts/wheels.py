@@ -1,4 +1,4 @@
-"""Makes wheels with native kernels for every platform on this machine, and reads each one back.
+"""Makes wheels with native kernels for every platform, and reads each one back.
 
     python scripts/wheels.py -o dist                           all platforms
     python scripts/wheels.py --platform win_amd64 -o dist      one of them

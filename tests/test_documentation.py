@@ -76,9 +76,8 @@ NOT_RUN = [
     block
     for block in BLOCKS
     if block.mark.startswith("not run: ")
-    or (
-        block.page == "README.md" and block.text.startswith("python3 -m venv")
-    )  # .ci/run has them
+    # .ci/run has these commands
+    or (block.page == "README.md" and block.text.startswith("python3 -m venv"))
 ]
 RUN = [
     block for block in BLOCKS if block not in NOT_RUN and block.page not in ELSEWHERE
@@ -132,9 +131,8 @@ def test_blocks_of_a_page_print_what_the_page_says(
             said = "".join(output for _, output in done)
         if block.told is not None:
             promised = block.told
-            if (
-                CPU_COMPARES_HALVES
-            ):  # the runtime has the fault, and shows what it computes
+            # the runtime has the fault, and shows what it computes
+            if CPU_COMPARES_HALVES:
                 cut = r" and InputTensor counts.+"
                 said, promised = re.sub(cut, "", said), re.sub(cut, "", promised)
             pieces = re.split(r"^\.\.\.\n|\.\.\.", promised, flags=re.MULTILINE)
@@ -155,9 +153,8 @@ def test_block_that_does_not_run_here_is_good_usage(
     for name, *words in block.commands:
         if name == "onnxgather":
             parent = click.Context(main, **main.context_settings)
-            with (
-                monkeypatch.context() as there
-            ):  # the files of the lanes, which this test lacks
+            # this test lacks the files of the lanes
+            with monkeypatch.context() as there:
                 there.setattr("os.path.exists", bool)
                 command = find_command(words[0])
                 with command.make_context(

@@ -61,9 +61,8 @@ def test_the_action_uses_each_input_and_no_other() -> None:
     declared = re.findall(r"^  (\w+):\n    description:", ACTION, re.MULTILINE)
     assert declared == ["models", "options", "package"]
     assert set(re.findall(r"inputs\.(\w+)", ACTION)) == {*declared}
-    assert (
-        "${{" not in ACTION.rpartition("run: |\n")[2]
-    )  # no input becomes a part of the script
+    # no input becomes a part of the script
+    assert "${{" not in ACTION.rpartition("run: |\n")[2]
 
 
 def test_the_entry_of_the_hook_takes_the_files_that_it_is_for() -> None:

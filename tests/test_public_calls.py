@@ -103,9 +103,8 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
         if each.default is each.empty
     }
     for wrong in WRONG:
-        model = onnx.ModelProto.FromString(
-            MODEL.SerializeToString()
-        )  # as add_to changes it
+        # a copy, as add_to changes the model
+        model = onnx.ModelProto.FromString(MODEL.SerializeToString())
         given = {
             **needed,
             **({"model": model} if "model" in needed else {}),

@@ -36,7 +36,10 @@ STEPS = (
     "core/programs/",
     "core/output/",
 )
-"""The way of a descriptor through the core: a folder imports only the folders before it."""
+"""The way of a descriptor through the core.
+
+A folder imports only the folders before it.
+"""
 
 SPEAKERS = {
     "onnx": (

@@ -1,7 +1,7 @@
 """Random descriptors that break a single rule, and random changes of descriptors.
 
-Each is made from a descriptor of `onnxgather.checking.corpus.random_cases`. Descriptor N
-of a seed is the same on every machine, however many are asked for.
+Each is made from a descriptor of `onnxgather.checking.corpus.random_cases`. Descriptor
+N of a seed is the same on every machine, however many are asked for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class UnsuitableError(Exception):
 
 
 def broken_descriptors(seed: int) -> Iterator[tuple[str, Raw]]:
-    """Names of rules, in turn, each with a random descriptor that breaks this rule alone."""
+    """Yield names of rules, each with a random descriptor that breaks it alone."""
     for number, (name, change) in enumerate(itertools.cycle(BREAKS.items())):
         stream = Stream(seed_of(f"broken/{seed}/{number}"))
         while True:
@@ -74,7 +74,7 @@ def _any_tensor(desc: Raw, stream: Stream) -> Raw:
 
 
 def _put(field: str, values: Sequence[Any], *tensors: str) -> Change:
-    """Give one of the values to the field of these tensors; without any, to one random tensor."""
+    """Give one of the values to the field of these tensors, or of a random one."""
 
     def change(desc: Raw, stream: Stream) -> None:
         names = tensors or (stream.of(_TENSORS),)
@@ -85,11 +85,14 @@ def _put(field: str, values: Sequence[Any], *tensors: str) -> Change:
     return change
 
 
-# --- Changes that break a single rule --------------------------------------------------------
+# --- Changes that break a single rule -----------------------------------------------
 
 
 def _too_large(field: str, *, more: int = 0, zero: bool = False) -> Change:
-    """Give a field a value from DimensionCount + `more` on, or zero if that breaks the rule too."""
+    """Give a field a value from DimensionCount + `more` on.
+
+    The value may be zero if that breaks the rule too.
+    """
 
     def change(desc: Raw, stream: Stream) -> None:
         _require(field in desc)
@@ -100,7 +103,10 @@ def _too_large(field: str, *, more: int = 0, zero: bool = False) -> Change:
 
 
 def _larger_size(tensor: str, last: str | None = None) -> Change:
-    """Enlarge one size of a tensor; not one of the last sizes, as many as the field `last` says."""
+    """Enlarge one size of a tensor.
+
+    It is not one of the last sizes, as many as the field `last` says.
+    """
 
     def change(desc: Raw, stream: Stream) -> None:
         _require(last is None or last in desc)
@@ -256,7 +262,7 @@ BREAKS: dict[str, Change] = {
 }
 """How each rule is broken. A change that breaks another rule first is tried again."""
 
-# --- Changes that may break any rule, several, or none ---------------------------------------
+# --- Changes that may break any rule, several, or none ------------------------------
 
 
 def _any_field(desc: Raw, stream: Stream) -> None:

@@ -53,7 +53,7 @@ PAUSE = 10
 def ask(
     host: GraphHost, noun: str, count: int, questions: Iterable[Question]
 ) -> list[str]:
-    """Ask the provider, and print how many verdicts are in each group; return the findings."""
+    """Ask the provider, print how many verdicts each group has, return the findings."""
     groups: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     findings: list[str] = []

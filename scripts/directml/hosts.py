@@ -1,4 +1,4 @@
-"""What the scripts share: the host of DirectML.dll, and its verdict on any descriptor."""
+"""What the scripts share: DirectML.dll's host, and its verdict on any descriptor."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(
 
 
 def verdict(host: Host, raw: Raw, feature_level: str = "1_0") -> tuple[str, str]:
-    """DirectML's verdict on a descriptor, one of VERDICTS, and its reason: "" if accepted."""
+    """Return DirectML's verdict, one of VERDICTS, and its reason: "" if accepted."""
     try:
         answer = host.ask(raw_request(raw, feature_level))
     except DescriptorError as error:
@@ -103,7 +103,10 @@ def raw_request(raw: Raw, feature_level: str) -> dict[str, Any]:
 
 
 def _tensor(name: str, raw: Raw) -> list[Any]:
-    """A tensor in a request; TotalTensorSizeInBytes is by default the smallest legal one."""
+    """Return a tensor of a request.
+
+    By default its TotalTensorSizeInBytes is the smallest legal one.
+    """
     short = str(raw["DataType"]).removeprefix(TYPE_PREFIX)
     if short not in _TYPES:
         rule = f"{name}.DataType must be one of {', '.join(_TYPES)}"

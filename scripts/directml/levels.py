@@ -1,8 +1,8 @@
 """Records which operators, data types and dimension counts a DirectML.dll accepts.
 
-A DirectML device is created with a minimum feature level. DirectML 1.15.4 accepts the same whatever
-that minimum is, so each feature level is asked of a DLL whose highest level it was. Each such DLL
-comes in a wheel of PyPI, got by
+A DirectML device is created with a minimum feature level. DirectML 1.15.4 accepts the
+same whatever that minimum is, so each feature level is asked of a DLL whose highest
+level it was. Each such DLL comes in a wheel of PyPI, got by
 `pip download --no-deps --platform win_amd64 --only-binary=:all: NAME==VERSION`:
 
     python3 scripts/directml/levels.py [--host FOLDER] FILE WHEEL...
@@ -65,7 +65,10 @@ def accepted(host: Host, feature_level: str) -> dict[str, list[int]]:
 
 
 def answers(command: Sequence[str]) -> dict[str, Any]:
-    """The line of one DLL. Ends the script if the minimum level of the device plays a part."""
+    """Return the line of a DLL.
+
+    The script ends if the minimum level of the device plays a part.
+    """
     with closing(Host(command)) as host:
         version, highest = host.info.version, host.info.feature_level
         levels = FEATURE_LEVELS[: FEATURE_LEVELS.index(highest) + 1]
@@ -86,7 +89,7 @@ def answers(command: Sequence[str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def unpacked(wheel: Path, host: Path) -> Generator[str, None, None]:
-    """Put a wheel's DirectML.dll where the host finds it. Yields the path by which it does."""
+    """Put a wheel's DirectML.dll where the host finds it; yield the path for that."""
     folder = host.parent if sys.platform == "win32" else host.parent / "root" / "lane"
     file = folder / f"{wheel.stem}.dll"
     with zipfile.ZipFile(wheel) as members:

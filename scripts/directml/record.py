@@ -1,4 +1,4 @@
-"""Records what DirectML.dll does with random gathers, in the format of tests/data/observed.
+"""Records what DirectML.dll does with random gathers, as tests/data/observed has it.
 
 Writes in_range.json.xz, out_of_range.json.xz, cropped.json.xz and invalid.json.xz, one
 case per line, and versions.json: the DLL and the host that answered, and the seed and
@@ -108,7 +108,7 @@ def _output(host: Host, case: DescriptorCase) -> Record:
 
 
 def _element_bytes(tensor: og.TensorDesc) -> Array:
-    """The offsets of the bytes that a tensor's elements take in its buffer, in row-major order."""
+    """Return the offsets of the bytes of a tensor's elements, in row-major order."""
     size = tensor.data_type.size
     numbers = np.arange(tensor.span).reshape(
         tensor.sizes if tensor.strides is None else -1
@@ -118,7 +118,10 @@ def _element_bytes(tensor: og.TensorDesc) -> Array:
 
 
 def _buffer(tensor: og.TensorDesc, array: Array) -> str:
-    """A tensor's buffer as hexadecimal digits: the array, and zeros to TotalTensorSizeInBytes."""
+    """Return a tensor's buffer as hexadecimal digits.
+
+    The buffer has the array, and zeros to TotalTensorSizeInBytes.
+    """
     padding = (
         tensor.total_tensor_size_in_bytes - math.prod(array.shape) * array.itemsize
     )
@@ -126,7 +129,10 @@ def _buffer(tensor: og.TensorDesc, array: Array) -> str:
 
 
 def write_lines(path: Path, lines: list[Record]) -> None:
-    """Write records as a compressed JSON list, one per line; equal records make equal bytes."""
+    """Write records as a compressed JSON list, one per line.
+
+    Equal records make equal bytes.
+    """
     text = ",\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
     path.write_bytes(lzma.compress(f"[\n{text}\n]\n".encode(), preset=9))
 

@@ -31,7 +31,7 @@ Raw = dict[str, Any]
 
 
 def broken_rule(raw: Raw) -> str | None:
-    """Name the first rule by which onnxgather refuses a descriptor; None if it accepts it.
+    """Name the first rule by which onnxgather refuses a descriptor, or None.
 
     Raises:
         DescriptorError: The descriptor breaks a rule that has no name.

@@ -71,8 +71,8 @@ class Loan(NamedTuple):
 def main() -> NoReturn:
     """Serve the standard input from a borrowed host, or become the host."""
     command, seconds = sys.argv[1:], os.environ.get("ONNXGATHER_WARM_SECONDS") or "60"
-    # `find_runtime` in `onnxgather/core/execution/elsewhere/hosts.py` has the same rule, for whoever
-    # starts it so.
+    # `find_runtime` in `onnxgather/core/execution/elsewhere/hosts.py` has the same
+    # rule, for whoever starts it so.
     if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 5):
         rule = (
             "the variable ONNXGATHER_WARM_SECONDS must be a whole number of seconds up"
@@ -80,9 +80,8 @@ def main() -> NoReturn:
         )
         sys.exit(f"host: {rule}, got {seconds!a}")
     loan = None
-    if (
-        int(seconds) and "WINEDEBUG" not in os.environ
-    ):  # which only a host of its own would obey
+    # only a host of its own would obey WINEDEBUG
+    if int(seconds) and "WINEDEBUG" not in os.environ:
         with suppress(OSError):
             loan = borrow(command, int(seconds))
     if loan is not None:
@@ -90,15 +89,15 @@ def main() -> NoReturn:
     os.execv(command[0], command)
 
 
-# --- The borrower ------------------------------------------------------------------------------
+# --- The borrower -------------------------------------------------------------------
 
 
 def borrow(command: list[str], seconds: int) -> Loan:
     """Borrow a host, from a keeper that is made if there is none.
 
     Raises:
-        OSError: Another command has the host; or the folder or the keeper is another user's; or
-            the system does not allow it.
+        OSError: Another command has the host; or the folder or the keeper is another
+            user's; or the system does not allow it.
     """
     name = Path(__file__).absolute().parent / "warm"
     name.mkdir(0o700, exist_ok=True)
@@ -124,7 +123,10 @@ def borrow(command: list[str], seconds: int) -> Loan:
 
 
 def key_of(command: list[str]) -> str:
-    """The name of a host; one that was made anew, or would have other cores, has another name."""
+    """Return the name of a host.
+
+    A host that was made anew, or would have other cores, has another name.
+    """
     files = [path for path in (__file__, *command) if os.path.isfile(path)]
     times = [os.stat(path).st_mtime_ns for path in files]
     facts = repr((command, times, sorted(os.sched_getaffinity(0))))
@@ -148,7 +150,7 @@ def is_own(peer: socket.socket) -> bool:
 
 
 class CommandPipe(io.FileIO):
-    """The standard input or output. If the command has closed it, this program ends at once.
+    """The standard input or output; if the command has closed it, this program ends.
 
     The keeper then ends the host if it owes an answer.
     """
@@ -166,7 +168,10 @@ class CommandPipe(io.FileIO):
 
 
 def serve(loan: Loan) -> NoReturn:
-    """Pass requests and answers on, one at a time, until the input, the output or the host ends."""
+    """Pass requests and answers on, one at a time, until one of the ends closes.
+
+    The ends are the input, the output and the host.
+    """
     source, target = (
         io.BufferedReader(CommandPipe(0)),
         io.BufferedWriter(CommandPipe(1, "w")),
@@ -189,9 +194,8 @@ def serve(loan: Loan) -> NoReturn:
             finish(loan.requests, rest)
             start, rest = pass_start(loan.answers, target)
             is_sound = is_sound and is_success(start)
-            if (
-                is_sound
-            ):  # told before the command has the answer, and may end this program
+            # told before the command has the answer, and may end this program
+            if is_sound:
                 loan.keeper.send(ANSWERED)
             finish(target, rest)
     except (EOFError, OSError):
@@ -207,7 +211,7 @@ def read(stream: IO[bytes], count: int) -> bytes:
 
 
 def pass_start(source: IO[bytes], target: IO[bytes]) -> tuple[bytes, bytes]:
-    """Pass a frame on up to its last bytes; return the start of its content, and those bytes."""
+    """Pass a frame on but its last bytes; return its content's start and those bytes."""
     part = read(source, 8)
     left, start = int.from_bytes(part, "little"), b""
     while left:
@@ -224,7 +228,7 @@ def finish(target: IO[bytes], part: bytes) -> None:
 
 
 def is_success(answer: bytes) -> bool:
-    """Whether an answer is none of a failure; in place of an output a text is an error."""
+    """Return whether an answer is none of a failure; a text for an output is an error."""
     try:
         told = json.loads(answer.partition(b"\n")[0])
         return "refused" not in told and not any(
@@ -245,7 +249,7 @@ def end_as_host(loan: Loan) -> NoReturn:
     os._exit(code)
 
 
-# --- The keeper --------------------------------------------------------------------------------
+# --- The keeper ---------------------------------------------------------------------
 
 
 def make_keeper(path: str, command: list[str], seconds: int) -> None:
@@ -280,9 +284,8 @@ def make_keeper(path: str, command: list[str], seconds: int) -> None:
     finally:
         with suppress(FileNotFoundError):  # if the folder was removed
             os.unlink(path)
-            os.unlink(
-                f"{path}.lock"
-            )  # last, as the next keeper may then have its socket there
+            # last, as the next keeper may then have its socket there
+            os.unlink(f"{path}.lock")
         os._exit(0)
 
 
@@ -330,9 +333,8 @@ def lend(
                 if ended in ready:
                     borrower.send(b"%d" % host.wait())
                     return
-                if (
-                    borrower in ready
-                ):  # first, as it may have gone before the next one came
+                # first, as it may have gone before the next one came
+                if borrower in ready:
                     told = borrower.recv(CHUNK)
                     if not told:
                         break

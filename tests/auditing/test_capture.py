@@ -41,8 +41,11 @@ def captured(made: onnx.ModelProto, **inputs: Any) -> tuple[Network, Captured]:
 
 
 def test_a_gather_has_its_arrays() -> None:
-    made = model([node("Neg", ["ids"], "moved"), node("Gather", ["table", "moved"], "rows", "g")],
-                 [IDS], ["rows"], [TABLE])  # fmt: skip
+    nodes = [
+        node("Neg", ["ids"], "moved"),
+        node("Gather", ["table", "moved"], "rows", "g"),
+    ]
+    made = model(nodes, [IDS], ["rows"], [TABLE])
     assert seen(made, ids=[1, -2]) == {"main graph": [[[-1, 2], [9, 6]]]}
 
 

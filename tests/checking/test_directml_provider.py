@@ -302,9 +302,8 @@ def test_gather_nd_comes_back_exactly_unless_its_output_has_leading_ones(
         }
     else:
         event("ones behind")
-        scalar = (
-            ones == desc.output_tensor.dimension_count
-        )  # which DirectML's tensors cannot be
+        # DirectML's tensors cannot be scalars
+        scalar = ones == desc.output_tensor.dimension_count
         assert rebuilt.operator == "GATHER_ND1"
         assert rebuilt.fields == {
             "input_dimension_count": desc.input_dimension_count,

@@ -101,11 +101,8 @@ class TestKnownDifferences:
             ),
             (DIED, ResultPattern(ResultKind.BROKEN, breakdown=Breakdown.LATE), "ERROR"),
             (DIED, ResultPattern(ResultKind.BROKEN, detail="SIGABRT"), "ERROR"),
-            (
-                DIED,
-                ResultPattern(ResultKind.BROKEN, message="died"),
-                "ERROR",
-            ),  # the lane's words
+            # the lane's words
+            (DIED, ResultPattern(ResultKind.BROKEN, message="died"), "ERROR"),
             (
                 ran(None, None, "no\nmemory"),
                 ResultPattern(ResultKind.FAILED, message="*o?m*"),

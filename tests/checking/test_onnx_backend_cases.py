@@ -44,9 +44,8 @@ def collect() -> dict[str, BackendCase]:
     """Return the cases by their names."""
     package: Any = importlib.import_module("onnx.backend.test.case.node")
     for module in OPERATORS.values():
-        importlib.import_module(
-            f"{package.__name__}.{module}"
-        )  # adds its cases to the package's
+        # the module adds its cases to the package's
+        importlib.import_module(f"{package.__name__}.{module}")
     found: dict[str, BackendCase] = {}
     for case in package._NodeTestCases:
         nodes = case.model.graph.node

@@ -709,7 +709,8 @@ def test_the_tests_are_the_same_in_every_worker(
 def test_importing_it_imports_the_errors_of_the_package_alone() -> None:
     code = (
         "import sys, pytest, argparse, onnxgather; before = {*sys.modules}; "
-        "import onnxgather.checking.pytest_plugin; print(*sorted({*sys.modules} - before)); "
+        "import onnxgather.checking.pytest_plugin; "
+        "print(*sorted({*sys.modules} - before)); "
         "print(*sorted({'onnx', 'onnxruntime', 'click'} & {*sys.modules}))"
     )
     result = subprocess.run(

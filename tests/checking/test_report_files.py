@@ -316,9 +316,7 @@ def test_a_report_that_is_cut_short_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has neither /dev/zero nor /dev/fd")
-def test_a_report_may_come_from_a_pipe_and_a_device_is_read_no_further_than_its_start() -> (
-    None
-):
+def test_a_report_may_be_a_pipe_and_of_a_device_only_the_start_is_read() -> None:
     assert find_report("/dev/zero") is None
     reader, writer = os.pipe()
     try:

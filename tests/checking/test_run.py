@@ -101,12 +101,8 @@ class TestParts:
         assert check_all([], [team]).lanes[0].not_run == "there is none"
 
     def test_a_check_ends_after_so_many_findings(self) -> None:
-        answers = [
-            self.right,
-            self.wrong,
-            self.wrong,
-            self.right,
-        ]  # asked twice where it is wrong
+        # asked twice where it is wrong
+        answers = [self.right, self.wrong, self.wrong, self.right]
         report = check_all(
             [case(0, 0)] * 9, [Planned(*answers)], (), planned=9, maxfail=1
         )

@@ -461,9 +461,7 @@ def test_json_is_printed_or_written() -> None:
 
 
 @pytest.mark.slow
-def test_several_models_have_a_table_the_lines_of_those_with_open_gathers_and_one_json() -> (
-    None
-):
+def test_several_models_have_a_table_lines_of_open_gathers_and_one_json() -> None:
     one, other = (
         embedding(),
         save(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])]), "n.onnx"),

@@ -150,9 +150,8 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
         try:
             while not re.search(r"\b[2-9]\d* of 2,000: m/", error):
                 error += os.read(ours, 1000).decode()
-            os.killpg(
-                process.pid, signal.SIGINT
-            )  # as a terminal sends it to all processes
+            # as a terminal sends it to all processes
+            os.killpg(process.pid, signal.SIGINT)
             text, _ = process.communicate(timeout=30)
         finally:
             process.kill()
@@ -191,15 +190,13 @@ finally:
         told = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=120
         )
-        peak, taken = told.stderr.split()[
-            -2:
-        ]  # after ten seconds it tells how far it is
+        # after ten seconds it tells how far it is
+        peak, taken = told.stderr.split()[-2:]
         peaks.append(int(peak))
         seconds.append(float(taken))
     assert peaks[2] < peaks[0] + 3 * 4800  # kilobytes: a model has 4,800 of them
-    assert seconds[2] - seconds[1] < 8 * (
-        seconds[1] - seconds[0]
-    )  # 3 as it is, 14 were it quadratic
+    # 3 as it is, 14 were it quadratic
+    assert seconds[2] - seconds[1] < 8 * (seconds[1] - seconds[0])
 
 
 @pytest.mark.parametrize("kept", [False, True])

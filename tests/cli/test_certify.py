@@ -154,9 +154,8 @@ def test_two_jobs_give_what_one_gives() -> None:
     one = outcome(*given)
     assert one[0] == 0
     assert len(json.loads(one[1])["certificates"]) == 12
-    assert (
-        outcome(*given, "--jobs", "2")[:2] == one[:2]
-    )  # slow work tells its progress besides
+    # slow work tells its progress besides
+    assert outcome(*given, "--jobs", "2")[:2] == one[:2]
 
 
 @pytest.mark.parametrize(
@@ -335,9 +334,8 @@ def interrupted(jobs: int, seconds: float) -> bool:
             assert process.stdout is not None
             assert process.stderr is not None
             time.sleep(seconds)
-            os.killpg(
-                process.pid, signal.SIGINT
-            )  # as a terminal sends it to all processes
+            # as a terminal sends it to all processes
+            os.killpg(process.pid, signal.SIGINT)
             told = process.stdout.read().splitlines()
             error = process.stderr.read()
         finally:

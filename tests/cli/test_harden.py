@@ -117,9 +117,7 @@ def test_a_pointer_in_the_place_of_a_model_is_told_as_one() -> None:
     )
 
 
-def test_a_model_for_the_standard_output_is_printed_and_the_rest_is_said_beside_it() -> (
-    None
-):
+def test_a_model_for_the_standard_output_is_printed_and_the_rest_beside_it() -> None:
     saved()
     assert spawn("harden", "model.onnx", "-o", "out.onnx").returncode == 0
     ended = spawn("harden", "model.onnx", "-o", "-")
@@ -157,9 +155,8 @@ def test_the_runs_of_verify_are_progress(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Progress, "show", show)
     assert outcome("harden", "model.onnx", "-o", "out.onnx", "--verify")[0] == 0
-    assert told == [
-        f"Runs tried: {k}" for k in range(1, 81)
-    ]  # 8, the same 8, and 64 wild ones
+    # 8, the same 8, and 64 wild ones
+    assert told == [f"Runs tried: {k}" for k in range(1, 81)]
 
 
 def test_harden_verifies_what_it_wrote() -> None:

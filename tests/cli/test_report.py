@@ -212,9 +212,8 @@ class TestOptionsOfCheck:
             arguments = ["check", "x.json", "--lanes", "cpu", *lane, *names]
             call(*arguments, *["--with-paths"][:with_paths])
             for file in files:
-                text = (
-                    Path(file).read_text().replace("\\_", "_")
-                )  # as Markdown escapes it
+                # as Markdown escapes it
+                text = Path(file).read_text().replace("\\_", "_")
                 assert (os.getcwd() in text) == with_paths, file
         lanes = open_report("r.json").lanes
         assert [found.python for found in lanes] == [None, "python9"]

@@ -209,9 +209,8 @@ class TestConvert:
 
     def test_no_model_goes_to_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
         program("x.json")
-        monkeypatch.setattr(
-            "onnxgather.cli.outputs.is_terminal", bool
-        )  # any stream is one
+        # any stream is a terminal
+        monkeypatch.setattr("onnxgather.cli.outputs.is_terminal", bool)
         code, out, err = outcome("convert", "x.json", "-o", "-")
         sentence = "Error: --output must be a file, as a terminal does not show a model"
         assert (code, out, err.splitlines()[-1]) == (2, "", sentence)

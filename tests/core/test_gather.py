@@ -249,9 +249,8 @@ def test_a_descriptor_goes_to_a_node_and_back(desc: og.Descriptor) -> None:
     values = random_data(desc.input_tensor, rng)
     where = random_indices(found, rng, wild=0)
     type_of_indices = desc.indices_tensor.data_type.numpy
-    first = where % np.array(
-        axis_sizes(found)
-    )  # the same indices in a type without a sign
+    # the same indices in a type without a sign
+    first = where % np.array(axis_sizes(found))
     first = first.astype(type_of_indices).reshape(desc.indices_tensor.sizes)
     second = og.reference(found, values.reshape(found.input_tensor.sizes), where)
     assert og.reference(desc, values, first).tobytes() == second.tobytes()

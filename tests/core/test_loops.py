@@ -42,10 +42,8 @@ def loops(**numbers: Any) -> dict[str, Any]:
         pytest.param(
             WORKED,
             loops(
-                sizes=(
-                    6,
-                    4,
-                ),  # the 2 x 3 indices lie packed in indices and output, so one loop
+                # the 2 x 3 indices lie packed in indices and output, so one loop
+                sizes=(6, 4),
                 data_strides=(0, 1),
                 index_strides=(1, 0),
                 output_strides=(4, 1),
@@ -131,10 +129,8 @@ def loops(**numbers: Any) -> dict[str, Any]:
                 1,
             ),
             loops(
-                sizes=(
-                    3,
-                    2,
-                ),  # a batch is a step in the data, in the indices and in the output
+                # a batch is a step in the data, in the indices and in the output
+                sizes=(3, 2),
                 data_strides=(8, 1),
                 index_strides=(1, 0),
                 output_strides=(2, 1),
@@ -157,7 +153,8 @@ def loops(**numbers: Any) -> dict[str, Any]:
                 output_strides=(0,),
                 axis_sizes=(1,),
                 counts=(1, 1, 1),
-                reachable_count=4,  # the elements of four bytes, the least that a tensor has
+                # the elements of four bytes, the least that a tensor has
+                reachable_count=4,
                 indices_sizes=(1,),
                 indices_strides=(1,),
             ),

@@ -348,9 +348,8 @@ class _Check:
         """Compare the data and the indices of gathers with what is said of them."""
         try:
             made = results(observed, self.fed) if observed is not None else {}
-        except (
-            Exception
-        ) as error:  # a gather that is not proved, or sizes that do not fit
+        except Exception as error:
+            # a gather that is not proved, or sizes that do not fit
             if OUT_OF_BOUNDS.search(str(error)):
                 self.left |= {
                     node for node in self.by_node if f"Name:'{node}'" in str(error)
@@ -391,12 +390,12 @@ class _Check:
             columns = indices.reshape(-1, 1)
         sizes = data.shape[first : first + columns.shape[1]]
         if len(sizes) < columns.shape[1]:
-            return  # ONNX Runtime refuses a tuple with more coordinates than there are axes
+            # ONNX Runtime refuses a tuple with more coordinates than there are axes
+            return
         if node.op_type == "ReverseSequence":  # lengths
             sizes = (sizes[0] + 1,)
-        if (
-            node.op_type == "RotaryEmbedding" and indices.ndim == 1
-        ):  # the first of the positions
+        # the indices are the first of the positions
+        if node.op_type == "RotaryEmbedding" and indices.ndim == 1:
             sizes = (sizes[0] + 1 - values[node.input[0]].shape[1],)
         told, name = record["range"], node.output[0]
         least = -np.array(sizes) * is_from_end
@@ -496,9 +495,8 @@ def _break(random: Random, feeds: Feeds, condition: dict[str, Any]) -> None:
         end + way * random.choice([1, 1, 5]) for end, way in ends if end is not None
     ]
     array = feeds[condition["input"]].copy()
-    with contextlib.suppress(
-        IndexError, OverflowError, ValueError
-    ):  # no element, or none beyond
+    # there may be no element, or none beyond
+    with contextlib.suppress(IndexError, OverflowError, ValueError):
         column = random.choice(
             condition["columns"] or [random.randrange(array.shape[-1])]
         )

@@ -96,9 +96,8 @@ def check_hardened(graph: Graph, random: Random) -> Checked:
 
 def _unproved(made: HardenedModel, given: dict[str, Any]) -> list[str]:
     """What an audit does not prove of a hardened network, but for what harden named."""
-    left = {
-        (each.node, each.operator) for each in made.left
-    }  # one in all calls of its function
+    # a node is left in all calls of its function
+    left = {(each.node, each.operator) for each in made.left}
     return [
         f"{gather.place}: {gather.node} is {gather.range.state}"
         for gather in og.audit(made.model, **given).gathers

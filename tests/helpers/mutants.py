@@ -352,11 +352,8 @@ class _Raises:
     __array__ = __int__ = __float__ = __getattr__ = _raise
 
 
-_SLOW = (
-    Mock(),
-    Mock(spec=np.ndarray),
-    np.ma.masked_array([1, 2]),
-)  # which take long to make
+# These take long to make.
+_SLOW = (Mock(), Mock(spec=np.ndarray), np.ma.masked_array([1, 2]))
 
 TEXTS = [text for text in HOSTILE_TEXTS if text != "pipe"]
 """Without the pipe, as a pipe that a user names waits for its writer."""

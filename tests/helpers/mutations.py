@@ -318,9 +318,8 @@ def calls(random: Random, called: str = "") -> None:
     }
     if called in ("reference", "run") and random.random() < 0.5:
         arguments |= dict(zip(("desc", "data", "indices"), mutants.GATHER, strict=True))
-    if isinstance(
-        model := arguments.get("model"), onnx.ModelProto
-    ):  # as add_to changes it
+    # a copy, as add_to changes the model
+    if isinstance(model := arguments.get("model"), onnx.ModelProto):
         arguments["model"] = onnx.ModelProto.FromString(model.SerializeToString())
     for name in random.sample(
         [*arguments], min(len(arguments), random.choice([1, 1, 2]))
@@ -359,10 +358,8 @@ def calls(random: Random, called: str = "") -> None:
         ):
             raise
         said = ""
-    except (
-        RuntimeError,
-        ValueError,
-    ):  # Enum compares a value, which raises what it raises
+    except (RuntimeError, ValueError):
+        # Enum compares a value, which raises what it raises
         if not isinstance(function, enum.EnumType):
             raise
         said = ""
@@ -444,16 +441,14 @@ def attempt(asked: str, seed: int) -> Finding | None:
     os.mkfifo("pipe")  # to read it would take forever
     try:
         KINDS[kind](random) if kind in KINDS else calls(random, kind)
-        hidden = (
-            ".onnxgather" if kind == "lines" else "."
-        )  # a command line may ask for others
+        # a command line may ask for other hidden files
+        hidden = ".onnxgather" if kind == "lines" else "."
         names = (
             Path(at, name) for at, *below in os.walk(".") for name in chain(*below)
         )
         left = [str(path) for path in names if path.name.startswith(hidden)]
-        left += {*os.listdir(tempfile.gettempdir())} - {
-            ".ses"
-        }  # which is ONNX Runtime's
+        # .ses is ONNX Runtime's
+        left += {*os.listdir(tempfile.gettempdir())} - {".ses"}
         if left or _odd:
             raise BrokenRuleError(f"leaves {left}" if left else _odd[0])
     except Exception as error:
@@ -579,10 +574,9 @@ def examine(kind: str, seeds: range, prelude: str = "") -> list[Finding]:
                 break
             seed = int(Path(root, "seed").read_text() or seeds.start)
         if done.returncode == -signal.SIGALRM and seed != late:
-            late, seeds = (
-                seed,
-                range(seed, seeds.stop),
-            )  # other programs may have taken the time
+            # other programs may have taken the time
+            late = seed
+            seeds = range(seed, seeds.stop)
             continue
         how = signal.Signals(-done.returncode).name if done.returncode < 0 else "exit"
         at = [
@@ -610,9 +604,8 @@ def main() -> int:
     for kind in CALLED if NAMES in asked_for else asked_for:
         start, causes = time.monotonic(), Counter[str]()
         end = asked.seed + asked.count
-        step = (
-            4 * CHUNK if kind in CALLED else CHUNK
-        )  # most calls end before a process starts
+        # most calls end before a process starts
+        step = 4 * CHUNK if kind in CALLED else CHUNK
         chunks = [range(k, min(k + step, end)) for k in range(asked.seed, end, step)]
         with ThreadPoolExecutor(asked.jobs) as pool:
             for found in pool.map(partial(examine, kind), chunks):

@@ -769,9 +769,8 @@ def gather_in_scan(d: Draft) -> None:
         if chance(d, 0.3):
             attributes["scan_input_directions"] = [1]
             attributes["scan_output_directions"] = [d.random.randrange(2), 1]
-        if chance(
-            d, 0.4
-        ):  # other axes than the first, none empty: this ends the process
+        # of other axes than the first none is empty: that ends the process
+        if chance(d, 0.4):
             x = d.input("int64", [d.random.randint(1, 4) for _ in range(2)])
             rank_one = d.op("ReduceMax", x, axes=[1], keepdims=0)
             attributes["scan_input_axes"] = [1]

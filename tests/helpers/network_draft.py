@@ -507,7 +507,8 @@ class Draft:
         """Add a node whose outputs are not seen, as it may fail.
 
         Raises:
-            RefusedError: ONNX Runtime takes no such node; where it follows others, nothing is said.
+            RefusedError: ONNX Runtime refuses this node. Of a node that follows others
+                nothing is said.
         """
         if captured(node) <= self.values.keys():
             try:
@@ -527,7 +528,8 @@ class Draft:
         Args:
             nodes: The nodes.
             outputs: The names of the outputs.
-            declared: The sizes of graph inputs, by name; None: the model tells no sizes.
+            declared: The sizes of graph inputs, by name; None: the model tells no
+                sizes.
         """
         used = {name for node in nodes for name in captured(node)}
         made = {name for node in nodes for name in node.output}

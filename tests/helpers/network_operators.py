@@ -115,12 +115,8 @@ def arg_extreme(d: Draft) -> Made | None:
 
 
 def non_zero(d: Draft) -> Made:
-    return (
-        "NonZero",
-        [d.pick(*TYPES, rank=1)],
-        1,
-        {},
-    )  # of a scalar: ONNX has no row, the CPU one
+    # of a scalar ONNX has no row, the CPU one
+    return ("NonZero", [d.pick(*TYPES, rank=1)], 1, {})
 
 
 def top_k(d: Draft) -> Made | None:
@@ -549,9 +545,8 @@ def reduce_mean(d: Draft) -> Made:
 
 def picked(d: Draft) -> Made | None:
     table, index = d.pick(*BASIC, "bool", rank=1), d.pick("int64")
-    if not d.least_size(
-        table, 0
-    ):  # ONNX Runtime ends the process where it divides by 0
+    # ONNX Runtime ends the process where it divides by 0
+    if not d.least_size(table, 0):
         return None
     return "Picked", [table, index, d.constant([0]), d.constant([1])], 1, {}
 
@@ -677,9 +672,8 @@ def scan(d: Draft) -> Made:
     x = d.small(d.random.choice(["int64", "float32"]), [2, d.random.randint(1, 3)])
     fits = [n for n in d.inputs if d.values[n].size and d.values[n].ndim]
     fits = [n for n in fits if d.values[n].dtype in ("int64", "float32")]
-    x = d.random.choice(
-        [*fits, x]
-    )  # ONNX Runtime ends the process where a Scan has no slice
+    # ONNX Runtime ends the process where a Scan has no slice
+    x = d.random.choice([*fits, x])
     axis = d.axis(x)
     kind, dtype = data_type(d.values[x]), str(d.values[x].dtype)
     state, row, after, seen = (next(d.names) for _ in range(4))

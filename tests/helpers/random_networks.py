@@ -69,9 +69,8 @@ def sample(seed: int, operator: str = "") -> Sample:
         }
         try:
             runs.append(fed | run(model, fed))
-        except (
-            Exception
-        ):  # an index out of range, a size that does not fit: this run tells nothing
+        except Exception:
+            # an index out of range, a size that does not fit: this run tells nothing
             continue
     return Sample(model, runs)
 

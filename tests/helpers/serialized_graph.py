@@ -10,7 +10,8 @@ DmlGraphDesc_generated.h and OperatorFieldTypes_generated.h:
     table DmlGraphNode { desc: union { OperatorNodeDesc, ConstantNodeDesc };
                          name: string; inputNames: [string]; outputNames: [string]; }
     table OperatorNodeDesc { type: string; inputs: [DmlBufferTensorDesc];
-                             outputs: [DmlBufferTensorDesc]; attributes: [AttributeDesc]; }
+                             outputs: [DmlBufferTensorDesc];
+                             attributes: [AttributeDesc]; }
     table DmlBufferTensorDesc { dataType: string; sizes: [uint32]; strides: [uint32];
                                 totalTensorSizeInBytes: uint64; }
     table AttributeDesc { name: string; val: union of kinds of values; }

@@ -1,7 +1,7 @@
 """Random valid descriptors with arrays that fit them.
 
-The sizes of outputs are worked out here, without `onnxgather.core.gather`: tests that must
-see a mistake planted there draw their cases from this module.
+The sizes of outputs are worked out here, without `onnxgather.core.gather`: tests that
+must see a mistake planted there draw their cases from this module.
 """
 
 from __future__ import annotations

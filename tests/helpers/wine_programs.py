@@ -43,9 +43,12 @@ def wine_program(
     arguments.
 
     Args:
-        folder: A folder for it. The program finds `folder / "sources" / "out"` at Z:/tmp/out.
-        files: The source of the program and what it includes, beside the sources of the hosts.
-        descriptors: Those of written.h, in C++: `const DML_OPERATOR_DESC* const written[]`.
+        folder: A folder for it. The program finds `folder / "sources" / "out"` at
+            Z:/tmp/out.
+        files: The source of the program and what it includes, beside the sources of the
+            hosts.
+        descriptors: Those of written.h, in C++:
+            `const DML_OPERATOR_DESC* const written[]`.
         before: Commands of the shell to run before the program.
     """
     sources = folder / "sources"

@@ -101,11 +101,8 @@ def call(random: Random, cases: list[DescriptorCase]) -> bool:
     policy: OutOfRange = random.choice([*POLICIES])
     known = random.random() < 0.3
     out = np.zeros(case.descriptor.output_tensor.array_shape, case.data.dtype)
-    arrays = [
-        case.data.copy(),
-        case.indices.copy(),
-        out,
-    ]  # an output may be known indices
+    # an output may be known indices
+    arrays = [case.data.copy(), case.indices.copy(), out]
     given: list[Any] = [*arrays[:2], random.choice([None, out, out, arrays[0]])]
     if random.random() < 0.4:
         given[random.randrange(3)] = anything(random, arrays)

@@ -16,9 +16,8 @@ QUICK = (
     "beyond float32",
 )
 NAMES = [
-    pytest.param(
-        name, marks=() if name in QUICK else pytest.mark.slow
-    )  # up to a minute
+    # the slow ones take up to a minute
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
     for name in LEMMAS
 ]
 

@@ -134,9 +134,8 @@ def test_a_library_that_is_absent_is_left_out_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def present(name: str) -> object:
-        return (
-            find_spec(name) if name == "numpy" else None
-        )  # others take seconds to import
+        # others take seconds to import
+        return find_spec(name) if name == "numpy" else None
 
     def version(name: str) -> str:
         raise bench.PackageNotFoundError

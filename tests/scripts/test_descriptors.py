@@ -187,9 +187,8 @@ class TestReader:
         assert STRIDES in GATHER_ND
         (found,) = read_operators(GATHER_ND.replace(STRIDES, strides_at(8)))
         assert found.inputs[0].strides == found.inputs[0].sizes
-        with pytest.raises(
-            SerializedGraphError
-        ) as caught:  # and to the name of the type
+        # and to the name of the type
+        with pytest.raises(SerializedGraphError) as caught:
             read_operators(GATHER_ND.replace(STRIDES, strides_at(4)))
         assert (
             str(caught.value)

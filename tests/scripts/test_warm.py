@@ -281,7 +281,8 @@ class TestFresh:
         first = lane.told()
         done = lane.run_apart(
             "import signal, threading, _thread\n"
-            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # it may be ignored
+            # it may be ignored
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "command.ask()\n"
             "threading.Timer(0.5, _thread.interrupt_main).start()\n"
             "command.ask('time.sleep(60)')\n"

@@ -294,10 +294,8 @@ def test_a_library_for_macos_is_thin_and_signed(tmp_path: Path) -> None:
         files = {name: archive.read(name) for name in archive.namelist()}
     name = "onnxgather/onnxgather_operators.dylib"
     thin = files[name]
-    kinds = (
-        (0x100000C, 0),
-        (0x1000007, 3),
-    )  # a file for two machines, the first of which is right
+    # a file for two machines, the first of which is right
+    kinds = ((0x100000C, 0), (0x1000007, 3))
     places = [struct.pack(">5I", *kind, 1 << 14, len(thin), 14) for kind in kinds]
     head = struct.pack(">2I", 0xCAFEBABE, 2) + b"".join(places)
     write(wheel, files | {name: head.ljust(1 << 14, b"\0") + thin})

@@ -1035,9 +1035,7 @@ def test_a_choice_is_stopped_by_what_may_be_chosen() -> None:
         assert [one.stops for one in found or ()] == [expected]
 
 
-def test_a_wrapped_integer_is_as_it_was_for_a_cast_behind_what_is_skipped_or_selects() -> (
-    None
-):
+def test_a_wrapped_integer_is_as_it_was_for_a_cast_behind_a_skip_or_choice() -> None:
     wrapped = v((1, 5), nan=True)
     for operator in ("Add", "Sub", "Mul", "Div"):
         assert shown(computed(operator, wrapped, v(1)))[-3:] == "nan"

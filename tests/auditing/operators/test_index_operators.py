@@ -24,9 +24,8 @@ from onnxgather.auditing.output.text import lines, provider_lines, said, summary
 MODELS = {made.name: made for made in index_models()}
 JUDGED = {name: made for name, made in MODELS.items() if made.op != "OneHot"}
 HIGHEST = {
-    **dict.fromkeys(
-        ["GatherND", "ScatterND"], 2
-    ),  # of (4, 3) and of (3, 3), for both coordinates
+    # of (4, 3) and of (3, 3), for both coordinates
+    **dict.fromkeys(["GatherND", "ScatterND"], 2),
     "TensorScatter circular": None,
 }
 """The end of the indices of a model, where it is not its own last index."""

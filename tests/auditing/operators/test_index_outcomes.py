@@ -53,7 +53,9 @@ SAID_OF_DIRECTML: dict[str, set[Outcome]] = {
         *ANOTHER,
         *ZERO,
     },
-    "No error: the element is written at the offset that the index gives in the buffer, so in another row, or nowhere beyond the buffer. With a reduction, and from opset 18 on, the node runs on the CPU provider.": {
+    "No error: the element is written at the offset that the index gives in the"
+    " buffer, so in another row, or nowhere beyond the buffer. With a reduction, and"
+    " from opset 18 on, the node runs on the CPU provider.": {
         *WRITES,
         *ELSEWHERE,
     },
@@ -151,9 +153,8 @@ def test_a_character_beyond_the_table_of_words_is_a_row_of_zeros(cpu: Worker) ->
     asked = Asked(cpu, CPU, made)
     wanted, found = asked.answer(longer), asked.answer(made.with_index(made.size + 990))
     assert isinstance(wanted, np.ndarray)
-    if (
-        cpu.about().versions["onnxruntime"] != "1.24.4"
-    ):  # which reads outside of its memory
+    # ONNX Runtime 1.24.4 reads outside of its memory
+    if cpu.about().versions["onnxruntime"] != "1.24.4":
         assert isinstance(found, np.ndarray)
         assert found.tobytes() == wanted.tobytes()
 

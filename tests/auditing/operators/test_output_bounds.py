@@ -188,7 +188,8 @@ CASES: dict[str, Case] = {
         {},
         [[0, 0], [1, 1]],
     ),
-    "a BOOL between two Casts": (  # an option of the session, which no proof covers, leaves it out
+    # an option of the session, which no proof covers, leaves the Casts out
+    "a BOOL between two Casts": (
         [cast("x", "b", "BOOL"), cast("b", "y", "INT64")],
         np.array([5, 0]),
         {},

@@ -212,9 +212,8 @@ def runs(drawn: Drawn, seed: int) -> Iterator[list[tuple[Any, Any]]]:
                 content, options, ["CPUExecutionProvider"]
             )
             found = session.run(None, feeds)
-        except (
-            Exception
-        ):  # such as sizes that do not fit; ONNX Runtime raises errors of its own
+        except Exception:
+            # such as sizes that do not fit; ONNX Runtime raises errors of its own
             continue
         yield list(zip(found[: len(shapes)], found[len(shapes) :], strict=True))
 
@@ -458,9 +457,7 @@ def test_a_count_that_a_run_tells_is_at_most_the_number_of_elements() -> None:
     assert count <= 3 * 2**28
 
 
-def test_an_operator_of_another_domain_or_a_version_that_nothing_measured_tells_nothing() -> (
-    None
-):
+def test_another_domain_or_a_version_that_nothing_measured_tells_nothing() -> None:
     drawn = Drawn("Relu", 6, [np.zeros(3)])
     assert output_types(call_of(drawn, [floats(3)])) == [OpenType("FLOAT")]
     operation = Operation("", "Relu", "of.mine", ("x0",), ("y0",), {}, {})

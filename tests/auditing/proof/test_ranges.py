@@ -405,9 +405,8 @@ def test_a_loop_deep_in_others_is_walked_once_and_its_state_is_open() -> None:
     found = ranges_of(network)
     *_, deepest = network.scopes()
     assert proof_of(found, deepest, deepest.operations[1]).state == "not-proved"
-    assert (
-        found.computed == 776
-    )  # of 30 bodies, the outermost 4 times, all others 13 times
+    # of 30 bodies, the outermost 4 times, all others 13 times
+    assert found.computed == 776
     shallow = helper.make_node("Loop", ["n9", "", "zero"], ["end"], body=nested(1))
     proved = proof(
         [shallow, node("Gather", "table end", "y")],

@@ -203,9 +203,8 @@ class TestLive:
         assert windows.endswith(
             "Status Message: IndicesTensor[1] must be in [-4, 4), got 9"
         )
-        assert python.endswith(
-            f" : {windows}"
-        )  # Python puts ONNX Runtime's code in front
+        # Python puts ONNX Runtime's code in front
+        assert python.endswith(f" : {windows}")
 
     def test_without_the_library_the_body_does_not_count(self) -> None:
         lane = model_lane("cpu@windows@native")

@@ -357,10 +357,8 @@ def test_a_list_without_results_says_why_and_the_address_has_the_filters(
         ["2 results in 1 case", "#states=NOT-RUN+KNOWN&text=GATHER%2FC"],
         [f"6 results in 6 cases{cause}", "#states=NOT-RUN&lane=directml&cause=3"],
         [f"7 results in 6 cases{cause}", "#states=NOT-RUN&cause=3"],
-        [
-            "3 results in 3 cases",
-            "",
-        ],  # the lane and the type of the address are not in the report
+        # the lane and the type of the address are not in the report
+        ["3 results in 3 cases", ""],
     ]
     assert found["chosen"] == ["", ""]
     assert found["fits"]

@@ -250,9 +250,8 @@ def test_every_report_says_that_it_is_of_one_shard() -> None:
     assert markdown(report).decode().startswith(f"## {headline}\n")
     root = ET.fromstring(junit(report))
     assert headline in [found.get("value") for found in root.iter("property")]
-    assert not list(
-        root.iter("error")
-    )  # each shard is a job of its own, which did its part
+    # each shard is a job of its own, which did its part
+    assert not list(root.iter("error"))
 
 
 def test_every_report_says_how_many_cases_are_without_arrays() -> None:

@@ -327,7 +327,8 @@ def test_overlap_of_large_tensors_is_quick() -> None:
     assert overlaps([2**15 + 2, 2**15 + 2], [2**15 + 1, 2**15])
 
 
-TANGLED = [  # of up to 2^31 elements, in 3 to 8 dimensions; the first and the last have overlaps
+# of up to 2^31 elements, in 3 to 8 dimensions; the first and the last have overlaps
+TANGLED = [
     (
         [9] * 8,
         "62742444 61925337 66821346 63664812 61736833 66789469 67084929 61001383",

@@ -144,7 +144,8 @@ def changed(path: tuple[str, ...], value: object) -> dict[str, Any]:
         ),
         (
             {"type": "GATHER", "desc": {"InputTesnor": 1, "OutputTensor": 1}},
-            """$.desc.InputTensor is required, got 'InputTesnor'; did you mean "InputTensor"?""",
+            "$.desc.InputTensor is required, got 'InputTesnor'; did you mean"
+            ' "InputTensor"?',
         ),
         (
             {"type": "GATHER", "desc": {"OutputTensor": 1}},

@@ -94,9 +94,10 @@ class TestModels:
             ((), "the inputs must be a, b, got 0 arrays"),
             (({"a": A, "c": B},), "the inputs must be a, b, got a, c"),
             ((dict[str, Any](),), "the inputs must be a, b, got none"),
-            ((A, B.tolist()), "b must be an array of float32 [?, 2], got list, of which "
-             "numpy.asarray makes an array"),
-            ((A, B.astype(">f4")), "b must be an array of float32 [?, 2], got >f4 (3, 2)"),
+            ((A, B.tolist()), "b must be an array of float32 [?, 2], got list, of"
+             " which numpy.asarray makes an array"),
+            ((A, B.astype(">f4")),
+             "b must be an array of float32 [?, 2], got >f4 (3, 2)"),
             ((A, B[0]), "b must be an array of float32 [?, 2], got float32 (2,)"),
             ((A, OrtValue.ortvalue_from_numpy(B.astype(int))),
              "b must be an array of float32 [?, 2], got int64 (3, 2)"),
@@ -112,13 +113,14 @@ class TestModels:
     @pytest.mark.parametrize(
         ("source", "options", "message"),
         [
-            (5, {}, "source must be a descriptor, an onnx.ModelProto, its bytes, or the path of "
-             "its file, got 5"),
-            (b"\1", {},
-             "the model must be an ONNX model, got bytes that are cut short, or no model"),
+            (5, {}, "source must be a descriptor, an onnx.ModelProto, its bytes, or"
+             " the path of its file, got 5"),
+            (b"\1", {}, "the model must be an ONNX model, got bytes that are cut"
+             " short, or no model"),
             (model("sum"), {"target": "cpu"},
              "a model has its own out_of_range and target; leave them out"),
-            (DESC, {"threads": -1}, "threads must be an integer from 0 to 1024, got -1"),
+            (DESC, {"threads": -1},
+             "threads must be an integer from 0 to 1024, got -1"),
             (DESC, {"target": "gpu"}, "target must be one of {targets}, got 'gpu'"),
         ],
     )  # fmt: skip

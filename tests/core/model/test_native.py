@@ -146,9 +146,8 @@ def test_metadata_are_as_of_other_targets() -> None:
 def test_the_reference_evaluator_of_onnx_runs_the_body() -> None:
     for case in SAMPLE[::6]:
         expected = case.expected()
-        if (
-            isinstance(expected, str) or case.data.dtype.kind == "f"
-        ):  # it quiets signaling NaNs
+        # it quiets signaling NaNs
+        if isinstance(expected, str) or case.data.dtype.kind == "f":
             continue
         model = og.to_onnx(case.descriptor, case.out_of_range, "native")
         inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}

@@ -426,9 +426,7 @@ def test_a_name_of_two_values_in_a_subgraph_is_refused() -> None:
     assert refusal(made) == "the model: name 'y' must be of one value, got 2"
 
 
-def test_of_a_model_without_the_operators_of_onnx_the_declared_types_alone_are_known() -> (
-    None
-):
+def test_without_the_operators_of_onnx_the_declared_types_alone_are_known() -> None:
     made = model([node("Odd", ["ids"], "y", domain="com.odd")], [IDS], ["y"])
     del made.opset_import[:]
     made.opset_import.append(helper.make_opsetid("com.odd", 1))

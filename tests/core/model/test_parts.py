@@ -148,9 +148,8 @@ class TestMerging:
     def test_models_with_prefixes_are_merged_by_onnx(self, target: Target) -> None:
         first = og.to_onnx(DESC, "clamp", target, prefix="a_")
         second = og.to_onnx(NEXT, "clamp", target, prefix="b_")
-        again = (
-            "b_" if target == "native" else None
-        )  # ONNX merges no functions of one name
+        # ONNX merges no functions of one name
+        again = "b_" if target == "native" else None
         io = [("a_OutputTensor", "b_InputTensor")]
         merged = compose.merge_models(first, second, io, prefix2=again)
         names = [value.name for value in merged.graph.input]

@@ -257,8 +257,7 @@ def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     )
     assert found["next"] == "InputTensor[0, 1]: 1"
     assert found["commands"] == [*COMMANDS]
-    assert found["lines"] == (
-        2 if width == 1280 else 0
-    )  # the tensors stand above one another
+    # in a narrow window the tensors stand above one another
+    assert found["lines"] == (2 if width == 1280 else 0)
     assert found["sections"] == ["gather", "What to do next"]
     assert found["overflow"] <= 0

@@ -540,6 +540,5 @@ def test_the_networks_are_those_that_their_script_makes() -> None:
     stored, built = (
         {name: (a.dtype, a.tobytes()) for name, a in each.items()} for each in arrays
     )
-    assert (
-        stored == built
-    )  # not the archive: versions of numpy write it with other bytes
+    # not the archive: versions of numpy write it with other bytes
+    assert stored == built

@@ -106,10 +106,8 @@ def test_directml_itself_computes_what_the_model_of_a_program_computes(
         def by_directml(
             desc: og.Descriptor, data: Array, indices: Array, policy: Any
         ) -> Array:
-            assert policy in (
-                "clamp",
-                "directml",
-            )  # where all indices are in range they agree
+            # where all indices are in range they agree
+            assert policy in ("clamp", "directml")
             answer = lane.answer(
                 DescriptorCase("gather", desc, data, indices, "directml")
             )

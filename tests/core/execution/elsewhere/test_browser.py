@@ -205,9 +205,8 @@ class TestWhatIsMissing:
         place = f"Error: {model}: $.commands[0]: "
         code, out, errors = outcome("run", model, "--provider", "web-wasm")
         assert (code, out) == (3, "")
-        assert errors.endswith(
-            f"{place}CPUExecutionProvider failed: {why}\n"
-        )  # a slow start is told
+        # a slow start is told
+        assert errors.endswith(f"{place}CPUExecutionProvider failed: {why}\n")
         assert not list(temporary.iterdir())
 
     def test_without_the_library_the_setup_is_named(
@@ -363,7 +362,5 @@ class TestABrowser:
         found = outcome(
             "run", str(path), "--provider", "web-wasm", "--output-folder", str(tmp_path)
         )
-        assert found[:2] == (
-            0,
-            path.with_suffix(".txt").read_text(),
-        )  # a slow start is told
+        # a slow start is told
+        assert found[:2] == (0, path.with_suffix(".txt").read_text())

@@ -326,11 +326,8 @@ worker.exchange(lambda header, _: print(header), request, content + b"\\1")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is Linux's")
 def test_a_program_outlives_the_thread_that_asks_it_first() -> None:
     child = echo("pass")
-    child.command[:0] = [
-        "setpriv",
-        "--pdeathsig",
-        "KILL",
-    ]  # as the launcher of DirectML's host has
+    # as the launcher of DirectML's host has
+    child.command[:0] = ["setpriv", "--pdeathsig", "KILL"]
     first = threading.Thread(target=ask, args=[child])
     first.start()
     first.join()
