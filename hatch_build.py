@@ -44,7 +44,7 @@ class NativeKernels(BuildHookInterface[Any]):
     """Compiles both libraries of the package, or neither."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the libraries to a wheel, or beside the modules of an editable install."""
+        """Add the libraries to a wheel, or to the modules of an editable install."""
         self.folder = TemporaryDirectory()
         platform, wanted = map(
             os.environ.get, ("ONNXGATHER_PLATFORM", "ONNXGATHER_NATIVE")
@@ -206,7 +206,7 @@ def command_of(
 
 
 def words(variable: str, system: str = sys.platform) -> list[str]:
-    r"""Return the words of a variable as a shell reads them; Windows' paths have a \."""
+    r"""Return a variable's words as a shell reads them; Windows' paths have a \."""
     lexer = shlex.shlex(os.environ.get(variable, ""), posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     if system == "win32":

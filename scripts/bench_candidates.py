@@ -53,8 +53,8 @@ def candidates(workload: Workload, threads: int) -> Candidates:
 def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidates:
     """Return the form of the CPU lowering that a workload takes, and the next form.
 
-    The next form is the next one that fits. Where no form fits, the portable lowering is
-    returned alone.
+    The next form is the next one that fits. Where no form fits, the portable lowering
+    is returned alone.
     """
     desc = workload.desc(index_type)
     bind, expected, _, output = _binder(workload, desc, threads)

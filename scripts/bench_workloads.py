@@ -71,7 +71,10 @@ class Workload:
 
     @property
     def gather(self) -> Geometry:
-        """Return the sizes that count; of GATHER_ELEMENTS without those of the indices."""
+        """Return the sizes that count; those of the indices are left out.
+
+        Only GATHER_ELEMENTS has sizes of the indices.
+        """
         indices = self.indices
         if self.operator == "GATHER_ELEMENTS":
             axis = self.axis

@@ -4,28 +4,31 @@
     python scripts/planted.py --again survivors
 
 A mistake is a comparison, constant, sign, branch or name that is another one. The
-places are drawn at random from the files in `FILES`, or from those named by `--files`.
-Each mistake has a process of its own, forked when all but the audit is loaded, which
-finds the file with the mistake in front of the right one. The tests of the file run
-first, then the others of `TESTS`, until one fails. A mistake is caught by a failing
-test, or when it needs much more time or memory than the tests do. A mistake with which
-the file cannot be imported does not count. On stdout are the mistakes that survive:
-each either changes nothing, or shows a test that is missing. On stderr is every
-mistake, with the test that caught it.
+places are drawn at random from the files in `FILES`, or from those named by `--files`,
+such as `algebra/sizes`. Each mistake has a process of its own, forked when all but the
+audit is loaded, which finds the file with the mistake in front of the right one. The
+tests of the file run first, then the others of `TESTS`, until one fails. A mistake is
+caught by a failing test, or when it needs much more time or memory than the tests do. A
+mistake with which the file cannot be imported does not count. On stdout are the
+mistakes that survive: each either changes nothing, or shows a test that is missing. On
+stderr is every mistake, with the test that caught it.
 
 Mistakes that change nothing survive, such as these:
 
-- In sizes and conditions, a coefficient of 0 counts as negative or positive: no coefficient is 0.
-- In sizes, a symbol counts twice in `_shifted`: the signs of the terms are the same.
-- In sizes, a symbol may have the order of a mark: none has.
-- In operator_types, a Range may count up in steps of 0: it is left before.
-- In operator_types, the number for sizes that are not known is -1: it is not above 0 either.
-- In operator_bounds_arithmetic, a float that does not fit is another integer: both are
-  left out.
-- In operator_bounds_axes, a Range of floats may count to -1: it counts to nothing
-  either.
-- In operator_bounds_axes, a Range of known numbers reads their greatest: it is the
-  least, too.
+- In algebra/sizes and proof/conditions, a coefficient of 0 counts as negative or
+  positive: no coefficient is 0.
+- In algebra/sizes, a symbol counts twice in `_shifted`: the signs of the terms are the
+  same.
+- In algebra/sizes, a symbol may have the order of a mark: none has.
+- In operators/output_types, a Range may count up in steps of 0: it is left before.
+- In operators/output_types, the number for sizes that are not known is -1: it is not
+  above 0 either.
+- In operators/output_bounds_arithmetic, a float that does not fit is another integer:
+  both are left out.
+- In operators/output_bounds_axes, a Range of floats may count to -1: it counts to
+  nothing either.
+- In operators/output_bounds_axes, a Range of known numbers reads their greatest: it is
+  the least, too.
 """
 
 from __future__ import annotations
@@ -51,18 +54,28 @@ import onnx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-NETWORKS = ROOT / "onnxgather/auditing"
+AUDITING = ROOT / "onnxgather/auditing"
 
 FILES = (
-    "sizes intervals calls index_operators operator_types operator_bounds_table"
-    " operator_bounds_arithmetic operator_bounds_order operator_bounds_axes"
-    " operator_bounds_selection operator_bounds ranges conditions"
+    "algebra/sizes",
+    "algebra/bounds",
+    "operators/calls",
+    "operators/index_operators",
+    "operators/output_types",
+    "operators/output_bounds_table",
+    "operators/output_bounds_arithmetic",
+    "operators/output_bounds_order",
+    "operators/output_bounds_axes",
+    "operators/output_bounds_selection",
+    "operators/output_bounds",
+    "proof/ranges",
+    "proof/conditions",
 )
 """Where mistakes are planted: the algebra, the tables of operators, and the proofs."""
 
 PARTS = {
-    "ranges": ["proof_of", "_number"],
-    "index_operators": [
+    "proof/ranges": ["proof_of", "_number"],
+    "operators/index_operators": [
         "coordinates_of",
         "_indices_of",
         "_bounds_by_column",
@@ -79,10 +92,22 @@ PARTS = {
 them."""
 
 TESTS = (
-    "sizes intervals exact_bounds conditions operator_types operator_bounds ranges"
-    " contract shapes gathers hardening scans sequences index_operators"
+    "algebra/test_sizes",
+    "algebra/test_bounds",
+    "algebra/test_exact_bounds",
+    "proof/test_conditions",
+    "operators/test_output_types",
+    "operators/test_output_bounds",
+    "proof/test_ranges",
+    "proof/test_contract",
+    "proof/test_shape_computations",
+    "test_audit",
+    "hardening/test_harden",
+    "operators/test_scans",
+    "operators/test_sequences",
+    "operators/test_index_operators",
 )
-"""The test files in tests/networks, the fast ones first."""
+"""The test files in tests/auditing, the fast ones first."""
 
 LOADED = (
     "numpy onnx.shape_inference onnxruntime hypothesis onnxgather.core.model.values"
@@ -118,9 +143,9 @@ SIGNS: dict[type[ast.operator], type[ast.operator]] = {
 }
 
 PAIRS = """
-    min max  minimum maximum  least greatest  lesser larger  _lesser _larger  low high  lows highs
-    low_of high_of  any all  floor ceil  lt le  first last  starts ends
-"""  # noqa: E501
+    min max  minimum maximum  least greatest  lesser larger  _lesser _larger  low high
+    lows highs  low_of high_of  any all  floor ceil  lt le  first last  starts ends
+"""
 """Names and attributes that stand for one another."""
 
 OPPOSITE = {
@@ -144,7 +169,7 @@ class Mistake:
     value: Any
 
     def planted(self, tree: ast.AST) -> str:
-        """The code of a part of the file, with the mistake."""
+        """Return the code of a part of the file, with the mistake."""
         right = getattr(self.node, self.field)
         setattr(self.node, self.field, self.value)
         text = ast.unparse(tree)
@@ -257,10 +282,10 @@ def tried(
     Its status is 0 if the tests pass, 1 if one fails, 2 if the file cannot be imported.
     """
     if mistake:
-        (folder / f"{mistake.file}.py").write_text(
-            mistake.planted(mistake.tree), encoding="utf-8"
-        )
-        own = mistake.file.rpartition("_")[2]
+        file = folder / f"{mistake.file}.py"
+        file.parent.mkdir()
+        file.write_text(mistake.planted(mistake.tree), encoding="utf-8")
+        own = file.stem.rpartition("_")[2]
         tests = sorted(tests, key=lambda name: not Path(name).stem.endswith(own))
     if child := os.fork():
         return child
@@ -280,10 +305,12 @@ def tried(
         signal.alarm(int(20 * seconds))
     status = 2
     try:
-        networks = importlib.import_module("onnxgather.auditing")
-        networks.__path__.insert(0, str(folder))
-        for name in FILES.split():
-            importlib.import_module(f"onnxgather.auditing.{name}")
+        if mistake:
+            part = mistake.file.partition("/")[0]
+            package = importlib.import_module(f"onnxgather.auditing.{part}")
+            package.__path__.insert(0, str(folder / part))
+        for name in FILES:
+            importlib.import_module(f"onnxgather.auditing.{name.replace('/', '.')}")
         options = [
             "-x",
             "-q",
@@ -301,7 +328,7 @@ def tried(
 
 
 def verdict(folder: Path, status: int) -> str:
-    """What came of a process: the test that failed, or another end; "" where all passed."""
+    """Return the test that failed, or another end; "" where all tests passed."""
     if os.WIFSIGNALED(status):
         return signal.Signals(os.WTERMSIG(status)).name
     if os.WEXITSTATUS(status) == 2:
@@ -313,12 +340,14 @@ def verdict(folder: Path, status: int) -> str:
 
 
 def drawn(files: list[str], seed: int, again: str) -> list[Mistake]:
-    """The mistakes in the order in which they are tried; those of a file of survivors alone."""
-    every = [
-        one
-        for f in files
-        for one in mistakes(f, (NETWORKS / f"{f}.py").read_text("utf-8"))
-    ]
+    """Return the mistakes in the order in which they are tried.
+
+    A file of survivors leaves only its own.
+    """
+    every = list[Mistake]()
+    for file in files:
+        text = (AUDITING / f"{file}.py").read_text("utf-8")
+        every += mistakes(file, text)
     if again:
         kept = set(Path(again).read_text("utf-8").splitlines())
         return [one for one in every if str(one) in kept]
@@ -333,7 +362,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
-        "--files", nargs="+", default=FILES.split(), help="names in networks/"
+        "--files", nargs="+", default=FILES, help="names such as algebra/sizes"
     )
     parser.add_argument(
         "--tests", nargs="+", help="paths of test files, instead of those of TESTS"
@@ -345,7 +374,7 @@ def main() -> int:
     os.chdir(ROOT)
     for name in LOADED.split():
         importlib.import_module(name)
-    tests = args.tests or [f"tests/auditing/test_{name}.py" for name in TESTS.split()]
+    tests = args.tests or [f"tests/auditing/{name}.py" for name in TESTS]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         _, status, used = os.wait4(tried(folder, None, tests, 0), 0)

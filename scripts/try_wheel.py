@@ -15,7 +15,7 @@ from onnxgather.checking.doctor import try_kernels
 
 
 def main() -> int:
-    """Gather in Python and ONNX Runtime; exit with 1 if the kernels did not run both."""
+    """Gather in Python and ONNX Runtime; return 1 if the kernels did not run both."""
     said = try_kernels()[0]
     print(f"{og.__file__}\nnative kernels: {said}")
     if said != "run in Python and in ONNX Runtime":

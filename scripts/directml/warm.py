@@ -211,7 +211,10 @@ def read(stream: IO[bytes], count: int) -> bytes:
 
 
 def pass_start(source: IO[bytes], target: IO[bytes]) -> tuple[bytes, bytes]:
-    """Pass a frame on but its last bytes; return its content's start and those bytes."""
+    """Pass on a frame up to its last bytes; return its start and those bytes.
+
+    The start is that of its content.
+    """
     part = read(source, 8)
     left, start = int.from_bytes(part, "little"), b""
     while left:
@@ -228,7 +231,10 @@ def finish(target: IO[bytes], part: bytes) -> None:
 
 
 def is_success(answer: bytes) -> bool:
-    """Return whether an answer is none of a failure; a text for an output is an error."""
+    """Return whether an answer is none of a failure.
+
+    A text in place of an output is an error.
+    """
     try:
         told = json.loads(answer.partition(b"\n")[0])
         return "refused" not in told and not any(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from folders import ROOT
-from planted import mistakes
+from planted import AUDITING, FILES, PARTS, TESTS, mistakes
 
 CODE = '''
 @computes("Add", numbers=False)
@@ -66,13 +67,23 @@ def test_one():
     assert not Size({(Symbol("n", 1),): 1}) < 0
 """
 STRICT = (
-    "sizes: return never_negative(other - self - 1) => return never_negative(other +"
-    " self - 1)"
+    "algebra/sizes: return never_negative(other - self - 1)"
+    " => return never_negative(other + self - 1)"
 )
 LOOSE = (
-    "sizes: return never_negative(other - self - 1) => return never_negative(other -"
-    " self - 2)"
+    "algebra/sizes: return never_negative(other - self - 1)"
+    " => return never_negative(other - self - 2)"
 )
+
+
+def test_the_files_their_functions_and_the_tests_are_there() -> None:
+    for file in FILES:
+        tree = ast.parse((AUDITING / f"{file}.py").read_text("utf-8"))
+        names = {getattr(statement, "name", "") for statement in tree.body}
+        assert names.issuperset(PARTS.get(file, ()))
+    assert {*PARTS} <= {*FILES}
+    for test in TESTS:
+        assert (ROOT / f"tests/auditing/{test}.py").is_file()
 
 
 @pytest.mark.slow
