@@ -148,10 +148,10 @@ PAIRS = """
 """
 """Names and attributes that stand for one another."""
 
+# each name has its number's neighbour
 OPPOSITE = {
     name: PAIRS.split()[number ^ 1] for number, name in enumerate(PAIRS.split())
-}  # each name has its number's neighbour
-
+}
 
 NEVER_REACHED = ("strict", "slots", "frozen", "eq", "default_factory")
 """Arguments that refuse what nothing does, of `zip` and of records, or name a type."""
