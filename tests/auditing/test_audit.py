@@ -253,9 +253,7 @@ def test_of_empty_tensors_the_provider_does_nothing() -> None:
     )
 
 
-def test_a_node_without_a_name_or_with_that_of_another_is_called_by_its_output() -> (
-    None
-):
+def test_a_node_without_a_name_of_its_own_is_called_by_its_output() -> None:
     nodes = [
         node("Gather", ["table", "ids"], "a", "same"),
         node("Gather", ["table", "ids"], "b", "same"),

@@ -107,9 +107,7 @@ def wild(count: int, *more: str) -> str:
 
 
 @pytest.mark.slow
-def test_gathers_that_are_not_proved_are_grouped_and_have_their_providers_once() -> (
-    None
-):
+def test_gathers_that_are_not_proved_are_grouped_with_their_providers_once() -> None:
     assert (
         wild(167)
         == f"""\

@@ -96,9 +96,7 @@ def test_a_process_that_ends_loses_its_own_model_alone() -> None:
     assert found == [2, None, 4, 6]
 
 
-def test_no_thread_of_the_processes_is_left_to_race_with_the_end_of_the_program() -> (
-    None
-):
+def test_no_thread_is_left_to_race_with_the_end_of_the_program() -> None:
     before = threading.enumerate()
     assert [result() for result in processes.results(2, eval, ["1 + 1", "2 + 2"])] == [
         2,

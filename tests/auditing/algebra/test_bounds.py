@@ -321,9 +321,7 @@ def test_the_hull_of_axes_reaches_from_the_least_to_the_greatest() -> None:
     assert hull(apart, [0]).tolist() == [[lesser(N, COUNT), larger(N, COUNT)]]
 
 
-def test_the_least_and_the_greatest_ends_of_floats_are_floats_and_of_sizes_sizes() -> (
-    None
-):
+def test_the_ends_of_floats_are_floats_and_the_ends_of_sizes_are_sizes() -> None:
     a, b = FLOAT([1, 4]), FLOAT([3, 2])
     assert (least(a, b).tolist(), greatest(a, b).tolist()) == ([1, 2], [3, 4])
     assert least(a, b).dtype == greatest(a, b).dtype == np.float32

@@ -299,9 +299,7 @@ def test_two_sizes_that_are_not_known_may_change_places() -> None:
     assert np.unique(found.low).tolist() == [0, 10, 20]
 
 
-def test_the_largest_of_some_elements_is_one_of_them_unless_there_is_no_element() -> (
-    None
-):
+def test_the_largest_of_some_elements_is_one_of_them_if_there_are_any() -> None:
     x = np.array([[3, 9], [5, 4]])
     nodes = [
         node("ReduceMax", "x", "m", axes=[1], keepdims=0),

@@ -257,9 +257,7 @@ def test_a_gather_that_directml_refuses_stands_under_the_rule() -> None:
 
 
 @pytest.mark.slow
-def test_an_index_out_of_range_is_told_with_what_each_provider_makes_of_it_once() -> (
-    None
-):
+def test_an_index_out_of_range_is_told_once_with_what_each_provider_does() -> None:
     found = Page(page(inputs={"ids": np.array([3, 4])}, rows=2)[0])
     told = [*zip(found.texts["dt"], found.texts["dd"], strict=True)]
     facts = dict(told)

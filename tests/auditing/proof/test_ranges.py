@@ -529,9 +529,7 @@ def test_the_number_of_an_iteration_has_the_rank_that_the_body_declares(
     assert proof_of(ranges_of(network), body, body.operations[1]).size == (size,)
 
 
-def test_each_element_of_a_small_table_of_positions_has_an_interval_of_its_own() -> (
-    None
-):
+def test_each_element_of_a_small_table_of_positions_has_its_own_interval() -> None:
     """Buckets of distances, as T5 has them: the logarithm of 0 is no integer, but is
     not taken."""
     nodes = [

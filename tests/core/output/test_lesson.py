@@ -60,9 +60,7 @@ DESC = og.GatherDesc(
 )
 
 
-def test_the_page_holds_the_lesson_the_picture_and_the_graph_and_loads_nothing() -> (
-    None
-):
+def test_the_page_holds_lesson_picture_and_graph_and_loads_nothing() -> None:
     arrays = (
         np.arange(12, dtype=np.float16).reshape(4, 3),
         np.array([[2, -3]], np.int32),
