@@ -40,6 +40,14 @@ NAV = {
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
     ],
+    "Decisions": [
+        "docs/decisions/README.md",
+        "docs/decisions/proof.md",
+        "docs/decisions/lowering.md",
+        "docs/decisions/native.md",
+        "docs/decisions/directml.md",
+        "docs/decisions/web.md",
+    ],
 }
 """The pages of docs/ by name, others by path; those that are not listed stand under
 More."""

@@ -63,7 +63,7 @@ class Block:
         ]
 
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCKS = [
     Block(path.name, found["kind"], found["text"], found["told"], found["mark"] or "")
     for path in PAGES

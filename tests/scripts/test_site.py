@@ -29,7 +29,7 @@ def site() -> Iterator[ModuleType]:
 
 
 def test_the_menu_has_every_page_once(site: ModuleType) -> None:
-    paths = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     pages = {path.relative_to(ROOT).as_posix() for path in paths}
     listed = chain(["README.md"], *site.menu(pages).values())
     assert sorted(listed) == sorted([*pages, "docs/examples.md"])
