@@ -32,8 +32,6 @@ from onnxgather.core.output.page import compressed, filled, filled_part
 _STATES = {
     "out-of-range": ("DIFF", "an index names no element of its axis"),
     "refused": ("ERROR", "DirectML has no descriptor for it"),
-    # No gather has this state; the data of the page contains its row all the same.
-    "differs": ("DIFF", "a lane returned something else than the reference"),
     "not-proved": (
         "NOT-RUN",
         "an index may name no element of its axis: there is no proof",
