@@ -1,4 +1,4 @@
-"""The commands `doctor` and `repro`: what is wrong with an installation, and with a gather."""
+"""The commands `doctor` and `repro`: they examine an installation and a gather."""
 
 from __future__ import annotations
 
@@ -41,17 +41,19 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
     outputs.check_writable()
     checkup = examine(lanes.pythons, lanes.plugins, timeout=lanes.timeout)
     batch = Batch(prints=False)
-    if not outputs.write(batch, {"--json": partial(json_bytes, checkup)}):
+    is_printed = outputs.write(batch, {"--json": partial(json_bytes, checkup)})
+    if not is_printed:
         say(str(checkup), as_is=True)
     return batch.finish([checkup.exit_code])
 
 
 def _lane(text: str) -> tuple[str, str | None]:
-    """The name and the path of a lane that can be opened."""
+    """Return the name and the path of a lane that can be opened."""
     from onnxgather.checking.lanes import open_lanes, parse_lane
 
     with arguments.as_usage():
         name, python = parse_lane(text)
+        # The lane is opened anew with its path; here only its name is checked.
         open_lanes([name])
         return name, python
 
@@ -111,14 +113,14 @@ class Suspect:
 )
 @arguments.timeout
 @arguments.allow_outside
-@arguments.as_records(reading=Reading, asked=ReproOptions)
+@arguments.as_records(reading=Reading, options=ReproOptions)
 def repro_command(
     source: str,
     output: str,
     no_reduce: bool,
     timeout: float,
     reading: Reading,
-    asked: ReproOptions,
+    options: ReproOptions,
 ) -> int:
     """Write a folder with the smallest model whose result on a lane still differs.
 
@@ -126,87 +128,137 @@ def repro_command(
     --inputs. DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime,
     numpy and the runtime.py that comes with it, and the text of an issue.
     """
-    from onnxgather.checking.report_files import find_report
     from onnxgather.checking.repro.flow import make_repro
 
-    if reading.inputs is not None and reading.node is None:
-        raise click.UsageError("--inputs must come with --node")
-    if reading.node is not None:
-        suspect = _of_node(source, reading, asked, timeout)
-    elif (report := find_report(source)) is not None:
-        suspect = _of_report(source, report, asked)
-    elif is_model(source):
-        raise OnnxGatherError(
-            f"{source}: an ONNX model must come with --node, got none"
-        )
-    else:
-        suspect = _of_program(source, reading, asked)
+    suspect = _suspect(source, reading, options, timeout)
     if suspect is None:
-        what = "any case" if asked.name is None else f"case {shown(asked.name)}"
-        say(f"{source}: no lane went wrong in {what}: nothing to reproduce")
+        cases = "any case"
+        if options.name is not None:
+            cases = f"case {shown(options.name)}"
+        say(f"{source}: no lane went wrong in {cases}: nothing to reproduce")
         return GOOD
-    case, reported = suspect.case, suspect.reported
-    name, python = asked.lane or (reported.name if reported else "cpu", None)
-    if asked.wrap and not case.wrapped:
+
+    case = suspect.case
+    if options.wrap and not case.wrapped:
         case = case.wrapped_in()
-    plugins = {name: asked.plugin.removeprefix(f"{name}=")} if asked.plugin else {}
-    pythons = {name: python} if python else {}
-    (opened,) = Lanes(pythons, plugins, timeout, [name]).open(suspect.target)
+    reported = suspect.reported
+    lanes = _lanes(options, reported, timeout)
+    if lanes.pythons:
+        # The lane of another environment is not the lane of the report.
+        reported = None
+    (lane,) = lanes.open(suspect.target)
     progress = Progress()
-    with closing(opened), closing(progress):
-        made = make_repro(
+    with closing(lane), closing(progress):
+        repro = make_repro(
             case,
-            opened,
+            lane,
             output,
-            reported=None if python else reported,
+            reported=reported,
             reduce=not no_reduce,
             tried=lambda: progress.count("Smaller cases tried:"),
         )
-    say(made.text)
-    if made.stop is not None:
-        raise made.stop
-    if made.result.state == "NOT-RUN":
+    say(repro.text)
+    if repro.stop is not None:
+        raise repro.stop
+    if repro.result.state == "NOT-RUN":
         return NOT_RUN
-    return GOOD if made.folder is None or made.shown else UNUSABLE
+    # A folder is unusable if its script does not show the difference.
+    if repro.folder is not None and not repro.shown:
+        return UNUSABLE
+    return GOOD
+
+
+def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> Lanes:
+    """Return the options of the only lane.
+
+    It is that of --lane, else that of the report, else cpu.
+    """
+    name = "cpu"
+    pythons = dict[str, str]()
+    if options.lane is not None:
+        name, python = options.lane
+        if python:
+            pythons[name] = python
+    elif reported is not None:
+        name = reported.name
+    # The name before the library is optional, as there is only this lane.
+    plugins = dict[str, str]()
+    if options.plugin:
+        plugins[name] = options.plugin.removeprefix(f"{name}=")
+    return Lanes(pythons, plugins, timeout, [name])
+
+
+def _suspect(
+    source: str, reading: Reading, options: ReproOptions, timeout: float
+) -> Suspect | None:
+    """Return the case that may differ; None if no lane went wrong in it.
+
+    Raises:
+        OnnxGatherError: The source cannot be read, or is a model without --node.
+        UsageError: An option is not for a source of this kind.
+    """
+    from onnxgather.checking.report_files import find_report
+
+    if reading.node is not None:
+        return _of_node(source, reading, options, timeout)
+    if reading.inputs is not None:
+        raise click.UsageError("--inputs must come with --node")
+    report = find_report(source)
+    if report is not None:
+        return _of_report(source, report, options)
+    if is_model(source):
+        rule = f"{source}: an ONNX model must come with --node"
+        raise OnnxGatherError(f"{rule}, got none")
+    return _of_program(source, reading, options)
 
 
 def _of_node(
-    source: str, reading: Reading, asked: ReproOptions, timeout: float
+    source: str, reading: Reading, options: ReproOptions, timeout: float
 ) -> Suspect:
-    """The gather of an ONNX model, as it is there."""
+    """Return the gather of an ONNX model, as it is there."""
     from onnxgather.extracting.extract import case_of_node
 
-    if asked.name or asked.out_of_range or asked.target:
+    if options.name or options.out_of_range or options.target:
         rule = "--case, --out-of-range and --target must come without --node"
         raise click.UsageError(f"{rule}, as a node runs as it is in ONNX")
     case = case_of_node(source, reading.arrays(), reading.node, timeout)
     return Suspect(case, "portable")
 
 
-def _of_report(source: str, report: Report, asked: ReproOptions) -> Suspect | None:
-    """The case of a report; None if no lane is named and none went wrong in the case."""
+def _of_report(source: str, report: Report, options: ReproOptions) -> Suspect | None:
+    """Return the case of a report.
+
+    It is None if no lane is named and none went wrong in the case.
+    """
     from onnxgather.checking.repro import plan
 
-    if asked.out_of_range:
+    if options.out_of_range:
         raise click.UsageError(
             "--out-of-range must come without a report, as its cases have it"
         )
-    if asked.lane is None and plan.nothing_wrong(report, asked.name):
+    if options.lane is None and plan.nothing_wrong(report, options.name):
         return None
-    case = plan.case_of_finding(report, asked.name, source)
-    if asked.lane is None:
+    case = plan.case_of_finding(report, options.name, source)
+    reported = None
+    if options.lane is None:
         reported = plan.lane_of_finding(report, case.name, source)
     else:
-        reported = next(
-            (info for info in report.lanes if info.name == asked.lane[0]), None
-        )
-    return Suspect(case, asked.target or (reported and reported.target), reported)
+        # A lane that is named need not be in the report.
+        lane_name, _ = options.lane
+        for info in report.lanes:
+            if info.name == lane_name:
+                reported = info
+                break
+    target = options.target
+    if target is None and reported is not None:
+        target = reported.target
+    return Suspect(case, target, reported)
 
 
-def _of_program(source: str, reading: Reading, asked: ReproOptions) -> Suspect:
-    """The case of a dispatch of a program."""
+def _of_program(source: str, reading: Reading, options: ReproOptions) -> Suspect:
+    """Return the case of a dispatch of a program."""
     from onnxgather.checking.repro import plan
 
     program = Batch().read(source, reading.allow_outside)
-    case = plan.case_of_program(program, asked.out_of_range, asked.name)
-    return Suspect(case, asked.target)
+    case = plan.case_of_program(program, options.out_of_range, options.name)
+    return Suspect(case, options.target)

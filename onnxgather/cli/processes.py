@@ -16,56 +16,64 @@ from onnxgather.core.checks import number_of
 from onnxgather.core.errors import OnnxGatherError
 
 _Item = TypeVar("_Item")
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 def finished(
     batch: Batch,
     jobs: int,
-    work: Callable[[_Item], _Found],
+    work: Callable[[_Item], _Result],
     items: Sequence[_Item],
     noun: str,
-) -> dict[_Item, _Found]:
-    """The results of items, in their order; of those before a signal, which ends the work.
+) -> dict[_Item, _Result]:
+    """Return the results of items, in their order.
+
+    A signal ends the work; then they are the results of the items before it.
 
     Args:
         batch: It shows the progress, and keeps the errors of items and the signal.
         jobs: How many processes work side by side.
-        work: What gives the result of an item.
+        work: It returns the result of an item.
         items: The items; their texts name them.
         noun: What an item is, such as `model`.
     """
-    done, total = dict[_Item, _Found](), len(items)
+    done = dict[_Item, _Result]()
+    total = len(items)
     try:
-        with closing(results(min(jobs, total), work, items)) as found:
-            for number, (item, result) in enumerate(zip(items, found, strict=True), 1):
+        with closing(results(min(jobs, total), work, items)) as calls:
+            for number, (item, call) in enumerate(zip(items, calls, strict=True), 1):
                 with batch.step(str(item), number, total):
                     try:
-                        done[item] = result()
+                        done[item] = call()
                     except (BrokenExecutor, MemoryError):
+                        # The other items may have enough memory.
                         if total == 1:
                             raise
                         text = "there is not enough memory, or its process was ended"
                         raise OnnxGatherError(f"{item}: {text}") from None
-    except KeyboardInterrupt as error:  # a solver tells of SIGINT by itself
-        batch.stop = stop = (
-            error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
-        )
+    except KeyboardInterrupt as error:
+        # A solver turns SIGINT into an interrupt of its own.
+        stop = Interrupted(signal.SIGINT)
+        if isinstance(error, Interrupted):
+            stop = error
+        batch.stop = stop
         with batch.step(""):
-            rule = (
-                f"interrupted by {stop.name} after {len(done):,} of"
-                f" {number_of(total, noun)}"
-            )
-            raise OnnxGatherError(rule) from None
+            count = f"{len(done):,} of {number_of(total, noun)}"
+            sentence = f"interrupted by {stop.name} after {count}"
+            raise OnnxGatherError(sentence) from None
     return done
 
 
 def results(
-    jobs: int, work: Callable[[_Item], _Found], items: Sequence[_Item]
-) -> Generator[Callable[[], _Found]]:
-    """Yield what gives the result of each item, in their order, from so many processes."""
+    jobs: int, work: Callable[[_Item], _Result], items: Sequence[_Item]
+) -> Generator[Callable[[], _Result]]:
+    """Yield a call for each item, in their order, that returns its result.
+
+    With several jobs, as many processes work on the items.
+    """
     if jobs < 2:
-        yield from (partial(work, item) for item in items)
+        for item in items:
+            yield partial(work, item)
         return
     with _submitted(jobs, work, items) as futures:
         for item, future in zip(items, futures, strict=True):
@@ -73,37 +81,40 @@ def results(
 
 
 def _result(
-    future: Future[_Found], work: Callable[[_Item], _Found], item: _Item
-) -> _Found:
-    """The result of an item; alone if a process has ended, as another item may have ended it."""
+    future: Future[_Result], work: Callable[[_Item], _Result], item: _Item
+) -> _Result:
+    """Return the result of an item."""
     try:
         return future.result()
     except BrokenExecutor:
+        # Another item may have ended the process, so this item gets its own.
         with _submitted(1, work, [item]) as futures:
             return futures[0].result()
 
 
 @contextmanager
 def _submitted(
-    jobs: int, work: Callable[[_Item], _Found], items: Sequence[_Item]
-) -> Generator[list[Future[_Found]]]:
-    """The results to come of items, from processes that end with the block."""
+    jobs: int, work: Callable[[_Item], _Result], items: Sequence[_Item]
+) -> Generator[list[Future[_Result]]]:
+    """Yield the results to come of items, from processes that end with the block."""
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _ignore_interrupts)
-    futures = list[Future[_Found]]()
+    futures = list[Future[_Result]]()
     try:
-        handler = (
-            _ignore_interrupts()
-        )  # so that a process that starts is not interrupted either
-        futures.extend(pool.submit(work, item) for item in items)
+        # A process that starts is not interrupted either.
+        handler = _ignore_interrupts()
+        for item in items:
+            futures.append(pool.submit(work, item))
         signal.signal(signal.SIGINT, handler)
         yield futures
     finally:
         # A thread of the pool that still ends would race with the end of the program.
-        pool.shutdown(wait=all(one.done() for one in futures), cancel_futures=True)
+        are_done = all(future.done() for future in futures)
+        pool.shutdown(wait=are_done, cancel_futures=True)
         for process in active_children():
             process.terminate()
 
 
 def _ignore_interrupts() -> Any:
-    """Leave Ctrl-C, which a terminal sends to all processes, to the one that started them."""
+    """Ignore Ctrl-C in this process; return the handler before."""
+    # A terminal sends it to all processes, and the process that started them ends.
     return signal.signal(signal.SIGINT, signal.SIG_IGN)

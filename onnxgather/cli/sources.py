@@ -1,4 +1,4 @@
-"""What paths hold: programs, folders of programs and ONNX models, their gathers and their cases."""
+"""The programs and ONNX models of paths, with their gathers and their cases."""
 
 from __future__ import annotations
 
@@ -73,25 +73,28 @@ class Reading:
     """The sizes of a model's inputs, by name."""
 
     def check_models(self, *paths: str) -> None:
-        """Check that the options for models come with one.
+        """Check that the options for models come with a model.
 
         Raises:
             UsageError: No path is an ONNX model.
         """
-        given = self.node is not None or self.inputs is not None or self.shapes
-        if given and not any(map(is_model, paths)):
+        needs_model = self.node is not None or self.inputs is not None or self.shapes
+        if needs_model and not any(map(is_model, paths)):
             rule = "--node, --shape and --inputs must come with an ONNX model"
-            raise click.UsageError(f"{rule}, got {', '.join(paths) or 'none'}")
+            names = ", ".join(paths) or "none"
+            raise click.UsageError(f"{rule}, got {names}")
 
     def arrays(self) -> dict[str, Array]:
-        """The inputs of a model, by name.
+        """Return the inputs of a model, by name.
 
         Raises:
             OnnxGatherError: The file cannot be read, or is no .npz file of arrays.
         """
         from onnxgather.core.model.given_inputs import read_inputs
 
-        return {} if self.inputs is None else read_inputs(self.inputs)
+        if self.inputs is None:
+            return {}
+        return read_inputs(self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +113,16 @@ class FileGathers:
     folders."""
 
     def contents(self, whole: bool) -> Mapping[str, Descriptor | Program]:
-        """What models are made of, by the names of gathers; that of a whole program is empty."""
-        return {"": self.program} if whole and self.program else self.descriptors
+        """Return what models are made of, by the names of gathers.
+
+        A whole program has an empty name.
+        """
+        if whole and self.program:
+            return {"": self.program}
+        return self.descriptors
 
     def where(self, name: str) -> str:
-        """A gather in its file, such as `$.dispatchables.gather` or `node 'gather'`."""
+        """Return where a gather is: `$.dispatchables.gather` or `node 'gather'`."""
         if self.program is None:
             return f"node {shown(name)}"
         return Field({name: None}, "$.dispatchables").member(name).path
@@ -139,7 +147,8 @@ class Batch:
     """Work on many files: it goes on after a bad file, and shows its progress.
 
     Args:
-        prints: Whether a line is printed for each file. On a terminal these lines are the progress.
+        prints: Whether a line is printed for each file. On a terminal these lines are
+            the progress.
     """
 
     def __init__(self, *, prints: bool = True) -> None:
@@ -150,7 +159,7 @@ class Batch:
         self.progress = Progress(hidden=prints and is_terminal(sys.stdout))
 
     def sources(self, paths: Sequence[str], ending: str = ".json") -> list[Source]:
-        """The files that the paths stand for, as `find_sources` has them."""
+        """Return the files that the paths name, as `find_sources` returns them."""
         sources: list[Source] = []
         for path in paths:
             with self.step(path):
@@ -159,15 +168,19 @@ class Batch:
 
     @contextlib.contextmanager
     def step(self, name: str, number: int = 0, total: int = 0) -> Generator[None]:
-        """Show that a file is worked on; print and keep an error that ends the work on it.
+        """Show that a file is worked on; print and keep an error of the block.
 
         Args:
             name: The file.
             number: The number of the file, for the progress.
             total: How many files there are; 0 if that is not known.
         """
-        counted = f"{number:,} of {total:,}: " if total > 1 else ""
-        self.progress.show(counted + name, (number - 1) / total if total else None)
+        text = f"{number:,} of {total:,}: {name}" if total > 1 else name
+        share = None
+        if total:
+            # The work on this file begins only now.
+            share = (number - 1) / total
+        self.progress.show(text, share)
         try:
             yield
         except OnnxGatherError as error:
@@ -187,14 +200,13 @@ class Batch:
             yield
 
     def read(self, path: str, allow_outside: bool) -> Program:
-        """Read the gathers of a program; what is left out is said on the standard error."""
+        """Read the gathers of a program; tell what is left out."""
         program = read_source(path, allow_outside)
-        told = [*program.notes]
+        for note in program.notes:
+            self.tell(f"{path}: {note}")
         if program.left_out:
-            left_out = listed(program.left_out, 4)
-            told.append(f"left out, as only gathers are translated: {left_out}")
-        for text in told:
-            self.tell(f"{path}: {text}")
+            names = listed(program.left_out, 4)
+            self.tell(f"{path}: left out, as only gathers are translated: {names}")
         return program
 
     def tell(self, text: str) -> None:
@@ -208,85 +220,107 @@ class Batch:
         say(text)
 
     def finish(self, codes: Iterable[int] = ()) -> int:
-        """The exit code of the command: the worst of those of the failures and of `codes`.
+        """Return the exit code: the worst of those of the failures and of `codes`.
 
         After a signal, it is that of the signal.
         """
         self.progress.clear()
         if self.stop:
             return self.stop.exit_code
-        codes = [*codes, *(error.exit_code for _, error in self.failures)]
-        return max(codes, key=_BEST_TO_WORST.index, default=GOOD)
+        of_failures = [error.exit_code for _, error in self.failures]
+        all_codes = [*codes, *of_failures]
+        return max(all_codes, key=_BEST_TO_WORST.index, default=GOOD)
 
 
 def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
-    """The gathers of a program or of a model; those of a model without a descriptor are failures.
+    """Return the gathers of a program or of a model.
+
+    A gather of a model that has no descriptor is a failure of the batch.
 
     Raises:
-        OnnxGatherError: There is none.
+        OnnxGatherError: There is no gather.
         UsageError: An option for models comes with a program.
     """
-    path, found = source.path, dict[str, Descriptor]()
+    path = source.path
     reading.check_models(path)
+    descriptors = dict[str, Descriptor]()
     if not is_model(path):
         program = batch.read(path, reading.allow_outside)
         if not program.dispatchables:
             raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
-        found = {name: one.descriptor for name, one in program.dispatchables.items()}
-        return FileGathers(source, [program.path, *program.files], found, program)
+        for name, dispatchable in program.dispatchables.items():
+            descriptors[name] = dispatchable.descriptor
+        files = [program.path, *program.files]
+        return FileGathers(source, files, descriptors, program)
+
+    # Only a model needs the audit, which takes long to import.
     from onnxgather.extracting.extract import file_stem, gather_descriptors
 
     stems = dict[str, str]()
-    for name, one in gather_descriptors(path, reading.shapes, reading.node):
+    for name, result in gather_descriptors(path, reading.shapes, reading.node):
+        # A gather without a descriptor has a number too, as in an extract.
         stems[name] = file_stem(len(stems) + 1, name)
         with batch.step(path):
-            if isinstance(one, OnnxGatherError):
-                raise one.at(f"{path}: node {shown(name)}")
-            found[name] = one
-    return FileGathers(source, [path], found, stems=stems)
+            if isinstance(result, OnnxGatherError):
+                raise result.at(f"{path}: node {shown(name)}")
+            descriptors[name] = result
+    return FileGathers(source, [path], descriptors, stems=stems)
 
 
 def cases_in(
     batch: Batch, path: str, reading: Reading, out_of_range: OutOfRange | None
 ) -> FileCases:
-    """The dispatches of a program, or the gathers of a model with what they get in a run.
+    """Return the dispatches of a program, or the gathers of a model in a run.
 
     Args:
-        batch: It tells of what is left out.
+        batch: It prints what is left out.
         path: The file.
         reading: How it is read.
-        out_of_range: The policy; None means that of each node, and that of `run` for programs.
+        out_of_range: The policy; None means that of each node, and that of `run` for
+            programs.
 
     Raises:
         OnnxGatherError: The file is not as it must be, or it holds no case.
         DescriptorError: A descriptor of a program breaks a rule of DirectML.
     """
-    if not is_model(path):
-        program = batch.read(path, reading.allow_outside)
-        if not program.dispatch_commands:
-            raise FileFormatError(f"{path}: $.commands must hold a dispatch")
-        if shared := [*program.in_place()]:
-            return FileCases(path, program.files, [], iter(()), shared)
-        every = program_cases(program, out_of_range)
-        return FileCases(path, program.files, [*program_names(program)], every)
+    if is_model(path):
+        return _cases_of_model(batch, path, reading, out_of_range)
+    program = batch.read(path, reading.allow_outside)
+    if not program.dispatch_commands:
+        raise FileFormatError(f"{path}: $.commands must hold a dispatch")
+    in_place = [*program.in_place()]
+    if in_place:
+        return FileCases(path, program.files, [], iter(()), in_place)
+    cases = program_cases(program, out_of_range)
+    return FileCases(path, program.files, [*program_names(program)], cases)
+
+
+def _cases_of_model(
+    batch: Batch, path: str, reading: Reading, out_of_range: OutOfRange | None
+) -> FileCases:
     from onnxgather.extracting.extract import gather_cases
 
-    cases, refused = list[Case](), list[str]()
-    for told, case in gather_cases(path, reading.arrays(), reading.node):
-        where = f"{told.place}: {told.operator} {shown(told.node)}: {told.left_out}"
+    cases = list[Case]()
+    refused = list[str]()
+    for extracted, case in gather_cases(path, reading.arrays(), reading.node):
         if isinstance(case, DescriptorCase) and out_of_range:
             case = replace(case, out_of_range=out_of_range)
         if case is not None:
             cases.append(case)
-        elif told.executions:
-            refused.append(where)
+            continue
+        node = f"{extracted.operator} {shown(extracted.node)}"
+        sentence = f"{extracted.place}: {node}: {extracted.left_out}"
+        # A gather that ran is no case only if DirectML refuses it.
+        if extracted.executions:
+            refused.append(sentence)
         else:
-            batch.tell(f"{path}: left out: {where}")
-    return FileCases(path, [path], [case.name for case in cases], iter(cases), refused)
+            batch.tell(f"{path}: left out: {sentence}")
+    names = [case.name for case in cases]
+    return FileCases(path, [path], names, iter(cases), refused)
 
 
 def read_source(path: str, allow_outside: bool) -> Program:
-    """Read a program as `read_program` does, or from the standard input where the path is "-".
+    """Read a program from a file, or from the standard input where the path is "-".
 
     Raises:
         FileFormatError: As `read_program`.
@@ -304,37 +338,57 @@ def read_source(path: str, allow_outside: bool) -> Program:
 
 
 def find_sources(path: str, ending: str) -> list[Source]:
-    """The files that a path stands for, sorted.
+    """Return the files that a path names, sorted.
 
     These are the file itself; the files of a folder, and below it, whose names have an
     ending; or what a pattern such as `models/*` names, as shells expand it. A pipe or a
     device in a folder is not read.
 
     Raises:
-        FileFormatError: A folder has none, or one of its folders cannot be read.
+        FileFormatError: A folder has no file with the ending, or a folder in it cannot
+            be read.
     """
-    if not os.path.lexists(path) and (named := sorted(glob(path, recursive=True))):
-        return [source for each in named for source in find_sources(each, ending)]
+    # Case 1: a pattern. A file whose name looks like a pattern is that file.
+    if not os.path.lexists(path):
+        matches = sorted(glob(path, recursive=True))
+        if matches:
+            sources = list[Source]()
+            for match in matches:
+                sources += find_sources(match, ending)
+            return sources
+
+    # Case 2: a file, or the standard input; whether it exists is seen when it is read.
     if not os.path.isdir(path):
-        return [Source(path, "stdin" if path == STANDARD else os.path.basename(path))]
-    found: list[str] = []
+        inside = "stdin" if path == STANDARD else os.path.basename(path)
+        return [Source(path, inside)]
+
+    # Case 3: a folder.
     try:
-        for folder, folders, names in os.walk(path, onerror=_stop):
-            folders.sort()
-            wanted = (name for name in sorted(names) if name.lower().endswith(ending))
-            files = (os.path.join(folder, name) for name in wanted)
-            found += [
-                file
-                for file in files
-                if os.path.isfile(file) or not os.path.exists(file)
-            ]
+        files = [*_files_below(path, ending)]
     except OSError as error:
         raise FileFormatError(f"{error.filename}: {reason(error)}") from None
-    if not found:
-        raise FileFormatError(
-            f"{path}: the folder must have a *{ending} file, got none"
-        )
-    return [Source(file, os.path.relpath(file, path)) for file in found]
+    if not files:
+        rule = f"{path}: the folder must have a *{ending} file"
+        raise FileFormatError(f"{rule}, got none")
+    return [Source(file, os.path.relpath(file, path)) for file in files]
+
+
+def _files_below(path: str, ending: str) -> Iterator[str]:
+    """Yield the files of a folder, and below it, whose names have an ending.
+
+    Raises:
+        OSError: A folder cannot be read.
+    """
+    for folder, folders, names in os.walk(path, onerror=_stop):
+        # The order of the list is the order of the walk.
+        folders.sort()
+        for name in sorted(names):
+            if not name.lower().endswith(ending):
+                continue
+            file = os.path.join(folder, name)
+            # A link that leads nowhere is an error of its own when it is read.
+            if os.path.isfile(file) or not os.path.exists(file):
+                yield file
 
 
 class JsonCommand(click.Command):
@@ -347,20 +401,21 @@ class JsonCommand(click.Command):
             UsageError: The word after --json looks like a file to write.
         """
         end = args.index("--") if "--" in args else len(args)
-        for k in range(end):
-            if args[k] != "--json":
+        for position in range(end):
+            if args[position] != "--json":
                 continue
-            after = args[k + 1] if k + 1 < end else ""
+            following = position + 1
+            after = args[following] if following < end else ""
             # A shell that completes reads words that are not whole yet.
             if _is_new_json(after) and not ctx.resilient_parsing:
                 rule = f"{after}: no such file or directory"
                 raise click.UsageError(f"{rule}. Write --json=FILE.", ctx)
-            args[k] = f"--json={STANDARD}"
+            args[position] = f"--json={STANDARD}"
         return super().parse_args(ctx, args)
 
 
 def _is_new_json(word: str) -> bool:
-    """Whether a word looks like a JSON file that does not exist."""
+    """Return whether a word looks like a JSON file that does not exist."""
     if not word.lower().endswith(".json") or os.path.lexists(word):
         return False
     # A pattern stands for files that exist.

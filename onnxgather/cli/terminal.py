@@ -24,10 +24,17 @@ count."""
 LONGEST_INDENTED = 2**22
 """JSON of so many bytes is not indented."""
 
-FIRST_LINE, NEXT_LINE, SILENCE = 10, 30, 300
-"""After how many seconds a log has its first line on how far the work is; how many lie
-between two lines, unless less than a tenth of the work is done since; and how many lie
-there at most."""
+FIRST_LINE = 10
+"""After how many seconds a log has its first line on how far the work is."""
+
+NEXT_LINE = 30
+"""How many seconds lie between two lines of a log, if a tenth of the work is done."""
+
+SILENCE = 300
+"""How many seconds lie between two lines of a log at most."""
+
+SHARE_OF_LINE = 0.1
+"""How much of the work is done between two lines of a log."""
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """The signals that end a command."""
@@ -50,19 +57,22 @@ def signals_handled(handler: Callable[[int, object], object]) -> Generator[None]
     A signal that is ignored stays so, as under nohup. Python allows this in its main
     thread alone.
     """
-    here = threading.current_thread() is threading.main_thread()
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    numbers = signal.Signals if in_main_thread else ()
     with contextlib.ExitStack() as undo:
-        for number in signal.Signals if here else ():
-            if number.name in _SIGNALS and signal.getsignal(number) not in (
-                signal.SIG_IGN,
-                None,
-            ):
-                undo.callback(signal.signal, number, signal.signal(number, handler))
+        for number in numbers:
+            if number.name not in _SIGNALS:
+                continue
+            # The handler is None if another library than Python has set it.
+            if signal.getsignal(number) in (signal.SIG_IGN, None):
+                continue
+            earlier = signal.signal(number, handler)
+            undo.callback(signal.signal, number, earlier)
         yield
 
 
 class Progress:
-    """What the standard error says of how far the work is.
+    """The lines on the standard error that say how far the work is.
 
     A terminal has one line, once the work has taken a second; a log has a line now and
     then.
@@ -73,10 +83,18 @@ class Progress:
     """
 
     def __init__(self, *, hidden: bool = False, first_line: float = FIRST_LINE) -> None:
-        self._start = self._first = time.monotonic()
-        self._next, self._share = self._start + first_line, 0.0
-        self._hidden, self._on_terminal = hidden, is_terminal(sys.stderr)
-        self._width = self._done = 0
+        now = time.monotonic()
+        self._hidden = hidden
+        self._on_terminal = is_terminal(sys.stderr)
+        self._start = now
+        self._first_done = now
+        self._next_line = now + first_line
+        """When a log may have its next line."""
+        self._next_share = 0.0
+        """How much of the work is done then."""
+        self._width = 0
+        """The length of the line of a terminal."""
+        self._done = 0
 
     def show(self, text: str, share: float | None = None) -> None:
         """Show a text in place of the last one.
@@ -88,41 +106,50 @@ class Progress:
         now = time.monotonic()
         if self._hidden:
             return
-        due = (
-            share is None
-            or share >= self._share
-            or now >= self._next - NEXT_LINE + SILENCE
-        )
-        if not self._on_terminal and now >= self._next and due:
-            self._next, self._share = now + NEXT_LINE, (share or 0) + 0.1
+        if self._on_terminal:
+            if now - self._start > 1:
+                self._show_on_terminal(text)
+            return
+        if now < self._next_line:
+            return
+        # Slow work has a line only when enough is done, or after a long silence.
+        is_silent = now >= self._next_line - NEXT_LINE + SILENCE
+        if share is None or share >= self._next_share or is_silent:
+            self._next_line = now + NEXT_LINE
+            self._next_share = (share or 0) + SHARE_OF_LINE
             say(text, err=True)
-        if self._on_terminal and now - self._start > 1:
-            self.clear()
-            text = printable(text)[: min(79, shutil.get_terminal_size().columns - 1)]
-            self._width = len(text)  # first, as a signal may come
-            say(text, err=True, end="")
+
+    def _show_on_terminal(self, text: str) -> None:
+        self.clear()
+        # The last column stays free, as some terminals break the line there.
+        columns = shutil.get_terminal_size().columns - 1
+        text = printable(text)[: min(79, columns)]
+        self._width = len(text)  # first, as a signal may come
+        say(text, err=True, end="")
 
     def count(self, what: str, total: int | None = None) -> None:
         """Show that one more is done.
 
         Args:
             what: The work, such as `Checking`.
-            total: How many there are, if that is known; then the line tells the time that is left.
+            total: How many there are, if that is known; then the line has the time that
+                is left.
         """
+        now = time.monotonic()
         self._done += 1
-        text, now = f"{what} {self._done:,}", time.monotonic()
         if self._done == 1:  # lanes have started, and taken their time for it
-            self._first = now
+            self._first_done = now
+        text = f"{what} {self._done:,}"
         if total is None:
             self.show(text)
             return
         text += f"/{total:,}"
-        if now - self._first >= 1:
-            seconds = (now - self._first) / (self._done - 1)
+        elapsed = now - self._first_done
+        if elapsed >= 1:
+            seconds_of_each = elapsed / (self._done - 1)
             with contextlib.suppress(OverflowError):  # millions of years
-                text += (
-                    f", {timedelta(seconds=round(seconds * (total - self._done)))} left"
-                )
+                seconds_left = round(seconds_of_each * (total - self._done))
+                text += f", {timedelta(seconds=seconds_left)} left"
         self.show(text, self._done / total)
 
     def clear(self) -> None:
@@ -142,33 +169,41 @@ def say(
     An error that cannot be printed is dropped, as there is nowhere else to say so.
 
     Args:
-        text: Text, which is escaped by `printable`; or bytes, which are printed as they are.
+        text: Text, which is escaped by `printable`; or bytes, which are printed as they
+            are.
         err: Whether to print to the standard error.
         end: The text to print after it, as it is.
-        as_is: Whether text is not escaped, as it is lines, or coloured, and escaped before.
+        as_is: Whether text is not escaped, as it is lines, or coloured, and was escaped
+            before.
     """
     stream: TextIO | None = sys.stderr if err else sys.stdout
     if stream is None:  # the program was started with it closed
         return
     try:
-        if isinstance(text, str):
-            text = (text if as_is else printable(text)) + end
-            try:
-                stream.write(text)
-                stream.flush()
-                return
-            except UnicodeEncodeError:
-                text, end = text.encode(), ""
-        stream.buffer.write(text + end.encode())
-        stream.buffer.flush()
+        if isinstance(text, bytes):
+            _write_bytes(stream, text + end.encode())
+            return
+        if not as_is:
+            text = printable(text)
+        text += end
+        try:
+            stream.write(text)
+            stream.flush()
+        except UnicodeEncodeError:
+            _write_bytes(stream, text.encode())
     except OSError:
         if not err:
             raise
         abandon(stream)
 
 
+def _write_bytes(stream: TextIO, content: bytes) -> None:
+    stream.buffer.write(content)
+    stream.buffer.flush()
+
+
 def json_bytes(value: object) -> bytes:
-    """A value as JSON, whose texts are escaped as a terminal needs it.
+    """Return a value as JSON, whose texts are escaped as a terminal needs it.
 
     It is indented unless it is so long that this would cost much memory.
     """
@@ -178,28 +213,35 @@ def json_bytes(value: object) -> bytes:
         text = msgspec.json.encode(value)
         if len(text) < LONGEST_INDENTED:
             text = msgspec.json.format(text, indent=2)
-    except (
-        UnicodeEncodeError
-    ):  # a file name that is not Unicode: escaped, as json reads it back
+    except UnicodeEncodeError:
+        # A file name that is not Unicode is escaped, as json reads it back.
         text = json.dumps(msgspec.to_builtins(value), indent=2).encode()
     if re.search(rb"[^\n -~]", text) is None:  # without a copy
         return text
     return re.sub("[^\n -~]", _json_escaped, text.decode()).encode()
 
 
-def _json_escaped(found: re.Match[str]) -> str:
-    character = found[0]
+def _json_escaped(match: re.Match[str]) -> str:
+    """Return a character as it is, if it is plain to see; else its escape of JSON."""
+    character = match[0]
+    if character.isprintable():
+        return character
+    # JSON writes a character beyond 16 bits as two units.
     units = character.encode("utf-16-be").hex(" ", 2)
-    return character if character.isprintable() else "\\u" + units.replace(" ", "\\u")
+    return "".join(f"\\u{unit}" for unit in units.split(" "))
 
 
 def width() -> int:
-    """How many columns a table may take: COLUMNS, or those of the terminal; else 100."""
-    return max(40, shutil.get_terminal_size((100, 24)).columns)
+    """Return how many columns a table may have.
+
+    They are those of COLUMNS, or of the terminal, else 100; but at least 40.
+    """
+    terminal_size = shutil.get_terminal_size((100, 24))
+    return max(40, terminal_size.columns)
 
 
 def has_colours() -> bool:
-    """Whether the standard output shows colours.
+    """Return whether the standard output shows colours.
 
     NO_COLOR forbids them, FORCE_COLOR asks for them, else a terminal shows them unless
     it is dumb.
@@ -211,12 +253,13 @@ def has_colours() -> bool:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a stream is open and shows on a terminal."""
+    """Return whether a stream is open and shows on a terminal."""
     return stream is not None and stream.isatty()
 
 
 def abandon(*streams: TextIO) -> None:
-    """Drop what a stream that failed still holds, so that it does not fail once more at exit."""
+    """Drop what streams that failed still hold, so that none fails again at exit."""
     for stream in streams:
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())

@@ -1,1 +1,4 @@
-"""Gathers taken out of models, as cases for lanes: the only part that reads two wings."""
+"""Gathers that are taken out of models, as cases for lanes.
+
+Only this wing sees two others: auditing and checking.
+"""

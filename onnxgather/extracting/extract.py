@@ -1,4 +1,4 @@
-"""Gathers of a model taken out of it, each with its data and indices in a run."""
+"""The gathers of a model, each with its data and indices in a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from typing import Any
 
 import msgspec
 
-from onnxgather.auditing.audit import EMPTY, RUN_TIMEOUT, audit
+from onnxgather.auditing.audit import (
+    EMPTY,
+    RUN_TIMEOUT,
+    Audit,
+    AuditedGather,
+    audit,
+)
 from onnxgather.auditing.capture import Gathered, capture, part_of
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.corpus.export import index_of, is_export
@@ -70,9 +76,9 @@ class Extracted(msgspec.Struct, frozen=True):
 def gather_descriptors(
     path: str, shapes: Mapping[str, Sequence[int]], node: str | None = None
 ) -> Iterator[tuple[str, Descriptor | OnnxGatherError]]:
-    """Yield the gathers of a model by name, each with its descriptor or why it has none.
+    """Yield the gathers of a model by name, each with its descriptor or an error.
 
-    A name is the node's, with the way to it where several have that name.
+    A name is the node's, with the path to it where several nodes have that name.
 
     Args:
         path: The file of the model.
@@ -83,33 +89,46 @@ def gather_descriptors(
         OnnxGatherError: The model, a size or the node is not as it must be.
     """
     audited = audit(path, shapes=shapes)
-    found = [
-        one for one in audited.gathers if node in (None, one.node, one.output_name)
-    ]
-    _check_found(path, node, found, [one.node for one in audited.gathers])
-    tell = " ".join(
-        option for option in audited.options if option.startswith("--shape ")
-    )
-    tell = tell or "a run by onnxgather extract --inputs FILE.npz"
-    names, taken = Counter(one.node for one in found), set[str]()
-    for number, one in enumerate(found, 1):
-        name = one.node if names[one.node] == 1 else f"{one.node} in {one.place}"
-        name += f" ({number})" if name in taken else ""
-        taken.add(name)
-        if one.descriptor is not None:
-            yield name, from_dict(one.descriptor)
-        elif one.refused is not None:
-            yield name, DescriptorError(f"DirectML refuses it: {one.refused}")
-        elif one.range.why == EMPTY:
-            yield name, DescriptorError(EMPTY)
-        else:
-            pairs = [("data", one.data.sizes), ("indices", one.indices.sizes)]
-            known = (
-                f"{role} {'?' if n is None else sizes_text(n)}" for role, n in pairs
-            )
-            given = " and ".join(known)
-            rule = f"its sizes must be known, as {tell} may tell"
-            yield name, OnnxGatherError(f"{rule}, got {given}")
+    gathers = list[AuditedGather]()
+    for gather in audited.gathers:
+        if node in (None, gather.node, gather.output_name):
+            gathers.append(gather)
+    _check_found(path, node, gathers, [gather.node for gather in audited.gathers])
+
+    counts = Counter(gather.node for gather in gathers)
+    used_names = set[str]()
+    for number, gather in enumerate(gathers, 1):
+        name = gather.node
+        if counts[name] > 1:
+            name = f"{name} in {gather.place}"
+        # Nodes of one graph may have the same name, too.
+        if name in used_names:
+            name += f" ({number})"
+        used_names.add(name)
+        yield name, _descriptor_of(gather, audited)
+
+
+def _descriptor_of(
+    gather: AuditedGather, audited: Audit
+) -> Descriptor | OnnxGatherError:
+    """Return the descriptor of a gather, or why there is none."""
+    if gather.descriptor is not None:
+        return from_dict(gather.descriptor)
+    if gather.refused is not None:
+        return DescriptorError(f"DirectML refuses it: {gather.refused}")
+    if gather.range.why == EMPTY:
+        return DescriptorError(EMPTY)
+
+    # Only known sizes make a descriptor.
+    options = [option for option in audited.options if option.startswith("--shape ")]
+    advice = " ".join(options) or "a run by onnxgather extract --inputs FILE.npz"
+    sizes_by_role = {"data": gather.data.sizes, "indices": gather.indices.sizes}
+    texts = list[str]()
+    for role, sizes in sizes_by_role.items():
+        text = "?" if sizes is None else sizes_text(sizes)
+        texts.append(f"{role} {text}")
+    rule = f"its sizes must be known, as {advice} may tell"
+    return OnnxGatherError(f"{rule}, got {' and '.join(texts)}")
 
 
 def gather_cases(
@@ -122,8 +141,9 @@ def gather_cases(
 
     Args:
         path: The file of the model.
-        inputs: Arrays for its graph inputs, by name. For a node these may be its part of them, and
-            other values of the main graph, which are then not computed.
+        inputs: Arrays for its graph inputs, by name. For a node these may be only the
+            inputs that it needs, and other values of the main graph, which are then not
+            computed.
         node: The name of a gather or of its output; None for all gathers.
         timeout: Seconds that the run may take.
 
@@ -132,24 +152,27 @@ def gather_cases(
         ProviderError: There is no CPU provider.
     """
     network = read_network(path)
-    found = _chosen(network, node)
+    gathers = _chosen(network, node)
     if node is not None:
+        # Only the part of the model that leads to the node runs.
         inputs = checked(network, inputs, inner=True)
-        holders = (
-            n for n in network.main.operations if _holds(n, {one for _, one in found})
-        )
-        wanted = [name for holder in holders for name in holder.outputs]
+        chosen = {gather for _, gather in gathers}
+        wanted = list[str]()
+        for operation in network.main.operations:
+            if _contains(operation, chosen):
+                wanted += operation.outputs
         network = part_of(network, wanted, inputs)
     captured = capture(network, checked(network, inputs), timeout)
-    names = Counter(
-        label for label, _ in {(one.label, one.outputs) for _, one in found}
-    )
     stop = captured.stop if node is not None else None
-    for scope, one in found:
-        told, case = _taken_out(path, scope, one, captured.gathers.get(one, []), stop)
-        if names[one.label] > 1:
-            told = msgspec.structs.replace(told, node=one.outputs[0])
-        yield told, case
+
+    # A gather of several scopes, which has the same outputs there, counts once.
+    names = Counter(label for label, _ in {(g.label, g.outputs) for _, g in gathers})
+    for scope, gather in gathers:
+        executions = captured.gathers.get(gather, [])
+        extracted, case = _extracted(path, scope, gather, executions, stop)
+        if names[gather.label] > 1:
+            extracted = msgspec.structs.replace(extracted, node=gather.outputs[0])
+        yield extracted, case
 
 
 def case_of_node(
@@ -158,7 +181,7 @@ def case_of_node(
     node: str | None,
     timeout: float = RUN_TIMEOUT,
 ) -> Case:
-    """The case of the only gather of a model, or of one that is named.
+    """Return the case of the only gather of a model, or of the gather with a name.
 
     Args:
         path: The file of the model.
@@ -167,83 +190,105 @@ def case_of_node(
         timeout: As of `gather_cases`.
 
     Raises:
-        OnnxGatherError: As `gather_cases`; or there are several gathers, or it did not run.
+        OnnxGatherError: As `gather_cases`; or there are several gathers, or the gather
+            did not run.
         ProviderError: There is no CPU provider.
     """
-    found = list(gather_cases(path, inputs, node, timeout))
-    names = [*dict.fromkeys(shown(told.node) for told, _ in found)]
+    gathers = list(gather_cases(path, inputs, node, timeout))
+    names = [*dict.fromkeys(shown(extracted.node) for extracted, _ in gathers)]
     if len(names) > 1:
         raise OnnxGatherError(f"{path}: --node must be one of {listed(names, 10)}")
-    told, case = next((pair for pair in found if pair[1] is not None), found[0])
-    if case is None:
-        raise OnnxGatherError(
-            f"{path}: {told.place}: node {shown(told.node)}: {told.left_out}"
-        )
-    return case
+    for _, case in gathers:
+        if case is not None:
+            return case
+    extracted, _ = gathers[0]
+    node_text = f"node {shown(extracted.node)}"
+    raise OnnxGatherError(
+        f"{path}: {extracted.place}: {node_text}: {extracted.left_out}"
+    )
 
 
 def _chosen(network: Network, name: str | None) -> list[tuple[Scope, Operation]]:
-    every = [
-        (s, one) for s in network.scopes() for one in s.operations if one.is_gather
-    ]
-    found = [(g, n) for g, n in every if name is None or name in (n.name, *n.outputs)]
-    _check_found(network.path, name, found, [one.label for _, one in every])
-    return found
+    """Return the gathers with a name or an output of that name; all for None.
+
+    Raises:
+        OnnxGatherError: There is no such gather.
+    """
+    labels = list[str]()
+    chosen = list[tuple[Scope, Operation]]()
+    for scope in network.scopes():
+        for operation in scope.operations:
+            if not operation.is_gather:
+                continue
+            labels.append(operation.label)
+            if name is None or name in (operation.name, *operation.outputs):
+                chosen.append((scope, operation))
+    _check_found(network.path, name, chosen, labels)
+    return chosen
 
 
-def _holds(operation: Operation, chosen: Collection[Operation]) -> bool:
-    """Whether an operation is one of those chosen, or has one of them in its bodies."""
-    inner = (one for body in operation.bodies.values() for one in body.operations)
-    return operation in chosen or any(_holds(one, chosen) for one in inner)
+def _contains(operation: Operation, chosen: Collection[Operation]) -> bool:
+    """Return whether an operation is chosen, or a chosen operation is in its bodies."""
+    if operation in chosen:
+        return True
+    for body in operation.bodies.values():
+        if any(_contains(inner, chosen) for inner in body.operations):
+            return True
+    return False
 
 
 def _check_found(
     path: str, name: str | None, found: Sequence[object], names: list[str]
 ) -> None:
+    """Check that a search found a gather.
+
+    Raises:
+        OnnxGatherError: It found none; the message suggests a name that is like it.
+    """
     if not names:
         raise OnnxGatherError(f"{path}: the model must have a gather, got none")
     if not found:
-        rule = (
-            f"{path}: node {shown(name)} must be one of the model's {len(names)}"
-            " gathers"
-        )
+        node = f"node {shown(name)}"
+        rule = f"{path}: {node} must be one of the model's {len(names)} gathers"
         raise OnnxGatherError(rule + suggestion(name or "", names))
 
 
-def _taken_out(
+def _extracted(
     path: str,
     scope: Scope,
     operation: Operation,
-    seen: Sequence[Gathered],
+    executions: Sequence[Gathered],
     stop: str | None = None,
 ) -> tuple[Extracted, Case | None]:
-    """A gather with the case of the first of its executions; without one, why it was left out.
+    """Return a gather with the case of its first execution, or why it was left out.
 
     Args:
         path: The file of the model.
         scope: The graph of the gather.
         operation: The gather; an index out of range is an error, as in ONNX.
-        seen: Its executions.
+        executions: Its executions.
         stop: Why it did not run, if that is known.
     """
-    told = Extracted(
-        operation.label, scope.where, operation.operator, executions=len(seen)
+    extracted = Extracted(
+        operation.label, scope.where, operation.operator, executions=len(executions)
     )
-    if not seen:
+    if not executions:
         left_out = stop or "it did not run with these inputs"
-        return msgspec.structs.replace(told, left_out=left_out), None
-    data, indices = seen[0].inputs
+        return msgspec.structs.replace(extracted, left_out=left_out), None
+
+    data, indices = executions[0].inputs
+    # A run returns no constant, as it may be large; only its rows that are read count.
     if data is None:
         data, indices = constant_data(scope, operation, indices)
         whole = scope.type_of(operation.inputs[0]).sizes
         if data.shape != whole:
-            cropped = (
-                f"data {sizes_text(whole or ())} is cropped to {sizes_text(data.shape)}"
+            before = sizes_text(whole or ())
+            cropped = f"data {before} is cropped to {sizes_text(data.shape)}"
+            extracted = msgspec.structs.replace(
+                extracted, cropped=f"{cropped}, as no more is read"
             )
-            told = msgspec.structs.replace(
-                told, cropped=f"{cropped}, as no more is read"
-            )
-    where = f"{path}: {scope.where}: node {shown(operation.label)}"
+
+    place = f"{path}: {scope.where}: node {shown(operation.label)}"
     try:
         _check_type("data", data)
         _check_type("indices", indices)
@@ -251,19 +296,26 @@ def _taken_out(
             operation.operator, data.shape, indices.shape, operation.number
         )
         candidate = Candidate(gather.operator, gather.number, data, indices)
-        case = case_of(candidate, where, "error")
+        case = case_of(candidate, place, "error")
     except OnnxGatherError as error:
-        return msgspec.structs.replace(told, left_out=str(error)), None
+        return msgspec.structs.replace(extracted, left_out=str(error)), None
     if isinstance(case, DescriptorCase):
-        told = msgspec.structs.replace(told, descriptor=to_dict(case.descriptor))
-    return told, case
+        descriptor = to_dict(case.descriptor)
+        extracted = msgspec.structs.replace(extracted, descriptor=descriptor)
+    return extracted, case
 
 
 def _check_type(role: str, array: Array) -> None:
-    if type_name(array) not in DIRECTML_NAMES:
+    """Check that DirectML gathers arrays of a data type.
+
+    Raises:
+        OnnxGatherError: It does not.
+    """
+    name = type_name(array)
+    if name not in DIRECTML_NAMES:
         types = ", ".join(TensorDataType.__members__)
         rule = f"{role} must be of a type that DirectML gathers ({types})"
-        raise OnnxGatherError(f"{rule}, got {type_name(array)}")
+        raise OnnxGatherError(f"{rule}, got {name}")
 
 
 def extract(
@@ -272,7 +324,9 @@ def extract(
     folder: str | Path,
     node: str | None = None,
 ) -> list[Extracted]:
-    """Write a folder for each gather of a model: a program, a model, its data and a script.
+    """Write a folder for each gather of a model.
+
+    It contains a program, a model, its data and a script.
 
     Args:
         path: The file of the model.
@@ -288,41 +342,46 @@ def extract(
         check_type(name, value, "a path", str, Path)
         check_name(name, str(value))
     check_type("node", node, "the name of a node", str, type(None))
-    path, folder, inputs = str(path), str(folder), mapping("inputs", inputs)
-    _FOLDER.check(folder)
-    done: list[Extracted] = []
+    model_path = str(path)
+    folder_path = str(folder)
+    arrays = mapping("inputs", inputs)
+    _FOLDER.check(folder_path)
+    records: list[Extracted] = []
 
     def files() -> Iterator[tuple[str, bytes]]:
-        for number, (told, case) in enumerate(gather_cases(path, inputs, node), 1):
+        gathers = gather_cases(model_path, arrays, node)
+        for number, (extracted, case) in enumerate(gathers, 1):
             if case is not None:
-                below = f"gathers/{file_stem(number, told.node)}"
-                yield from (
-                    (f"{below}/{file}", data)
-                    for file, data in _contents(path, told, case)
-                )
-                told = msgspec.structs.replace(told, folder=below)
-            done.append(told)
-        yield (
-            "index.json",
-            index_of(_MADE_BY, model=os.path.basename(path), gathers=done),
-        )
+                below = f"gathers/{file_stem(number, extracted.node)}"
+                for name, content in _contents(model_path, extracted, case):
+                    yield f"{below}/{name}", content
+                extracted = msgspec.structs.replace(extracted, folder=below)
+            records.append(extracted)
+        # The index has the records of all gathers, so it comes last.
+        model_name = os.path.basename(model_path)
+        yield "index.json", index_of(_MADE_BY, model=model_name, gathers=records)
 
-    _FOLDER.write(folder, files())
-    return done
+    _FOLDER.write(folder_path, files())
+    return records
 
 
 def file_stem(number: int, name: str) -> str:
-    """How a file or a folder of a gather is named, such as `002_word_Gather`."""
+    """Return the name of a file or a folder of a gather, such as `002_word_Gather`."""
     plain = re.sub(r"[^A-Za-z0-9.]+", "_", name).strip("._")[:80]
     return f"{number:03}_{plain}"
 
 
-def _contents(path: str, told: Extracted, case: Case) -> Iterator[tuple[str, bytes]]:
-    title = f"{told.operator} {shown(told.node)} of {os.path.basename(path)}"
-    title += f": {told.cropped}" if told.cropped else ""
+def _contents(
+    path: str, extracted: Extracted, case: Case
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a gather by name, with their contents."""
+    node = f"{extracted.operator} {shown(extracted.node)}"
+    title = f"{node} of {os.path.basename(path)}"
+    if extracted.cropped:
+        title += f": {extracted.cropped}"
     trial = next(trials_of(case, "portable"))
     yield from runnable(case, title, PROVIDERS["cpu"].name, trial).items()
+    # DxDispatch runs descriptors alone, and not each node has a descriptor.
     if isinstance(case, DescriptorCase):
-        yield from program_files(
-            case.descriptor, case.data, case.indices, title
-        ).items()
+        program = program_files(case.descriptor, case.data, case.indices, title)
+        yield from program.items()
