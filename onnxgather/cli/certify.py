@@ -107,7 +107,7 @@ def certify_command(**given: Any) -> int:
     in quotes. A descriptor is proved, refuted, which is a finding, or undecided.
     --out-of-range and --target may come several times. It needs a solver: pip install
     z3-solver.
-    """
+    """  # noqa: E501
     options = CertifyOptions(**given)
     batch = Batch(prints=False)
     # Without a solver, no file is read.

@@ -100,7 +100,7 @@ def audit_command(**values: Any) -> int:
     quotes. A range is proved from the constants and the operators of the model;
     --shape, --range, --tokenizer, --assume and --inputs tell more. A gather out of
     range, or one that the DirectML provider refuses, is a finding.
-    """
+    """  # noqa: E501
     options = AuditOptions(**values)
     outputs = options.outputs
     batch = Batch(prints=False)

@@ -1,1 +1,1 @@
-"""Certificates: proofs that a model computes what its descriptor says, for any data and index."""
+"""Certificates: proofs that a model means its descriptor, for any data and index."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -419,12 +418,12 @@ def ordered(*values: Bounds) -> Array:
     Providers order INT64 alike only inside INT32: outside of it the halves count.
     """
     lowest, highest = INTEGERS["INT32"]
-    masks: list[Array] = []
+    mask: Array = np.asarray(True)
     for value in values:
         is_other_type = np.asarray(value.data_type != "INT64")
         is_short = (value.low >= lowest) & (value.high <= highest)
-        masks.append(is_other_type | is_short)
-    return functools.reduce(operator.and_, masks)
+        mask = mask & (is_other_type | is_short)
+    return mask
 
 
 def is_ordered(*values: Bounds) -> bool:

@@ -32,7 +32,7 @@ _order = itertools.count()
 
 @dataclass(eq=False, slots=True)
 class Symbol:
-    """A number that a run decides: an open dimension of an input or a computed count."""
+    """A number that a run decides: an open dimension of an input, or a count."""
 
     name: str
     """The name of the dimension; empty for a count that the model computes."""

@@ -1,6 +1,6 @@
 """The table of operators: the bounds of what each computes, from those of its inputs.
 
-The table in `operator_types.py` contains the types and the sizes. An operator that is
+The table in `output_types.py` contains the types and the sizes. An operator that is
 not in this one computes anything that its data type holds.
 """
 

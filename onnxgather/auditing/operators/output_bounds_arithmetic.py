@@ -1,8 +1,8 @@
 """The bounds of arithmetic, element by element.
 
 NumPy rounds FLOAT and DOUBLE as the CPU provider does. Where ONNX Runtime may compute
-in another way, the bounds hold both results; tests/auditing/operators/test_output_bounds.py has
-a case of each.
+in another way, the bounds hold both results;
+tests/auditing/operators/test_output_bounds.py has a case of each.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def _loosened(
 
     Providers approximate. A number beyond the type may be finite, and a number too
     small for the type may differ from 0: the CPU provider keeps FLOAT16 as FLOAT from
-    an operator to the next. Three cases of tests/auditing/operators/test_output_bounds.py show
-    it, such as "FLOAT16 is kept as FLOAT".
+    an operator to the next. Three cases of
+    tests/auditing/operators/test_output_bounds.py show it, such as "FLOAT16 is kept as
+    FLOAT".
     """
     info = np.finfo(FLOATS[data_type])
     relative = roundings * info.eps
@@ -367,7 +368,8 @@ def _cast_to_integers(call: Call, target: str) -> Bounds:
     low = np.where(fits, whole_low, np.array(first, object))
     high = np.where(fits, whole_high, np.array(last, object))
     # Of two Casts in a row ONNX Runtime 1.24 may leave out the first, and a fraction is
-    # true as BOOL: "a fraction is true" in tests/auditing/operators/test_output_bounds.py.
+    # true as BOOL: "a fraction is true" in
+    # tests/auditing/operators/test_output_bounds.py.
     may_be_fraction = (x.bounds != 0).any(-1, keepdims=True)
     is_zero = (low == 0) & (high == 0)
     high = np.where(is_zero & may_be_fraction, 1, high)

@@ -5,8 +5,9 @@ not at all. From level 1 of its optimizations on, a Shape is what ONNX Runtime i
 so a size that it may infer wrongly is None here: neither the size nor a Shape of it is
 known.
 
-`test_a_size_that_onnx_infers_wrongly_is_seen` in tests/auditing/operators/test_output_types.py
-shows the operators of which ONNX infers other sizes than ONNX Runtime computes.
+`test_a_size_that_onnx_infers_wrongly_is_seen` in
+tests/auditing/operators/test_output_types.py shows the operators of which ONNX infers
+other sizes than ONNX Runtime computes.
 """
 
 from __future__ import annotations

@@ -273,9 +273,14 @@ def brought_in_range(index: Array, sizes: Array) -> Array:
     return np.where(clamped < 0, clamped + sizes, clamped)
 
 
-def differing(one: Array, other: Array) -> Array:
-    """The offsets, in elements, at which the bits of two arrays of one type and shape differ."""
-    bits = f"u{one.itemsize}"
-    return np.flatnonzero(
-        np.ascontiguousarray(one).view(bits) != np.ascontiguousarray(other).view(bits)
-    )
+def differing(first: Array, second: Array) -> Array:
+    """Return the offsets, in elements, at which the bits of two arrays differ.
+
+    Args:
+        first: An array.
+        second: An array of the same data type and shape.
+    """
+    bits = f"u{first.itemsize}"
+    first_bits = np.ascontiguousarray(first).view(bits)
+    second_bits = np.ascontiguousarray(second).view(bits)
+    return np.flatnonzero(first_bits != second_bits)

@@ -31,7 +31,7 @@ from onnxgather.core.options import OutOfRange
 def lower_native(
     desc: Descriptor, out_of_range: OutOfRange, indices: Array | None
 ) -> Graph:
-    """Return the graph of one node; arguments as of `onnxgather.core.lowering.lower`."""
+    """Return the graph of one node; arguments as of `core.lowering.lower`."""
     if indices is not None:
         is_clamped = out_of_range == "clamp"
         if is_clamped or all_in_range(desc, indices):
