@@ -140,13 +140,13 @@ class NativeKernels(BuildHookInterface[Any]):
 
 
 def system_of(platform: str | None) -> str:
-    """The `sys.platform` of a platform tag; without one this machine's."""
+    """Return the `sys.platform` of a platform tag; without one this machine's."""
     known = {"win": "win32", "macosx": "darwin"}
     return known.get(platform.partition("_")[0], "linux") if platform else sys.platform
 
 
 def libraries_of(system: str) -> dict[str, str]:
-    """The libraries of a `sys.platform`, each with its own source."""
+    """Return the libraries of a `sys.platform`, each with its own source."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(system, ".so")
     module = "_native.pyd" if system == "win32" else "_native.abi3.so"
     return {module: "python.c", f"onnxgather_operators{suffix}": "operator.c"}
@@ -159,7 +159,7 @@ def command_of(
     sources: Sequence[str],
     python: tuple[str, str] | None,
 ) -> list[str]:
-    """The command that compiles a library into the working directory.
+    """Return the command that compiles a library into the working directory.
 
     Args:
         compiler: The compiler, and options of it.

@@ -126,7 +126,7 @@ def _form_measured(
 
 
 def _cores(threads: int) -> ProcessPoolExecutor:
-    """A process that may run on so many cores, where the system can keep it to them."""
+    """Return a process that may run on so many cores, where the system can keep it to them."""
     return ProcessPoolExecutor(1, get_context("spawn"), keep_to_cores, (threads,))
 
 
@@ -201,7 +201,7 @@ def _processor() -> str:
 
 
 def _caches() -> str:
-    """The caches that hold data, of the first core and those that share them."""
+    """Return the caches that hold data, of the first core and those that share them."""
     found: list[str] = []
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, kind, size = (

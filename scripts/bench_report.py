@@ -62,7 +62,7 @@ class Result:
     """By candidate, the seconds of one call in each round."""
 
     def microseconds(self, name: str) -> float:
-        """The median of CPU time; of wall clock, which noise only lengthens, the least.
+        """Return the median of CPU time; of wall clock, which noise only lengthens, the least.
 
         Raises:
             KeyError: The candidate was not run.
@@ -78,7 +78,7 @@ class Result:
         )
 
     def ratio(self, name: str, other: str = HAND_WRITTEN) -> float:
-        """A candidate's time as a share of another's."""
+        """Return a candidate's time as a share of another's."""
         return self.microseconds(name) / self.microseconds(other)
 
     def as_dict(self) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def markdown(
 
 
 def forms_section(results: Sequence[FormResult]) -> list[str]:
-    """The section on the forms of the CPU lowering."""
+    """Return the section on the forms of the CPU lowering."""
     return [
         "",
         "## The forms and what each is worth",
@@ -275,12 +275,12 @@ def _times(gain: float) -> str:
 
 
 def _mean(ratios: Iterable[float]) -> float:
-    """The geometric mean; 0 of nothing."""
+    """Return the geometric mean; 0 of nothing."""
     return statistics.geometric_mean(found) if (found := list(ratios)) else 0.0
 
 
 def _others_section(group: Sequence[Result], threads: int) -> list[str]:
-    """The section on what the rivals and a C loop do faster, and why."""
+    """Return the section on what the rivals and a C loop do faster, and why."""
     others = [name for name in ("numpy", "torch", C_LOOP) if name in group[0].samples]
     rows = [
         ["", "workload", *(f"{OURS} / {other}" for other in others), *_BEST, "kind"]
@@ -317,7 +317,7 @@ def _others_section(group: Sequence[Result], threads: int) -> list[str]:
 
 
 def _rivals_section(group: Sequence[Result], threads: int) -> list[str]:
-    """The section on the workloads that are the rivals' own."""
+    """Return the section on the workloads that are the rivals' own."""
     rows = [
         [*row, *_best(result)]
         for row, result in zip(_rows(group)[1:], group, strict=True)
@@ -344,7 +344,7 @@ def _best(result: Result) -> Row:
 
 
 def _grid(rows: Sequence[Row], titles: int = 2, words: int = 0) -> list[str]:
-    """A table of Markdown: some titles, then numbers, then so many columns of words."""
+    """Return a table of Markdown: some titles, then numbers, then so many columns of words."""
     widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
     sides = ["<"] * titles + [">"] * (len(widths) - titles - words) + ["<"] * words
     rule = [
@@ -393,7 +393,7 @@ def _summary(group: Sequence[Result]) -> list[str]:
 
 
 def _of(name: str, group: Sequence[Result]) -> list[str]:
-    """What a candidate takes as a share of the others."""
+    """Return what a candidate takes as a share of the others."""
     lines: list[str] = []
     for other in (HAND_WRITTEN, "cpu", *LIBRARIES, C_LOOP, "best rival"):
         ratios = {
@@ -448,7 +448,7 @@ MARKS = {
 
 
 def plot(results: Sequence[Result]) -> str:
-    """An SVG of all ratios."""
+    """Return an SVG of all ratios."""
     groups = _by_threads(results)
     height = TOP + sum(GAP + ROW * len(group) for _, group in groups) + 10
     parts = [

@@ -189,7 +189,7 @@ def _pass(graph: onnx.GraphProto, output: str, name: str) -> None:
 
 @cache
 def corpus() -> list[DescriptorCase]:
-    """The cases of the corpus that have descriptors."""
+    """Return the cases of the corpus that have descriptors."""
     return [case for case in built_in_cases() if isinstance(case, DescriptorCase)]
 
 
@@ -222,7 +222,7 @@ def mutants(seed: str) -> Iterator[Mutant]:
 
 
 def indices_of(desc: og.Descriptor, draw: random.Random) -> Array:
-    """Indices in range, near the ends of the axes and around powers of two."""
+    """Return indices in range, near the ends of the axes and around powers of two."""
     tensor = desc.indices_tensor
     info = np.iinfo(tensor.data_type.numpy)
     sizes = axis_sizes(desc)
@@ -249,7 +249,7 @@ def indices_of(desc: og.Descriptor, draw: random.Random) -> Array:
 
 
 def told(output: Array | None) -> object:
-    """The type, the shape and the bytes of an output; None if it is an error."""
+    """Return the type, the shape and the bytes of an output; None if it is an error."""
     return None if output is None else (output.dtype, output.shape, output.tobytes())
 
 

@@ -23,7 +23,7 @@ HEAD = """\
 
 
 def page() -> str:
-    """The page, with the commands by their tasks."""
+    """Return the page, with the commands by their tasks."""
     parts = [HEAD]
     for task, names in TASKS.items():
         parts.append(f"## {task}\n")
@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def _command(path: str, command: click.Command) -> Iterator[str]:
-    """The parts of a command, or of each command of a group."""
+    """Return the parts of a command, or of each command of a group."""
     if isinstance(command, click.Group):
         for name, inner in command.commands.items():
             yield from _command(f"{path} {name}", inner)

@@ -117,7 +117,7 @@ def states(found: Any) -> Counter[str]:
 
 
 def facts_of(found: Any) -> dict[str, Any]:
-    """What the draws need of an audit.
+    """Return what the draws need of an audit.
 
     Returns:
         `contract`, that of the model; `ends`, the indices at the ends of axes and just
@@ -292,7 +292,7 @@ def _model(path: Path) -> Any:
 
 
 def outputs(whole: Any, fed: dict[str, Any]) -> dict[str, Any] | str:
-    """The outputs of a run, or what ONNX Runtime says where it fails."""
+    """Return the outputs of a run, or what ONNX Runtime says where it fails."""
     from network_draft import results
 
     try:
@@ -337,7 +337,7 @@ def compared(model: Any, whole: Any, inputs: dict[str, Any]) -> dict[str, Any]:
 def resized(
     inputs: dict[str, Any], sizes: dict[str, list[list[Any]]], drawn: dict[str, int]
 ) -> dict[str, Any]:
-    """The inputs in other sizes; their elements are repeated, or some are left out."""
+    """Return the inputs in other sizes; their elements are repeated, or some are left out."""
     fed = dict(inputs)
     for name, size in drawn.items():
         for which, k in sizes[name]:

@@ -39,7 +39,7 @@ OPERATORS = ("GATHER", "GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1")
 
 
 def word(result: Result) -> str:
-    """What became of a case, in a word or two."""
+    """Return what became of a case, in a word or two."""
     state = result.found or result.state
     if state in ("PASS", "FIXED"):
         return "refused" if result.kind is ResultKind.REFUSED else "right"
@@ -74,7 +74,7 @@ def table(
 
 
 def page(reports: Sequence[Report]) -> str:
-    """The page that reports make."""
+    """Return the page that reports make."""
     lines = [HEAD, "## The lanes", ""]
     for report in reports:
         for lane in report.lanes:

@@ -50,7 +50,7 @@ def descriptors() -> list[og.Descriptor]:
 
 
 def translate() -> float:
-    """The seconds from nothing to COUNT serialized, checked models."""
+    """Return the seconds from nothing to COUNT serialized, checked models."""
     start = time.perf_counter()
     for number, desc in enumerate(descriptors()):
         model = og.to_onnx(desc, POLICIES[number % len(POLICIES)])
@@ -60,7 +60,7 @@ def translate() -> float:
 
 
 def whole_process(*arguments: str) -> float:
-    """The seconds that a Python process takes, best of five."""
+    """Return the seconds that a Python process takes, best of five."""
     seconds: list[float] = []
     for _ in range(5):
         start = time.perf_counter()

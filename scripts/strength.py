@@ -53,7 +53,7 @@ def states(found: Audit) -> Counter[str]:
 
 
 def measured(model: onnx.ModelProto, inputs: dict[str, Any]) -> dict[str, Counter[str]]:
-    """The states of the gathers of a model, by what is known of its inputs."""
+    """Return the states of the gathers of a model, by what is known of its inputs."""
     bare = audit(model)
     og.check_inputs(bare.contract, inputs)
     shapes = {name: array.shape for name, array in inputs.items()}

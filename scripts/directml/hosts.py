@@ -72,7 +72,7 @@ def verdict(host: Host, raw: Raw, feature_level: str = "1_0") -> tuple[str, str]
 
 
 def raw_request(raw: Raw, feature_level: str) -> dict[str, Any]:
-    """What `request_for` gives of a descriptor, for one that may break any rule.
+    """Return what `request_for` gives of a descriptor, for one that may break any rule.
 
     Args:
         raw: The descriptor.

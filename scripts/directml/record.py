@@ -40,7 +40,7 @@ Record = dict[str, Any]
 def valid(
     host: Host, seed: int, chosen: Callable[[DescriptorCase], bool]
 ) -> Iterator[Record]:
-    """Records of those random cases of a seed that are chosen."""
+    """Return records of those random cases of a seed that are chosen."""
     cases = random_cases(sys.maxsize, seed, "directml")
     return (_output(host, case) for case in cases if chosen(case))
 
@@ -52,7 +52,7 @@ def crops_indices(case: DescriptorCase) -> bool:
 
 
 def invalid(host: Host, seed: int) -> Iterator[Record]:
-    """Records of random descriptors that break one rule each."""
+    """Return records of random descriptors that break one rule each."""
     for number, (rule, raw) in enumerate(broken_descriptors(seed)):
         record = {
             "id": f"broken/{seed}/{number}",

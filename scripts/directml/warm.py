@@ -134,7 +134,7 @@ def key_of(command: list[str]) -> str:
 
 
 def connected(path: str) -> socket.socket:
-    """A socket that is connected to a keeper's."""
+    """Return a socket that is connected to a keeper's."""
     keeper = socket.socket(socket.AF_UNIX)
     keeper.settimeout(LONGEST_WAIT)
     keeper.connect(path)

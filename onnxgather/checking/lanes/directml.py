@@ -193,12 +193,16 @@ class Host(Child):
             reason = f"{LIBRARY} cannot run: {error}"
             raise NoAnswerError(Breakdown.NOT_STARTED, reason) from error
 
-    def _printed(self, content: bytes) -> str:
+    def _last_words(self, content: bytes) -> str:
         lines = content.decode(errors="replace").strip().splitlines()
         if not lines:
             return ""
         # Wine prints much before the line that says what failed.
-        return f", {lines[-1].strip()[:LONGEST_SHOWN]}"
+        return lines[-1].strip()[:LONGEST_SHOWN]
+
+    def _printed(self, content: bytes) -> str:
+        text = self._last_words(content)
+        return f", {text}" if text else ""
 
 
 def _output_size(

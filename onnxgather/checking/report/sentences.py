@@ -24,11 +24,13 @@ did not run."""
 _KNOWN_IN_HEADLINE = {"known wrong": "known wrong", "known not to run": "it declines"}
 """The words of a headline for each count of `known_counts`."""
 
+_NOT_STARTED = "did not start"
+
 
 def about_lane(lane: LaneInfo) -> str:
     """Return a lane's provider, versions, target, devices; or why it did not start."""
     if lane.not_run is not None:
-        return f"did not start: {lane.not_run}"
+        return f"{_NOT_STARTED}: {lane.not_run}"
     parts = [lane.provider]
     for package, version in lane.versions.items():
         parts.append(f"{package} {version}")
@@ -235,10 +237,9 @@ def _headline(
     bad: list[str] = []
     if findings:
         bad.append(number_of(findings, "finding"))
-    for lane, what in unmet(report).items():
-        # Where the lanes are listed, the reason is too.
-        without_reason = what.partition(": ")[0]
-        bad.append(f"{lane} {without_reason}")
+    # Where the lanes are listed, the reason is too.
+    for lane, failure in unmet(report, with_reasons=False).items():
+        bad.append(f"{lane} {failure}")
     if bad:
         return "; ".join(bad) + _known_by_lane(report), "bad"
     if not counts:
@@ -284,16 +285,20 @@ def known_counts(report: Report, lane: int) -> Counter[str]:
     return counts
 
 
-def unmet(report: Report) -> dict[str, str]:
+def unmet(report: Report, with_reasons: bool = True) -> dict[str, str]:
     """Return what lanes did not do, by lane.
 
     These are the lanes that did not start, and the required lanes that did not run
     every case.
+
+    Args:
+        report: The report.
+        with_reasons: Whether the text of a lane that did not start says why.
     """
     failures: dict[str, str] = {}
     for number, lane in enumerate(report.lanes):
         if lane.not_run is not None:
-            failures[lane.name] = about_lane(lane)
+            failures[lane.name] = about_lane(lane) if with_reasons else _NOT_STARTED
         elif lane.required:
             not_run = report.counts(number)["NOT-RUN"]
             if not_run:

@@ -52,6 +52,7 @@ from onnxgather.core.model.values import (
     ValueType,
     loaded,
     name_of,
+    sizes_text,
     values_of,
 )
 from onnxgather.core.model.write import to_onnx
@@ -352,10 +353,9 @@ class Session:
             return array
         if runtime.is_on_device(array) and self._substitute is None:
             return array
-        if value_type.is_static:
-            sizes = value_type.sizes
-        else:
-            sizes = str(value_type).partition(" ")[2]
+        sizes: object = value_type.sizes
+        if not value_type.is_static:
+            sizes = "" if value_type.sizes is None else sizes_text(value_type.sizes)
         rule = f"{name} must be an array of {value_type.dtype} {sizes}"
         plain = plain_array(rule, cast("object", array))
         if plain.dtype != value_type.dtype or not value_type.admits(plain.shape):

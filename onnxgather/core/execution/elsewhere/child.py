@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -84,18 +83,26 @@ _SENTENCES = {
 _T = TypeVar("_T")
 
 
+_BY_HOST = "host: "
+"""The start of the line in which a host says why it ends."""
+
+
 class NoAnswerError(ProviderError):
     """A program gave no answer. The message says why, with what the program printed."""
 
-    def __init__(self, how: Breakdown, reason: str, detail: str = "") -> None:
+    def __init__(
+        self, how: Breakdown, reason: str, detail: str = "", last_words: str = ""
+    ) -> None:
         super().__init__(reason)
         self.how = how
         self.detail = detail
+        self.last_words = last_words
+        """What the program printed; empty if it printed nothing."""
 
     def at(self, where: str) -> Self:
         """Return the same error, its message starting with `where`."""
         reason = f"{where}: {self}"
-        return type(self)(self.how, reason, self.detail)
+        return type(self)(self.how, reason, self.detail, self.last_words)
 
 
 def _ignore_seconds(_: float) -> None: ...
@@ -199,11 +206,10 @@ class Child:
         try:
             self._answer(program, b"")
         except NoAnswerError as error:
-            # What a host itself says at its start; else the whole message.
             reason = str(error)
-            of_host = re.match(r"[^;,]* code \d+(?:; it printed:|,) host: (.*)", reason)
-            if of_host:
-                reason = of_host[1]
+            # A host says at its start why it ends; its words are the whole message.
+            if error.how is Breakdown.EXITED and error.last_words.startswith(_BY_HOST):
+                reason = error.last_words.removeprefix(_BY_HOST)
             raise NoAnswerError(error.how, reason, error.detail) from error
         return program
 
@@ -258,13 +264,18 @@ class Child:
             detail=detail,
             printed=self._printed(printed),
         )
-        return NoAnswerError(how, reason, detail)
+        return NoAnswerError(how, reason, detail, self._last_words(printed))
 
-    def _printed(self, content: bytes) -> str:
-        """Return what the program wrote and printed, as the end of a message."""
+    def _last_words(self, content: bytes) -> str:
+        """Return what the program wrote and printed, as one line."""
         text = " ".join(content.decode(errors="replace").split())
         if len(text) > LONGEST_PRINTED:
             text = "…" + text[-LONGEST_PRINTED:]
+        return text
+
+    def _printed(self, content: bytes) -> str:
+        """Return what the program wrote and printed, as the end of a message."""
+        text = self._last_words(content)
         if not text:
             return " and printed nothing"
         return f"; it printed: {text}"
