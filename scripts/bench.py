@@ -126,7 +126,7 @@ def _form_measured(
 
 
 def _cores(threads: int) -> ProcessPoolExecutor:
-    """Return a process that may run on so many cores, where the system can keep it to them."""
+    """Return a process that may use so many cores, where the system limits them."""
     return ProcessPoolExecutor(1, get_context("spawn"), keep_to_cores, (threads,))
 
 

@@ -62,7 +62,7 @@ class Result:
     """By candidate, the seconds of one call in each round."""
 
     def microseconds(self, name: str) -> float:
-        """Return the median of CPU time; of wall clock, which noise only lengthens, the least.
+        """Return the median of CPU time; of wall clock the least, as noise lengthens it.
 
         Raises:
             KeyError: The candidate was not run.
@@ -344,7 +344,7 @@ def _best(result: Result) -> Row:
 
 
 def _grid(rows: Sequence[Row], titles: int = 2, words: int = 0) -> list[str]:
-    """Return a table of Markdown: some titles, then numbers, then so many columns of words."""
+    """Return a table of Markdown: titles, numbers, then so many columns of words."""
     widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
     sides = ["<"] * titles + [">"] * (len(widths) - titles - words) + ["<"] * words
     rule = [

@@ -85,7 +85,7 @@ def _loop_sizes(workload: Workload) -> tuple[int, int, int, int]:
 
 
 def _in_numpy(given: Given) -> Candidate:
-    """Return the gather as np.take, which clamps by itself and writes where it is told."""
+    """Return the gather as np.take, which clamps and writes into a given array."""
     workload, data, indices, out = given.workload, given.data, given.indices, given.out
     wide = np.zeros(indices.shape, np.intp)
     axis, limits = workload.axis, workload.limits
@@ -112,7 +112,7 @@ def _in_numpy(given: Given) -> Candidate:
 
 
 def _in_torch(given: Given) -> Candidate:
-    """Return the gather as torch.index_select or torch.gather, into an existing tensor."""
+    """Return the gather as torch.index_select or torch.gather, into a given tensor."""
     torch: Any = import_module("torch")
     torch.set_num_threads(given.threads)
     workload, data, out = given.workload, given.data, given.out
@@ -221,7 +221,7 @@ def _is_plain(workload: Workload) -> bool:
 
 
 def _in_pyarrow(given: Given) -> Candidate | None:
-    """Return the gather as pyarrow's take of scalars, or of binary values of a fixed size."""
+    """Return the gather as pyarrow's take of scalars, or of values of a fixed size."""
     if not _is_plain(given.workload):
         return None
     arrow, compute = (import_module(name) for name in ("pyarrow", "pyarrow.compute"))
@@ -266,7 +266,7 @@ def _in_polars(given: Given) -> Candidate | None:
 
 
 def _in_jax(given: Given) -> Candidate:
-    """Return the gather as XLA compiles it; data and indices are its own arrays beforehand."""
+    """Return the gather as XLA compiles it; the arrays are XLA's own beforehand."""
     jax: Any = import_module("jax")
     jax.config.update("jax_platforms", "cpu")
     workload, axis = given.workload, given.workload.axis

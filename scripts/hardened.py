@@ -337,7 +337,7 @@ def compared(model: Any, whole: Any, inputs: dict[str, Any]) -> dict[str, Any]:
 def resized(
     inputs: dict[str, Any], sizes: dict[str, list[list[Any]]], drawn: dict[str, int]
 ) -> dict[str, Any]:
-    """Return the inputs in other sizes; their elements are repeated, or some are left out."""
+    """Return the inputs in other sizes: elements are repeated, or some are left out."""
     fed = dict(inputs)
     for name, size in drawn.items():
         for which, k in sizes[name]:

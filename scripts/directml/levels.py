@@ -42,7 +42,7 @@ _DLL = re.compile(r"(.*/)?DirectML(\.?[0-9a-f]{40})?\.dll")
 
 
 def accepted(host: Host, feature_level: str) -> dict[str, list[int]]:
-    """Return the dimension counts that a DirectML device accepts, by operator and types.
+    """Return the dimension counts that a DirectML device accepts, by operator and type.
 
     Args:
         host: The host of a DLL.
