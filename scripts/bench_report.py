@@ -62,7 +62,7 @@ class Result:
     """By candidate, the seconds of one call in each round."""
 
     def microseconds(self, name: str) -> float:
-        """Return the median of CPU time; of wall clock the least, as noise lengthens it.
+        """Return the median of CPU time; of wall time the least, as noise adds to it.
 
         Raises:
             KeyError: The candidate was not run.

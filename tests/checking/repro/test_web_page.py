@@ -23,7 +23,7 @@ from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.repro.folder import (
     Difference,
     Trial,
-    _typed_array,
+    _typed_array,  # type: ignore[reportPrivateUsage]
     trials_of,
     write_folder,
 )

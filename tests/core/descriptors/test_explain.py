@@ -458,8 +458,8 @@ def test_at_must_be_coordinates_of_an_output_element(at: object, message: str) -
             gather("INT32"),
             np.zeros((4, 3), np.float32),
             np.zeros((1, 2), np.int32),
-            at,
-        )  # pyright: ignore[reportArgumentType]
+            at,  # pyright: ignore[reportArgumentType]
+        )
     assert str(caught.value) == message
 
 

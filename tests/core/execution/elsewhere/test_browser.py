@@ -29,7 +29,9 @@ from onnxgather.checking.lanes import open_lanes
 from onnxgather.core.errors import OnnxGatherError, ProviderError
 from onnxgather.core.execution.elsewhere.browser import Handler, Site
 from onnxgather.core.execution.elsewhere.hosts import find_runtime, web_host
-from onnxgather.core.execution.elsewhere.worker import _shared
+from onnxgather.core.execution.elsewhere.worker import (
+    _shared,  # type: ignore[reportPrivateUsage]
+)
 from onnxgather.core.execution.providers import WEB_PROVIDERS
 from onnxgather.core.execution.session import open_session
 

@@ -23,7 +23,9 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.hosts import find_runtime
-from onnxgather.core.execution.elsewhere.worker import _shared
+from onnxgather.core.execution.elsewhere.worker import (
+    _shared,  # type: ignore[reportPrivateUsage]
+)
 from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.execution.session import open_session
 
