@@ -382,7 +382,7 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
     def chosen_cases() -> Iterator[Case]:
         for file_cases in selection.files:
             with batch.step(file_cases.path):
-                yield from (case for case in file_cases.each if is_chosen(case.name))
+                yield from (case for case in file_cases.cases if is_chosen(case.name))
         yield from (case for case in built_in if is_chosen(case.name))
         yield from random_cases(
             random_count, options.seed, options.out_of_range, is_chosen

@@ -137,7 +137,7 @@ class FileCases:
     """The files that they are read from."""
     names: Sequence[str]
     """The names of the cases, which are known before any case is made."""
-    each: Iterator[Case]
+    cases: Iterator[Case]
     refused: Sequence[str] = ()
     """Why the file, or a gather of it, is no case: DirectML refuses a gather, or an
     input of a dispatch shares bytes with the output."""
