@@ -47,6 +47,7 @@ NAV = {
         "docs/decisions/native.md",
         "docs/decisions/directml.md",
         "docs/decisions/web.md",
+        "docs/decisions/models.md",
     ],
 }
 """The pages of docs/ by name, others by path; those that are not listed stand under

@@ -87,7 +87,7 @@ def index_inputs(network: Network, gathers: Iterable[AuditedGather]) -> set[str]
 
 
 def make_inputs(audited: AuditedModel, random: Generator) -> dict[str, Array]:
-    """Return small inputs for a model that meet each condition of its audit alone.
+    """Return small random inputs of a model, in the ranges that its audit names.
 
     Args:
         audited: The audit of the model.

@@ -223,7 +223,8 @@ def _input_bounds(
     ends = np.repeat(value.whole.reshape(1, 2), column_count or 1, axis=0)
     for condition in own_conditions:
         columns = condition.columns
-        # Which columns there are is not known, or there are fewer, or too many.
+        # The input lacks these columns; 0 columns stand for an unknown number, or too
+        # many. Without the condition the range is wider, so nothing false is proved.
         if columns and max(columns) >= column_count:
             continue
         rows = slice(None) if columns is None else list(columns)
