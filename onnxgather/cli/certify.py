@@ -156,7 +156,7 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
                 names.setdefault(desc, f"{source.path}: {gathers.where(name)}")
     if options.model:
         files.append(options.model)
-    options.outputs.check_apart(files)
+    options.outputs.check_apart_from_models(files)
 
     pairs = options.pairs
     if options.model and len(names) * len(pairs) > 1:

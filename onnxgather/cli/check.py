@@ -207,7 +207,7 @@ def check_command(**values: Any) -> int:
         try:
             _find_cases(options, batch, paths, selection.files, selection.invalid)
             files = chain.from_iterable(cases.files for cases in selection.files)
-            outputs.check_apart(chain(read, files))
+            outputs.check_apart_from_models(chain(read, files))
             _select(options, batch, selection)
             if options.listing:
                 return _list(batch, selection)

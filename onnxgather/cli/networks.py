@@ -345,7 +345,7 @@ def extract_command(
     is_named = node is not None
     if every == is_named:
         raise click.UsageError("give either --node NAME or --all")
-    outputs.check_apart([model, inputs])
+    outputs.check_apart_from_models([model, inputs])
     outputs.check_writable()
     batch = Batch(prints=False)
     gathers = write(model, read_inputs(inputs), output, node)
@@ -417,7 +417,7 @@ def harden_command(
         read.append(inputs)
     # That OUT is apart from MODEL and its external data is checked in `harden_file`.
     check_apart([(output, "--output")], read)
-    outputs.check_apart([model, output, *read])
+    outputs.check_apart_from_models([model, output, *read])
     outputs.check_writable()
 
     premises = given.read(model)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +17,7 @@ from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Source
 from onnxgather.cli.terminal import has_colours, is_terminal, json_bytes, say, width
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, NOT_RUN, OnnxGatherError
-from onnxgather.core.files import check_apart, check_writable, write_whole
+from onnxgather.core.files import check_apart, check_writable, is_model, write_whole
 from onnxgather.core.output.result_states import BAD
 from onnxgather.core.programs.program import Program
 
@@ -40,6 +42,21 @@ def write_output(path: str, content: bytes, *, follow: bool = True) -> None:
         say(content, end="")
     else:
         write_whole(path, content, follow=follow)
+
+
+def _with_external_data(path: str) -> list[str]:
+    """Return a file, and the files of its external data if it is a model."""
+    files = [path]
+    if is_model(path):
+        from onnxgather.core.model.network import folder_of
+        from onnxgather.core.model.protos import external_files
+        from onnxgather.core.model.values import load
+
+        # The command itself says what is wrong with a model that cannot be read.
+        with suppress(OnnxGatherError):
+            names = external_files(load(path))
+            files.extend(os.path.join(folder_of(path), name) for name in names)
+    return files
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +93,16 @@ class Outputs:
         """
         named_files = [(file, option) for option, file in self.by_option.items()]
         check_apart(named_files, inputs)
+
+    def check_apart_from_models(self, inputs: Iterable[str]) -> None:
+        """Check as `check_apart`; the inputs of models are their external data too.
+
+        Raises:
+            OnnxGatherError: Two of the files are one file.
+        """
+        # Without a file to write, no model is read for its external data.
+        if self.by_option:
+            self.check_apart(chain.from_iterable(map(_with_external_data, inputs)))
 
     def check_writable(self) -> None:
         """Check that each file can be written, before the work that it is for.

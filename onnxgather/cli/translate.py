@@ -321,21 +321,26 @@ def show_command(
     """Explain each gather of each program: its descriptor, its formula, its ONNX nodes.
 
     A FILE may also be a folder: all *.json files in it and below it; or -, the standard
-    input; or a pattern in quotes. With --json, several files, or a folder, are a list.
-    With --html, the page has a picture of each gather, in which pointing at an element
-    shows where it came from.
+    input; or a pattern in quotes. With --json, several files, a folder, or a pattern
+    are a list. With --html, the page has a picture of each gather, in which pointing at
+    an element shows where it came from.
     """
     if len(outputs.by_option) > 1:
         raise click.UsageError("--json and --html must come one at a time")
+    outputs.check_writable()
     batch = Batch()
     described = _described(batch, files, lowering, reading)
-    # A folder is a list of files, even if it has only one.
+    # A folder or a pattern is a list of files, even if it has only one.
     is_single = len(files) == 1 and not os.path.isdir(files[0])
+    for description in described:
+        if files[0] not in (STANDARD, description.gathers.source.path):
+            is_single = False
     is_empty_list = outputs.json_file is not None and not is_single
     if not outputs.by_option:
         _say_described(described)
     elif described or is_empty_list:
-        outputs.check_apart(path for shown in described for path in shown.gathers.files)
+        files_read = [path for shown in described for path in shown.gathers.files]
+        outputs.check_apart_from_models(files_read)
         documents = [shown.document for shown in described]
         left_out = [str(error) for _, error in batch.failures]
         contents = {
@@ -500,7 +505,7 @@ def explain_command(
         case = _case_of_dispatch(program, file, number, out_of_range)
     if not isinstance(case, DescriptorCase):  # ONNX forbids the node
         raise OnnxGatherError(f"{case.name}: {case.node.rule}")
-    outputs.check_apart(read)
+    outputs.check_apart_from_models(read)
     outputs.check_writable()
 
     arrays = case.descriptor, case.data, case.indices

@@ -18,14 +18,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
-from itertools import accumulate
 from threading import Lock, Thread
 from typing import Any, Literal
 
 import msgspec
 
-from onnxgather.core.checks import printable, shown
-from onnxgather.core.errors import FileFormatError, OnnxGatherError
+from onnxgather.core.checks import printable
+from onnxgather.core.errors import OnnxGatherError
 
 SOLVERS = {
     "z3": "(reset)(set-option :timeout {})(set-option :rlimit {})",
@@ -38,9 +37,6 @@ SOLVERS = {
 stands before a script, with the milliseconds that it may take, and the steps; 0 is any
 number."""
 
-DEEP = 250
-"""The most parentheses inside one another in a foreign script."""
-
 MEMORY = 2**32
 """The most bytes of the address space of a program that solves scripts."""
 
@@ -49,11 +45,6 @@ SPARE = 5
 solver."""
 
 _PROGRAM = "from onnxgather.proving.solvers import serve_scripts; serve_scripts()"
-_COMMAND = re.compile(
-    r"\((set-logic|declare-const|declare-fun|define-fun|assert)"
-    r" [\w\s()~!@$%^&*+=<>.?/#-]+\)",
-    re.ASCII,
-)
 _REASON = re.compile(r'\(:reason-unknown "?([^")]+)')
 _DECLARED = re.compile(r"\(declare-const (\S+) Int\)")
 _VALUE = re.compile(r"\(\((\S+) (?:(\d+)|\(- (\d+)\))\)\)")
@@ -94,7 +85,7 @@ def installed_solver(name: str | None = None) -> str:
 def solve(
     script: str, seconds: float, solver: str | None = None, steps: int = 0
 ) -> Solved:
-    """Solve a script; a foreign script must pass `check_script`.
+    """Solve a script.
 
     A script that ends the solver's program is unknown; the next one is solved by
     another program.
@@ -263,32 +254,3 @@ def _session(solver: str) -> Callable[[str], str]:
 def _context() -> Any:
     """Return the context of z3; it is kept, as most scripts take less time than it."""
     return import_module("z3").Context()
-
-
-def check_script(script: str) -> None:
-    """Check that a foreign script can be read.
-
-    Raises:
-        FileFormatError: It has other commands than a script of ours, or too many
-            parentheses.
-    """
-    *lines, last = script.splitlines() or [""]
-    for line in lines:
-        if not _COMMAND.fullmatch(line):
-            rule = "must have a command to declare, define or assert in each line"
-            raise FileFormatError(f"{rule}, got {shown(line)}")
-        if not _has_pairs(line):
-            rule = f"must have pairs of parentheses, at most {DEEP} in one another"
-            raise FileFormatError(rule)
-    if last != "(check-sat)":
-        raise FileFormatError(f"must end with (check-sat), got {shown(last)}")
-
-
-def _has_pairs(line: str) -> bool:
-    """Return whether the parentheses of a line are pairs, and not too deep.
-
-    The first parenthesis must be closed by the last one, so that a line is one command.
-    """
-    steps = [1 if mark == "(" else -1 for mark in re.findall("[()]", line)]
-    *depths, last_depth = accumulate(steps)
-    return min(depths) >= 1 and max(depths) <= DEEP and last_depth == 0

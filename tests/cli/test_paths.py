@@ -217,3 +217,58 @@ def test_an_output_is_no_external_data_of_a_model() -> None:
     assert (code, text) == (2, "")
     assert error == f"Error: weights must not be written, {said}\n"
     assert Path("weights").read_bytes() == weights
+
+
+def model_with_external_data(path: str) -> bytes:
+    """Write a model whose table is in a file beside it; return that file's bytes."""
+    table = np.arange(400, dtype=np.float32).reshape(100, 4)
+    whole = model(
+        [node("Gather", ["table", "ids"], "y", axis=0)],
+        [info("ids", INT64, [2])],
+        ["y"],
+        [constant("table", table)],
+    )
+    data = Path(path).with_suffix(".data")
+    onnx.save(
+        whole,
+        path,
+        save_as_external_data=True,
+        location=data.name,
+        size_threshold=0,
+    )
+    return data.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "harden m.onnx -o out.onnx",
+        "extract m.onnx --all --inputs ids.npz -o gathers",
+        "show m.onnx",
+        "explain m.onnx --inputs ids.npz",
+        "check m.onnx --inputs ids.npz --lanes cpu",
+        "certify x.json --model m.onnx",
+    ],
+)
+def test_no_json_is_written_over_the_external_data_of_a_model(arguments: str) -> None:
+    before = model_with_external_data("m.onnx")
+    np.savez("ids.npz", ids=np.array([0, 1]))
+    program("x.json")
+    code, text, error = outcome(*arguments.split(), "--json=m.data")
+    assert code == 2, (text, error)
+    place = Path("m.data").absolute()
+    rule = "m.data must not be written, as it is an input"
+    assert f"{rule}: {posix(str(place))}" in posix(error)
+    assert Path("m.data").read_bytes() == before
+
+
+def test_a_pattern_is_a_list_of_all_its_files() -> None:
+    for name in ("a.json", "b.json"):
+        program(name)
+    code, text, error = outcome("show", "[ab].json", "--json")
+    assert (code, error) == (0, "")
+    assert [entry["file"] for entry in json.loads(text)] == ["a.json", "b.json"]
+    code, text, _ = outcome("show", "a*.json", "--json")
+    assert [entry["file"] for entry in json.loads(text)] == ["a.json"]
+    code, text, _ = outcome("show", "a.json", "--json")
+    assert json.loads(text)["file"] == "a.json"

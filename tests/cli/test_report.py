@@ -201,13 +201,8 @@ class TestOptionsOfCheck:
         Path("bin/python9").touch()
         lane = ["--lane", f"cpu@own={os.path.join(os.getcwd(), 'bin', 'python9')}"]
         files = ["r.json", "r.xml", "r.html", "r.md"]
-        names = [
-            word
-            for kind, file in zip(
-                ["json", "junit", "html", "markdown"], files, strict=True
-            )
-            for word in (f"--{kind}", file)
-        ]
+        kinds = ["json", "junit", "html", "markdown"]
+        names = [f"--{kind}={file}" for kind, file in zip(kinds, files, strict=True)]
         for with_paths in (True, False):
             arguments = ["check", "x.json", "--lanes", "cpu", *lane, *names]
             call(*arguments, *["--with-paths"][:with_paths])

@@ -5,7 +5,7 @@ import pytest
 
 from onnxgather.proving import lemmas
 from onnxgather.proving.lemmas import LEMMAS, lemma_scripts, prove
-from onnxgather.proving.solvers import Solved, check_script, solve
+from onnxgather.proving.solvers import Solved, solve
 
 QUICK = (
     "exact float16",
@@ -62,9 +62,7 @@ def test_the_formats_are_those_of_numpy() -> None:
         assert (info.nexp, info.nmant + 1) == (exponent, digits)
 
 
-def test_each_lemma_has_scripts_that_its_check_reads() -> None:
+def test_each_lemma_has_scripts_and_no_two_are_equal() -> None:
     for name in LEMMAS:
         texts = [*lemma_scripts(name)]
         assert len({*texts}) == len(texts) > 0
-        for text in texts[:3]:
-            check_script(text)

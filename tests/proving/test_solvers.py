@@ -9,9 +9,9 @@ import time
 import pytest
 from rings import quick_alone
 
-from onnxgather.core.errors import FileFormatError, OnnxGatherError
+from onnxgather.core.errors import OnnxGatherError
 from onnxgather.proving import solvers
-from onnxgather.proving.solvers import Solved, check_script, installed_solver, solve
+from onnxgather.proving.solvers import Solved, installed_solver, solve
 
 NAMES = [*solvers.SOLVERS]
 
@@ -151,66 +151,8 @@ DOUBLED = (
 )
 """Means 2^40 terms, so that its reader never ends."""
 
-LINES = "must have a command to declare, define or assert in each line, got "
-PAIRS = "must have pairs of parentheses, at most 250 in one another"
-BAD = {
-    "": "must end with (check-sat), got ''",
-    "(assert true)": "must end with (check-sat), got '(assert true)'",
-    "(check-sat)\n(check-sat)": f"{LINES}'(check-sat)'",
-    "x\n(check-sat)": f"{LINES}'x'",
-    "\n(check-sat)": f"{LINES}''",
-    "(assert true)\n(check-sat": "must end with (check-sat), got '(check-sat'",
-    "(assert true))\n(check-sat)": PAIRS,
-    "(assert true)(assert true)\n(check-sat)": PAIRS,
-    "(assert true)(exit)\n(check-sat)": PAIRS,
-    "(assert (true)\n(check-sat)": PAIRS,
-    "(assert " + "(not " * 250 + "true" + ")" * 251 + "\n(check-sat)": PAIRS,
-    '(assert (= "" ""))\n(check-sat)': f'{LINES}\'(assert (= "" ""))\'',
-    "(assert (! false :named |a|))\n(check-sat)": (
-        f"{LINES}'(assert (! false :named |a|))'"
-    ),
-    "(assert true) ; (check-sat)\n(check-sat)": f"{LINES}'(assert true) ; (check-sat)'",
-}
-OTHER = {
-    f"{command}\n(check-sat)": f"{LINES}'{command}'"
-    for command in (
-        "(set-option :timeout 1)",
-        '(set-option :regular-output-channel "x")',
-        "(get-model)",
-        "(get-value (x))",
-        "(include x)",
-        "(push 1)",
-        "(pop 1)",
-        "(exit)",
-        "(reset)",
-        "(echo x)",
-        "(set-info :status unsat)",
-        "(declare-sort A 0)",
-        "(declare-datatypes () ((A a)))",
-        "(define-fun-rec f ((x Int)) Int (f x))",
-        "(define-sort I () Int)",
-        "(check-sat-assuming (x))",
-        "(assert-soft x)",
-        "(minimize x)",
-        "(eval x)",
-        "()",
-    )
-}
 
-
-class TestForeignScripts:
-    @pytest.mark.parametrize(("script", "message"), (BAD | OTHER).items())
-    def test_what_is_no_declaration_definition_or_assertion_is_refused(
-        self, script: str, message: str
-    ) -> None:
-        with pytest.raises(FileFormatError) as raised:
-            check_script(script)
-        assert str(raised.value) == message
-
-    def test_our_scripts_are_read(self) -> None:
-        for script in (PROVED, REFUTED, CUBES):
-            check_script(script)
-
+class TestHostileScripts:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", NAMES)
     def test_a_bomb_costs_its_own_answer_alone(

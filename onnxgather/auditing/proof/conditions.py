@@ -4,8 +4,8 @@ A proof leaves *rooms*: numbers that must be at least 0, such as
 `size - 1 - highest index`.
 
 - If a room depends on open sizes, its condition is read off: `seq` is at most 512.
-- If it depends on the values of inputs, ranges are tried. Each input starts with 0 to
-  1, and its range grows for as long as the proof holds.
+- If it depends on the values of inputs, ranges are tried. They start narrow (`STARTS`),
+  and each grows for as long as the proof holds.
 
 A trial computes anew only the values between the inputs and the indices.
 """
@@ -33,7 +33,7 @@ MOST_OPERATIONS = 200
 """No ranges are tried for a gather with more operations than this before it."""
 
 MOST_TRIED = 30_000
-"""All trials for a network together compute at most this many values."""
+"""After so many computed values no more trials of a network begin."""
 
 STARTS = ((0, 1), (0, 0), (1, 1))
 """The first ranges to try, for all inputs at once."""

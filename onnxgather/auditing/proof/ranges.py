@@ -75,10 +75,10 @@ from onnxgather.core.model.network import (
 from onnxgather.core.model.values import ValueType, numbers_in
 
 WEIGHTS = 2**16
-"""Larger constants of floats are not read."""
+"""Constants of more elements are not read, unless they are integers."""
 
 MOST_READ = 2**26
-"""Larger constants of integers are not read."""
+"""Constants of integers with more elements are not read."""
 
 KEPT = 2**23
 """The most bounds that all large values together keep of their elements.
@@ -610,9 +610,10 @@ class Ranges:
 
         axis = call.axis(0)
         size = data.sizes[axis]
-        start, limit, delta = [self.value(scope, name) for name in ranges[0].inputs]
+        # A broken model may give a Range too few inputs, or too many.
+        ends = [self.value(scope, name) for name in ranges[0].inputs]
         is_single = len(ranges) == 1
-        is_ahead = is_single and start.whole[0] >= 0 and limit.whole[0] >= 0
+        is_ahead = is_single and all(end.whole[0] >= 0 for end in ends[:2])
         # Case 1: both do the same.
         lowest, highest = indices.whole
         if is_ahead and is_inside(lowest, highest, size):
@@ -622,8 +623,10 @@ class Ranges:
         count = sizes[axis]
         new_size: AnySize | None = None
         is_direct = ranges == [self._producers[scope].get(index_name)]
-        is_upwards = start.whole[1] == 0 and list(delta.whole) == [1, 1]
-        is_from_0 = is_direct and is_ahead and is_upwards
+        is_from_0 = False
+        if is_direct and is_ahead and len(ends) == 3:
+            start, _, delta = ends
+            is_from_0 = start.whole[1] == 0 and list(delta.whole) == [1, 1]
         if is_from_0 and count is not None and size is not None:
             new_size = lesser(count, size)
 
@@ -875,13 +878,16 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
 
 def _stop_of(operation: Operation, outside: Sequence[Coordinate]) -> str:
     """Return what stops the proof of coordinates; "" if nothing is known to."""
+    # A node without its data input raises IndexError here: ONNX does not allow it.
+    unsized = [
+        operation.inputs[coordinate.input.data]
+        for coordinate in outside
+        if not isinstance(coordinate.size, int)
+    ]
     stops = ", ".join(merged_reasons(coordinate.value.stops for coordinate in outside))
     if stops:
         return stops
-    for coordinate in outside:
-        if not isinstance(coordinate.size, int):
-            return f"the size of {operation.inputs[coordinate.input.data]}"
-    return ""
+    return f"the size of {unsized[0]}" if unsized else ""
 
 
 def _is_surely_outside(

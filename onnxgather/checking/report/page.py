@@ -43,12 +43,16 @@ def _data(report: Report) -> dict[str, Any]:
     cases: list[Any] = []
     with_details: list[CaseResult] = []
     for case in report.cases:
-        entry = to_builtins(replace(case, evidence=None, example=None))
-        if _has_details(case):
-            # The number of its details in the chunks of compressed details.
-            entry["detail"] = len(with_details)
-            with_details.append(case)
-        cases.append(entry)
+        without_arrays = replace(case, evidence=None, example=None)
+        if not _has_details(case):
+            # The case stays a struct, which takes less memory than a dict.
+            cases.append(without_arrays)
+            continue
+        # The number of its details in the chunks of compressed details.
+        number = len(with_details)
+        with_details.append(case)
+        # A new dict takes less memory than one that an entry is added to.
+        cases.append({**to_builtins(without_arrays), "detail": number})
     data: dict[str, Any] = to_builtins(replace(report, cases=[]))
     data["cases"] = cases
     data["causes"] = [

@@ -50,8 +50,8 @@ class Gather:
         out_of_range: What an index out of range does; see `OutOfRange`.
         indices: IndicesTensor if it does not change; it is copied, and the calls are
             `gather(data)` or `gather(data, out=out)`.
-        threads: How many threads a large gather may use, up to 64; 0 means a thread for
-            each core that the program may use, and at most 64.
+        threads: How many threads a large gather may use; 0 means a thread for each core
+            that the program may use. At most 64 of them are used.
 
     Raises:
         DescriptorError: `indices` does not fit IndicesTensor, or `desc` is no

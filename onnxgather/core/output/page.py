@@ -63,11 +63,9 @@ def filled(
     """
     parts = {name: text.encode() for name, text in texts.items()}
     parts["style"] = _resource("core/output/page.css").encode()
-    script = ""
-    for name in scripts:
-        script += _resource(f"core/output/{name}.js")
-    script += _resource(f"{template}.js")
-    parts["script"] = script.encode()
+    paths = [f"core/output/{name}.js" for name in scripts]
+    paths.append(f"{template}.js")
+    parts["script"] = "".join(map(_resource, paths)).encode()
     parts["data"] = _embedded({"chunk": CHUNK, "types": _TYPES, **data})
     content = _resource(f"{template}.html")
     frame = _resource("core/output/frame.html").replace("{{content}}", content)

@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 from open_numbers import OpenNumbers
 from rings import by_ring
 
+from onnxgather import audit
 from onnxgather.auditing.algebra.bounds import (
     Bounds,
     bounds_of_array,
@@ -707,3 +708,34 @@ def test_coordinates_clamped_as_floats_stop_at_the_input_that_may_be_nan() -> No
     assert proof(whole, TABLE, info("cells", INT32, 4, 2), **limits) == told(
         "proved", (0,), (63,), (64,), "Floor, Clip, Mul, Add", ""
     )
+
+
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_range_with_a_wrong_number_of_inputs_is_no_traceback(
+    count: int, between: bool
+) -> None:
+    """ONNX forbids the node, but a file may have it in front of a Gather."""
+    names = ["start", "limit", "delta", "more"][:count]
+    nodes = [helper.make_node("Range", names, ["r"])]
+    if between:
+        nodes.append(helper.make_node("Reshape", ["r", "shape"], ["q"]))
+    indices = "q" if between else "r"
+    nodes.append(helper.make_node("Gather", ["x", indices], ["y"]))
+    float_type = onnx.TensorProto.FLOAT
+    int64 = onnx.TensorProto.INT64
+    constants = [helper.make_tensor("shape", int64, [1], [-1])]
+    for name, value in zip(names, (0, 3, 1, 1), strict=False):
+        constants.append(helper.make_tensor(name, int64, [], [value]))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", float_type, [4])],
+        [helper.make_tensor_value_info("y", float_type, None)],
+        constants,
+        value_info=[helper.make_tensor_value_info("r", int64, ["n"])],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    (gather,) = audit(model).gathers
+    assert gather.range.state == ("proved" if count == 4 else "not-proved")

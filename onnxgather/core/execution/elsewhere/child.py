@@ -210,7 +210,9 @@ class Child:
             # A host says at its start why it ends; its words are the whole message.
             if error.how is Breakdown.EXITED and error.last_words.startswith(_BY_HOST):
                 reason = error.last_words.removeprefix(_BY_HOST)
-            raise NoAnswerError(error.how, reason, error.detail) from error
+            raise NoAnswerError(
+                error.how, reason, error.detail, error.last_words
+            ) from error
         return program
 
     def _answer(self, program: StartedProgram, request: bytes) -> bytes:
