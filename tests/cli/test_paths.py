@@ -229,7 +229,7 @@ def model_with_external_data(path: str) -> bytes:
         [constant("table", table)],
     )
     data = Path(path).with_suffix(".data")
-    onnx.save(
+    onnx.save(  # pyright: ignore[reportUnknownMemberType]
         whole,
         path,
         save_as_external_data=True,

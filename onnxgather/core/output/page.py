@@ -67,6 +67,8 @@ def filled(
     paths.append(f"{template}.js")
     parts["script"] = "".join(map(_resource, paths)).encode()
     parts["data"] = _embedded({"chunk": CHUNK, "types": _TYPES, **data})
+    # The data of a large report takes more memory than the page.
+    del data
     content = _resource(f"{template}.html")
     frame = _resource("core/output/frame.html").replace("{{content}}", content)
     # All names are replaced in one pass: a name within a text or the data stays.

@@ -7,8 +7,8 @@
        InputTensor   0 1 2 3      IndicesTensor   1 9      OutputTensor   1 3
                      4 5 6 7                                              5 7
 
-   onnxgather/core/loops.py says this as two loops, with the elements that one step of them takes in each
-   buffer, and as an axis of 4 elements that lie 1 apart:
+   onnxgather/core/loops.py says this as two loops, with the elements that one step of them takes in
+   each buffer, and as an axis of 4 elements that lie 1 apart:
 
        loop     size   data   index   output
        outer       2      4       0        2
