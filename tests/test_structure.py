@@ -238,6 +238,20 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert result.stdout == "\n"
 
 
+def test_an_audit_loads_no_file_of_checking_proving_or_extracting() -> None:
+    model = ROOT / "models/networks/keywords.onnx"
+    code = f"""
+import sys, onnxgather
+assert onnxgather.audit({str(model)!r}).gathers
+print(*sorted(name for name in sys.modules if name.startswith("onnxgather.")))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    wings = {name.split(".")[1] for name in result.stdout.split()}
+    assert wings == {"core", "auditing"}
+
+
 def test_the_public_names_exist() -> None:
     assert all(hasattr(onnxgather, name) for name in onnxgather.__all__)
     assert {"to_onnx", "run", "reference", "from_dict", "to_dict"} <= set(
