@@ -200,8 +200,7 @@ def _audited(
     """Audit a model; keep of it and of its run only what a file to write needs."""
     from onnxgather.auditing.audit import audit_model
     from onnxgather.auditing.output.findings import FinishedAudit
-    from onnxgather.core.model.network import folder_of
-    from onnxgather.core.model.protos import external_files
+    from onnxgather.core.model.network import external_paths
 
     audited = audit_model(options.given.read(model), arrays)
     pictures = list[dict[str, Any]]()
@@ -209,10 +208,7 @@ def _audited(
         from onnxgather.auditing.output.picture_of_finding import pictures_of
 
         pictures = pictures_of(audited)
-    # The names of external data are relative to the folder of the model.
-    folder = folder_of(audited.network.path)
-    names = external_files(audited.network.proto)
-    files = [os.path.join(folder, name) for name in names]
+    files = external_paths(audited.network.path, audited.network.proto)
     # A model and its run may be large, and another process may have to send them.
     kept = None
     if options.outputs.write_inputs_file is not None:

@@ -48,14 +48,12 @@ def _with_external_data(path: str) -> list[str]:
     """Return a file, and the files of its external data if it is a model."""
     files = [path]
     if is_model(path):
-        from onnxgather.core.model.network import folder_of
-        from onnxgather.core.model.protos import external_files
+        from onnxgather.core.model.network import external_paths
         from onnxgather.core.model.values import load
 
         # The command itself says what is wrong with a model that cannot be read.
         with suppress(OnnxGatherError):
-            names = external_files(load(path))
-            files.extend(os.path.join(folder_of(path), name) for name in names)
+            files.extend(external_paths(path, load(path)))
     return files
 
 

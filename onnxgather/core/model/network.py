@@ -34,6 +34,7 @@ from onnxgather.core.model.protos import (
     all_nodes,
     bodies_of,
     domain_of,
+    external_files,
     key_of,
     operators,
 )
@@ -391,6 +392,13 @@ def reading(path: str, value: str) -> Generator[None]:
 def folder_of(path: str) -> str:
     """Return the folder that contains the external data of a model."""
     return os.path.dirname(os.path.abspath(path))
+
+
+def external_paths(path: str, model: onnx.ModelProto) -> list[str]:
+    """Return the paths of the files of a model's external data."""
+    # The model names them relative to its own folder.
+    folder = folder_of(path)
+    return [os.path.join(folder, name) for name in external_files(model)]
 
 
 def array_of_tensor(tensor: onnx.TensorProto, folder: str) -> Array:
