@@ -24,7 +24,8 @@ import numpy as np
 import onnx
 
 import onnxgather as og
-from onnxgather.auditing.audit import Audit, audit
+from onnxgather.auditing.audit import audit
+from onnxgather.auditing.records import Audit
 
 ZIP = Path(__file__).parents[1] / "tests/data/networks.zip"
 """Architectures in small configurations with random weights, exported for this project;

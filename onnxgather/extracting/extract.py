@@ -12,14 +12,10 @@ from typing import Any
 
 import msgspec
 
-from onnxgather.auditing.audit import (
-    EMPTY,
-    RUN_TIMEOUT,
-    Audit,
-    AuditedGather,
-    audit,
-)
+from onnxgather.auditing.audit import audit
 from onnxgather.auditing.capture import Gathered, capture, part_of
+from onnxgather.auditing.graph_audit import EMPTY, RUN_TIMEOUT
+from onnxgather.auditing.records import Audit, AuditedGather
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.corpus.export import index_of, is_export
 from onnxgather.checking.repro.candidates import Candidate, case_of

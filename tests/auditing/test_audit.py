@@ -13,11 +13,11 @@ from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, mod
 
 import onnxgather as og
 from onnxgather.auditing import audit as gathers
-from onnxgather.auditing.audit import AuditedGather, Tensor
 from onnxgather.auditing.audit import audit as audit_of
 from onnxgather.auditing.proof import conditions
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.ranges import Found, ranges_of
+from onnxgather.auditing.records import AuditedGather, Tensor
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
 IDS = info("ids", INT64, ["n", 2])

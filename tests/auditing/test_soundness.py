@@ -13,10 +13,10 @@ from network_draft import session
 from random_networks import CHAINS, OTHERS, TRAPS, graph
 
 import onnxgather as og
-from onnxgather.auditing.audit import Audit
 from onnxgather.auditing.operators import index_operators
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds import TRANSFERS
+from onnxgather.auditing.records import Audit
 
 
 def proved(*args: Any, **given: Any) -> Audit:

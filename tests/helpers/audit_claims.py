@@ -18,7 +18,7 @@ from network_draft import MOST_ELEMENTS, Feeds, results, session
 from random_networks import OTHERS, Graph
 
 import onnxgather as og
-from onnxgather.auditing.audit import Audit
+from onnxgather.auditing.records import Audit
 from onnxgather.core.descriptors.arrays import Array
 
 GATHERS = ("Gather", "GatherElements", "GatherND")

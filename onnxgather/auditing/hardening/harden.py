@@ -18,16 +18,12 @@ from onnx import ModelProto, helper, numpy_helper
 
 from onnxgather.auditing.algebra.sizes import AnySize
 from onnxgather.auditing.audit import (
-    AuditedGather,
     AuditedModel,
-    Calls,
-    OperationKey,
     Premises,
     audit_model,
-    calls_of,
     given_conditions,
-    operations_of,
 )
+from onnxgather.auditing.graph_audit import Calls, OperationKey, calls_of, operations_of
 from onnxgather.auditing.operators.index_operators import (
     Hardened,
     IndexInput,
@@ -36,6 +32,7 @@ from onnxgather.auditing.operators.index_operators import (
 )
 from onnxgather.auditing.proof.contract import GivenContract
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
+from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError, located
 from onnxgather.core.files import check_apart, write_whole

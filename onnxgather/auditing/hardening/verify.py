@@ -16,9 +16,10 @@ from numpy.random import Generator, default_rng
 from onnx import helper
 
 from onnxgather.auditing.algebra.sizes import low_of, size_from
-from onnxgather.auditing.audit import AuditedGather, AuditedModel, Premises, audit_model
+from onnxgather.auditing.audit import AuditedModel, Premises, audit_model
 from onnxgather.auditing.hardening.harden import HardenedModel, hardened, not_proved
 from onnxgather.auditing.proof.contract import Condition, check_inputs
+from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.checks import number_of, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError, ProviderError

@@ -11,9 +11,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from onnxgather.auditing.audit import Audit, AuditedGather, AuditedModel
+from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.output.text import cause_of, said
 from onnxgather.auditing.proof.contract import NamedSizes
+from onnxgather.auditing.records import Audit, AuditedGather
 from onnxgather.core.checks import printable
 from onnxgather.core.json_files import decoding, whole
 

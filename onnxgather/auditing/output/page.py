@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from onnxgather.auditing.audit import Audit, AuditedGather, Tensor, counted
 from onnxgather.auditing.output.findings import FinishedAudit
 from onnxgather.auditing.output.text import (
     SHAPES,
@@ -25,6 +24,7 @@ from onnxgather.auditing.output.text import (
     where,
 )
 from onnxgather.auditing.proof.contract import NamedSizes, guard
+from onnxgather.auditing.records import Audit, AuditedGather, Tensor, counted
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.model.values import sizes_text
 from onnxgather.core.output.page import compressed, filled, filled_part

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from onnxgather.auditing.audit import AuditedModel, OperationKey, operations_of
+from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.capture import Gathered
+from onnxgather.auditing.graph_audit import OperationKey, operations_of
 from onnxgather.core.descriptors.arrays import Array, check_arrays
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.tensors import TensorDesc

@@ -10,9 +10,10 @@ from shlex import quote
 import numpy as np
 
 from onnxgather.auditing.algebra.sizes import terms_in
-from onnxgather.auditing.audit import Audit, AuditedGather, counted, out_of_range
+from onnxgather.auditing.graph_audit import out_of_range
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
 from onnxgather.auditing.proof.ranges import IndexRange
+from onnxgather.auditing.records import Audit, AuditedGather, counted
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.descriptors.operators import GatherDesc

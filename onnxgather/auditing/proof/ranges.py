@@ -840,6 +840,9 @@ class IndexRange(msgspec.Struct, frozen=True):
     """The least and the greatest index in a run with the inputs given."""
     conditions: tuple[Condition, ...] = ()
     """The conditions on the inputs under which the range is proved."""
+    level: str | None = None
+    """The level of ONNX Runtime's optimizations whose graph decides the state; None if
+    the file decides it."""
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:

@@ -20,7 +20,8 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -66,6 +67,9 @@ LONGEST_MESSAGE = 10_000
 _SHRINKAGE = ("memory.enable_memory_arena_shrinkage", "cpu:0")
 _EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
 _NO_FALLBACK = "session.disable_cpu_ep_fallback"
+_NO_PREPACKING = "session.disable_prepacking"
+_WEIGHTS = "session.optimized_model_external_initializers_file_name"
+_LEAST_WEIGHT = "session.optimized_model_external_initializers_min_size_in_bytes"
 _ASSIGNMENT = "get_provider_graph_assignment_info"
 
 
@@ -373,11 +377,15 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
             `Setup`), `feeds`: per run, each input as `append_array` describes it, and
             perhaps `keep`: whether to keep the opened model, for requests that follow
             with the same model, and `every`: whether the answer has all outputs of a
-            run, in a list. An empty request asks what `environment` returns.
+            run, in a list. An empty request asks what `environment` returns. A request
+            with `graphs` asks for the graphs that the CPU provider runs: the object has
+            the arguments of `_written_graphs`.
         blobs: The model and the arrays.
     """
     if not request:
         return environment(), b""
+    if "graphs" in request:
+        return _written_graphs(blobs, **request["graphs"]), b""
     model = blobs[: request["model"]]
     setup = Setup(**request["session"])
     try:
@@ -395,6 +403,75 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     ]
     names, nodes = zip(*opened.assignment, strict=True)
     return {"names": names, "nodes": nodes, "outputs": outputs}, bytes(content)
+
+
+def _written_graphs(
+    blobs: bytes,
+    levels: Sequence[int],
+    target: str,
+    path: str | None,
+    folder: str,
+    weights: str,
+    least_weight: int,
+    memory: int,
+) -> dict[str, Any]:
+    """Write the graph that the CPU provider runs of a model at each level.
+
+    Args:
+        blobs: The serialized model; empty if the model is in a file.
+        levels: The levels, as of `Setup`.
+        target: The folder for the graphs. A file has the number of its level as name.
+        path: The file of the model; None if the model is in `blobs`.
+        folder: The folder of the external data of a model in `blobs`.
+        weights: The name of the file in `target` for large constants.
+        least_weight: The least bytes of a constant that is written there.
+        memory: The most bytes of memory that this program may have meanwhile.
+
+    Returns:
+        `version` of ONNX Runtime; `refused`: the message by level, where it makes no
+        session. Or `not_run`: why there is no CPU provider.
+    """
+    try:
+        runtime = onnxruntime_with(CPU)
+    except NotRunError as error:
+        return {"not_run": error.args}
+    refused: dict[int, str] = {}
+    with _limited_memory(memory):
+        for level in levels:
+            # ONNX Runtime takes the folder of a file from its path.
+            own_folder = folder if path is None else None
+            setup = Setup(CPU, threads=1, level=level, folder=own_folder)
+            options = _options(runtime, setup)
+            options.optimized_model_filepath = os.path.join(target, f"{level}.onnx")
+            options.add_session_config_entry(_NO_PREPACKING, "1")
+            options.add_session_config_entry(_WEIGHTS, weights)
+            options.add_session_config_entry(_LEAST_WEIGHT, str(least_weight))
+            try:
+                runtime.InferenceSession(
+                    path or blobs, options, providers=[CPU], enable_fallback=0
+                )
+            except Exception as error:
+                refused[level] = line(error)
+    return {"version": runtime.__version__, "refused": refused}
+
+
+@contextmanager
+def _limited_memory(most: int) -> Generator[None]:
+    """Limit the memory of this program; Windows has no such limit."""
+    if sys.platform == "win32":
+        yield
+        return
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    _, hard_limit = limits
+    if hard_limit != resource.RLIM_INFINITY:
+        most = min(most, hard_limit)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard_limit))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
 def _described_outputs(

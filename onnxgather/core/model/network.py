@@ -226,6 +226,8 @@ class Network:
     """The sizes of the graph inputs."""
     uncalled: Mapping[Key, Scope]
     """The bodies of functions that nothing calls."""
+    is_file: bool = False
+    """Whether `path` is a file that contains `proto`."""
 
     @property
     def digest(self) -> str:
@@ -342,21 +344,25 @@ def read_network(
     """
     rule = "a file, or an onnx.ModelProto"
     check_type("model", model, rule, str, os.PathLike, onnx.ModelProto, Network)
+    is_file = False
     if isinstance(model, Network):
         path = model.path
         proto = model.proto
+        is_file = model.is_file
     elif isinstance(model, onnx.ModelProto):
         path = "the model"
         proto = model
     else:
         path = os.fspath(model)
         proto = load(path)
+        is_file = True
     try:
-        return _Reader(path, proto).network(shapes_given(shapes))
+        network = _Reader(path, proto).network(shapes_given(shapes))
     # onnx checks no message when it parses it.
     except (UnicodeError, TypeError, ValueError, KeyError) as error:
         rule = "must be an ONNX model, but it is broken"
         raise OnnxGatherError(f"{path}: {rule}: {_on_one_line(error)}") from error
+    return replace(network, is_file=is_file)
 
 
 def _on_one_line(error: Exception) -> str:

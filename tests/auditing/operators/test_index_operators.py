@@ -17,9 +17,9 @@ from network_draft import results, session
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather as og
-from onnxgather.auditing.audit import Audit, AuditedGather
 from onnxgather.auditing.operators import index_operators
 from onnxgather.auditing.output.text import lines, provider_lines, said, summary
+from onnxgather.auditing.records import Audit, AuditedGather
 
 MODELS = {made.name: made for made in index_models()}
 JUDGED = {name: made for name, made in MODELS.items() if made.op != "OneHot"}

@@ -14,7 +14,7 @@ import pytest
 from index_arithmetic import index_values
 
 import onnxgather as og
-from onnxgather.auditing.audit import operations_of
+from onnxgather.auditing.graph_audit import operations_of
 from onnxgather.auditing.hardening.harden import HardenedModel, Rewritten, rewrite
 from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.core.descriptors.arrays import Array

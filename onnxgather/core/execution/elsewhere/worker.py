@@ -300,6 +300,19 @@ def open_model(
 
 
 @lru_cache
+def shared_worker(python: str, timeout: float) -> Worker:
+    """Return the worker of an interpreter, which this program shares.
+
+    Args:
+        python: The interpreter.
+        timeout: Seconds that an answer may take.
+    """
+    worker = Worker(python, timeout)
+    atexit.register(worker.close)
+    return worker
+
+
+@lru_cache
 def _shared(*command: str) -> Worker:
     """Return the worker of a host, which all sessions of this program share."""
     worker = Worker("", REQUEST_TIMEOUT, command)

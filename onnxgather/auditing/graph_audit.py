@@ -1,0 +1,597 @@
+"""The audit of one graph: a record of each gather in it, from its proofs and runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain, groupby, zip_longest
+from typing import Any, Literal
+
+import numpy as np
+from msgspec.structs import replace
+
+from onnxgather.auditing.algebra.bounds import unknown
+from onnxgather.auditing.capture import (
+    MOST_ITERATIONS,
+    MOST_OF_ALL,
+    Captured,
+    capture,
+)
+from onnxgather.auditing.operators.calls import Call
+from onnxgather.auditing.operators.index_operators import (
+    INDEX_OPERATORS,
+    Coordinate,
+    coordinates_of,
+    given_indices,
+    inputs_of,
+    operator_of,
+)
+from onnxgather.auditing.proof.conditions import Search
+from onnxgather.auditing.proof.contract import (
+    NOT_EMPTY,
+    Condition,
+    Contract,
+    tightened,
+)
+from onnxgather.auditing.proof.ranges import (
+    Found,
+    IndexRange,
+    Ranges,
+    SizesFrom,
+    proof_of,
+    ranges_of,
+)
+from onnxgather.auditing.proof.shape_computations import shape_computations
+from onnxgather.auditing.records import DECIDED, STATES, AuditedGather, Tensor
+from onnxgather.core.checks import shown
+from onnxgather.core.descriptors.arrays import Array, is_outside
+from onnxgather.core.descriptors.feature_levels import minimum_feature_level
+from onnxgather.core.descriptors.operators import FACTS, Descriptor
+from onnxgather.core.descriptors.spelling import to_dict
+from onnxgather.core.errors import DescriptorError, OnnxGatherError
+from onnxgather.core.execution.providers import PROVIDERS, known_difference_rows
+from onnxgather.core.gather import ATTRIBUTES, from_onnx
+from onnxgather.core.model.network import (
+    MAIN,
+    Network,
+    Operation,
+    Scope,
+    read_network,
+)
+from onnxgather.core.model.protos import Key, key_of
+from onnxgather.core.model.values import (
+    DIRECTML_NAMES,
+    ValueType,
+    common_sizes,
+    type_name,
+)
+
+RUN_TIMEOUT = 60.0
+"""Seconds that a run of the model may take."""
+
+LARGEST = 2**63 - 1
+"""The largest number of INT64, and the largest size that an index is compared with."""
+
+EMPTY = "the DirectML provider does nothing, as a tensor is empty"
+
+
+OperationKey = tuple[int | str | Key, ...]
+"""The path to an operation: the numbers of operations and the names of bodies, from the
+main graph or from the function that contains the operation. The path is the same for
+each call of a function."""
+
+Calls = Sequence[tuple[Scope, Operation]]
+"""An operation in each call of the function that contains it, with its scope there."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedGraph:
+    """A graph, the records of its gathers in the order of execution, and its run."""
+
+    network: Network
+    """The graph, with the sizes that were given or that a run showed."""
+    gathers: dict[OperationKey, AuditedGather]
+    captured: Captured
+    bounds: Ranges | None
+    """The bounds of its values, as the last stage has them."""
+
+
+def audit_graph(
+    network: Network,
+    shapes: Mapping[str, Sequence[int]],
+    arrays: Mapping[str, Array],
+    contract: Contract,
+    is_original: bool = True,
+) -> AuditedGraph:
+    """Audit a graph in stages: each knows more sizes, and looks at what is left open.
+
+    Args:
+        network: The graph, with the sizes of its file.
+        shapes: The sizes of inputs that are given, by name.
+        arrays: The inputs of a run, by name; no run where there are none.
+        contract: What holds of the inputs.
+        is_original: Whether it is the graph of the file. Any other graph runs only
+            where a gather is open, as the run of the file shows the indices.
+
+    Raises:
+        OnnxGatherError: ONNX allows no such gather.
+        ProviderError: There is no CPU provider, it cannot start, or the run takes too
+            long.
+    """
+    gathers: dict[OperationKey, AuditedGather] = {}
+    captured = Captured()
+    stage = _refine(gathers, network, "file", captured, contract)
+    if shapes:
+        network = read_network(network, shapes)
+        stage = _refine(gathers, network, "given", captured, contract)
+    is_open = any(gather.range.state not in DECIDED for gather in gathers.values())
+    if arrays and (is_original or is_open):
+        captured = capture(network, arrays, RUN_TIMEOUT)
+        stage = _refine(gathers, network, "run", captured, contract) or stage
+        _put_seen(gathers, network, captured)
+    bounds = stage.bounds if stage else None
+    return AuditedGraph(network, gathers, captured, bounds)
+
+
+def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
+    """Yield every operation of a network in order; a function's once for each call."""
+
+    def walk(
+        scope: Scope, path: OperationKey
+    ) -> Iterator[tuple[OperationKey, Scope, Operation]]:
+        for number, operation in enumerate(scope.operations):
+            yield (*path, number), scope, operation
+            for name, body in operation.bodies.items():
+                body_path: OperationKey = (*path, number, name)
+                if name == "function":  # whose path is the same in each call
+                    body_path = (key_of(operation.proto),)
+                yield from walk(body, body_path)
+
+    yield from walk(network.main, (MAIN,))
+    for function, scope in network.uncalled.items():
+        yield from walk(scope, (function,))
+
+
+def calls_of(network: Network) -> dict[OperationKey, Calls]:
+    """Return the operations of a network by the paths to them."""
+    calls: dict[OperationKey, list[tuple[Scope, Operation]]] = {}
+    for key, scope, operation in operations_of(network):
+        calls.setdefault(key, []).append((scope, operation))
+    return {**calls}
+
+
+def _refine(
+    gathers: dict[OperationKey, AuditedGather],
+    network: Network,
+    source: SizesFrom,
+    captured: Captured,
+    contract: Contract,
+) -> _Stage | None:
+    """Put the results of a stage in the records that earlier stages left open.
+
+    Return the stage; None if the run had nothing to add.
+
+    Args:
+        gathers: The records so far, empty before the first stage.
+        network: The model, with the sizes of this stage.
+        source: Where the sizes come from.
+        captured: What a run showed; empty before a run.
+        contract: What holds of the inputs.
+
+    Raises:
+        OnnxGatherError: ONNX allows no such gather.
+    """
+    all_calls = calls_of(network)
+    open_calls = _open_calls(all_calls, gathers)
+    if source == "run" and not open_calls:
+        return None
+    stage = _Stage(network, source, captured, contract)
+    on_cpu = shape_computations(network)
+    name_counts = Counter(calls[0][1].name for calls in all_calls.values())
+    for key, calls in open_calls.items():
+        ranges = [stage.range_of(scope, operation) for scope, operation in calls]
+        record = _record(calls, ranges, on_cpu, name_counts)
+        earlier = gathers.get(key)
+        # What is decided stays as it was decided; this stage adds the sizes.
+        if earlier is not None and earlier.range.state in DECIDED:
+            record = replace(record, range=earlier.range)
+        gathers[key] = record
+    return stage
+
+
+def _open_calls(
+    all_calls: Mapping[OperationKey, Calls],
+    gathers: Mapping[OperationKey, AuditedGather],
+) -> dict[OperationKey, Calls]:
+    """Return the operations with indices that no record settles yet."""
+    open_calls: dict[OperationKey, Calls] = {}
+    for key, calls in all_calls.items():
+        _, operation = calls[0]
+        if operator_of(operation) is None:
+            continue
+        record = gathers.get(key)
+        if record is None or not record.is_settled:
+            open_calls[key] = calls
+    return open_calls
+
+
+class _Stage:
+    """A stage of an audit: what is proved of a model with the sizes of the stage."""
+
+    def __init__(
+        self,
+        network: Network,
+        source: SizesFrom,
+        captured: Captured,
+        contract: Contract,
+    ) -> None:
+        seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
+        allow_empty = contract.assumes != NOT_EMPTY
+        self._network = network
+        self._source = source
+        self._captured = captured
+        self._contract = contract
+        self.bounds = ranges_of(network, contract.conditions, allow_empty, seen)
+        self._search = Search(network, self.bounds)
+
+    def range_of(self, scope: Scope, operation: Operation) -> IndexRange:
+        """Return the range of an operation, from its proof and from its executions.
+
+        Raises:
+            OnnxGatherError: ONNX allows no such operation.
+        """
+        index_range = replace(self._proof(scope, operation), sizes_from=self._source)
+        found = self._index_out_of_range(scope, operation, index_range.state)
+        if found is None:
+            return index_range
+        return replace(index_range, state="out-of-range", input=None, found=found)
+
+    def _proof(self, scope: Scope, operation: Operation) -> IndexRange:
+        """Return what is proved of the indices, with conditions or without."""
+        try:
+            proof = proof_of(self.bounds, scope, operation)
+        except (LookupError, TypeError, ValueError):
+            where = f"{self._network.path}: node {shown(operation.label)}"
+            raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
+        if proof.state != "not-proved":
+            return proof
+        conditions = self._search.conditions(scope, operation)
+        if not conditions:
+            return proof
+        # The contract stays as it is if no inputs meet both.
+        if self._contract.joined(conditions) is self._contract:
+            return proof
+        return replace(proof, state="proved-if", conditions=conditions)
+
+    def _index_out_of_range(
+        self, scope: Scope, operation: Operation, state: str
+    ) -> Found | None:
+        """Return the first index out of range, of constants or of a run; else None."""
+        if state == "proved":
+            return None
+        call = self.bounds.given(scope, operation)
+        if state == "out-of-range":
+            index_names = given_indices(operation)
+            arrays = [
+                scope.constant(name) if name in index_names else None
+                for name in operation.inputs
+            ]
+            return _first_out_of_range(call, "constant", arrays)
+        for execution in self._captured.gathers.get(operation, ()):
+            arrays = execution.inputs
+            found = _first_out_of_range(call.with_arrays(arrays), "inputs", arrays)
+            if found is not None:
+                return found
+        return None
+
+
+def _record(
+    calls: Calls,
+    ranges: Sequence[IndexRange],
+    on_cpu: Collection[Operation],
+    name_counts: Mapping[str, int],
+) -> AuditedGather:
+    """Return the record of a gather: what holds in each call of its function.
+
+    Args:
+        calls: The gather in each call, with its graph.
+        ranges: The range of its indices in each call.
+        on_cpu: The operations that compute shapes.
+        name_counts: How many operations have a name.
+    """
+    scope, operation = calls[0]
+    types, translations = _types_and_translations(calls)
+    data, indices, output = map(_tensor, types)
+    # A gather has a descriptor if each call leads to the same.
+    descriptor, _ = translations[0]
+    if any(translation != translations[0] for translation in translations):
+        descriptor = None
+    rules = [rule for _, rule in translations if rule]
+
+    index_range = ranges[0] if len(calls) == 1 else joined_ranges(ranges)
+    if operation.is_gather and data.is_static and indices.is_static:
+        sizes = (*(data.sizes or ()), *(indices.sizes or ()))
+        if 0 in sizes:
+            index_range = replace(index_range, why=EMPTY)
+    has_own_name = name_counts[operation.name] == 1
+    return AuditedGather(
+        node=operation.label if has_own_name else operation.outputs[0],
+        output_name=operation.outputs[0],
+        place=scope.where if len(calls) == 1 else scope.place,
+        op=operation.operator,
+        shape_computation=all(call in on_cpu for _, call in calls),
+        data=data,
+        indices=indices,
+        output=output,
+        constant_indices=all(map(_has_constant_indices, calls)),
+        descriptor=to_dict(descriptor) if descriptor else None,
+        refused=rules[0] if rules else None,
+        feature_level=minimum_feature_level(descriptor) if descriptor else None,
+        range=index_range,
+        domain=operation.domain,
+    )
+
+
+_Translation = tuple[Descriptor | None, str | None]
+"""The descriptor of a gather, or the rule by which the DirectML provider refuses it."""
+
+
+def _types_and_translations(
+    calls: Calls,
+) -> tuple[list[ValueType], list[_Translation]]:
+    """Return the types of data, indices and output in all calls; each translation."""
+    types_by_call: list[list[ValueType]] = []
+    translations: list[_Translation] = []
+    for scope, operation in calls:
+        names = _data_indices_output(operation)
+        data, indices, output = map(scope.type_of, names)
+        types_by_call.append([data, indices, output])
+        translations.append(_translated(operation, data, indices))
+    types = [
+        reduce(ValueType.common, types) for types in zip(*types_by_call, strict=True)
+    ]
+    return types, translations
+
+
+def _has_constant_indices(call: tuple[Scope, Operation]) -> bool:
+    scope, operation = call
+    return scope.is_constant(given_indices(operation)[0])
+
+
+def _data_indices_output(operation: Operation) -> tuple[str, str, str]:
+    """Return the names of the data, the first input of indices and the output."""
+    index_input = inputs_of(operation)[0]
+    data = ""
+    if index_input.data < len(operation.inputs):
+        data = operation.inputs[index_input.data]
+    return data, index_input.value_in(operation), operation.outputs[0]
+
+
+def _translated(
+    operation: Operation, data: ValueType, indices: ValueType
+) -> _Translation:
+    """Return the descriptor of a gather, or the rule by which it is refused.
+
+    Both are None if the types of its data and indices are not known, if one of them is
+    empty, or if the operator is another.
+    """
+    if not operation.is_gather:
+        return None, None
+    for value_type in (data, indices):
+        is_known = value_type.data_type and value_type.is_static
+        if not is_known or 0 in (value_type.sizes or ()):
+            return None, None
+    pairs: list[Any] = []
+    for value_type in (data, indices):
+        tensor = _tensor(value_type)
+        pairs.append((tensor.type, tensor.sizes))
+    number = {ATTRIBUTES[operation.operator]: operation.number}
+    try:
+        return from_onnx(operation.operator, *pairs, **number), None
+    except DescriptorError as error:
+        return None, str(error)
+
+
+def _put_seen(
+    gathers: dict[OperationKey, AuditedGather], network: Network, captured: Captured
+) -> None:
+    """Put the least and the greatest index of a run in the records."""
+    for key, scope, operation in operations_of(network):
+        executions = captured.gathers.get(operation)
+        if not executions:
+            continue
+        unknown_inputs = (unknown("", None),) * len(operation.inputs)
+        call = Call(operation, unknown_inputs, scope.version)
+        for execution in executions:
+            arrays = execution.inputs
+            for array, _ in _index_arrays(call.with_arrays(arrays), arrays):
+                if array.size:
+                    gathers[key] = _with_seen(gathers[key], array)
+
+
+def _with_seen(gather: AuditedGather, indices: Array) -> AuditedGather:
+    """Return a record that covers some more indices of a run."""
+    low = int(indices.min())
+    high = int(indices.max())
+    if gather.range.seen is not None:
+        seen_low, seen_high = gather.range.seen
+        low = min(low, seen_low)
+        high = max(high, seen_high)
+    index_range = replace(gather.range, seen=(low, high))
+    return replace(gather, range=index_range)
+
+
+def _index_arrays(
+    call: Call, arrays: Sequence[Array | None]
+) -> Iterator[tuple[Array, list[Coordinate]]]:
+    """Yield the arrays that hold indices, each with its coordinates."""
+    groups = groupby(coordinates_of(call), key=lambda coordinate: coordinate.input)
+    for index_input, group in groups:
+        coordinates = list(group)
+        high = coordinates[0].high
+        array = None
+        if index_input.value_in(call.operation):
+            array = arrays[index_input.position]
+        elif isinstance(high, int):  # the operator counts the positions itself
+            array = np.arange(high + 1)
+        if array is None or array.dtype.kind not in "iuf":
+            continue
+        column = index_input.column
+        if column is not None:
+            array = array[..., column : column + 1]
+        if array.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):  # of NaN a provider makes some integer
+                array = array.astype(np.int64)
+        yield array, coordinates
+
+
+def _first_out_of_range(
+    call: Call, source: Literal["constant", "inputs"], arrays: Sequence[Array | None]
+) -> Found | None:
+    """Return the first index that is known to be out of range."""
+    first_coordinate = 0
+    for array, coordinates in _index_arrays(call, arrays):
+        index_input = coordinates[0].input
+        mask = _outside(array, coordinates)
+        if mask is not None and mask.any():
+            where = np.unravel_index(np.argmax(mask), mask.shape)
+            position = tuple(map(int, where))
+            coordinate = first_coordinate
+            if len(coordinates) > 1:  # the last axis holds tuples
+                coordinate += position[-1]
+            return Found(
+                source,
+                at=position,
+                value=int(array[position]),
+                count=int(mask.sum()),
+                providers=out_of_range(call.operator, call.operation.domain),
+                name=index_input.name,
+                coordinate=coordinate,
+            )
+        first_coordinate += len(coordinates)
+    return None
+
+
+def _outside(array: Array, coordinates: Sequence[Coordinate]) -> Array | None:
+    """Return which indices are out of range; None if the size of an axis is open."""
+    sizes: list[int] = []
+    for coordinate in coordinates:
+        if not isinstance(coordinate.size, int):
+            return None
+        sizes.append(min(coordinate.size, LARGEST))
+    mask: Array = is_outside(array, np.array(sizes))
+    mask = mask.reshape(array.shape)  # a number has no shape
+    if not coordinates[0].input.from_end:
+        mask |= array < 0
+    return mask
+
+
+def out_of_range(op: str, domain: str = "") -> dict[str, str]:
+    """Return what each provider does with an index out of range of an operator."""
+    row = INDEX_OPERATORS.get((domain, op), INDEX_OPERATORS["", "Gather"])
+    if row.providers:
+        return dict(row.providers)
+    # The row of a gather leaves this to the known differences of the providers.
+    behaviour_by_provider = {
+        "cpu": "The node fails.",
+        "webnn": "The index is clamped to its own axis.",
+    }
+    short_names = {provider.name: short for short, provider in PROVIDERS.items()}
+    directml_operators = {name for name, fact in FACTS.items() if fact.onnx == op}
+    for difference in known_difference_rows():
+        short_name = short_names.get(difference["provider"])
+        if short_name is None:
+            continue
+        for case in difference["cases"]:
+            if _is_about_bad_indices(case, directml_operators):
+                behaviour_by_provider.setdefault(short_name, difference["reason"])
+    return dict(sorted(behaviour_by_provider.items()))
+
+
+def _is_about_bad_indices(case: Mapping[str, Any], operators: Collection[str]) -> bool:
+    """Return whether a known difference is about indices out of range of operators."""
+    if case.get("in_range") is not False:
+        return False
+    if case.get("out_of_range") != ["error"]:  # another policy, which allows the index
+        return False
+    case_operators = case.get("operator")
+    if case_operators is None:  # the cases of all operators
+        return True
+    return any(operator in operators for operator in case_operators)
+
+
+def _tensor(value_type: ValueType) -> Tensor:
+    name = value_type.data_type
+    return Tensor(DIRECTML_NAMES.get(name, name) or None, value_type.sizes)
+
+
+def badness(index_range: IndexRange) -> int:
+    """Return the place of a state among those from the best to the worst."""
+    return STATES.index(index_range.state)
+
+
+def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
+    """Return the range of a gather, from its ranges in the calls of a function."""
+    worst = max(ranges, key=badness)
+    conditions: tuple[Condition, ...] = ()
+    if worst.state == "proved-if":
+        all_conditions = chain.from_iterable(
+            index_range.conditions for index_range in ranges
+        )
+        try:
+            conditions = tightened(all_conditions)
+        except OnnxGatherError:  # no inputs meet the conditions of all calls
+            worst = replace(worst, state="not-proved")
+    return replace(
+        worst,
+        low=_ends_in_all_calls(min, [index_range.low for index_range in ranges]),
+        high=_ends_in_all_calls(max, [index_range.high for index_range in ranges]),
+        size=common_sizes([index_range.size for index_range in ranges]),
+        conditions=conditions,
+    )
+
+
+def _ends_in_all_calls(
+    choose: Callable[[Sequence[int]], int],
+    ends_by_call: Sequence[tuple[int | None, ...] | None],
+) -> tuple[int | None, ...] | None:
+    """Return the ends that hold in all calls; a call without an index has no ends."""
+    given_ends = [ends for ends in ends_by_call if ends is not None]
+    common_ends: list[int | None] = []
+    for ends in zip_longest(*given_ends):
+        numbers = [end for end in ends if end is not None]
+        is_open = len(numbers) < len(ends)
+        common_ends.append(None if is_open else choose(numbers))
+    return tuple(common_ends) or None
+
+
+def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
+    """Return the types around gathers, with the sizes that all executions share."""
+    types: dict[str, ValueType] = {}
+    # A function or a loop's body is executed more than once.
+    for operation in scope.operations:
+        for execution in captured.gathers.get(operation, ()):
+            names = (*operation.inputs, operation.outputs[0])
+            arrays = (*execution.inputs, execution.output)
+            for name, array in zip(names, arrays, strict=True):
+                if array is not None:
+                    seen = ValueType(type_name(array), array.shape)
+                    types[name] = seen.common(types.get(name, seen))
+    return types
+
+
+def notes_of(captured: Captured) -> Iterator[str]:
+    """Yield the notes of an audit."""
+    if captured.stop:
+        yield f"the run with the given inputs ends early: {captured.stop}"
+    for where in sorted(captured.cut):
+        limits = f"{MOST_ITERATIONS} of a loop, {MOST_OF_ALL:,} of all"
+        yield f"the {where} has more iterations than are seen: {limits}"

@@ -1,0 +1,197 @@
+"""The records of an audit, in the JSON of `onnxgather audit`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import (
+    Collection,
+)
+from typing import Any, Literal
+
+import msgspec
+
+from onnxgather.auditing.proof.contract import (
+    NOT_EMPTY,
+    Assumption,
+)
+from onnxgather.auditing.proof.ranges import (
+    IndexRange,
+)
+from onnxgather.core.checks import (
+    html_table,
+    number_of,
+)
+
+STATES = ("proved", "proved-if", "not-proved", "out-of-range")
+"""The states of a range, from the best to the worst."""
+
+DECIDED = ("proved", "out-of-range")
+"""The states that more sizes do not change."""
+
+
+class Tensor(msgspec.Struct, frozen=True):
+    """The type and the sizes of a value, as far as they are known."""
+
+    type: str | None
+    """DirectML's name, or ONNX's if DirectML has no such type; None if it is not
+    known."""
+    sizes: tuple[int | None, ...] | None
+    """None for a size that is not known; None alone if the rank is not known."""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every size is known."""
+        return self.sizes is not None and None not in self.sizes
+
+
+State = Literal["proved", "proved-if", "not-proved", "out-of-range"]
+
+
+class RuntimeLevel(msgspec.Struct, frozen=True):
+    """What a graph that ONNX Runtime makes of the model has in place of a gather."""
+
+    level: str
+    """The level of optimization: basic, extended or all."""
+    state: State
+    """The state of the gather there."""
+    op: str | None
+    """The operator of the node that is there in its place; None if there is no such
+    node, as the gather was folded away."""
+    version: str
+    """The version of ONNX Runtime."""
+    out_of_range: str | None = None
+    """What the node does with an index out of range, if it is no gather."""
+
+
+class Runtime(msgspec.Struct, frozen=True):
+    """What ONNX Runtime makes of a gather."""
+
+    version: str
+    """The version of ONNX Runtime; the first one if there are several."""
+    levels: list[RuntimeLevel]
+    provider: str = "cpu"
+
+
+class AskedRuntime(msgspec.Struct, frozen=True):
+    """An ONNX Runtime whose graphs of the model were audited."""
+
+    version: str
+    levels: list[str]
+    """The levels of optimization whose graphs were audited."""
+    provider: str = "cpu"
+
+
+class AuditedGather(msgspec.Struct, frozen=True):
+    """One gather of a model."""
+
+    node: str
+    """The name of the node; its first output if the name is empty or not unique."""
+    output_name: str
+    place: str
+    """The main graph, or the path into a subgraph or a function."""
+    op: str
+    shape_computation: bool
+    """Whether the gather computes shapes, which the DirectML provider leaves to the
+    CPU."""
+    data: Tensor
+    indices: Tensor
+    output: Tensor
+    constant_indices: bool
+    descriptor: dict[str, Any] | None
+    """The descriptor that the DirectML provider builds, as `to_dict` writes it."""
+    refused: str | None
+    """The rule by which the DirectML provider refuses the node."""
+    feature_level: str | None
+    range: IndexRange
+    domain: str = ""
+    """The domain of the operator; "" is ONNX's own."""
+    runtime: Runtime | None = None
+    """None if no graph of ONNX Runtime was audited."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all sizes are known, and the state of the indices is decided."""
+        tensors = (self.data, self.indices, self.output)
+        is_static = all(tensor.is_static for tensor in tensors)
+        return is_static and self.range.state in DECIDED
+
+
+class Audit(msgspec.Struct, frozen=True):
+    """The audit of a model."""
+
+    gathers: list[AuditedGather]
+    notes: list[str] = []
+    """Sentences: where the run ended early, and which iterations of a loop were not
+    seen."""
+    options: list[str] = []
+    """Options of the command with which an audit says more, such as `--shape ids=2,12`.
+    LO and HI mean the least and the greatest number of an input, FILE.npz a file of
+    arrays."""
+    contract: dict[str, Any] = {}
+    """The conditions on inputs under which every gather is proved that can be, as a
+    plain `Contract`; `check_inputs` accepts it."""
+    runtimes: list[AskedRuntime] = []
+    """The versions of ONNX Runtime whose graphs were audited too. Without one, a proof
+    holds by ONNX's specification alone."""
+    assumes: Assumption = NOT_EMPTY
+    """What every proof assumes."""
+    schema: int = 2
+
+    def __repr__(self) -> str:
+        counts = Counter(gather.range.state for gather in self.gathers)
+        states = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+        text = f"Audit of {counted(self.gathers)}"
+        if states:
+            text = f"{text}: {states}"
+        return f"<{text}>"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, str]] = []
+        for gather in self.gathers:
+            text = f"{gather.op}, {gather.place}: {gather.range.state}"
+            rows.append((gather.node, text))
+        return html_table(repr(self)[1:-1], rows)
+
+    @property
+    def out_of_range(self) -> list[AuditedGather]:
+        """The gathers with an index that is out of range."""
+        return self._in_state("out-of-range")
+
+    @property
+    def open(self) -> list[AuditedGather]:
+        """The gathers that are not proved, or only under conditions."""
+        return [gather for gather in self.gathers if gather.range.state != "proved"]
+
+    @property
+    def refused(self) -> list[AuditedGather]:
+        """The gathers that DirectML refuses and does not leave to the CPU."""
+        return [
+            gather
+            for gather in self.gathers
+            if gather.refused and not gather.shape_computation
+        ]
+
+    @property
+    def not_proved(self) -> list[AuditedGather]:
+        """The gathers whose indices may be out of range."""
+        return self._in_state("not-proved")
+
+    @property
+    def proved_if(self) -> list[AuditedGather]:
+        """The gathers that are proved under conditions on the inputs."""
+        return self._in_state("proved-if")
+
+    def _in_state(self, state: str) -> list[AuditedGather]:
+        return [gather for gather in self.gathers if gather.range.state == state]
+
+
+def counted(gathers: Collection[AuditedGather]) -> str:
+    """Return how many gathers there are, and how many other operators with indices."""
+    total = len(gathers)
+    others = sum(not gather.op.startswith("Gather") for gather in gathers)
+    gather_count = number_of(total - others, "gather")
+    if others == 0:
+        return gather_count
+    if others == total:
+        return f"{number_of(others, 'operator')} with indices"
+    return f"{gather_count} and {number_of(others, 'other operator')} with indices"
