@@ -50,7 +50,7 @@ from onnxgather.auditing.proof.ranges import (
     ranges_of,
 )
 from onnxgather.auditing.proof.shape_computations import shape_computations
-from onnxgather.auditing.records import DECIDED, STATES, AuditedGather, Tensor
+from onnxgather.auditing.records import DECIDED, RANGE_STATES, AuditedGather, Tensor
 from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array, is_outside
 from onnxgather.core.descriptors.feature_levels import minimum_feature_level
@@ -535,7 +535,7 @@ def _tensor(value_type: ValueType) -> Tensor:
 
 def badness(index_range: IndexRange) -> int:
     """Return the place of a state among those from the best to the worst."""
-    return STATES.index(index_range.state)
+    return RANGE_STATES.index(index_range.state)
 
 
 def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:

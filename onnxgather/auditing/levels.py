@@ -54,15 +54,15 @@ from onnxgather.core.model.network import (
     folder_of,
     read_network,
 )
-from onnxgather.core.model.values import serialized
+from onnxgather.core.model.values import ModelProto, serialized
 
-LEVELS: Mapping[str, int] = {"basic": 1, "extended": 2, "all": 99}
+RUNTIME_LEVELS: Mapping[str, int] = {"basic": 1, "extended": 2, "all": 99}
 """The levels of optimization, with ONNX Runtime's own numbers."""
 
-TIMEOUT = 60.0
+WRITING_TIMEOUT = 60.0
 """Seconds that ONNX Runtime may take to write the graphs of a model."""
 
-MEMORY = 2**32
+WRITING_MEMORY = 2**32
 """The bytes of memory that ONNX Runtime may have to write the graphs of a small
 model."""
 
@@ -73,7 +73,7 @@ LEAST_WEIGHT = 2**19
 """Constants of at least as many bytes are not read from the graphs. The bounds of a
 constant are read up to `ranges.WEIGHTS` elements, which fit in it."""
 
-WEIGHTS = "onnxgather.weights"
+WEIGHTS_FILE = "onnxgather.weights"
 """The file of large constants. It leads nowhere, so that no copy of them is written."""
 
 _CPU = PROVIDERS["cpu"]
@@ -93,8 +93,8 @@ class Levels:
         if self.names is None:
             return
         for name in sequence("levels", self.names):
-            if name not in LEVELS:
-                rule = f"levels must be some of {', '.join(LEVELS)}"
+            if name not in RUNTIME_LEVELS:
+                rule = f"levels must be some of {', '.join(RUNTIME_LEVELS)}"
                 raise OnnxGatherError(f"{rule}, got {shown(name)}")
 
     @property
@@ -163,7 +163,7 @@ def audit_levels(
             not start.
     """
     result = AuditedLevels()
-    names = list(LEVELS) if levels.names is None else list(levels.names)
+    names = list(RUNTIME_LEVELS) if levels.names is None else list(levels.names)
     if not names:
         return result
     audit_one = partial(
@@ -173,7 +173,7 @@ def audit_levels(
         with tempfile.TemporaryDirectory(prefix="onnxgather-") as folder:
             # A run needs the constants; an audit alone reads no large constant.
             if not arrays:
-                _lead_nowhere(os.path.join(folder, WEIGHTS))
+                _lead_nowhere(os.path.join(folder, WEIGHTS_FILE))
             try:
                 written = _written(network, python, names, folder, levels.is_required)
             except _NotAskedError as error:
@@ -202,7 +202,7 @@ def _written(
         _NotAskedError: It does not write them.
         ProviderError: The same, if it must be there.
     """
-    worker = shared_worker(python, TIMEOUT)
+    worker = shared_worker(python, WRITING_TIMEOUT)
     path = network.path if network.is_file else None
     proto = network.proto
     try:
@@ -210,13 +210,13 @@ def _written(
     except OnnxGatherError as error:
         raise _NotAskedError(f"ONNX Runtime was not asked: {error}") from None
     arguments = {
-        "levels": [LEVELS[name] for name in names],
+        "levels": [RUNTIME_LEVELS[name] for name in names],
         "target": folder,
         "path": path and os.path.abspath(path),
         "folder": folder_of(network.path),
-        "weights": WEIGHTS,
+        "weights": WEIGHTS_FILE,
         "least_weight": LEAST_WEIGHT,
-        "memory": MEMORY + COPIES * _size_of(network),
+        "memory": WRITING_MEMORY + COPIES * _size_of(network),
     }
     try:
         written = worker.exchange(_decoded, {"graphs": arguments}, content)
@@ -249,32 +249,41 @@ def _size_of(network: Network) -> int:
 
 def _audit_written(
     written: _Written,
-    names: Iterable[str],
+    names: Sequence[str],
     folder: str,
     audit_one: Callable[[Network], AuditedGraph],
     result: AuditedLevels,
 ) -> None:
     """Audit the graphs in a folder, and add them to a result."""
     audited_by_content: dict[bytes, AuditedGraph] = {}
+    failed: dict[str, list[str]] = {}
     for name in names:
-        number = LEVELS[name]
-        where = f"ONNX Runtime {written.version} at level {name}"
+        number = RUNTIME_LEVELS[name]
         if number in written.refused:
-            refusal = written.refused[number]
-            result.notes.append(f"{where} does not open the model: {refusal}")
+            sentence = f"does not open the model: {written.refused[number]}"
+            failed.setdefault(sentence, []).append(name)
             continue
         path = os.path.join(folder, f"{number}.onnx")
         content = Path(path).read_bytes()
         # Two levels often lead to the same graph.
         if content not in audited_by_content:
             try:
-                audited_by_content[content] = audit_one(read_network(path))
+                model = ModelProto.FromString(content)
+                network = read_network(model, place=path)
+                audited_by_content[content] = audit_one(network)
             except OnnxGatherError as error:
                 reason = str(error).replace(path, "the graph")
-                result.notes.append(f"{where}: its graph cannot be audited: {reason}")
+                sentence = f"runs a graph that cannot be audited: {reason}"
+                failed.setdefault(sentence, []).append(name)
                 continue
         graph = RuntimeGraph(written.version, name, audited_by_content[content])
         result.graphs.append(graph)
+    for sentence, failed_names in failed.items():
+        where = f"ONNX Runtime {written.version}"
+        # Where all levels are alike, none is named.
+        if len(failed_names) < len(names):
+            where = f"{where} at level {', '.join(failed_names)}"
+        result.notes.append(f"{where} {sentence}")
 
 
 def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
@@ -360,7 +369,7 @@ _CUTS = {"Slice"}
 """The operators that ONNX Runtime puts in place of a gather, and that cut positions to
 the axis."""
 
-_CUT = "returns other rows, or fewer rows, and no error"
+_CUT = "an index out of range or below 0 gives other rows or none, and no error"
 
 
 class _Matcher:

@@ -22,7 +22,7 @@ from onnxgather.core.checks import (
     number_of,
 )
 
-STATES = ("proved", "proved-if", "not-proved", "out-of-range")
+RANGE_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
 """The states of a range, from the best to the worst."""
 
 DECIDED = ("proved", "out-of-range")
@@ -44,7 +44,7 @@ class Tensor(msgspec.Struct, frozen=True):
         return self.sizes is not None and None not in self.sizes
 
 
-State = Literal["proved", "proved-if", "not-proved", "out-of-range"]
+RangeState = Literal["proved", "proved-if", "not-proved", "out-of-range"]
 
 
 class RuntimeLevel(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class RuntimeLevel(msgspec.Struct, frozen=True):
 
     level: str
     """The level of optimization: basic, extended or all."""
-    state: State
+    state: RangeState
     """The state of the gather there."""
     op: str | None
     """The operator of the node that is there in its place; None if there is no such

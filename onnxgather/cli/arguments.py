@@ -122,6 +122,13 @@ def complete_names(
     return completions
 
 
+def _level_names(text: str) -> tuple[str, ...]:
+    """Return the names of levels; `none` stands for no level."""
+    if text == "none":
+        return ()
+    return tuple(_names(text))
+
+
 def _names(text: str) -> list[str]:
     parts = [part.strip() for part in text.split(",")]
     names = [part for part in parts if part]
@@ -317,7 +324,26 @@ _tokenizer = click.option(
 _allow_empty = flag(
     "--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1."
 )
-given = _together(shape, _range, _assume, _tokenizer, _allow_empty)
+_levels = click.option(
+    "--levels",
+    type=_level_names,
+    metavar="NAMES",
+    help=(
+        "The levels of ONNX Runtime's optimizations whose graphs are audited too:"
+        " basic,extended,all or none. By default all, if onnxruntime is installed."
+    ),
+)
+_runtime = file(
+    "--runtime",
+    "runtimes",
+    multiple=True,
+    metavar="PYTHON",
+    help=(
+        "The Python interpreter of another environment, whose ONNX Runtime makes these"
+        " graphs in place of the installed one."
+    ),
+)
+given = _together(shape, _range, _assume, _tokenizer, _allow_empty, _levels, _runtime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +355,8 @@ class Given:
     assume: tuple[str, ...]
     tokenizers: tuple[str, ...]
     allow_empty: bool
+    levels: tuple[str, ...] | None
+    runtimes: tuple[str, ...]
 
     @property
     def files(self) -> list[str]:
@@ -340,15 +368,18 @@ class Given:
         """Return the model of a file, and what holds of its inputs."""
         # --help must not load the audit, nor onnx.
         from onnxgather.auditing.audit import Premises, given_conditions
+        from onnxgather.auditing.levels import Levels
         from onnxgather.auditing.proof.tokenizer import token_condition
         from onnxgather.core.model.network import read_network
 
+        with as_usage(click.UsageError):
+            levels = Levels(self.levels, self.runtimes)
         network = read_network(model)
         # The tokenizers are read first, so their errors come before those of contracts.
         of_tokenizers = [token_condition(text, network) for text in self.tokenizers]
         conditions = given_conditions(network, self.ranges, self.assume)
         return Premises(
-            network, self.shapes, conditions + of_tokenizers, self.allow_empty
+            network, self.shapes, conditions + of_tokenizers, self.allow_empty, levels
         )
 
 

@@ -55,6 +55,7 @@ def lines(
     elif alone:
         yield from _proved_lines(audit)
     yield from _run_lines(audit)
+    yield from _runtime_lines(audit)
     if audit.gathers and audit.contract["sizes"]:
         yield f"assumes       {audit.assumes}"
     for note in audit.notes:
@@ -105,6 +106,18 @@ def _run_lines(audit: Audit) -> Iterator[str]:
     if wrong:
         result = f"{wrong:,} had an index out of range"
     yield f"run           the run reached {of}{counted(audit.gathers)}: {result}"
+
+
+def _runtime_lines(audit: Audit) -> Iterator[str]:
+    """Yield what else was audited than the file."""
+    if not audit.gathers:
+        return
+    if not audit.runtimes:
+        yield "runtime       the file was audited by ONNX's specification alone"
+    for asked in audit.runtimes:
+        levels = ", ".join(asked.levels)
+        name = f"ONNX Runtime {asked.version}"
+        yield f"runtime       also audited: what {name} runs at level {levels}"
 
 
 def provider_lines(gathers: Iterable[AuditedGather]) -> Iterator[str]:
@@ -212,6 +225,36 @@ def seen_text(gathers: Iterable[AuditedGather]) -> str:
 
 
 def said(gather: AuditedGather, sizes: NamedSizes) -> str:
+    """Return the sentence on a gather.
+
+    It says what is wrong with an index, or the bounds, the conditions or the proof; and
+    what ONNX Runtime runs in its place, if that decides the state.
+
+    Args:
+        gather: The gather.
+        sizes: The places of the open sizes.
+    """
+    return f"{_of_indices(gather, sizes)}{at_levels(gather)}"
+
+
+def at_levels(gather: AuditedGather) -> str:
+    """Return what ONNX Runtime runs in place of a gather, as the end of a sentence.
+
+    It is empty if the file decides the state, and each graph has the gather.
+    """
+    if gather.runtime is None or gather.range.state == "proved":
+        return ""
+    for row in gather.runtime.levels:
+        # The first level is named that decides the state, or that cuts the positions.
+        where = f"from level {row.level} on ONNX Runtime {row.version}"
+        if row.out_of_range is not None:
+            return f"; {where} runs it as a {row.op}: {row.out_of_range}"
+        if row.level == gather.range.level:
+            return f"; {where} runs another graph, in which it is {row.state}"
+    return ""
+
+
+def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
     """Return what is wrong with an index, or the bounds, the conditions or the proof.
 
     Args:

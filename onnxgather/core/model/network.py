@@ -326,6 +326,7 @@ class _Embeddings:
 def read_network(
     model: str | os.PathLike[str] | onnx.ModelProto | Network,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    place: str = "the model",
 ) -> Network:
     """Return a model as plain data.
 
@@ -336,6 +337,8 @@ def read_network(
     Args:
         model: A file, or the model itself; or a network, to read it with other sizes.
         shapes: The sizes of graph inputs, by their names.
+        place: The path of a model that is given as an object, for errors; its external
+            data are in the folder of the path.
 
     Raises:
         OnnxGatherError: The file cannot be read, contains no model, or a model that
@@ -350,7 +353,7 @@ def read_network(
         proto = model.proto
         is_file = model.is_file
     elif isinstance(model, onnx.ModelProto):
-        path = "the model"
+        path = place
         proto = model
     else:
         path = os.fspath(model)
