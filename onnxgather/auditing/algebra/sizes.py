@@ -47,9 +47,6 @@ class Symbol:
     derived: dict[object, AnySize] = field(default_factory=dict[object, "AnySize"])
     """The quotients, minima and maxima that were made from it, by their operands: those
     of the same operands are the same symbol."""
-    doubtful: bool = False
-    """Whether ONNX Runtime may believe that it is another number, as a Shape of it then
-    is."""
     order: int = field(default_factory=lambda: next(_order))
 
 
@@ -199,9 +196,9 @@ def size_from(expression: str, sizes: Mapping[str, AnySize]) -> AnySize:
     return total
 
 
-def unknown_size(high: AnySize = MOST, doubtful: bool = False) -> Size:
+def unknown_size(high: AnySize = MOST) -> Size:
     """Return a new unknown count."""
-    symbol = Symbol("", 0, min(high_of(high), MOST), doubtful=doubtful)
+    symbol = Symbol("", 0, min(high_of(high), MOST))
     size = Size({(symbol,): 1})
     _add_facts(symbol, high - size)
     return size
@@ -366,8 +363,7 @@ def quotient(size: AnySize, divisor: AnySize) -> AnySize:
     key = ("quotient", size, divisor)
     if key not in derived:
         highest = high_of(size) // max(1, low_of(divisor))
-        doubtful = is_doubtful(size, divisor)
-        symbol = Symbol("", 0, highest, doubtful=doubtful)
+        symbol = Symbol("", 0, highest)
         result = Size({(symbol,): 1})
         # The rest is from 0 to the divisor - 1.
         rest = size - result * divisor
@@ -429,7 +425,7 @@ def _larger_of_unordered(a: AnySize, b: AnySize) -> AnySize:
     key = ("larger", a, b)
     if key not in derived:
         highest = high_of(b) - low_of(a)
-        above = Symbol("", 0, highest, doubtful=is_doubtful(a, b))
+        above = Symbol("", 0, highest)
         excess = Size({(above,): 1})
         _add_facts(above, excess + a - b)
         # The larger of two numbers from 0 is at most their sum.
@@ -471,13 +467,3 @@ def is_made_since(size: AnySize | None, mark: int) -> bool:
 def mark() -> int:
     """Return a number between the order of all symbols so far and of all to come."""
     return next(_order)
-
-
-def is_doubtful(*sizes: AnySize | None) -> bool:
-    """Return whether ONNX Runtime may believe that a size is another number."""
-    for size in sizes:
-        if not isinstance(size, Size):
-            continue
-        if any(symbol.doubtful for symbol in size.symbols):
-            return True
-    return False

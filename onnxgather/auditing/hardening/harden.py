@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -24,7 +24,9 @@ from onnxgather.auditing.audit import (
     given_conditions,
 )
 from onnxgather.auditing.graph_audit import Calls, OperationKey, calls_of, operations_of
+from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.operators.index_operators import (
+    INDEX_OPERATORS,
     Hardened,
     IndexInput,
     inputs_of,
@@ -127,6 +129,8 @@ def harden(
     ranges: Mapping[str, tuple[int, int]] | None = None,
     assume: GivenContract | None = None,
     allow_empty: bool = False,
+    levels: Sequence[str] | None = None,
+    runtimes: Sequence[str] = (),
 ) -> ModelProto:
     """Return a model in which each index that is not proved in range is kept in it.
 
@@ -149,6 +153,9 @@ def harden(
         assume: A contract of the model, a file or a plain dict. Proofs hold under its
             conditions.
         allow_empty: Whether open sizes of inputs may be 0; else they are at least 1.
+        levels: As of `audit`: a node is also rewritten if it is not proved in a graph
+            that ONNX Runtime makes of the model.
+        runtimes: As of `audit`.
 
     Raises:
         OnnxGatherError: The model cannot be read, or an axis has no row N; or under
@@ -157,7 +164,8 @@ def harden(
     network = read_network(model)
     contracts = [] if assume is None else [assume]
     conditions = given_conditions(network, ranges, contracts)
-    premises = Premises(network, shapes, conditions, allow_empty)
+    graphs = Levels(levels, tuple(runtimes))
+    premises = Premises(network, shapes, conditions, allow_empty, graphs)
     return hardened(premises, out_of_range).model
 
 
@@ -217,26 +225,28 @@ def hardened(
     audited = audited or audit_model(premises)
     own = ranges_of(plain, (), premises.allow_empty)  # for the sizes
     reasons_to_leave: dict[OperationKey, str] = {}
-    open_inputs: dict[OperationKey, str | None] = {}
+    records: dict[OperationKey, AuditedGather] = {}
     for key, scope, operation, gather in not_proved(audited):
         _check_row(scope, operation, gather, out_of_range)
         reasons_to_leave[key] = ""
-        open_inputs[key] = gather.range.input
+        records[key] = gather
 
     # A limit that is not proved is no use: such nodes are left in the next round.
+    counted = [key for key, gather in records.items() if _becomes_counted(gather)]
     while True:
-        result = rewrite(audited.network, plain, own, reasons_to_leave, rule)
-        new_network = read_network(result.model)
+        result = rewrite(audited.network, plain, own, reasons_to_leave, rule, counted)
+        new_network = read_network(result.model, place=plain.path)
         audited_again = audit_model(replace(premises, network=new_network))
         more_reasons: dict[OperationKey, str] = {}
         for _, scope, operation, _ in not_proved(audited_again):
             key = result.limited.get((scope.place, operation.outputs[0]))
             if key:
-                more_reasons[key] = _why_no_limit(open_inputs[key], rule)
+                more_reasons[key] = _why_no_limit(records[key], rule)
         if not more_reasons:
             break
         reasons_to_leave |= more_reasons
     result.left.extend(_left_uncalled(audited))
+    result.left.extend(_left_by_levels(audited_again, result))
     return replace(result, audits=(audited, audited_again))
 
 
@@ -257,8 +267,32 @@ def _check_row(
         )
 
 
-def _why_no_limit(open_input: str | None, rule: OutOfRange | int) -> str:
-    why = f"no limit of its indices would be proved, as {open_input} is open"
+def _becomes_counted(gather: AuditedGather) -> bool:
+    """Return whether ONNX Runtime makes an operator of a gather without other indices.
+
+    Such an operator, EmbedLayerNormalization, accepts no index below 0.
+    """
+    if gather.runtime is None:
+        return False
+    operators = {row.op for row in gather.runtime.levels} - {gather.op, None}
+    for (_, name), operator in INDEX_OPERATORS.items():
+        counts_from_end = any(given.from_end for given in operator.inputs)
+        if name in operators and not counts_from_end:
+            return True
+    return False
+
+
+def _why_no_limit(gather: AuditedGather, rule: OutOfRange | int) -> str:
+    """Return why the indices of a gather are not limited."""
+    level = gather.range.level
+    if gather.range.input is not None:
+        why = (
+            f"no limit of its indices would be proved, as {gather.range.input} is open"
+        )
+    elif level is not None:
+        why = f"no limit of its indices would be proved in the graph of level {level}"
+    else:
+        why = "no limit of its indices would be proved"
     return why if rule == "clamp" else f"{why}; one of clamp may be"
 
 
@@ -271,6 +305,28 @@ def _left_uncalled(audited: AuditedModel) -> list[Left]:
             why = "the function is never called"
             left[key] = Left(scope.where, operation.label, operation.operator, why)
     return list(left.values())
+
+
+def _left_by_levels(audited: AuditedModel, result: HardenedModel) -> list[Left]:
+    """Return the operations that only a graph of ONNX Runtime leaves open.
+
+    Such an operation was proved before hardening, and is not proved any more.
+
+    Args:
+        audited: The audit of the hardened model.
+        result: The hardened model.
+    """
+    named = {(left.place, left.node) for left in result.left}
+    left: list[Left] = []
+    for _, scope, operation, gather in not_proved(audited):
+        level = gather.range.level
+        if level is None or (scope.where, operation.label) in named:
+            continue
+        why = (
+            f"ONNX Runtime runs another graph at level {level}, which does not prove it"
+        )
+        left.append(Left(scope.where, operation.label, operation.operator, why))
+    return left
 
 
 def not_proved(
@@ -289,6 +345,7 @@ def rewrite(
     own: Ranges,
     reasons_to_leave: Mapping[OperationKey, str],
     rule: OutOfRange | int,
+    counted: Collection[OperationKey] = (),
 ) -> HardenedModel:
     """Return a model with some of the nodes rewritten that carry indices.
 
@@ -304,6 +361,8 @@ def rewrite(
             each with the reason to leave it as it is, or "".
         rule: What such an index does: "clamp", "zero" or "directml", or the row that it
             means.
+        counted: The paths to the gathers whose new indices must be at least 0, as ONNX
+            Runtime makes an operator of them that counts no index from the end.
 
     Raises:
         OnnxGatherError: A size is not known under "directml".
@@ -343,7 +402,13 @@ def rewrite(
             limit = rule if is_unsafe else None
             try:
                 output, changes = _limit(
-                    siblings, plain_calls_by_key[key], own, limit, cropped, taken
+                    siblings,
+                    plain_calls_by_key[key],
+                    own,
+                    limit,
+                    cropped,
+                    key in counted,
+                    taken,
                 )
             except OnnxGatherError as error:  # too little is known of the node
                 result.left.append(Left(*name, str(error)))
@@ -400,8 +465,16 @@ def _position(siblings: Any, operation: Operation) -> int:
     )
 
 
-def _node(calls: Calls, index_input: IndexInput, own: Ranges) -> GatherNode:
+def _node(
+    calls: Calls, index_input: IndexInput, own: Ranges, is_counted: bool
+) -> GatherNode:
     """Return what is known of a node in all calls of the function that contains it.
+
+    Args:
+        calls: The calls.
+        index_input: The input that holds the indices.
+        own: The bounds of the values.
+        is_counted: Whether the new indices must be at least 0.
 
     Raises:
         OnnxGatherError: The calls give it different axes, or too little is known of it.
@@ -426,7 +499,7 @@ def _node(calls: Calls, index_input: IndexInput, own: Ranges) -> GatherNode:
         version,
         index_input.is_tuple,
         index_input.from_end,
-        counted=any(operation.is_embedding for _, operation in calls),
+        is_counted,
     )
     empty: set[int] = set()
     for call_scope, call in calls:
@@ -507,6 +580,7 @@ def _limited_input(
     own: Ranges,
     rule: OutOfRange | int | None,
     cropped: tuple[int, ...],
+    is_counted: bool,
 ) -> _LimitedInput:
     """Return an input of a node with the nodes that limit its indices.
 
@@ -515,7 +589,7 @@ def _limited_input(
     """
     _, operation = calls[0]
     index_input = inputs_of(operation)[number]
-    node = _node(calls, index_input, own)
+    node = _node(calls, index_input, own, is_counted)
     limit = None if rule is None else _limit_of(operation, number, rule)
     if node.empty and limit == "clamp" and not operation.is_gather:
         raise OnnxGatherError("its axis may be empty")
@@ -529,6 +603,7 @@ def _limit(
     own: Ranges,
     rule: OutOfRange | int | None,
     cropped: tuple[int, ...],
+    is_counted: bool,
     taken: set[str],
 ) -> tuple[str, list[str]]:
     """Put nodes before a node that keep its indices in range, and behind it.
@@ -544,7 +619,7 @@ def _limit(
         raise OnnxGatherError("its indices are not limited")
     # All errors come before the first change, so that a node can be left as it was.
     limited_inputs = [
-        _limited_input(calls, number, own, rule, cropped)
+        _limited_input(calls, number, own, rule, cropped, is_counted)
         for number in range(len(inputs_of(operation)))
     ]
     position = _position(siblings, operation)
@@ -609,7 +684,7 @@ def _replace(siblings: Any, calls: Calls, own: Ranges, taken: set[str]) -> list[
     """Put the lowering under "directml" in place of a gather; return the changes."""
     _, operation = calls[0]
     index_input = inputs_of(operation)[0]
-    node = _node(calls, index_input, own)
+    node = _node(calls, index_input, own, is_counted=False)
     graph = as_directml(node)
     data, indices = operation.inputs
     names = {"": "", INPUT: data, INDICES: indices, OUTPUT: operation.outputs[0]}

@@ -155,7 +155,6 @@ def coordinates_of(call: Call) -> list[Coordinate]:
             continue
         first_axis = index_input.axis_of(call.operation)
         bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
-        from_end = index_input.from_end and not is_embedding(call)
         for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
             coordinate = Coordinate(
                 input=index_input,
@@ -163,7 +162,7 @@ def coordinates_of(call: Call) -> list[Coordinate]:
                 low=_integer(value, low, 0),
                 high=_integer(value, high, 1),
                 size=room_of(call, index_input, axis),
-                from_end=from_end,
+                from_end=index_input.from_end,
             )
             coordinates.append(coordinate)
     return coordinates
@@ -202,20 +201,6 @@ def _bounds_by_column(
         rank = len(data.sizes)
     count = max(rank - first_axis, 1)
     return np.broadcast_to(bounds, (count, 2))
-
-
-def is_embedding(call: Call) -> bool:
-    """Return whether ONNX Runtime may fuse a Gather into an EmbedLayerNormalization.
-
-    This operator accepts no index below 0.
-    """
-    if not call.operation.is_embedding:
-        return False
-    # It is fused only where data and indices have two axes, and the data are floats.
-    for value in call.given:
-        if value.sizes is not None and len(value.sizes) != 2:
-            return False
-    return call.x.data_type in ("", *FLOATS)
 
 
 def bounds_of_coordinates(value: Bounds, is_tuple: bool) -> Array:

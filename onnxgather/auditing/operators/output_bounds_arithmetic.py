@@ -86,34 +86,14 @@ def _in_half(data_type: str, low: Array, high: Array) -> tuple[Array, Array]:
     return _loosened(data_type, low, high, 2)
 
 
-def _neutral(x: Bounds, number: int) -> Bounds:
-    """Return an operand that includes 0 or 1 where a DOUBLE is as near as FLOAT shows.
-
-    ONNX Runtime reads a constant as FLOAT to see that an operator does nothing, and
-    leaves the operator out: "a DOUBLE that is 1 as FLOAT is multiplied" in
-    tests/auditing/operators/test_output_bounds.py.
-    """
-    if x.data_type != "DOUBLE":
-        return x
-    slack = 2.0**-24 if number else 2.0**-149
-    is_near = (x.low <= number + slack) & (x.high >= number - slack)
-    neutral = np.array(float(number))
-    low = least(x.low, neutral)
-    high = greatest(x.high, neutral)
-    with_neutral = np.concatenate([low, high], axis=-1)
-    bounds = np.where(is_near, with_neutral, x.bounds)
-    return replace(x, bounds=bounds)
-
-
 # Sums, products and quotients.
 
 
 @ARITHMETIC_BOUNDS.computes("Add", "Sub", broadcasts=True)
 def _sum(call: Call) -> Bounds | None:
     a = call.x
-    b = _neutral(call.of(1), 0)
+    b = call.of(1)
     if call.operator == "Add":
-        a = _neutral(a, 0)
         low = a.low + b.low
         high = a.high + b.high
     else:
@@ -126,8 +106,8 @@ def _sum(call: Call) -> Bounds | None:
 
 @ARITHMETIC_BOUNDS.computes("Mul", broadcasts=True)
 def _product(call: Call) -> Bounds | None:
-    a = _neutral(call.x, 1)
-    b = _neutral(call.of(1), 1)
+    a = call.x
+    b = call.of(1)
     low, high = corners(np.multiply, a, b)
     low, high = _in_half(a.data_type, low, high)
     # 0 times infinity is NaN.
@@ -149,11 +129,9 @@ def _ratio(call: Call) -> Bounds | None:
             return call.elementwise(low, high)
         dividend = dividend.closed
         divisor = divisor.closed
-    divisor = _neutral(divisor, 1)
     if _has_zero(divisor):
         return None
     low, high = corners(_divided, dividend, divisor)
-    low, high = _or_fused(dividend, divisor, low, high)
     low, high = _in_half(dividend.data_type, low, high)
     return call.elementwise(low, high)
 
@@ -165,44 +143,6 @@ def _divided(x: Array, y: Array) -> Array:
     quotient = abs(x) // abs(y)
     is_positive = (x < 0) == (y < 0)
     return np.where(is_positive, quotient, -quotient)
-
-
-def _or_fused(a: Bounds, b: Bounds, low: Array, high: Array) -> tuple[Array, Array]:
-    """Return the bounds of `a / b`, wider where ONNX Runtime may fuse the division.
-
-    ONNX Runtime makes `y / b` of `1 / b * y`, and the bounds of the product must hold
-    both: "1 / x * x of floats" and "1 / x * 7 of integers" in
-    tests/auditing/operators/test_output_bounds.py.
-    """
-    # Case 1: floats. An exact quotient is the same in both ways.
-    if a.data_type in FLOATS:
-        is_exact, _ = corners(_divides, a, b)
-        infinity = low.dtype.type(np.inf)
-        next_lower = np.nextafter(low, -infinity)
-        next_higher = np.nextafter(high, infinity)
-        low = np.where(is_exact, low, next_lower)
-        high = np.where(is_exact, high, next_higher)
-        return low, high
-    # Case 2: integers, and the dividend may be 1. `1 / b * y` is 0, but `y / b` is not:
-    # with -1 or 1 as quotient the product holds it.
-    if a.bounds.size > 2 or (a.low > 1).any() or (a.high < 1).any():
-        return low, high
-    with_minus_one = least(low, np.array(-1, object))
-    with_one = greatest(high, np.array(1, object))
-    low = np.where(b.low < 0, with_minus_one, low)
-    high = np.where(b.high > 0, with_one, high)
-    return low, high
-
-
-def _divides(x: Array, y: Array) -> Array:
-    """Return where `x / y` is surely exact.
-
-    Either the quotient is whole, or the divisor is a power of two.
-    """
-    is_finite = np.isfinite(np.true_divide(x, y))
-    is_whole = np.fmod(x, y) == 0
-    mantissa, _ = np.frexp(y)
-    return is_finite & (is_whole | (abs(mantissa) == 0.5))
 
 
 @ARITHMETIC_BOUNDS.computes("Mod", broadcasts=True)

@@ -18,7 +18,7 @@ from onnxgather.auditing.algebra.bounds import (
     interval,
     least,
 )
-from onnxgather.auditing.algebra.sizes import MOST, AnySize, high_of, is_doubtful
+from onnxgather.auditing.algebra.sizes import MOST, AnySize, high_of
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds_table import (
     EXACT,
@@ -111,7 +111,7 @@ def _shape(call: Call) -> Bounds | None:
         sizes = sizes[start:end]
     ends: list[tuple[AnySize, AnySize]] = []
     for size in sizes:
-        if size is None or is_doubtful(size):
+        if size is None:
             ends.append((0, LARGEST_SIZE))
         else:
             ends.append((size, size))

@@ -1,9 +1,6 @@
 """The table of operators: the data types and the sizes of what each computes.
 
-A size counts only if ONNX Runtime's CPU provider computes it so, and infers it so, or
-not at all. From level 1 of its optimizations on, a Shape is what ONNX Runtime infers,
-so a size that it may infer wrongly is None here: neither the size nor a Shape of it is
-known.
+A size counts only if ONNX Runtime's CPU provider computes it so.
 
 `test_a_size_that_onnx_infers_wrongly_is_seen` in
 tests/auditing/operators/test_output_types.py shows the operators of which ONNX infers
@@ -33,7 +30,6 @@ from onnxgather.auditing.algebra.sizes import (
     AnySizes,
     Size,
     high_of,
-    is_doubtful,
     larger,
     lesser,
     low_of,
@@ -102,8 +98,7 @@ def output_types(call: Call) -> list[OpenType]:
     The bodies of If, Loop, Scan and functions are not followed.
 
     Returns:
-        One type per output. A size is None where nothing is known of it, and ONNX
-        Runtime may infer another number than it is.
+        One type per output. A size is None where nothing is known of it.
     """
     if call.operation.domain:
         return _types_of_other_domain(call)
@@ -281,22 +276,9 @@ def _all_sizes(value: Bounds) -> tuple[AnySize, ...] | None:
     return sizes if len(sizes) == len(value.sizes) else None
 
 
-def _new_size(call: Call, high: AnySize | None = MOST) -> AnySize | None:
-    """Return a new unknown size of at most `high`.
-
-    None where ONNX Runtime may infer a wrong size, as it does not know those of the
-    inputs, or believes other numbers of them.
-    """
-    if high is None:
-        return None
-    for value in call.given:
-        # A scalar counts as a value of unknown rank.
-        if not value.sizes:
-            return None
-        for size in value.sizes:
-            if size is None or is_doubtful(size):
-                return None
-    return unknown_size(high)
+def _new_size(high: AnySize | None = MOST) -> AnySize | None:
+    """Return a new unknown size of at most `high`; None if that is not known."""
+    return None if high is None else unknown_size(high)
 
 
 def _elements(value: Bounds | None) -> AnySizes | None:
@@ -387,9 +369,6 @@ def _elementwise(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[Output
 @sized("Expand")
 def _expand(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     sizes = call.x.sizes
-    # ONNX Runtime leaves out an Expand that, as it believes, does nothing.
-    if sizes is not None and is_doubtful(*sizes):
-        sizes = None
     return [_broadcast([sizes, _elements(call.of(1))])]
 
 
@@ -495,7 +474,7 @@ def _non_zero(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSiz
     if sizes is None:
         return [None]
     most = elements_of(sizes)
-    count = _new_size(call, most)
+    count = _new_size(most)
     is_there = (x.low > 0) | (x.high < 0)
     if count is not None and sizes and is_there.all():
         count = most
@@ -595,7 +574,7 @@ def _slice(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]
         if starts and ends:
             length = _slice_length(starts[number], ends[number], step, size)
         if length is None and step > 0:
-            length = _new_size(call, size)
+            length = _new_size(size)
         sliced[axis] = length
     return [tuple(sliced)]
 
@@ -824,7 +803,7 @@ def _trusted(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSize
     outputs: list[OutputSizes] = []
     for sizes in inferred:
         if sizes is not None:
-            filled = (_new_size(call) if size is None else size for size in sizes)
+            filled = (_new_size() if size is None else size for size in sizes)
             sizes = tuple(filled)
         outputs.append(sizes)
     return outputs

@@ -250,7 +250,8 @@ def at_levels(gather: AuditedGather) -> str:
         if row.out_of_range is not None:
             return f"; {where} runs it as a {row.op}: {row.out_of_range}"
         if row.level == gather.range.level:
-            return f"; {where} runs another graph, in which it is {row.state}"
+            state = row.state.replace("-", " ")
+            return f"; {where} runs another graph, in which it is {state}"
     return ""
 
 
@@ -303,6 +304,9 @@ def read_by_directml(gather: AuditedGather) -> str:
     """
     wrong_index = gather.range.found
     if wrong_index is None or gather.descriptor is None or gather.op == "GatherND":
+        return ""
+    # In a graph of ONNX Runtime the data may have other sizes than the descriptor.
+    if gather.range.level is not None:
         return ""
     desc = from_dict(gather.descriptor)
     data_tensor = desc.input_tensor

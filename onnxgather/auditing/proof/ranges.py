@@ -43,7 +43,6 @@ from onnxgather.auditing.algebra.sizes import (
     Symbol,
     in_named,
     is_made_since,
-    lesser,
     mark,
     size_from,
     unknown_size,
@@ -66,7 +65,6 @@ from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.core.checks import check_type
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.network import (
-    MAY_DO_NOTHING,
     Dimensions,
     Network,
     Operation,
@@ -119,7 +117,7 @@ def ranges_of(
     conditions = list(conditions)
     check_type("allow_empty", allow_empty, "True or False", bool)
     sizes = _open_sizes(network, conditions, allow_empty)
-    ranges = Ranges(seen or {}, _named_sizes(network, sizes))
+    ranges = Ranges(seen or {})
     inputs = [
         _input_bounds(network, name, sizes, conditions) for name in network.main.inputs
     ]
@@ -127,20 +125,6 @@ def ranges_of(
     for scope in network.uncalled.values():
         ranges.evaluate(scope, [unknown("", None, name) for name in scope.inputs])
     return ranges
-
-
-def _named_sizes(
-    network: Network, sizes: Mapping[str, Size]
-) -> dict[str, AnySize | None]:
-    """Return the sizes by the names of the network and by those of the model."""
-    named: dict[str, AnySize | None] = {**sizes}
-    for value in network.main.proto.input:
-        declared = value.type.tensor_type.shape.dim
-        dimensions = network.dimensions.get(value.name) or ()
-        for dim, size in zip(declared, dimensions, strict=False):
-            if dim.dim_param:
-                named[dim.dim_param] = sizes[size] if isinstance(size, str) else size
-    return named
 
 
 def _open_sizes(
@@ -259,11 +243,9 @@ class Ranges:
     def __init__(
         self,
         seen: Mapping[Scope, Mapping[str, ValueType]],
-        named: dict[str, AnySize | None],
         writes_types: bool = True,
     ) -> None:
         self._seen = seen
-        self._named = named
         self._writes_types = writes_types
         self._values: dict[Scope, MutableMapping[str, Bounds]] = {}
         self._producers: dict[Scope, dict[str, Operation]] = {}
@@ -330,7 +312,7 @@ class Ranges:
             operations: The operations of the scope to compute, in their order.
             values: The bounds that replace those of values of the scope.
         """
-        changed = Ranges(self._seen, self._named, writes_types=False)
+        changed = Ranges(self._seen, writes_types=False)
         changed._values[scope] = ChainMap(dict(values), self._values[scope])
         changed._producers[scope] = self._producers[scope]
         changed._run(scope, operations)
@@ -376,51 +358,15 @@ class Ranges:
         seen_type = self._seen.get(scope, {}).get(name)
         if seen_type is not None:
             value = _with_seen_type(value, seen_type)
-        sizes = self._kept_sizes(scope.declared.get(name), value.sizes)
-        if sizes is not None and None in sizes:
-            sizes = tuple(
-                unknown_size(doubtful=True) if size is None else size for size in sizes
-            )
-        if sizes != value.sizes:
-            value = value.resized(sizes)
+        if value.sizes is not None:
+            sizes = tuple(map(_kept_size, value.sizes))
+            if sizes != value.sizes:
+                value = value.resized(sizes)
         value = self._limited(value)
         self._values[scope][name] = value
         if self._writes_types:
             data_type = value.data_type or scope.type_of(name).data_type
             scope.types[name] = ValueType(data_type, numbers_in(value.sizes))
-
-    def _kept_sizes(
-        self, declared: Dimensions | None, sizes: AnySizes | None
-    ) -> AnySizes | None:
-        """Return the sizes that ONNX Runtime surely uses too, without too large ones.
-
-        Nothing checks the sizes that a model declares of a value. But from optimization
-        level 1 on ONNX Runtime (1.24.4 to 1.32.0) believes them: a Shape then returns
-        the declared sizes, and two sizes of one name are one size. See
-        `test_an_index_that_leaves_its_axis_is_not_proved`.
-        """
-        if sizes is None:
-            return None
-        if declared is not None:
-            if len(declared) != len(sizes):
-                return None
-            sizes = tuple(map(self._agreed, declared, sizes))
-        return tuple(
-            None if isinstance(size, Size) and size.is_large else size for size in sizes
-        )
-
-    def _agreed(self, declared: int | str, size: AnySize | None) -> AnySize | None:
-        """Return the size if the model declares the same size; None otherwise.
-
-        The first size with a name decides what the name means.
-        """
-        if declared == "":
-            return size
-        if isinstance(declared, int):
-            expected = declared
-        else:
-            expected = self._named.setdefault(declared, size)
-        return size if size == expected else None
 
     def _output_bounds(self, scope: Scope, call: Call) -> Sequence[Bounds]:
         """Return the bounds of the outputs of an operation."""
@@ -450,8 +396,6 @@ class Ranges:
             return nothing_known
         if operation.operator == "Where":
             call = self._refined(scope, call)
-        if operation.operator == "Gather":
-            call = self._sliced(scope, call)
         return _transferred(call) or nothing_known
 
     def _evaluate_alone(self, body: Scope) -> None:
@@ -590,71 +534,6 @@ class Ranges:
         last = [joined(pair) for pair in zip(first, outputs, strict=False)]
         return last, outputs
 
-    def _sliced(self, scope: Scope, call: Call) -> Call:
-        """Return a Gather, without what is not so if a Slice runs in its place.
-
-        From optimization level 2 on ONNX Runtime (1.24.4 to 1.32.0) may run a Gather of
-        a Range as a Slice. In a Slice, ends below 0 count from the end of the axis, and
-        positions beyond the axis are left out. See
-        `test_a_range_that_may_become_a_slice_tells_the_sizes_that_both_have`.
-        """
-        data = call.x
-        indices = call.of(1)
-        sizes = call.types[0].sizes
-        if indices.sizes is None or len(indices.sizes) != 1:
-            return call
-        index_name = call.operation.inputs[1]
-        ranges = self._range_operations(scope, index_name)
-        if not ranges or not data.sizes or sizes is None:
-            return call
-
-        axis = call.axis(0)
-        size = data.sizes[axis]
-        # A broken model may give a Range too few inputs, or too many.
-        ends = [self.value(scope, name) for name in ranges[0].inputs]
-        is_single = len(ranges) == 1
-        is_ahead = is_single and all(end.whole[0] >= 0 for end in ends[:2])
-        # Case 1: both do the same.
-        lowest, highest = indices.whole
-        if is_ahead and is_inside(lowest, highest, size):
-            return call
-
-        # Case 2: a Slice from 0 in steps of 1, which ends at the end of the axis.
-        count = sizes[axis]
-        new_size: AnySize | None = None
-        is_direct = ranges == [self._producers[scope].get(index_name)]
-        is_from_0 = False
-        if is_direct and is_ahead and len(ends) == 3:
-            start, _, delta = ends
-            is_from_0 = start.whole[1] == 0 and list(delta.whole) == [1, 1]
-        if is_from_0 and count is not None and size is not None:
-            new_size = lesser(count, size)
-
-        # Case 3: any other Slice, whose size is not known.
-        new_sizes = (*sizes[:axis], new_size, *sizes[axis + 1 :])
-        output_type = OpenType(call.types[0].data_type, new_sizes)
-        any_indices = unknown(indices.data_type, indices.sizes, *indices.stops)
-        return replace(call, inputs=(data, any_indices), types=[output_type])
-
-    def _range_operations(self, scope: Scope, name: str) -> list[Operation]:
-        """Return the Ranges that a value may be if what may do nothing is left out."""
-        ranges: list[Operation] = []
-        waiting = [name]
-        visited: set[str] = set()
-        while waiting:
-            name = waiting.pop()
-            if name in visited:
-                continue
-            visited.add(name)
-            producer = self._producers[scope].get(name)
-            if producer is None or producer.domain:
-                continue
-            if producer.operator in MAY_DO_NOTHING:
-                waiting.extend(producer.inputs)
-            if producer.operator == "Range":
-                ranges.append(producer)
-        return ranges
-
     def _refined(self, scope: Scope, call: Call) -> Call:
         """Return a Where, each of whose values has the bounds of the case it is for."""
         condition, *names = call.operation.inputs
@@ -721,6 +600,15 @@ class Ranges:
         call = Call(producer, tuple(inputs), scope.version, types)
         results = _transferred(call)
         return _reasoned(call, results[0]) if results else value
+
+
+def _kept_size(size: AnySize | None) -> AnySize:
+    """Return a size; a new unknown size if it is not known or is too large to keep."""
+    if size is None:
+        return unknown_size()
+    if isinstance(size, Size) and size.is_large:
+        return unknown_size()
+    return size
 
 
 def _with_seen_type(value: Bounds, seen: ValueType) -> Bounds:

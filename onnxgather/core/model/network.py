@@ -36,7 +36,6 @@ from onnxgather.core.model.protos import (
     domain_of,
     external_files,
     key_of,
-    operators,
 )
 from onnxgather.core.model.values import ValueType, load, name_of, numbers_in
 
@@ -64,12 +63,6 @@ then runs the operator, and ignores a function of the same name."""
 
 Dimensions = tuple[int | str, ...]
 """The sizes of a value: numbers, or the names of those that are open."""
-
-MAY_DO_NOTHING = (
-    *("Add", "Cast", "Div", "Dropout", "Expand", "Identity", "Mul", "Reshape", "Slice"),
-    *("Squeeze", "Sub", "Unsqueeze"),
-)
-"""The operators that ONNX Runtime leaves out where they change nothing."""
 
 _STORED: Mapping[int, int] = {
     onnx.TensorProto.BOOL: 1,
@@ -102,8 +95,6 @@ class Operation:
     order."""
     proto: onnx.NodeProto = field(default_factory=onnx.NodeProto)
     """For the modules of this package."""
-    is_embedding: bool = False
-    """Whether ONNX Runtime may make a Gather a part of an EmbedLayerNormalization."""
 
     @property
     def label(self) -> str:
@@ -254,73 +245,6 @@ def taken(operation: Operation) -> set[str]:
         if name != "function":  # which uses nothing but the inputs
             names |= uses(body)
     return names - {""}
-
-
-class _Embeddings:
-    """The Gathers of a scope that may become a part of an EmbedLayerNormalization.
-
-    From level 2 on, ONNX Runtime makes this operator of Gathers whose rows are added,
-    in front of a LayerNormalization, in front of an Attention. Either may be in its
-    parts. A function and a branch may be put in place of its node.
-    """
-
-    def __init__(self, scope: Scope) -> None:
-        self._outputs: set[str] = set()
-        if scope.where != MAIN:
-            self._outputs.update(scope.outputs)
-        self._consumers: dict[str, list[Operation]] = {}
-        for operation in scope.operations:
-            for name in taken(operation):
-                self._consumers.setdefault(name, []).append(operation)
-
-    def may_contain(self, gather: Operation) -> bool:
-        """Return whether an operation is such a Gather."""
-        if gather.domain or gather.operator != "Gather":
-            return False
-        rows, _ = self._reached(gather.outputs, MAY_DO_NOTHING)
-        return any(map(self._is_sum_before, rows)) or self._may_leave(rows)
-
-    def _reached(
-        self, names: Iterable[str], passable: Collection[str]
-    ) -> tuple[set[str], set[str]]:
-        """Return the values that operators make of others, and the operators behind."""
-        waiting = [*names]
-        reached_values: set[str] = set()
-        passed_operators: set[str] = set()
-        while waiting:
-            name = waiting.pop()
-            reached_values.add(name)
-            for consumer in self._consumers.get(name, ()):
-                passed_operators.add(consumer.operator)
-                if consumer.operator in passable:
-                    waiting.extend(set(consumer.outputs) - reached_values)
-        return reached_values, passed_operators
-
-    def _may_leave(self, names: Collection[str]) -> bool:
-        """Return whether an outer graph, a body or a function uses values."""
-        if not self._outputs.isdisjoint(names):
-            return True
-        for name in names:
-            if any(consumer.bodies for consumer in self._consumers.get(name, ())):
-                return True
-        return False
-
-    def _is_sum_before(self, name: str) -> bool:
-        """Return whether a LayerNormalization and an Attention may follow a value."""
-        consumers = self._consumers.get(name, [])
-        operators = {consumer.operator for consumer in consumers}
-        if operators >= {"ReduceMean", "Sub"}:  # the parts of a LayerNormalization
-            return True
-        outputs = [
-            consumer.outputs[0]
-            for consumer in consumers
-            if consumer.operator == "LayerNormalization"
-        ]
-        passable = {*MAY_DO_NOTHING} - {"Add"}
-        values, behind = self._reached(outputs, passable)
-        if "Attention" in behind or behind >= {"Add", "MatMul"}:
-            return True
-        return self._may_leave(values)
 
 
 def read_network(
@@ -676,9 +600,6 @@ class _Reader:
         self._model = model
         self._functions = {key_of(function): function for function in model.functions}
         self._called: set[Key] = set()
-        counts = operators(model)
-        has_norm = counts["LayerNormalization"] or counts["ReduceMean"]
-        self._may_embed = counts["Gather"] and has_norm
         _check_versions(path, model)
         _check_calls(path, self._functions, model.graph.node)
 
@@ -731,12 +652,6 @@ class _Reader:
         scope.declared.update(_declared_sizes(scope))
         scope.types = _types(scope)
         scope.operations = tuple(self._operation(node, scope) for node in proto.node)
-        if self._may_embed:
-            embeddings = _Embeddings(scope)
-            scope.operations = tuple(
-                replace(operation, is_embedding=embeddings.may_contain(operation))
-                for operation in scope.operations
-            )
         return scope
 
     def _constants(self, graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
