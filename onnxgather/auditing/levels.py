@@ -11,26 +11,29 @@ import dataclasses
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from onnxgather.auditing.graph_audit import (
     AuditedGraph,
-    Calls,
     OperationKey,
     audit_graph,
     badness,
     calls_of,
     operations_of,
 )
-from onnxgather.auditing.operators.index_operators import given_indices
+from onnxgather.auditing.operators.index_operators import (
+    given_indices,
+    inputs_of,
+    operator_of,
+)
 from onnxgather.auditing.proof.contract import Condition, Contract, tightened
 from onnxgather.auditing.proof.ranges import IndexRange
 from onnxgather.auditing.records import (
@@ -296,11 +299,10 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
     """
     if not levels.graphs:
         return file
-    calls_by_key = calls_of(file.network)
     names_by_key = _names_in_graphs(file.network)
     rows_by_key: dict[OperationKey, list[tuple[RuntimeLevel, IndexRange]]] = {}
     for graph in levels.graphs:
-        matcher = _Matcher(graph, file, calls_by_key, names_by_key)
+        matcher = _Matcher(graph, file, names_by_key)
         for key, gather in file.gathers.items():
             rows_by_key.setdefault(key, []).append(matcher.row(key, gather))
         levels.notes.extend(matcher.notes)
@@ -335,30 +337,61 @@ def _worst(
         return replace(worst, state="not-proved", conditions=())
 
 
-def _names_in_graphs(network: Network) -> dict[OperationKey, list[str]]:
-    """Return the names that the output of each operation may have in another graph.
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names that the values of a gather may have in another graph.
 
-    ONNX Runtime puts the body of a function or of a branch in place of its node. An
-    output of the body then has the name of the node's output.
+    ONNX Runtime puts the body of a function or of a branch in place of its node. The
+    inputs and the outputs of the body then have the names of those of the node.
     """
+
+    outputs: list[str] = field(default_factory=list[str])
+    inputs: set[str] = field(default_factory=set[str])
+    """Those of the data and of the indices."""
+
+
+def _names_in_graphs(network: Network) -> dict[OperationKey, _Names]:
+    """Return the names of the values of each gather in other graphs."""
     nodes_by_body: dict[Scope, tuple[Scope, Operation]] = {}
     for scope in network.scopes():
         for operation in scope.operations:
             for body in operation.bodies.values():
                 nodes_by_body[body] = (scope, operation)
-    names_by_key: dict[OperationKey, list[str]] = {}
+    names_by_key: dict[OperationKey, _Names] = {}
     for key, scope, operation in operations_of(network):
-        names = names_by_key.setdefault(key, [])
-        name = operation.outputs[0]
-        names.append(name)
-        while scope in nodes_by_body and name in scope.outputs:
-            position = scope.outputs.index(name)
-            scope, node = nodes_by_body[scope]
-            if position >= len(node.outputs):
-                break
-            name = node.outputs[position]
-            names.append(name)
+        if operator_of(operation) is None:
+            continue
+        names = names_by_key.setdefault(key, _Names())
+        names.outputs.extend(
+            _names_around(scope, operation.outputs[0], nodes_by_body, "outputs")
+        )
+        read = {*given_indices(operation)}
+        for index_input in inputs_of(operation):
+            read.update(operation.inputs[index_input.data : index_input.data + 1])
+        for name in read:
+            names.inputs.update(_names_around(scope, name, nodes_by_body, "inputs"))
     return names_by_key
+
+
+def _names_around(
+    scope: Scope,
+    name: str,
+    nodes_by_body: Mapping[Scope, tuple[Scope, Operation]],
+    side: Literal["inputs", "outputs"],
+) -> Iterator[str]:
+    """Yield the name of a value, and its names in the graphs around its own."""
+    yield name
+    while scope in nodes_by_body:
+        own_names: tuple[str, ...] = getattr(scope, side)
+        if name not in own_names:
+            return
+        position = own_names.index(name)
+        scope, node = nodes_by_body[scope]
+        names: tuple[str, ...] = getattr(node, side)
+        if position >= len(names):
+            return
+        name = names[position]
+        yield name
 
 
 _INLINED = ("_inlfunc_", "_if_")
@@ -378,21 +411,18 @@ class _Matcher:
     Args:
         graph: The graph.
         file: The audit of the file.
-        calls_by_key: The operations of the file.
-        names_by_key: The names that their outputs may have in the graph.
+        names_by_key: The names that their values may have in the graph.
     """
 
     def __init__(
         self,
         graph: RuntimeGraph,
         file: AuditedGraph,
-        calls_by_key: Mapping[OperationKey, Calls],
-        names_by_key: Mapping[OperationKey, Sequence[str]],
+        names_by_key: Mapping[OperationKey, _Names],
     ) -> None:
         self.notes: list[str] = []
         self._graph = graph
         self._network = graph.audited.network
-        self._calls_by_key = calls_by_key
         self._names_by_key = names_by_key
         self._producers = _producers_of(self._network)
         self._matches: dict[OperationKey, list[AuditedGather]] = {}
@@ -412,7 +442,7 @@ class _Matcher:
             records_by_name.setdefault(record.output_name, []).append(key)
         unmatched = dict(records)
         for key in file.gathers:
-            for name in self._names_by_key[key]:
+            for name in self._names_by_key[key].outputs:
                 for other_key in records_by_name.get(name, ()):
                     self._add(key, records[other_key])
                     unmatched.pop(other_key, None)
@@ -435,9 +465,10 @@ class _Matcher:
             # Case 2: the node is another, and reads the same values.
             if not owners:
                 owners = [key for key in gone if self._reads_same(key, operation)]
-            # Case 3: any gather of the same operator that is gone.
+            # Case 3: any gather that is gone, of the same operator if there is one.
             if not owners and record.range.state != "proved":
                 owners = [key for key in gone if file.gathers[key].op == record.op]
+                owners = owners or gone
             for key in owners:
                 self._add(key, record)
             if not owners and record.range.state != "proved":
@@ -456,12 +487,11 @@ class _Matcher:
         name = record.output_name
         if not name.startswith(_INLINED):
             return False
-        return any(name.endswith(f"_{own}") for own in self._names_by_key[key])
+        return any(name.endswith(f"_{own}") for own in self._names_by_key[key].outputs)
 
     def _reads_same(self, key: OperationKey, operation: Operation) -> bool:
-        """Return whether an operation of the graph reads the indices of a gather."""
-        _, gather = self._calls_by_key[key][0]
-        return not {*given_indices(gather)}.isdisjoint(operation.inputs)
+        """Return whether an operation of the graph reads what a gather reads."""
+        return not self._names_by_key[key].inputs.isdisjoint(operation.inputs)
 
     def row(
         self, key: OperationKey, gather: AuditedGather
@@ -476,7 +506,7 @@ class _Matcher:
             state = worst.range.state
             return RuntimeLevel(level, state, worst.op, version), worst.range
         # Case 2: another node computes the output.
-        for name in self._names_by_key[key]:
+        for name in self._names_by_key[key].outputs:
             if name in self._producers:
                 scope, operation = self._producers[name]
                 return self._row_of_other(scope, operation, gather)

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, model, node
 
 import onnxgather as og
-from onnxgather.auditing import audit as gathers
+from onnxgather.auditing import graph_audit
 from onnxgather.auditing.audit import audit as audit_of
 from onnxgather.auditing.proof import conditions
 from onnxgather.auditing.proof.contract import Condition
@@ -58,6 +59,24 @@ def test_audit_is_a_function_of_the_package() -> None:
 
 def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
     found = one(embedding(), shapes=SHAPES)
+    version = onnxruntime.__version__
+    assert found.runtime is not None
+    assert msgspec.to_builtins(found.runtime) == {
+        "version": version,
+        "provider": "cpu",
+        "levels": [
+            {
+                "level": level,
+                "state": "proved-if",
+                "op": "Gather",
+                "version": version,
+                "out_of_range": None,
+            }
+            for level in ("basic", "extended", "all")
+        ],
+    }
+    found = one(embedding(), shapes=SHAPES, levels=())
+    assert found.runtime is None
     assert msgspec.to_builtins(found) == {
         "node": "gather",
         "output_name": "rows",
@@ -293,8 +312,8 @@ def test_a_model_is_walked_again_only_where_a_gather_is_open(
         walked.append(given)
         return ranges_of(*given)
 
-    monkeypatch.setattr(gathers, "ranges_of", counted)
-    og.audit(made, **more)
+    monkeypatch.setattr(graph_audit, "ranges_of", counted)
+    og.audit(made, **more, levels=())
     assert len(walked) == walks
 
 
@@ -688,6 +707,11 @@ def test_a_gather_of_what_a_range_becomes_may_have_more_indices_than_the_axis() 
     ]
     constants += [constant("zero", np.int64(0)), constant("single", np.int64(1))]
     made = model(nodes, [info("x", FLOAT, ["n"])], ["y", "z"], constants)
-    assert [each.output.sizes for each in og.audit(made).gathers] == [(None,), (1,)]
+    audited = og.audit(made)
+    assert [each.output.sizes for each in audited.gathers] == [(None,), (None,)]
+    assert [each.range.state for each in audited.gathers] == ["proved-if", "proved-if"]
+    rows = audited.gathers[1].runtime
+    assert rows is not None
+    assert [row.op for row in rows.levels] == ["Gather", "Slice", "Slice"]
     made = model(nodes[:4], [info("x", FLOAT, ["n"])], ["y"], constants)
     assert og.Session(made).run(np.zeros(2, np.float32)).shape == (2,)

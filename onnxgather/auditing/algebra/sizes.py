@@ -198,7 +198,7 @@ def size_from(expression: str, sizes: Mapping[str, AnySize]) -> AnySize:
 
 def unknown_size(high: AnySize = MOST) -> Size:
     """Return a new unknown count."""
-    symbol = Symbol("", 0, min(high_of(high), MOST))
+    symbol = Symbol("", 0, high_of(high))
     size = Size({(symbol,): 1})
     _add_facts(symbol, high - size)
     return size

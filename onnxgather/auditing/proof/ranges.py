@@ -60,6 +60,7 @@ from onnxgather.auditing.operators.output_bounds_order import (
     met,
     where_compared,
 )
+from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE
 from onnxgather.auditing.operators.output_types import output_types
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.core.checks import check_type
@@ -604,10 +605,11 @@ class Ranges:
 
 def _kept_size(size: AnySize | None) -> AnySize:
     """Return a size; a new unknown size if it is not known or is too large to keep."""
+    # A tensor without elements may have any size.
     if size is None:
-        return unknown_size()
+        return unknown_size(LARGEST_SIZE)
     if isinstance(size, Size) and size.is_large:
-        return unknown_size()
+        return unknown_size(LARGEST_SIZE)
     return size
 
 

@@ -14,7 +14,6 @@ from runtime_faults import IS_OLD
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
-from onnxgather.core.model.network import read_network
 
 WORDS, WIDTH = 10, 8
 
@@ -95,7 +94,13 @@ def test_an_embedding_is_proved_for_indices_from_0() -> None:
         g.node: [(c.input, c.low, c.high) for c in g.range.conditions]
         for g in audited.gathers
     }
-    assert found == {"word": [("ids", 0, 9)], "place": [], "segment": [("parts", 0, 1)]}
+    # One node reads both rows from level extended on.
+    both = {("ids", 0, 9), ("parts", 0, 1)}
+    assert {name: {*rows} for name, rows in found.items()} == {
+        "word": both,
+        "place": set(),
+        "segment": both,
+    }
     assert [g.range.state for g in audited.gathers] == [
         "proved-if",
         "proved",
@@ -112,15 +117,6 @@ def test_an_embedding_is_proved_for_indices_from_0() -> None:
                 og.OnnxGatherError, match="each value of ids is from 0 to 9"
             ):
                 og.check_inputs(audited.contract, fed)
-
-
-def test_a_constant_below_0_of_an_embedding_is_not_called_out_of_range() -> None:
-    model = embedding()
-    model.graph.initializer[-1].CopyFrom(
-        numpy_helper.from_array(np.full((2, 4), -1, np.int64), "positions")
-    )
-    state = {g.node: g.range.state for g in og.audit(model).gathers}
-    assert state["place"] == "not-proved"
 
 
 @pytest.mark.parametrize("policy", ["clamp", "zero", "index=1"])
@@ -170,18 +166,29 @@ KEPT = (
     ("last", "expected"),
     [
         (LAST, True),
-        (PARTS, True),
-        (IN_PARTS, True),
+        (PARTS, False),
+        (IN_PARTS, False),
         (KEPT, True),
         (NO_ATTENTION, False),
         ((node("Softmax", "sum", "y"),), False),
     ],
 )
-def test_an_embedding_is_known_by_what_follows_it(last: Any, expected: bool) -> None:
-    gathers = [
-        one for one in read_network(embedding(*last)).main.operations if one.is_gather
-    ]
-    assert [one.is_embedding for one in gathers] == [expected] * 3
+def test_an_embedding_is_known_by_the_graph_that_runs(
+    last: Any, expected: bool
+) -> None:
+    word, _, _ = og.audit(embedding(*last)).gathers
+    assert word.runtime is not None
+    fused = [row.op == "EmbedLayerNormalization" for row in word.runtime.levels]
+    assert fused == [False, expected, expected]
+    (low,) = [c.low for c in word.range.conditions if c.input == "ids"]
+    assert low == (0 if expected else -WORDS)
+    if not IS_OLD:
+        fails = False
+        try:
+            results(session(embedding(*last), 3), filled(-1))
+        except Exception as error:  # ONNX Runtime has its own
+            fails = "input index out of range" in str(error)
+        assert fails == expected
 
 
 def test_rows_that_leave_a_function_or_a_branch_may_become_an_embedding() -> None:
@@ -193,10 +200,12 @@ def test_rows_that_leave_a_function_or_a_branch_may_become_an_embedding() -> Non
     )
     model.opset_import.append(helper.make_opsetid("own", 1))
     model.graph.node[0].op_type, model.graph.node[0].domain = "Rows", "own"
-    called = read_network(model).main.operations[0].bodies["function"]
-    assert called.operations[0].is_embedding
-    ranges = {g.node: g.range.conditions[0].low for g in og.audit(model).gathers[::2]}
-    assert ranges == {"row": 0, "segment": 0}
+    ranges = {
+        g.node: {c.input: c.low for c in g.range.conditions}
+        for g in og.audit(model).gathers[::2]
+    }
+    both = {"ids": 0, "parts": 0}
+    assert ranges == {"row": both, "segment": both}
     if not IS_OLD:
         with pytest.raises(Exception, match="input index out of range"):
             results(session(model, 3), filled(-1))
