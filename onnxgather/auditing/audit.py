@@ -136,7 +136,7 @@ def audit(
         ProviderError: There are inputs, levels or runtimes, but no CPU provider; it
             cannot start, or takes too long.
     """
-    graphs = Levels(levels, tuple(runtimes))
+    graphs = Levels(levels, runtimes)
     network = read_network(model)
     contracts = [] if assume is None else [assume]
     conditions = given_conditions(network, ranges, contracts)

@@ -42,7 +42,7 @@ from onnxgather.auditing.records import (
     Runtime,
     RuntimeLevel,
 )
-from onnxgather.core.checks import sequence, shown
+from onnxgather.core.checks import check_type, sequence, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError, ProviderError
 from onnxgather.core.execution import runtime
@@ -93,6 +93,8 @@ class Levels:
     of this environment."""
 
     def __post_init__(self) -> None:
+        for python in sequence("runtimes", self.pythons):
+            check_type("runtimes", python, "a list of paths", str)
         if self.names is None:
             return
         for name in sequence("levels", self.names):

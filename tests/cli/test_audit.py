@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
-from command_line import call, outcome
+from command_line import ALSO_AUDITED, call, outcome
 from folders import MODELS
 from google.protobuf.message import EncodeError
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
@@ -55,7 +56,8 @@ GatherND read memory that is not theirs.
     webgpu    No error: what it reads depends on the device, as its shaders check no index.
     webnn     The index is clamped to its own axis.
 """  # noqa: E501
-ASSUMES = "assumes       open sizes of inputs are at least 1\n"
+RUNTIME = ALSO_AUDITED + "\n"
+ASSUMES = RUNTIME + "assumes       open sizes of inputs are at least 1\n"
 CONTRACT = """\
 next          to write the conditions to a file, and to take them as given:
     onnxgather audit m.onnx --contract m.contract.json
@@ -161,7 +163,8 @@ def test_the_sizes_of_a_condition_are_told_with_their_places() -> None:
     path = save(model(nodes, inputs, ["y"], [constant("zero", 0), constant("one", 1)]))
     assert (
         "proved if     y (Gather, main graph): p + s is at most t, where p is size 0 of"
-        " a, s is size 0 of b, t is size 0 of data\n" in outcome("audit", path)[1]
+        " a, s is size 0 of b, t is size 0 of data; from level extended on"
+        in outcome("audit", path)[1]
     )
 
 
@@ -270,11 +273,11 @@ def test_a_gather_of_unknown_sizes_is_told_to_be_so_and_not_to_need_a_range() ->
     text = outcome("audit", save(model(nodes, inputs, ["y"])))[1]
     assert (
         text.partition("assumes")[0]
-        == """\
+        == f"""\
 m.onnx: 1 gather: 1 not proved in range
 not proved    1 gather, because of axes of unknown size:
     wild (Gather, main graph): index unbounded; the axis has an unknown size
-"""
+{RUNTIME}"""
     )
     assert "--range" not in text
 
@@ -286,13 +289,12 @@ def test_a_gather_that_directml_refuses_is_a_finding() -> None:
     assert code == 1
     assert (
         text
-        == """\
+        == f"""\
 m.onnx: 1 gather: 1 refused by DirectML, 1 proved in range
 REFUSED       odd (GatherElements, main graph): IndicesTensor.Sizes[1] must be \
 InputTensor.Sizes[1] (3), as it is not at Axis, got 2
 proved        odd (GatherElements, main graph): constant
-assumes       open sizes of inputs are at least 1
-"""
+{ASSUMES}"""
     )
 
 
@@ -623,8 +625,30 @@ def test_json_has_every_field_of_schema_2() -> None:
                     "found": None,
                     "seen": None,
                     "conditions": [condition],
+                    "level": None,
                 },
                 "domain": "",
+                "runtime": {
+                    "version": onnxruntime.__version__,
+                    "provider": "cpu",
+                    "levels": [
+                        {
+                            "level": level,
+                            "state": "proved-if",
+                            "op": "Gather",
+                            "version": onnxruntime.__version__,
+                            "out_of_range": None,
+                        }
+                        for level in ("basic", "extended", "all")
+                    ],
+                },
+            }
+        ],
+        "runtimes": [
+            {
+                "version": onnxruntime.__version__,
+                "provider": "cpu",
+                "levels": ["basic", "extended", "all"],
             }
         ],
         "notes": [],

@@ -319,7 +319,7 @@ def test_a_gather_that_computes_shapes_is_not_refused() -> None:
     assert (code, json.loads(text)["runs"][0]["results"]) == (0, [])
 
 
-STARTS = ("OUT", "not", "providers", "proved", "assumes", "note", "next")
+STARTS = ("OUT", "not", "providers", "proved", "assumes", "runtime", "note", "next")
 
 
 def baseline(path: str = "b.json") -> list[tuple[str, str, str, str]]:

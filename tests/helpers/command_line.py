@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from click.testing import CliRunner, Result
 
@@ -34,6 +35,13 @@ SIGNED_DESC = og.GatherDesc(
 )
 DATA_4X3 = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 0]], np.uint32)
+
+
+ALSO_AUDITED = (
+    f"runtime       also audited: what ONNX Runtime {onnxruntime.__version__} runs at"
+    " level basic, extended, all"
+)
+"""The line of an audit on the graphs of the installed ONNX Runtime."""
 
 
 def call(*arguments: str) -> Result:

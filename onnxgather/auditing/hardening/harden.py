@@ -164,7 +164,7 @@ def harden(
     network = read_network(model)
     contracts = [] if assume is None else [assume]
     conditions = given_conditions(network, ranges, contracts)
-    graphs = Levels(levels, tuple(runtimes))
+    graphs = Levels(levels, runtimes)
     premises = Premises(network, shapes, conditions, allow_empty, graphs)
     return hardened(premises, out_of_range).model
 
