@@ -27,8 +27,8 @@ class RewrittenModel:
     """A model, the inputs it is run with, and what each level does.
 
     An outcome is `RUNS`, `DIFFERS` (it returns another result than level 0 does),
-    `LOAD` (no session is made), or the operator that refuses. Where level 0 refuses, `RUNS` says that another level
-    does not.
+    `LOAD` (no session is made), or the operator that refuses. Where level 0 refuses,
+    `RUNS` says that another level does not.
     """
 
     name: str

@@ -41,7 +41,8 @@ def run_at(row: RewrittenModel, level: int) -> "str | list[np.ndarray[Any, Any]]
         return session.run(None, dict(row.inputs))
     except Exception as error:
         refused = REFUSED.search(str(error))
-        assert refused, str(error)
+        if refused is None:
+            raise
         return refused[1]
 
 
