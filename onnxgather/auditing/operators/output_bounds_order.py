@@ -222,6 +222,15 @@ def met(a: Bounds, b: Bounds) -> Bounds:
     return _with_ends(a, low, high)
 
 
+def in_both(a: Bounds, b: Bounds) -> Bounds:
+    """Return a value that is within two bounds.
+
+    It is no NaN if one of the two excludes NaN.
+    """
+    met_ends = met(a, b)
+    return replace(met_ends, nan=a.nan and b.nan)
+
+
 def _with_ends(x: Bounds, low: Array, high: Array) -> Bounds:
     """Return a value that is no NaN, between other ends."""
     is_wrapped = x.cast is not x

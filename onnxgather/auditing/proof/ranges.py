@@ -57,7 +57,7 @@ from onnxgather.auditing.operators.index_operators import (
 from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, QUIET, TRANSFERS
 from onnxgather.auditing.operators.output_bounds_order import (
     COMPARISONS,
-    met,
+    in_both,
     where_compared,
 )
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE
@@ -570,7 +570,7 @@ class Ranges:
             values = where_compared(producer.operator, holds, *operands)
             for operand, value in zip(inputs, values, strict=True):
                 if operand in assumed:
-                    value = met(assumed[operand], value)
+                    value = in_both(assumed[operand], value)
                 assumed[operand] = value
 
     def _under(
