@@ -123,6 +123,9 @@ class AuditedLevels:
     """The audits of the graphs that ONNX Runtime makes of a model."""
 
     graphs: list[RuntimeGraph] = field(default_factory=list[RuntimeGraph])
+    refused: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """The versions and the levels that make no session of the model, or a graph that
+    cannot be audited."""
     notes: list[str] = field(default_factory=list[str])
     """Why a graph was not audited, a sentence each."""
 
@@ -284,6 +287,7 @@ def _audit_written(
         graph = RuntimeGraph(written.version, name, audited_by_content[content])
         result.graphs.append(graph)
     for sentence, failed_names in failed.items():
+        result.refused.extend((written.version, name) for name in failed_names)
         where = f"ONNX Runtime {written.version}"
         # Where all levels are alike, none is named.
         if len(failed_names) < len(names):
@@ -308,6 +312,11 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
         for key, gather in file.gathers.items():
             rows_by_key.setdefault(key, []).append(matcher.row(key, gather))
         levels.notes.extend(matcher.notes)
+    # If one level opens the model and another does not, the other one is open.
+    for key, gather in file.gathers.items():
+        rows_by_key[key] += [
+            _refused_row(version, level, gather) for version, level in levels.refused
+        ]
     gathers: dict[OperationKey, AuditedGather] = {}
     version = levels.graphs[0].version
     for key, gather in file.gathers.items():
@@ -316,6 +325,19 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
         runtime_record = Runtime(version, rows)
         gathers[key] = replace(gather, range=index_range, runtime=runtime_record)
     return dataclasses.replace(file, gathers=gathers)
+
+
+def _refused_row(
+    version: str, level: str, gather: AuditedGather
+) -> tuple[RuntimeLevel, IndexRange]:
+    """Return the row of a level that does not open the model, or has no audit."""
+    index_range = gather.range
+    if index_range.state in ("proved", "proved-if"):
+        stop = f"ONNX Runtime {version}, whose level {level} was not audited"
+        index_range = replace(
+            index_range, state="not-proved", conditions=(), input=stop
+        )
+    return RuntimeLevel(level, index_range.state, None, version), index_range
 
 
 def _worst(

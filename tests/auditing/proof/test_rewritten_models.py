@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-
-from tests.helpers.rewritten_models import (
+from rewritten_models import (
     DIFFERS,
     LEVELS,
     LOAD,

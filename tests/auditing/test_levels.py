@@ -1,0 +1,251 @@
+"""A gather is proved only if it is proved in each graph that ONNX Runtime makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from command_line import ALSO_AUDITED, outcome
+from onnx import helper, numpy_helper, parser
+from rewritten_models import (
+    DIFFERS,
+    LOAD,
+    REWRITTEN_MODELS,
+    RUNS,
+    RewrittenModel,
+)
+from runtime_faults import IS_OLD
+
+import onnxgather as og
+from onnxgather.auditing import levels as graphs
+from onnxgather.auditing.records import AuditedGather
+
+VERSION = onnxruntime.__version__
+
+
+def only(audited: Any) -> AuditedGather:
+    """Return the last gather of an audit."""
+    return audited.gathers[-1]
+
+
+@pytest.mark.parametrize("row", REWRITTEN_MODELS, ids=lambda row: row.name)
+def test_no_gather_that_fails_at_a_level_is_proved(row: RewrittenModel) -> None:
+    outcomes = row.outcomes
+    if IS_OLD:
+        outcomes |= row.before
+    # Other nodes than gathers may refuse, and other rows may come from other nodes.
+    audited = og.audit(row.model())
+    states = {gather.range.state for gather in audited.gathers}
+    operators = {gather.op for gather in audited.gathers}
+    for gather in audited.gathers:
+        assert gather.runtime is not None
+        operators |= {level.op for level in gather.runtime.levels if level.op}
+    refusing = set(outcomes.values()) - {RUNS, DIFFERS}
+    if not refusing & {*operators, LOAD}:
+        return
+    if states == {"proved"}:
+        pytest.fail("each gather is proved")
+    # The inputs break the contract, or a gather is not proved at all.
+    if states <= {"proved", "proved-if"}:
+        with pytest.raises(og.OnnxGatherError):
+            og.check_inputs(audited.contract, dict(row.inputs))
+
+
+def test_the_rows_have_gathers_that_the_file_alone_proves() -> None:
+    proved = 0
+    for row in REWRITTEN_MODELS:
+        alone = og.audit(row.model(), levels=())
+        proved += {gather.range.state for gather in alone.gathers} == {"proved"}
+    assert proved > 10
+
+
+SLICED = """<ir_version: 9, opset_import: ["" : 21]>
+g (float[32,4] t, int64[B,P] past, int64[B,N] ids) => (float[L,4] y)
+<int64 one = {1}>
+{ ps = Shape<start=1,end=2>(past)  p = Squeeze(ps)  ns = Shape<start=1,end=2>(ids)
+  n = Squeeze(ns)  q = Add(p, n)  r = Range(p, q, one)  [rows] y = Gather(t, r) }
+"""
+
+
+def test_a_gather_that_becomes_a_slice_has_its_sentence() -> None:
+    model = parser.parse_model(SLICED)
+    gather = only(og.audit(model))
+    assert gather.range.state == "proved-if"
+    assert gather.runtime is not None
+    assert [(row.level, row.op) for row in gather.runtime.levels] == [
+        ("basic", "Gather"),
+        ("extended", "Slice"),
+        ("all", "Slice"),
+    ]
+    Path("m.onnx").write_bytes(model.SerializeToString())
+    _, text, _ = outcome("audit", "m.onnx")
+    assert text.splitlines()[1:3] == [
+        (
+            "proved if     rows (Gather, main graph): P + N is at most 32, where P is"
+            " size 1 of past, N is size 1 of ids; from level extended on ONNX Runtime"
+            f" {VERSION} runs it as a Slice: an index out of range or below 0 gives"
+            " other rows or none, and no error"
+        ),
+        ALSO_AUDITED,
+    ]
+
+
+RANK = """<ir_version: 9, opset_import: ["" : 21]>
+g (float[N] x, float[N] z) => (int64 y)
+<float[1,1] one = {1.0}, int64 i = {1}>
+{ d = Div(one, z)  e = Mul(d, z)  s = Shape(e)  [size] y = Gather(s, i) }
+"""
+
+
+def test_the_level_that_decides_a_state_is_named() -> None:
+    model = parser.parse_model(RANK)
+    assert only(og.audit(model, levels=())).range.state == "proved"
+    gather = only(og.audit(model))
+    assert (gather.range.state, gather.range.level) == ("out-of-range", "basic")
+    Path("m.onnx").write_bytes(model.SerializeToString())
+    code, text, _ = outcome("audit", "m.onnx", "--levels", "basic,all")
+    assert code == 1
+    assert text.splitlines()[1] == (
+        "OUT OF RANGE  size (Gather, main graph): indices[] is 1, a constant, on an"
+        f" axis of 1; from level basic on ONNX Runtime {VERSION} runs another graph, in"
+        " which it is out of range"
+    )
+    assert "at level basic, all\n" in text
+    code, text, _ = outcome("audit", "m.onnx", "--levels", "none")
+    assert code == 0
+    assert (
+        "\nruntime       the file was audited by ONNX's specification alone\n" in text
+    )
+
+
+PLAIN = """<ir_version: 9, opset_import: ["" : 21, "own" : 1]>
+g (float[8] t, int64[N] i) => (float[M] y) { [rows] y = Gather(t, i) }
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("--levels", "none,all"),
+            "levels must be some of basic, extended, all, got 'none'",
+        ),
+        (
+            ("--levels", "layout"),
+            "levels must be some of basic, extended, all, got 'layout'",
+        ),
+    ],
+)
+def test_a_level_that_does_not_exist_is_an_error(
+    arguments: tuple[str, ...], said: str
+) -> None:
+    Path("m.onnx").write_bytes(parser.parse_model(PLAIN).SerializeToString())
+    code, _, error = outcome("audit", "m.onnx", *arguments)
+    assert (code, error.splitlines()[-1]) == (2, f"Error: {said}")
+
+
+def test_a_runtime_that_does_not_start_is_an_error() -> None:
+    Path("m.onnx").write_bytes(parser.parse_model(PLAIN).SerializeToString())
+    code, _, error = outcome("audit", "m.onnx", "--runtime", "no/python")
+    assert (code, error) == (
+        3,
+        "Error: no/python does not start: No such file or directory\n",
+    )
+
+
+CUSTOM = """<ir_version: 9, opset_import: ["" : 21, "own" : 1]>
+g (float[8] t, int64[N] i) => (float[M] y) { j = own.Mine(i)  y = Gather(t, i) }
+"""
+
+
+def test_a_model_that_onnx_runtime_does_not_open_is_audited_by_the_file() -> None:
+    audited = og.audit(parser.parse_model(CUSTOM))
+    assert audited.runtimes == []
+    assert only(audited).runtime is None
+    (note,) = audited.notes
+    assert note.startswith(f"ONNX Runtime {VERSION} does not open the model: ")
+
+
+def test_a_level_that_alone_does_not_open_the_model_proves_nothing() -> None:
+    row = next(row for row in REWRITTEN_MODELS if row.name == "normalized: the scale")
+    gather = only(og.audit(row.model()))
+    if not IS_OLD:
+        assert (gather.range.state, gather.range.level) == ("not-proved", "extended")
+        stop = f"ONNX Runtime {VERSION}, whose level extended was not audited"
+        assert gather.range.input == stop
+
+
+INLINED = """<ir_version: 9, opset_import: ["" : 21, "own" : 1]>
+g (float[8,2] t, int64[N] i, bool b) => (float[M,2] y, float[K,2] z)
+<bool yes = {1}>
+{ y = own.Rows(t, i)
+  z = If(yes) <then_branch = g1 () => (a) { [then] a = Gather(t, i) },
+               else_branch = g2 () => (c) { c = Identity(t) }> }
+<domain: "own", opset_import: ["" : 21]>
+Rows (x, k) => (r) { k2 = Add(k, k)  [own] r0 = Gather(x, k2)  r = Neg(r0) }
+"""
+
+
+def test_gathers_of_functions_and_branches_are_found_where_they_are_inlined() -> None:
+    audited = og.audit(parser.parse_model(INLINED))
+    assert audited.notes == []
+    rows = [gather.runtime and gather.runtime.levels for gather in audited.gathers]
+    operators = [[row.op for row in levels or ()] for levels in rows]
+    assert operators == [["Gather"] * 3] * 2
+
+
+def test_constants_beside_a_model_are_not_copied(tmp_path: Path) -> None:
+    """Without a run, large constants are written nowhere."""
+    table = np.zeros((4096, 512), np.float32)
+    nodes = [helper.make_node("Gather", ["table", "i"], ["y"])]
+    i = helper.make_tensor_value_info("i", onnx.TensorProto.INT64, ["n"])
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [i],
+        [onnx.ValueInfoProto(name="y")],
+        [numpy_helper.from_array(table, "table")],
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    path = str(tmp_path / "m.onnx")
+    onnx.save(model, path, save_as_external_data=True, location="w", size_threshold=0)
+    written: list[int] = []
+    decoded = graphs._decoded  # pyright: ignore[reportPrivateUsage]
+
+    def read(header: bytes, blobs: bytes) -> Any:
+        (folder,) = tmp_path.glob("onnxgather-*")
+        written.extend(file.stat().st_size for file in folder.glob("*.onnx"))
+        return decoded(header, blobs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphs, "_decoded", read)
+        patch.setattr("tempfile.tempdir", str(tmp_path))
+        gather = only(og.audit(path))
+    assert len(written) == 3
+    assert max(written) < 5000
+    assert gather.range.state == "proved-if"
+    assert gather.runtime is not None
+
+
+def test_a_worker_that_dies_leaves_the_audit_of_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(graphs, "WRITING_TIMEOUT", 1e-4)
+    audited = og.audit(parser.parse_model(PLAIN))
+    assert audited.notes == [
+        "ONNX Runtime wrote no graphs: the worker did not answer within 0.0001 s and"
+        " printed nothing"
+    ]
+    assert only(audited).range.state == "proved-if"
+
+
+def test_each_note_is_printed_once() -> None:
+    Path("m.onnx").write_bytes(parser.parse_model(CUSTOM).SerializeToString())
+    _, text, _ = outcome("audit", "m.onnx")
+    assert text.count("does not open the model") == 1
