@@ -29,6 +29,7 @@ def page() -> str:
         parts.append(f"## {task}\n")
         for name in names:
             parts += _command(f"onnxgather {name}", find_command(name))
+    parts += ["## Before the command\n", *_options(main)]
     parts += ["## Exit codes\n", _prose(main.epilog or "").replace("Exit codes:\n", "")]
     return "\n".join(parts)
 
@@ -43,6 +44,13 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
     yield f"### {path}\n"
     yield f"```\n{' '.join([path, *command.collect_usage_pieces(context)])}\n```\n"
     yield _prose(command.help or "")
+    yield from _options(command)
+    yield _prose(command.epilog or "")
+
+
+def _options(command: click.Command) -> Iterator[str]:
+    """Return the table of the options of a command, and an empty line."""
+    context = click.Context(command, **main.context_settings)
     yield "| option | meaning |\n| --- | --- |"
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
@@ -54,7 +62,6 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
             told = " ".join(told.split()).replace("|", "\\|")
             yield f"| `{record[0]}` | {told} |"
     yield ""
-    yield _prose(command.epilog or "")
 
 
 def _prose(text: str) -> str:

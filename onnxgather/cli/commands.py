@@ -18,6 +18,12 @@ from onnxgather.cli.terminal import (
     say,
     signals_handled,
 )
+from onnxgather.cli.unforeseen import (
+    UnforeseenError,
+    foreseen,
+    is_lack_of_memory,
+    say_where,
+)
 from onnxgather.core.checks import printable
 from onnxgather.core.errors import GOOD, UNUSABLE, OnnxGatherError
 
@@ -119,9 +125,7 @@ class Commands(click.Group):
                 place = os.fsdecode(error.filename)
             sentence = f"{place}: {reason(error)}"
         except Exception as error:
-            # Protobuf raises an EncodeError where it cannot copy a message.
-            is_of_protobuf = type(error).__name__ == "EncodeError"
-            if not isinstance(error, MemoryError) and not is_of_protobuf:
+            if not is_lack_of_memory(error):
                 raise
             sentence = "there is not enough memory"
         if sentence:
@@ -144,10 +148,13 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> int:
         """Run the command; an interruption is an exit code too."""
         try:
-            with signals_handled(_interrupt):
+            with signals_handled(_interrupt), foreseen():
                 return super().invoke(ctx)
         except Interrupted as interrupted:
             return interrupted.exit_code
+        except UnforeseenError as error:
+            say_where(error)
+            raise
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command that the arguments start with.
@@ -188,12 +195,16 @@ _NAMES_AND_HELP = [
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
+@click.option(
+    "--debug", is_flag=True, help="Show where a failure is that nothing foresees."
+)
 @click.version_option(package_name="onnxgather", message="%(prog)s %(version)s")
-def main() -> None:
+def main(debug: bool) -> None:
     """Turn DirectML gather descriptors into ONNX models, run them, check them.
 
     A program is DxDispatch's: JSON, comments allowed.
     """
+    del debug  # `say_where` reads it
 
 
 def _say_usage(error: click.ClickException) -> None:

@@ -14,6 +14,7 @@ from onnxgather.cli.arguments import Lanes
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.sources import Batch, JsonCommand, Reading
 from onnxgather.cli.terminal import Progress, json_bytes, say
+from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.core.files import is_model
@@ -221,7 +222,8 @@ def _of_node(
     if options.name or options.out_of_range or options.target:
         rule = "--case, --out-of-range and --target must come without --node"
         raise click.UsageError(f"{rule}, as a node runs as it is in ONNX")
-    case = case_of_node(source, reading.arrays(), reading.node, timeout)
+    with foreseen(f"{source}: cannot be read"):
+        case = case_of_node(source, reading.arrays(), reading.node, timeout)
     return Suspect(case, "portable")
 
 

@@ -18,6 +18,7 @@ from onnxgather.cli.outputs import Outputs, check_no_terminal, write_output
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonCommand
 from onnxgather.cli.terminal import Progress, json_bytes, say
+from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import number_of
 from onnxgather.core.errors import FINDINGS, GOOD
 from onnxgather.core.files import check_apart
@@ -344,7 +345,8 @@ def extract_command(
     outputs.check_apart_from_models([model, inputs])
     outputs.check_writable()
     batch = Batch(prints=False)
-    gathers = write(model, read_inputs(inputs), output, node)
+    with foreseen(f"{model}: cannot be read"):
+        gathers = write(model, read_inputs(inputs), output, node)
     record = {"model": model, "output": output, "gathers": gathers}
     is_printed = outputs.write(batch, {"--json": partial(json_bytes, record)})
     if not is_printed:
@@ -416,11 +418,13 @@ def harden_command(
     outputs.check_apart_from_models([model, output, *read])
     outputs.check_writable()
 
-    premises = given.read(model)
+    with foreseen(f"{model}: cannot be read"):
+        premises = given.read(model)
     arrays = None
     if inputs is not None:
         arrays = checked(premises.network, read_inputs(inputs))
-    hardened = harden_file(premises, output, out_of_range, write_output)
+    with foreseen(f"{model}: cannot be read"):
+        hardened = harden_file(premises, output, out_of_range, write_output)
     if not prints_json:
         _say_hardened(hardened, model, output, hardening_rule(out_of_range))
 

@@ -127,7 +127,7 @@ class Outputs:
             if file == STANDARD:
                 printed.append(option)
                 continue
-            with batch.step(file):
+            with batch.step(file, failing="be written"):
                 write_whole(file, contents[option]())
                 batch.progress.clear()
                 say(f"written: {file}", err=True)

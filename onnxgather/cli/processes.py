@@ -14,6 +14,7 @@ from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import Interrupted
 from onnxgather.core.checks import number_of
 from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.files import reason
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -51,6 +52,8 @@ def finished(
                             raise
                         text = "there is not enough memory, or its process was ended"
                         raise OnnxGatherError(f"{item}: {text}") from None
+                    except OSError as error:
+                        raise OnnxGatherError(f"{item}: {reason(error)}") from None
     except KeyboardInterrupt as error:
         # A solver turns SIGINT into an interrupt of its own.
         stop = Interrupted(signal.SIGINT)

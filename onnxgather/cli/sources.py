@@ -19,6 +19,7 @@ from onnxgather.cli.terminal import (
     say,
     signals_handled,
 )
+from onnxgather.cli.unforeseen import foreseen, is_lack_of_memory, say_where
 from onnxgather.core.checks import listed, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
@@ -167,13 +168,19 @@ class Batch:
         return sources
 
     @contextlib.contextmanager
-    def step(self, name: str, number: int = 0, total: int = 0) -> Generator[None]:
+    def step(
+        self, name: str, number: int = 0, total: int = 0, failing: str = "be read"
+    ) -> Generator[None]:
         """Show that a file is worked on; print and keep an error of the block.
+
+        An exception that nothing foresees is such an error too, and so is a lack of
+        memory, as other files may need less.
 
         Args:
             name: The file.
             number: The number of the file, for the progress.
             total: How many files there are; 0 if that is not known.
+            failing: What the file cannot do where nothing foresees the exception.
         """
         text = f"{number:,} of {total:,}: {name}" if total > 1 else name
         share = None
@@ -182,10 +189,22 @@ class Batch:
             share = (number - 1) / total
         self.progress.show(text, share)
         try:
-            yield
+            with foreseen(f"{name}: cannot {failing}"):
+                yield
         except OnnxGatherError as error:
-            self.tell(f"Error: {error}")
-            self.failures.append((name, error))
+            self._keep_failure(name, error)
+        except Exception as error:
+            if not is_lack_of_memory(error):
+                raise
+            sentence = f"{name}: there is not enough memory"
+            self._keep_failure(name, OnnxGatherError(sentence))
+
+    def _keep_failure(self, name: str, error: OnnxGatherError) -> None:
+        """Print an error of a file, and keep it."""
+        self.progress.clear()
+        say_where(error)
+        self.tell(f"Error: {error}")
+        self.failures.append((name, error))
 
     @contextlib.contextmanager
     def first_signal_kept(self) -> Generator[None]:

@@ -31,6 +31,7 @@ from onnxgather.cli.sources import (
     read_source,
 )
 from onnxgather.cli.terminal import Progress, json_bytes, say
+from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import number_of, printable, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.explain import explain as explain_element
@@ -495,7 +496,8 @@ def explain_command(
     if is_model(file):
         from onnxgather.extracting.extract import case_of_node
 
-        case = case_of_node(file, reading.arrays(), reading.node)
+        with foreseen(f"{file}: cannot be read"):
+            case = case_of_node(file, reading.arrays(), reading.node)
         read = [file]
         if reading.inputs:
             read.append(reading.inputs)

@@ -705,8 +705,11 @@ def test_a_file_that_is_no_model_is_one_sentence(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (MemoryError(), "there is not enough memory"),
-        (EncodeError("Failed to serialize proto"), "there is not enough memory"),
+        (MemoryError(), "m.onnx: there is not enough memory"),
+        (
+            EncodeError("Failed to serialize proto"),
+            "m.onnx: there is not enough memory",
+        ),
         (ImportError("a.so: failed to map\nsegment"), "a.so: failed to map segment"),
     ],
 )

@@ -31,6 +31,7 @@ Usage: onnxgather [OPTIONS] COMMAND [ARGS]...
   A program is DxDispatch's: JSON, comments allowed.
 
 Options:
+  --debug     Show where a failure is that nothing foresees.
   --version   Show the version and exit.
   -h, --help  Show this message and exit.
 
@@ -117,6 +118,7 @@ except SystemExit:
             "onnxgather.cli",
             "onnxgather.cli.commands",
             "onnxgather.cli.terminal",
+            "onnxgather.cli.unforeseen",
             "onnxgather.core",
             "onnxgather.core.checks",
             "onnxgather.core.errors",
@@ -180,7 +182,7 @@ print("heavy:", heavy)
                     r"(?<![\w-])--[a-z][a-z-]+", path.read_text(encoding="utf-8")
                 )
             }
-            known = options | OTHER_WORDS.keys() | {"--help", "--version"}
+            known = options | OTHER_WORDS.keys() | {"--help", "--version", "--debug"}
             assert path.stem in others or named <= known, path
 
     @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from folders import DATA, MODELS, ROOT
 from hatchling.builders.wheel import WheelBuilder
 
 import onnxgather as og
+from onnxgather.cli.unforeseen import REQUEST
 from onnxgather.core import files as files_module
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import session as session_module
@@ -697,14 +698,21 @@ class TestRun:
         if expected.startswith("// expect: "):
             assert err == f"Error: {expected.removeprefix('// expect: ')}\n"
 
-    def test_a_bug_keeps_its_traceback(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_bug_is_one_line_and_debug_shows_its_traceback(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def broken(*_: object) -> Array:
             raise TypeError("a bug")
 
         monkeypatch.setattr(session_module, "run", broken)
         program("x.json")
-        with pytest.raises(TypeError, match="a bug"):
-            call("run", "x.json")
+        sentence = f"Error: TypeError: a bug; {REQUEST}\n"
+        assert outcome("run", "x.json") == (2, "", sentence)
+        code, out, err = outcome("--debug", "run", "x.json")
+        assert (code, out) == (2, "")
+        assert err.startswith("Traceback (most recent call last):\n")
+        assert err.endswith(f"TypeError: a bug\n{sentence}")
+        assert "in broken\n" in err
 
     @pytest.mark.parametrize(
         ("error", "code", "err"),

@@ -164,7 +164,10 @@ class Bounds:
     def full(self) -> Array | None:
         """Return the bounds of each element; None if their number is open or large."""
         shape = known_sizes(self.sizes)
-        if shape is None or math.prod(shape) > ELEMENTS:
+        if shape is None:
+            return None
+        # numpy makes no array with large sizes beside a size of 0.
+        if math.prod(size for size in shape if size) > ELEMENTS:
             return None
         return np.broadcast_to(self.bounds, (*shape, 2))
 

@@ -71,6 +71,9 @@ _STORED: Mapping[int, int] = {
 """The largest number of int32_data of which onnx and ONNX Runtime make the same
 element."""
 
+_TUPLES = ("GatherND", "ScatterND")
+"""The operators whose second input holds tuples of indices in its last dimension."""
+
 _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"body"}}
 """The bodies that nodes must have."""
 
@@ -328,10 +331,20 @@ def folder_of(path: str) -> str:
 
 
 def external_paths(path: str, model: onnx.ModelProto) -> list[str]:
-    """Return the paths of the files of a model's external data."""
+    """Return the paths of the files of a model's external data.
+
+    Raises:
+        OnnxGatherError: A name is none of a file.
+    """
     # The model names them relative to its own folder.
     folder = folder_of(path)
-    return [os.path.join(folder, name) for name in external_files(model)]
+    paths: list[str] = []
+    for name in external_files(model):
+        if not isinstance(name, str) or "\0" in name:
+            rule = "external data must be in a file with a name in UTF-8 without NUL"
+            raise OnnxGatherError(f"{path}: {rule}, got {shown(name)}")
+        paths.append(os.path.join(folder, name))
+    return paths
 
 
 def array_of_tensor(tensor: onnx.TensorProto, folder: str) -> Array:
@@ -374,6 +387,8 @@ def check_names(path: str, graph: onnx.GraphProto) -> None:
     texts.update(counts)
     for value in (*graph.value_info, *graph.output, *graph.input):
         texts.add(value.name)
+        sizes = value.type.tensor_type.shape.dim
+        texts.update(size.dim_param for size in sizes)
     # protobuf returns bytes where a text is broken.
     for text in texts:
         if isinstance(text, bytes):
@@ -601,6 +616,7 @@ class _Reader:
         self._functions = {key_of(function): function for function in model.functions}
         self._called: set[Key] = set()
         _check_versions(path, model)
+        external_paths(path, model)  # raises, where a name is none of a file
         _check_calls(path, self._functions, model.graph.node)
 
     def network(self, shapes: Mapping[str, Sequence[int]]) -> Network:
@@ -696,7 +712,7 @@ class _Reader:
             where = f"function {function.name}, called by {operation.label}{inside}"
             bodies["function"] = self._body_of_call(function, proto, scope, where)
         if not operation.domain:
-            self._check_node(operation)
+            self._check_node(operation, scope)
         return operation
 
     def _attributes(self, proto: onnx.NodeProto) -> dict[str, Any]:
@@ -719,17 +735,26 @@ class _Reader:
             return None
         return self._functions.get(key_of(proto))
 
-    def _check_node(self, operation: Operation) -> None:
+    def _check_node(self, operation: Operation, scope: Scope) -> None:
         """Check what is read of ONNX's own gathers and control flow."""
         where = f"{self._path}: node {shown(operation.label)}"
         attribute = ATTRIBUTES.get(operation.operator)
         if attribute is not None:
-            if len(operation.inputs) != 2 or len(operation.outputs) != 1:
+            names = (*operation.inputs, *operation.outputs)
+            numbers = len(operation.inputs), len(operation.outputs)
+            if numbers != (2, 1) or "" in names:
                 raise OnnxGatherError(f"{where} must have two inputs and one output")
-            names = [given.name for given in operation.proto.attribute]
+            given = [own.name for own in operation.proto.attribute]
             number = operation.attributes.get(attribute, 0)
-            if names not in ([], [attribute]) or not isinstance(number, int):
+            if given not in ([], [attribute]) or not isinstance(number, int):
                 raise OnnxGatherError(f"{where} must be one that ONNX allows")
+        if operation.operator in _TUPLES and len(operation.inputs) > 1:
+            indices = operation.inputs[1]
+            # Of other values, the sizes that a body declares may be wrong.
+            is_constant = scope.is_constant(indices)
+            if is_constant and scope.type_of(indices).sizes == ():
+                rule = "must have indices with a dimension, got the scalar"
+                raise OnnxGatherError(f"{where} {rule} {shown(indices)}")
         if not operation.bodies.keys() >= _BODIES.get(operation.operator, set()):
             raise OnnxGatherError(f"{where} must be one that ONNX allows")
 

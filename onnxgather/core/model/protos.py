@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -75,7 +76,8 @@ def external_files(model: ModelProto) -> list[str]:
         for entry in tensor.external_data:
             if entry.key == "location":
                 files.add(entry.value)
-    return sorted(files)
+    # protobuf returns bytes where a text is broken.
+    return sorted(files, key=os.fsencode)
 
 
 def _tensors(model: ModelProto) -> Iterator[onnx.TensorProto]:

@@ -3,7 +3,8 @@
 `print` and `writeFile` write their lines byte for byte as dxdispatch.exe does. Two of
 its habits show: 8-bit integers come out as the characters with those codes, and a line
 ends at the first NUL, so at the first 0 among them. Its lines about the adapter and the
-time of a dispatch are left out.
+time of a dispatch are left out. Unlike there, the characters of a resource's name that
+a terminal obeys are escaped.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import is_owned, read_descriptor, tensors
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.documents import Field
-from onnxgather.core.errors import FileFormatError, located
+from onnxgather.core.errors import FileFormatError, located, printable
 from onnxgather.core.files import replace_file
 from onnxgather.core.options import POLICIES, OutOfRange
 from onnxgather.core.programs.program import (
@@ -110,7 +111,8 @@ def execute(
 
     Yields:
         The lines in pieces, as bytes: names are UTF-8, and 8-bit values are raw, as
-        dxdispatch prints them.
+        dxdispatch prints them. A name's characters that a terminal obeys are escaped,
+        which dxdispatch does not do.
 
     Raises:
         OnnxGatherError: A target must not be written, or an input shares bytes with the
@@ -184,7 +186,8 @@ def execute(
                     yield from _printed_resource(program, memory, command)
                 else:
                     path = write_file(command)
-                    head = f"Resource '{command.resource}' written to '".encode()
+                    name = printable(command.resource)
+                    head = f"Resource '{name}' written to '".encode()
                     yield from _line([head, path, b"'"])
 
     return lines()
@@ -396,7 +399,8 @@ def printed(
     """Yield what `print` writes for a resource, in pieces.
 
     Args:
-        name: The resource's name, which is written as UTF-8.
+        name: The resource's name, which is written as UTF-8; characters that a terminal
+            obeys are escaped.
         data_type: The type of its initial values.
         content: As many bytes as its initial values have.
         verbose: Whether each value is on a line of its own, with its position and its
@@ -404,7 +408,7 @@ def printed(
     """
     count = content.size // data_type.size
     values = content[: count * data_type.size].view(data_type.numpy)
-    head = f"Resource '{name}':".encode()
+    head = f"Resource '{printable(name)}':".encode()
     return _line(_pieces(head, values, verbose))
 
 
