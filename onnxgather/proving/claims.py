@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,11 +21,12 @@ from onnxgather.core.model.network import (
     refusal,
 )
 from onnxgather.core.model.values import ModelProto, ValueType, name_of
-from onnxgather.proving import terms
+from onnxgather.proving import quirks, terms
 from onnxgather.proving.formula import GatherFormula
 from onnxgather.proving.operators import TABLE
 from onnxgather.proving.tensors import (
     MOST_ELEMENTS,
+    Failure,
     LazyTensor,
     Moved,
     NodeCall,
@@ -85,6 +86,7 @@ def walk(
     inputs: Sequence[LazyTensor],
     run: Run,
     outer: Mapping[str, LazyTensor] | None = None,
+    used: Container[str] | None = None,
 ) -> list[LazyTensor]:
     """Return the outputs of a graph for inputs.
 
@@ -93,6 +95,8 @@ def walk(
         inputs: The values of its inputs.
         run: What the walk meets is added to it.
         outer: The values of the graphs around it, by their names.
+        used: The names of its outputs whose elements reach an output of the model; None
+            if all do.
 
     Raises:
         UndecidedError: An operator, or what it does, is not known.
@@ -101,6 +105,8 @@ def walk(
     ensure(scope.version >= FIRST_OPSET, rule)
     values = _visible(scope, outer or {})
     values.update(zip(scope.inputs, inputs, strict=False))
+    outputs_used = [name for name in scope.outputs if used is None or name in used]
+    reached = quirks.reaching(scope, outputs_used)
     for operation in scope.operations:
         if (operation.domain, operation.operator) == ("", "Constant"):
             continue
@@ -109,15 +115,16 @@ def walk(
             argument = _value(scope, values, name) if name else None
             arguments.append(argument)
         if "function" in operation.bodies:
-            outputs = _call(operation, arguments, run)
+            outputs = _call(operation, arguments, run, reached)
         else:
-            outputs = _compute(scope, operation, arguments, run, values)
+            outputs = _compute(scope, operation, arguments, run, values, reached)
         for name, output in zip(operation.outputs, outputs, strict=False):
             if name:
                 values[name] = output
         for name in operation.outputs:
             if name in scope.declared and name in values:
-                run.ensure_declared(name, scope.declared[name], values[name].shape)
+                declared = scope.declared[name]
+                quirks.ensure_declared(run, name, declared, values[name].shape)
     return [_value(scope, values, name) for name in scope.outputs]
 
 
@@ -141,8 +148,19 @@ def _value(scope: Scope, values: dict[str, LazyTensor], name: str) -> LazyTensor
     return values[name]
 
 
+def _used_outputs(
+    operation: Operation, body: Scope, reached: Container[str]
+) -> set[str]:
+    """Return the names of the outputs of a body whose values are reached."""
+    pairs = zip(operation.outputs, body.outputs, strict=False)
+    return {inner for outer, inner in pairs if outer in reached}
+
+
 def _call(
-    operation: Operation, arguments: Sequence[LazyTensor | None], run: Run
+    operation: Operation,
+    arguments: Sequence[LazyTensor | None],
+    run: Run,
+    reached: Container[str],
 ) -> list[LazyTensor]:
     """Return the outputs of a call of a function of the model."""
     given = [argument for argument in arguments if argument]
@@ -155,7 +173,7 @@ def _call(
     ensure(not has_more_inputs and not has_more_outputs, rule)
     is_apart = {*body.inputs}.isdisjoint(body.outputs)  # else ONNX Runtime refuses it
     ensure(is_apart, "a function whose output is one of its inputs")
-    return walk(body, given, run)
+    return walk(body, given, run, used=_used_outputs(operation, body, reached))
 
 
 def _compute(
@@ -164,6 +182,7 @@ def _compute(
     arguments: Sequence[LazyTensor | None],
     run: Run,
     values: Mapping[str, LazyTensor],
+    reached: Container[str],
 ) -> list[LazyTensor]:
     """Return the outputs of a node by its row of the table."""
     key = operation.domain, operation.operator
@@ -172,8 +191,17 @@ def _compute(
     refused = refusal(operation, scope)
     rule = f"the node {operation.label}, which ONNX refuses: {refused}"
     ensure(not refused, rule)
-    walk_body = partial(walk, outer=values)
-    node = NodeCall(operation, tuple(arguments), scope.version, run, walk_body)
+    used: set[str] = set()
+    for body in operation.bodies.values():
+        used |= _used_outputs(operation, body, reached)
+    node = NodeCall(
+        operation,
+        tuple(arguments),
+        scope.version,
+        run,
+        any(name in reached for name in operation.outputs),
+        partial(walk, outer=values, used=used),
+    )
     result = TABLE[key](node)
     return result if isinstance(result, list) else [result]
 
@@ -280,7 +308,7 @@ def _ensure_declared(main: Scope, given: Mapping[str, LazyTensor], run: Run) -> 
         for dim in type_of_tensor.shape.dim:
             # A size that is not above 0 declares nothing; its name is empty then.
             declared.append(dim.dim_value if dim.dim_value > 0 else dim.dim_param)
-        run.ensure_declared(value.name, declared, given[value.name].shape)
+        quirks.ensure_declared(run, value.name, declared, given[value.name].shape)
 
 
 def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
@@ -368,18 +396,20 @@ def _anywhere(sizes: Sequence[int]) -> Place:
     return tuple(place)
 
 
-def _failures(
-    formula: GatherFormula, failures: Sequence[LazyTensor]
-) -> Iterator[Claim]:
+def _failures(formula: GatherFormula, failures: Sequence[Failure]) -> Iterator[Claim]:
     """Yield that the model fails where it must, and never else.
 
-    It must where an index is out of range, under the policy "error".
+    It must where an index is out of range, under the policy "error". There a node must
+    fail that ONNX Runtime never drops; elsewhere no node may fail.
     """
+    possible = [failure.truths for failure in failures]
+    certain = [failure.truths for failure in failures if failure.is_certain]
+
     # Case 1: another policy; the model never fails.
     if formula.policy != "error":
-        for failure in failures:
-            for place in _places(failure.sizes):
-                yield Claim(True, no(unrounded(failure.at(place))))
+        for truths in possible:
+            for place in _places(truths.sizes):
+                yield Claim(True, no(unrounded(truths.at(place))))
         return
 
     indices = formula.desc.indices_tensor
@@ -387,17 +417,18 @@ def _failures(
     # Where strides overlap, it is not seen which place reads the same element.
     limit = ONE_BY_ONE if indices.array_shape == indices.sizes else MOST_ELEMENTS
     # Case 2: few elements; all of them are named at once.
-    if all(tensor.size <= limit for tensor in (*failures, outside)):
+    if all(tensor.size <= limit for tensor in (*possible, outside)):
         is_outside = _holds_somewhere([outside], limit)
-        fails = _holds_somewhere(failures, limit)
-        yield Claim(True, any_of(no(is_outside), fails))
-        yield Claim(True, any_of(no(fails), is_outside))
+        must_fail = _holds_somewhere(certain, limit)
+        may_fail = _holds_somewhere(possible, limit)
+        yield Claim(True, any_of(no(is_outside), must_fail))
+        yield Claim(True, any_of(no(may_fail), is_outside))
         return
 
     # Case 3: many elements; each is compared with those that read the same index.
-    yield from _implying(outside, failures)
-    for failure in failures:
-        yield from _implying(failure, [outside])
+    yield from _implying(outside, certain)
+    for truths in possible:
+        yield from _implying(truths, [outside])
 
 
 def _holds_somewhere(truths: Sequence[LazyTensor], limit: int) -> Truth:

@@ -19,9 +19,10 @@ import numpy as np
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Scope
 from onnxgather.core.model.values import ValueType, name_of
-from onnxgather.proving import tensors, terms
+from onnxgather.proving import quirks, tensors, terms
 from onnxgather.proving.lemmas import DIGITS, LEMMAS
 from onnxgather.proving.tensors import (
+    Failure,
     Item,
     LazyTensor,
     NodeCall,
@@ -202,11 +203,7 @@ def _times(first: Int, second: Int) -> Int:
 
 
 def _division(compute: Callable[[Int, int], Int]) -> Semantics:
-    """Return the row of a division by constants.
-
-    ONNX Runtime may stop the process where the divisor is 0 or -1, also in elements
-    that nothing uses. So no divisor may be either.
-    """
+    """Return the row of a division by constants (`quirks.DIVISION_THAT_STOPS`)."""
 
     def divided(first: Int, second: Int) -> Int:
         divisor = tensors.known_integer(second, "a divisor")
@@ -215,25 +212,20 @@ def _division(compute: Callable[[Int, int], Int]) -> Semantics:
     def row(node: NodeCall) -> LazyTensor:
         ensure(not node.attribute("fmod", 0), "Mod with fmod")
         is_safe = {0, -1}.isdisjoint(node[1].numbers())
-        ensure(is_safe, "a division that may stop the process")
+        quirks.DIVISION_THAT_STOPS.avoid(not is_safe)
         return _fold(node, divided)
 
     return row
 
 
 def _quotient(node: NodeCall) -> LazyTensor | list[LazyTensor]:
-    """Return Div, but for a Div of 1.
-
-    Of `1 / x * y` ONNX Runtime makes `y / x`, of integers too
-    (test_what_onnx_runtime_makes_another_node_of_is_never_proved).
-    """
+    """Return Div, but for a Div of 1 (`quirks.QUOTIENT_OF_ONE`)."""
     data = node[0]
     first: Int = 0
     if all(size == 1 for size in data.shape):
         origin = (0,) * len(data.shape)
         first = tensors.unrounded(data.at(origin))
-    rule = "a Div of 1, which ONNX Runtime may join with a Mul behind it"
-    ensure(isinstance(first, Term) or first != 1, rule)
+    quirks.QUOTIENT_OF_ONE.avoid(not isinstance(first, Term) and first == 1)
     return _division(_divided)(node)
 
 
@@ -267,7 +259,7 @@ def _limited(
 
 
 def _ordered(value: Int) -> Int:
-    """Return an integer whose order is that of the fault `Run.low_halves`.
+    """Return an integer whose order is that of `quirks.LOW_HALVES_AS_SIGNED`.
 
     ONNX Runtime 1.24.4 and 1.31.1 have the fault, 1.32.0 does not
     (test_low_halves_are_what_older_cpu_providers_compute).
@@ -310,18 +302,14 @@ def _alone(compute: Callable[[Int], Int], result: Any = None) -> Semantics:
 
 
 def _where(node: NodeCall) -> LazyTensor:
-    """Return Where.
-
-    The CPU provider changes -0.0 and NaNs, so floats of InputTensor must not pass.
-    """
+    """Return Where (`quirks.WHERE_OF_FLOATS`)."""
     dtype = node[1].dtype
     ensure(node[2].dtype == dtype, "Where of several types")
-    rule = "Where of floats, of which the CPU provider changes -0.0 and NaNs"
 
     def compute(truth: Item, first: Item, second: Item) -> Item:
         item = tensors.chosen(tensors.unrounded(truth), first, second, dtype)
         is_data = isinstance(item, tensors.Moved) and dtype.kind == "f"
-        ensure(not is_data, rule)
+        quirks.WHERE_OF_FLOATS.avoid(is_data)
         return item
 
     return _each(dtype, compute, [node[0], node[1], node[2]])
@@ -460,8 +448,7 @@ def _squeeze(node: NodeCall) -> LazyTensor:
     """Return Squeeze."""
     sizes = node[0].sizes
     named = node.numbers(1, "axes")
-    rule = "a Squeeze of no axes, of which the CPU provider makes one of all"
-    ensure(named != [], rule)
+    quirks.SQUEEZE_OF_NO_AXES.avoid(named == [])
     single = [axis for axis, size in enumerate(sizes) if size == 1]
     dropped = single if named is None else _axes(named, len(sizes))
     ensure({*dropped} <= {*single}, "a Squeeze of sizes other than 1")
@@ -556,10 +543,10 @@ def _slice(node: NodeCall) -> LazyTensor:
     axes = _axes(range(len(starts)) if named is None else named, len(picked))
     lengths = {len(axes), len(starts), len(ends), len(steps)}
     ensure(picked and len(lengths) == 1, "a Slice of other lengths")
-    rule = "a Slice with the step 0, or backwards from below 0 or to 2^31 - 1"
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         every = picked[axis]
-        ensure(_is_usual_slice(start, end, step, len(every)), rule)
+        is_usual = _is_usual_slice(start, end, step, len(every))
+        quirks.SLICE_BACKWARDS.avoid(not is_usual)
         picked[axis] = every[start:end:step]
 
     def source(place: Place) -> Place:
@@ -573,9 +560,8 @@ def _is_usual_slice(start: int, end: int, step: int, size: int) -> bool:
     """Return whether ONNX Runtime slices an axis as Python does."""
     if step >= 0:
         return step > 0
-    # Backwards ONNX starts at 0 where Python starts nowhere, and ONNX Runtime takes
-    # the largest number of a type for the end that it goes to
-    # (test_what_onnx_runtime_makes_another_node_of_is_never_proved).
+    # Backwards ONNX starts at 0 where Python starts nowhere; for the end see
+    # `quirks.SLICE_BACKWARDS`.
     return size > 0 and start >= -size and end < 2**31 - 1
 
 
@@ -634,7 +620,7 @@ def _filled(node: NodeCall) -> LazyTensor:
 
 
 def _reduce_sum(node: NodeCall) -> LazyTensor:
-    """Return ReduceSum, which the CPU provider computes in floats."""
+    """Return ReduceSum (`quirks.SUM_IN_FLOATS`)."""
     data = node[0]
     sizes = data.sizes
     dtype = data.dtype
@@ -675,10 +661,7 @@ def _range_of(node: NodeCall) -> LazyTensor:
     numbers = [tensors.known_integer(tensor.at(()), what) for tensor in inputs]
     start, limit, delta = numbers
     ensure(delta, "a Range with the step 0")
-    # ONNX Runtime may make a Slice of it and a Gather, whose ends below 0 count from
-    # the end (test_what_onnx_runtime_makes_another_node_of_is_never_proved).
-    rule = "a Range with an end below 0, of which may be made a Slice"
-    ensure(min(start, limit) >= 0, rule)
+    quirks.GATHER_OF_RANGE.avoid(min(start, limit) < 0)
     count = len(range(start, limit, delta))
     return lazy(node[0].dtype, [count], lambda place: place[0] * delta + start)
 
@@ -723,7 +706,8 @@ def _indexed(
 
     for tensor, size in zip(indices, sizes, strict=True):
         is_outside = partial(_is_outside, size, lowest)
-        node.run.failures.append(_each(bool, is_outside, [tensor]))
+        truths = _each(bool, is_outside, [tensor])
+        node.run.failures.append(Failure(truths, node.reaches_output))
     return _view(data, shape, source)
 
 
@@ -827,10 +811,15 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
         ensure(part.shape[axis] - steps == 0, "a Scan of other lengths")
 
     @cache
-    def run_at(step: Int) -> list[LazyTensor]:
+    def step_at(step: Int) -> tuple[list[LazyTensor], list[Failure]]:
         return _run_step(node, body, parts, axes, step)
 
+    def run_at(step: Int) -> list[LazyTensor]:
+        outputs, failures = step_at(step)
+        return [*outputs, *(failure.truths for failure in failures)]
+
     first_results = run_at(0)
+    _, first_failures = step_at(0)
     shapes = [result.shape for result in first_results]
     # What the body computes of its inputs may be sizes, or a divisor.
     last = terms.highest(steps) - 1
@@ -849,7 +838,8 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
 
     results = [stacked(number, first) for number, first in enumerate(first_results)]
     count = len(body.outputs)
-    node.run.failures += results[count:]
+    for truths, failure in zip(results[count:], first_failures, strict=True):
+        node.run.failures.append(Failure(truths, failure.is_certain))
     return results[:count]
 
 
@@ -878,14 +868,14 @@ def _run_step(
     parts: Sequence[LazyTensor],
     axes: Sequence[int],
     step: Int,
-) -> list[LazyTensor]:
-    """Return the outputs of a step of a Scan, then where the step fails."""
+) -> tuple[list[LazyTensor], list[Failure]]:
+    """Return the outputs of a step of a Scan, and where the step fails."""
     outer = node.run
     run = Run(lemmas=outer.lemmas, names=outer.names, low_halves=outer.low_halves)
     slices: list[LazyTensor] = []
     for part, axis in zip(parts, axes, strict=True):
         slices.append(_slice_at(part, axis, step))
-    return [*node.walk(body, slices, run), *run.failures]
+    return node.walk(body, slices, run), run.failures
 
 
 def _slice_at(tensor: LazyTensor, axis: int, step: Int) -> LazyTensor:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -290,12 +290,21 @@ def unflat(number: Int, sizes: Sequence[int]) -> Place:
     return tuple(reversed(backwards))
 
 
+class Failure(NamedTuple):
+    """Where a node of a model fails."""
+
+    truths: LazyTensor
+    """The node fails where an element of them holds."""
+    is_certain: bool
+    """Whether the model then fails at each level of optimization: not where ONNX
+    Runtime may drop the node."""
+
+
 @dataclass(slots=True)
 class Run:
     """What a walk through a model has met."""
 
-    failures: list[LazyTensor] = field(default_factory=list[LazyTensor])
-    """Truths: the model fails where an element of one of them holds."""
+    failures: list[Failure] = field(default_factory=list[Failure])
     lemmas: set[str] = field(default_factory=set[str])
     names: dict[str, Int] = field(default_factory=dict[str, Int])
     """The sizes by the names that the model declares for them: ONNX Runtime believes
@@ -303,25 +312,6 @@ class Run:
     low_halves: bool = False
     """Whether Min, Max and Clip of INT64 compare low halves as signed integers where
     the high ones are equal, as ONNX Runtime's CPU provider does before version 1.32."""
-
-    def ensure_declared(
-        self, name: str, declared: Sequence[int | str], sizes: Sequence[Int]
-    ) -> None:
-        """Go on only where a value has the sizes that the model declares.
-
-        Raises:
-            UndecidedError: It has others, or two sizes have one name.
-        """
-        is_so = len(declared) == len(sizes)
-        for declared_size, size in zip(declared, sizes, strict=False):
-            expected = declared_size
-            if isinstance(declared_size, str):
-                if not declared_size:  # any size will do
-                    continue
-                expected = self.names.setdefault(declared_size, size)
-            if expected != size:
-                is_so = False
-        ensure(is_so, f"the value {name}, of which other sizes are declared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +322,8 @@ class NodeCall:
     inputs: tuple[LazyTensor | None, ...]
     version: int
     run: Run
+    reaches_output: bool
+    """Whether the elements of an output of the model are computed from its elements."""
     walk: Callable[[Scope, Sequence[LazyTensor], Run], list[LazyTensor]]
     """Walks through a body of the node."""
 

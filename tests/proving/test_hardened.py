@@ -74,7 +74,7 @@ def walked(
     out = walk(main, [data, ids], run)[0]
     fails = [
         unrounded(one.at(at))
-        for one in run.failures
+        for one, _ in run.failures
         for at in np.ndindex(*(size for size in one.shape if isinstance(size, int)))
     ]
     return out, fails, [index(k) for k in range(rank)], open_sizes

@@ -200,7 +200,7 @@ def compare(case: Case, draw: Draw, most: int = 200) -> str:
             inputs, values = give(case, draw)
             found = walk(main, inputs, run)
             fails = False
-            for failure in run.failures:
+            for failure, _ in run.failures:
                 sizes = [int(size) for size in failure.shape if isinstance(size, int)]
                 for at in itertools.product(*map(range, sizes)):
                     fails = fails or bool(
