@@ -27,6 +27,12 @@ from onnxgather.auditing.records import AuditedGather
 VERSION = onnxruntime.__version__
 
 
+@pytest.fixture(autouse=True)
+def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
 def only(audited: Any) -> AuditedGather:
     """Return the last gather of an audit."""
     return audited.gathers[-1]
