@@ -73,6 +73,26 @@ def test_the_name_of_a_dispatchable(command: str) -> None:
     _prints_plainly(command, path, *more)
 
 
+@pytest.mark.parametrize("verbose", [False, True])
+def test_the_name_of_a_resource(verbose: bool) -> None:
+    name = HOSTILE.replace("\udcff", "") + "\n::error::forged"
+    content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
+    resources = content["resources"]
+    resources[name] = resources.pop("output")
+    dispatch = content["commands"][0]
+    dispatch["bindings"]["OutputTensor"] = name
+    commands = [
+        dispatch,
+        {"type": "print", "resource": name, "verbose": verbose},
+        {"type": "writeFile", "resource": name, "targetPath": "y.npy"},
+    ]
+    path = changed("x.json", resources=resources, commands=commands)
+    text = _prints_plainly("run", path)
+    escaped = ESCAPED.replace("\\udcff", "") + "\\n::error::forged"
+    assert text.startswith(f"Resource '{escaped}':")
+    assert f"\nResource '{escaped}' written to '" in text
+
+
 @pytest.mark.parametrize("command", ["run", "explain", "check", "repro"])
 @pytest.mark.parametrize(
     "fields",

@@ -504,6 +504,24 @@ def _axis_not_text(model: Any) -> None:
     model.ParseFromString(model.SerializeToString().replace(b"axis", b"ax\xffs"))
 
 
+def _external_not_text(model: Any) -> None:
+    _external(location="data")(model)
+    content = model.SerializeToString().replace(b"data", b"d\xffta")
+    model.ParseFromString(content)
+
+
+def _size_not_text(model: Any) -> None:
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "size"
+    content = model.SerializeToString().replace(b"size", b"s\xffze")
+    model.ParseFromString(content)
+
+
+def _scalar_of_tuples(model: Any) -> None:
+    model.graph.initializer.append(constant("scalar", np.int64(9)))
+    model.graph.node[1].op_type = "GatherND"
+    model.graph.node[1].input[1] = "scalar"
+
+
 def _cycle(model: Any) -> None:
     model.graph.node[0].input[0] = "rows"
 
@@ -531,6 +549,7 @@ ALLOWED = "node 'gather' must be one that ONNX allows"
 AROUND = "must take values of its graph or of a graph around it"
 TWO = "node 'gather' must have two inputs and one output"
 UNREAD = "what leads to 'table' cannot be read: "
+NO_NAME = "external data must be in a file with a name in UTF-8 without NUL"
 CANNOT, GATHER_FAILS = "node 'gather': moved fails: ", "node 'gather': gather fails: "
 
 BROKEN: list[tuple[Callable[[Any], None], str]] = [
@@ -538,7 +557,8 @@ BROKEN: list[tuple[Callable[[Any], None], str]] = [
     (_input_of_type_99, "input 'ids' must be data type 99 [?], got int64 [3]"),
     (_of_gather(input=[]), TWO),
     (_of_gather(input=["table"]), TWO),
-    (_of_gather(input=["table", ""]), GATHER_FAILS),
+    (_of_gather(input=["table", ""]), TWO),
+    (_of_gather(input=["", ""]), TWO),
     (_of_gather(input=["table", "no"]), f"node 'gather' {AROUND}, got 'no'"),
     (_of_gather(output=[]), TWO),
     (_attribute(1.5), ALLOWED),
@@ -561,13 +581,19 @@ BROKEN: list[tuple[Callable[[Any], None], str]] = [
     (_external(location="../data"), UNREAD),
     (_external(location="none"), UNREAD),
     (_external(location=""), UNREAD),
-    (_external(location="a\0b"), UNREAD),
+    (_external(location="a\0b"), f"{NO_NAME}, got 'a\\x00b'"),
+    (_external_not_text, f"{NO_NAME}, got b'd\\xffta'"),
     (_external(offset="-4"), UNREAD),
     (_external(offset="x"), f"{UNREAD}invalid literal for int() with base 10: 'x'"),
     (_external(length="84"), UNREAD),
     (_external(length="79"), UNREAD),
     (_twice, "name 'table' must be of one value, got 2"),
     (_not_text, "name b'm\\xffved' must be UTF-8"),
+    (_size_not_text, "name b's\\xffze' must be UTF-8"),
+    (
+        _scalar_of_tuples,
+        "node 'gather' must have indices with a dimension, got the scalar 'scalar'",
+    ),
     (_cycle, "a value must not lead to itself, got 'moved', 'rows', 'moved'"),
     (_no_operator, CANNOT),
     (_no_opset, "opset_import must name the version of ai.onnx, got none"),

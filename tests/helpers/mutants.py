@@ -19,7 +19,7 @@ from unittest.mock import Mock
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import parser
+from onnx import numpy_helper, parser
 from report_samples import small
 
 import onnxgather as og
@@ -291,10 +291,53 @@ def mutated_model(random: Random, content: bytes) -> tuple[bytes, list[str]]:
         return mutated_bytes(random, content), []
     model = onnx.ModelProto.FromString(content)
     for _ in range(random.choice([1, 1, 2, 4])):
-        _change_field(random, model)
-    return model.SerializeToString(), [
-        node.name for node in model.graph.node if node.name
-    ]
+        change = random.choice([_change_field, _change_field, _change_field, _resize])
+        change(random, model)
+    names = [node.name for node in model.graph.node if node.name]
+    content = model.SerializeToString()
+    if random.random() < 0.05:
+        content = _without_utf_8(random, model, content)
+    return content, names
+
+
+def _resize(random: Random, model: onnx.ModelProto) -> None:
+    """Give a tensor, or a value of the graph, sizes that are empty and too large."""
+    sizes = random.choice([[2, 0, 2**60], [2**62, 4, 0], [0, 2**63 - 1], [2**33] * 2])
+    messages = [*_messages(model)]
+    tensors = [each for each in messages if isinstance(each, onnx.TensorProto)]
+    shapes = [each for each in messages if isinstance(each, onnx.TensorShapeProto)]
+    if not tensors and not shapes:
+        return
+    chosen: Any = random.choice([*tensors, *shapes])
+    if isinstance(chosen, onnx.TensorShapeProto):
+        del chosen.dim[:]
+        for size in sizes:
+            chosen.dim.add(dim_value=size)
+        return
+    name, data_type = chosen.name, chosen.data_type
+    # The elements are the sizes, as a Reshape or an Expand takes them, or there are
+    # none.
+    if data_type == onnx.TensorProto.INT64 and random.random() < 0.5:
+        chosen.CopyFrom(numpy_helper.from_array(np.array(sizes), name))
+        return
+    chosen.Clear()
+    chosen.name = name
+    chosen.data_type = data_type
+    chosen.dims.extend(sizes)
+
+
+def _without_utf_8(random: Random, model: onnx.ModelProto, content: bytes) -> bytes:
+    """Change a text of a model, wherever it is, to bytes that are no UTF-8."""
+    texts = set[str]()
+    for message in _messages(model):
+        for field, value in message.ListFields():
+            if field.type == field.TYPE_STRING:
+                texts.update(value if field.is_repeated else [value])
+    texts.discard("")
+    if not texts:
+        return content
+    text = random.choice(sorted(texts)).encode()
+    return content.replace(text, b"\xff" * len(text), random.choice([1, -1]))
 
 
 def _change_field(random: Random, model: onnx.ModelProto) -> None:

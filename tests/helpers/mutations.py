@@ -34,7 +34,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
 from itertools import chain, repeat
 from pathlib import Path
@@ -49,6 +49,7 @@ import numpy as np
 import onnx
 from click.testing import CliRunner
 from mutants import mutated_bytes, mutated_json, mutated_model
+from random_networks import graph
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -56,9 +57,12 @@ from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.report import as_lines, html, junit
 from onnxgather.checking.results import Report
 from onnxgather.checking.run import check_cases
+from onnxgather.cli import commands, sources
 from onnxgather.cli import main as onnxgather_main
 from onnxgather.cli.commands import find_command
+from onnxgather.cli.unforeseen import UnforeseenError
 from onnxgather.core.checks import shown
+from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere import child
 from onnxgather.core.execution.elsewhere import worker as worker_module
@@ -72,6 +76,14 @@ GROWTH = 2**31
 
 SHM = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """A folder in memory, where there is one."""
+
+_TESTS = Path(__file__).parents[1]
+
+PATHS = [
+    *(str(_TESTS / "helpers"), str(_TESTS.parent / "scripts")),
+    *filter(None, [os.environ.get("PYTHONPATH")]),
+]
+"""Where the processes of the inputs find modules."""
 
 CHUNK = 5000
 """The most inputs of one process."""
@@ -216,6 +228,36 @@ def models(random: Random) -> None:
     }
     name = random.choice([*options])
     command(name, written("a.onnx", content), *options[name])
+
+
+def networks(random: Random) -> None:
+    """Put a mutated model of many operators to the commands that audit models."""
+    match random.choice(["drawn", "drawn", "exported", "small"]):
+        case "drawn":
+            content = graph(random.randrange(2**32)).model.SerializeToString()
+        case "exported":
+            content = random.choice(small_networks())
+        case _:
+            content, _ = random.choice(mutants.MODELS)
+    file = written("a.onnx", mutated_model(random, content)[0])
+    options: dict[str, list[str]] = {
+        "audit": [random.choice(["--json", "--all", "--allow-empty"])],
+        "convert": ["-o", "out"],
+        "harden": ["-o", "b.onnx", f"--out-of-range={random.choice(mutants.RULES)}"],
+        "show": ["--json"],
+    }
+    name = random.choice(["audit"] * 5 + [*options])
+    command(name, file, *options[name])
+
+
+@cache
+def small_networks() -> list[bytes]:
+    """The exported networks that are audited in a fraction of a second."""
+    # Imported late: a script is on the path of the processes of the inputs alone.
+    from strength import exported
+
+    models = (model.SerializeToString() for _, model, _ in exported())
+    return [content for content in models if len(content) < 100_000]
 
 
 def reports(random: Random) -> None:
@@ -426,7 +468,7 @@ def lines(random: Random) -> None:
 
 KINDS: dict[str, Callable[[Random], None]] = {
     function.__name__: function
-    for function in (programs, models, reports, arrays, known, answers, calls, lines)
+    for function in (programs, models, networks, reports, arrays, known, answers, calls, lines)
 }
 MIXED = "mixed"
 """Each input of any kind."""
@@ -507,8 +549,9 @@ def share_workers() -> None:
 
 
 def watch() -> None:
-    """Notice the programs that are started, files written elsewhere, and errors in
-    finalizers."""
+    """Notice the programs that are started, files written elsewhere, errors in
+    finalizers, and exceptions that nothing foresees."""
+    commands.say_where = sources.say_where = raise_unforeseen
     root = os.path.realpath("..")
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -531,6 +574,12 @@ def watch() -> None:
     sys.unraisablehook = unraisable
 
 
+def raise_unforeseen(error: OnnxGatherError) -> None:
+    """Raise what nothing foresees again, in place of the line of the command."""
+    if isinstance(error, UnforeseenError) and error.__cause__:
+        raise error.__cause__
+
+
 def examine(kind: str, seeds: range, prelude: str = "") -> list[Finding]:
     """Try inputs in a process of their own, and in another after one that crashes.
 
@@ -551,7 +600,7 @@ def examine(kind: str, seeds: range, prelude: str = "") -> list[Finding]:
         with tempfile.TemporaryDirectory(prefix="mutations.", dir=SHM) as root:
             for name in ("in", "tmp"):
                 Path(root, name).mkdir()
-            here = {"PYTHONPATH": str(Path(__file__).parent), "TMPDIR": f"{root}/tmp"}
+            here = {"PYTHONPATH": os.pathsep.join(PATHS), "TMPDIR": f"{root}/tmp"}
             here |= {
                 "XDG_CACHE_HOME": root,
                 "OPENBLAS_NUM_THREADS": "1",

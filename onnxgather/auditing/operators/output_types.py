@@ -52,6 +52,8 @@ RULES: dict[str, Rule] = {}
 INFERRED_ELEMENTS = 1024
 """The most elements of an input that ONNX's inference reads."""
 
+_, _LARGEST = INTEGERS["INT64"]
+
 VERSIONS = range(7, 29)
 """The versions of ONNX's own operators whose sizes were compared with those of ONNX
 Runtime."""
@@ -137,14 +139,14 @@ def _sizes_by_rule(call: Call, inferred: Sequence[OutputSizes]) -> list[OutputSi
 
 
 def _possible(sizes: AnySizes) -> AnySizes:
-    """Return the sizes without negative numbers.
+    """Return the sizes without numbers that are negative or beyond INT64.
 
-    ONNX Runtime refuses a negative size, or does not come to compute it.
+    ONNX Runtime refuses such a size, or does not come to compute it.
     """
     possible: list[AnySize | None] = []
     for size in sizes:
-        is_negative = isinstance(size, int) and size < 0
-        possible.append(None if is_negative else size)
+        is_impossible = isinstance(size, int) and not 0 <= size <= _LARGEST
+        possible.append(None if is_impossible else size)
     return tuple(possible)
 
 
@@ -229,7 +231,8 @@ def _named_dims(
         return None
     dims: list[int | str] = []
     for size in sizes:
-        if isinstance(size, int):
+        # A size of an operator of another domain may be beyond INT64.
+        if isinstance(size, int) and size <= _LARGEST:
             dims.append(size)
         else:
             name = f"size {len(symbols)}"
