@@ -498,6 +498,12 @@ def _shape_of(node: NodeCall) -> LazyTensor:
     return lazy(np.int64, [len(sizes)], element)
 
 
+def _size_of(node: NodeCall) -> LazyTensor:
+    """Return Size."""
+    count = node[0].size
+    return lazy(np.int64, (), lambda _: count)
+
+
 def _concat(node: NodeCall) -> LazyTensor:
     """Return Concat."""
     return _joined(node.tensors, node.attribute("axis", 1))
@@ -934,6 +940,7 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Scan"): _scan,
     ("", "ScatterElements"): _scatter,
     ("", "Shape"): _shape_of,
+    ("", "Size"): _size_of,
     ("", "Slice"): _slice,
     ("", "Squeeze"): _squeeze,
     ("", "Sub"): lambda node: _fold(node, operator.sub),

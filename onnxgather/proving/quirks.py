@@ -27,8 +27,8 @@ OPTIMIZATION_LEVELS: Mapping[OptimizationLevel, int] = {
 """ONNX Runtime's number of each level of optimization. A level does what those before
 it do."""
 
-MEASURED = "1.24.4 to 1.32.0"
-"""The versions of ONNX Runtime that were measured."""
+MEASURED = ("1.24.4", "1.32.0")
+"""The versions of ONNX Runtime that each row was measured on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Quirk:
     """The function of `proving/` that applies the rule."""
     refusal: str = ""
     """Why a model that meets it is undecided, if the rule refuses such models."""
-    fixed_in: str = ""
-    """The first version of ONNX Runtime without it."""
+    versions: Sequence[str] = MEASURED
+    """The measured versions of ONNX Runtime that show it."""
 
     @property
     def levels(self) -> tuple[OptimizationLevel, ...]:
@@ -79,8 +79,8 @@ SHAPE_OF_FAILING = Quirk(
 )
 RESHAPE_OF_FAILING = Quirk(
     "Reshape to what may fail",
-    "Of one size of a Reshape it makes -1 if a Concat joins the size to others, and "
-    "drops the nodes that compute the size.",
+    "If a Concat joins the sizes of a Reshape, it makes -1 of one size that is no "
+    "constant, and drops the nodes that compute the size.",
     "basic",
     "A value does not reach an output by elements where it names sizes.",
     "quirks.reaching",
@@ -100,6 +100,7 @@ SIZES_OF_ONE_NAME = Quirk(
     "Two sizes of one name must be equal.",
     "quirks.ensure_declared",
     "the value {name}, of which other sizes are declared",
+    versions=("1.32.0",),
 )
 QUOTIENT_OF_ONE = Quirk(
     "Div of 1",
@@ -149,6 +150,7 @@ SUM_IN_FLOATS = Quirk(
     "disabled",
     "The magnitudes must have a sum that these floats hold exactly.",
     "operators._reduce_sum",
+    versions=("1.32.0",),
 )
 DIVISION_THAT_STOPS = Quirk(
     "division that stops the process",
@@ -166,7 +168,7 @@ LOW_HALVES_AS_SIGNED = Quirk(
     "disabled",
     "With `low_halves=True` certificates use these comparisons.",
     "operators._ordered",
-    fixed_in="1.32",
+    versions=("1.24.4", "1.31.1"),
 )
 
 QUIRKS: Sequence[Quirk] = (
@@ -203,8 +205,8 @@ sizes or which part of another value the output is."""
 def reaching(scope: Scope, outputs: Iterable[str]) -> set[str]:
     """Return the values whose elements some outputs of a graph are computed from.
 
-    A value of which only sizes follow does not count, as ONNX Runtime may infer these
-    sizes and drop the value.
+    A value of which only sizes follow does not count: see `SHAPE_OF_FAILING` and
+    `RESHAPE_OF_FAILING`.
 
     Args:
         scope: The graph.

@@ -83,49 +83,6 @@ def check_failing(model: onnx.ModelProto) -> None:
     assert not found.counterexample or found.counterexample.found == "an error"
 
 
-REWRITTEN = [
-    (
-        "q = Div(one, three)\n i = Mul(q, IndicesTensor)\n a = Gather(InputTensor, i)",
-        "a Div of 1, which ONNX Runtime may join with a Mul behind it",
-    ),
-    (
-        (
-            "s = Slice(InputTensor, first, most, zero, minus)\n a = Reshape<allowzero ="
-            " 1>(s, zero)"
-        ),
-        "a Slice with the step 0, or backwards from below 0 or to 2^31 - 1",
-    ),
-    (
-        (
-            "d = Sub(IndicesTensor, IndicesTensor)\n n = Gather(d, origin)\n b = Sub(n,"
-            " one)\ne = Add(n, three)\n r = Range(b, e, one)\n c = Gather(InputTensor,"
-            " r)\na = Gather(c, three)"
-        ),
-        "a Range with an end below 0, of which may be made a Slice",
-    ),
-]
-CONSTANTS = (
-    "int64 one = {1}, int64 three = {3}, int64 origin = {0}, int64[1] first = {1}, "
-    "int64[1] zero = {0}, int64[1] minus = {-1}, int64[1] most = {9223372036854775807}"
-)
-
-
-@pytest.mark.parametrize(("nodes", "why"), REWRITTEN, ids=["Div", "Slice", "Range"])
-def test_what_onnx_runtime_makes_another_node_of_is_never_proved(
-    nodes: str, why: str
-) -> None:
-    model = made(nodes, CONSTANTS)
-    feeds = {
-        "InputTensor": np.ones(5, np.float32),
-        "IndicesTensor": np.array([20, 0, -20]),
-    }
-    session: Any = onnxruntime.InferenceSession(model.SerializeToString())
-    with pytest.raises(Exception, match="Non-zero status code"):
-        session.run(None, feeds)
-    found = certify(DESC, model=model)
-    assert found.state == "refuted" or found.why == why
-
-
 @pytest.mark.parametrize(
     ("nodes", "divisor"),
     [("a = Div(IndicesTensor, z)", 0), ("a = Mod(IndicesTensor, z)", 0)],

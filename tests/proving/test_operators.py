@@ -524,6 +524,10 @@ def shape(draw: Draw) -> Case:
     )
 
 
+def size(draw: Draw) -> Case:
+    return Case("Size", [data_of(draw, shape_of(draw, 4))])
+
+
 def concat(draw: Draw) -> Case:
     sizes = shape_of(draw, rank=draw.randint(1, 3))
     axis = axis_of(draw, len(sizes))
@@ -783,6 +787,7 @@ DRAWN: dict[str, Callable[[], Iterator[Case]]] = {
     "Scan": random_cases(scan, 20),
     "ScatterElements": random_cases(scatter_elements),
     "Shape": random_cases(shape, 30),
+    "Size": random_cases(size, 30),
     "Slice": random_cases(slices),
     "Squeeze": random_cases(squeeze),
     "Sub": lambda: elementwise("Sub"),
@@ -968,6 +973,7 @@ OTHERS = [
     ("Not", "Identity"),
     ("Transpose", "Identity"),
     ("Expand", "Identity"),
+    ("Size", "Identity"),
     ("Squeeze", "Unsqueeze"),
     ("ScatterElements", "Identity"),
 ]
