@@ -6,12 +6,15 @@ The models are those of descriptors of the corpus and of random ones, with any p
 for the targets portable, cpu and webgpu. A change is a constant with an element one
 larger or smaller, two inputs of a node in the other order, a Clip without a bound, a
 Cast to another type, an axis one larger or smaller, another operator of the same kind,
-or a node that is left out, so that one of its inputs is passed on. A changed model
-counts if ONNX Runtime opens it.
+a node that is left out, so that one of its inputs is passed on, or a gather of which a
+Shape or a Size is taken: beside its use, or in place of it, where the gather with
+clamped indices gives the elements. A changed model counts if ONNX Runtime opens it at
+some level of optimization.
 
 Each changed model is certified against the descriptor of the model. Apart from that it
-is run on the CPU provider with indices in range, at the ends of the axes and around
-powers of two, and compared with the reference. It prints how many changed models
+is run on the CPU provider at each level of optimization, with indices in range, at the
+ends of the axes and around powers of two, and compared with the reference: the bytes,
+and whether the run fails. It prints how many changed models
 
 - are proved though they differ: there must be none;
 - are proved, and do not differ: the change changes nothing;
@@ -27,8 +30,9 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -53,6 +57,7 @@ from onnxgather.core.execution.runtime import (
 )
 from onnxgather.core.options import OutOfRange, Target
 from onnxgather.proving.certify import certify
+from onnxgather.proving.quirks import OPTIMIZATION_LEVELS
 
 POLICIES: tuple[OutOfRange, ...] = ("clamp", "zero", "error", "directml")
 TARGETS: tuple[Target, ...] = ("portable", "cpu", "webgpu")
@@ -91,7 +96,8 @@ class Mutant(NamedTuple):
     desc: og.Descriptor
     policy: OutOfRange
     model: onnx.ModelProto
-    opened: Opened
+    opened: Mapping[str, Opened | None]
+    """The model at each level of optimization; None where ONNX Runtime refuses it."""
 
 
 class Verdict(NamedTuple):
@@ -101,6 +107,8 @@ class Verdict(NamedTuple):
     state: str
     why: str
     differs: bool
+    levels: Sequence[str] = ()
+    """The levels of optimization at which a run showed that the model differs."""
 
 
 def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -114,7 +122,32 @@ def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 def changes(model: onnx.ModelProto) -> list[Change]:
     """Return all changes of a model; of constants, one for each constant and sign."""
-    return [change for graph in graphs_of(model.graph) for change in _changes(graph)]
+    types = _types(model)
+    own: list[Change] = []
+    for graph in graphs_of(model.graph):
+        own.extend(_changes(graph))
+        for node in graph.node:
+            own.extend(_changes_of_gather(graph, node, types))
+    return own
+
+
+Type = tuple[int, tuple[int, ...]]
+"""The data type and the sizes of a value."""
+
+
+def _types(model: onnx.ModelProto) -> dict[str, Type]:
+    """Return the types of the values whose sizes are known, by their names."""
+    types: dict[str, Type] = {}
+    for graph in graphs_of(onnx.shape_inference.infer_shapes(model).graph):
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            tensor_type = value.type.tensor_type
+            dims = tensor_type.shape.dim
+            if tensor_type.HasField("shape") and all(dim.dim_value for dim in dims):
+                sizes = tuple(dim.dim_value for dim in dims)
+                types[value.name] = (tensor_type.elem_type, sizes)
+        for tensor in graph.initializer:
+            types[tensor.name] = (tensor.data_type, tuple(tensor.dims))
+    return types
 
 
 def _changes(graph: onnx.GraphProto) -> Iterator[Change]:
@@ -151,6 +184,99 @@ def _changes(graph: onnx.GraphProto) -> Iterator[Change]:
                 f"{what} left out for {name}",
                 partial(_pass, graph, node.output[0], name),
             )
+
+
+def _changes_of_gather(
+    graph: onnx.GraphProto, node: onnx.NodeProto, types: Mapping[str, Type]
+) -> Iterator[Change]:
+    """Yield the changes in which sizes alone are taken of what a gather gives."""
+    if node.op_type not in ("Gather", "GatherElements", "GatherND"):
+        return
+    what = f"{node.op_type} {node.name or node.output[0]}"
+    for operator in ("Shape", "Size"):
+        yield (
+            f"{what} beside its {operator}",
+            partial(_sized_beside, graph, node, operator),
+        )
+    bounds = _index_bounds(node, types)
+    if bounds is not None:
+        for before in ("", "Cast", "Identity"):
+            of = f" of {before}" if before else ""
+            yield (
+                f"{what} clamped beside its Shape{of}",
+                partial(_sized_instead, graph, node, before, bounds),
+            )
+
+
+def _index_bounds(node: onnx.NodeProto, types: Mapping[str, Type]) -> Array | None:
+    """Return the lowest and the highest indices of a gather; None if not known."""
+    data, indices = node.input
+    if data not in types or indices not in types:
+        return None
+    index_type, index_sizes = types[indices]
+    _, sizes = types[data]
+    attributes = {attribute.name: attribute.i for attribute in node.attribute}
+    if node.op_type == "GatherND":
+        first = attributes.get("batch_dims", 0)
+        limits = np.array(sizes[first : first + index_sizes[-1]])
+    else:
+        limits = np.array(sizes[attributes.get("axis", 0)])
+    return np.array([-limits, limits - 1], helper.tensor_dtype_to_np_dtype(index_type))
+
+
+def _sized_beside(graph: onnx.GraphProto, node: onnx.NodeProto, operator: str) -> None:
+    """Take a Shape or a Size of a gather that nothing uses."""
+    output = node.output[0]
+    _insert(graph, node, [helper.make_node(operator, [output], [f"{output}_sized"])])
+
+
+def _sized_instead(
+    graph: onnx.GraphProto, node: onnx.NodeProto, before: str, bounds: Array
+) -> None:
+    """Take the Shape alone of a gather; that with clamped indices gives the elements.
+
+    Args:
+        graph: The graph of the gather.
+        node: The gather.
+        before: An operator between the gather and the Shape; "" for none.
+        bounds: The lowest and the highest indices.
+    """
+    output = node.output[0]
+    low, high, raised, near, values, seen, shape = [
+        f"{output}_{word}"
+        for word in ("low", "high", "raised", "near", "values", "seen", "shape")
+    ]
+    for name, bound in zip((low, high), bounds, strict=True):
+        graph.initializer.append(numpy_helper.from_array(np.asarray(bound), name))
+    clamped = onnx.NodeProto()
+    clamped.CopyFrom(node)
+    clamped.name = ""
+    clamped.input[1] = near
+    clamped.output[0] = values
+    node.output[0] = seen
+    nodes = [
+        helper.make_node("Max", [node.input[1], low], [raised]),
+        helper.make_node("Min", [raised, high], [near]),
+        clamped,
+    ]
+    if before:
+        to = {"to": TensorProto.DOUBLE} if before == "Cast" else {}
+        nodes.append(helper.make_node(before, [seen], [f"{seen}_again"], **to))
+        seen += "_again"
+    nodes.append(helper.make_node("Shape", [seen], [shape]))
+    nodes.append(helper.make_node("Reshape", [values, shape], [output]))
+    _insert(graph, node, nodes)
+
+
+def _insert(
+    graph: onnx.GraphProto, node: onnx.NodeProto, nodes: Sequence[onnx.NodeProto]
+) -> None:
+    """Put nodes behind a node."""
+    at = [*graph.node].index(node) + 1
+    all_nodes = [*graph.node[:at], *nodes, *graph.node[at:]]
+    copies = [onnx.NodeProto.FromString(own.SerializeToString()) for own in all_nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
 
 
 def _add(tensor: onnx.TensorProto, step: int) -> None:
@@ -213,12 +339,28 @@ def mutants(seed: str) -> Iterator[Mutant]:
         change()
         for graph in graphs_of(model.graph):
             del graph.value_info[:]
-        try:
-            opened = Opened(model.SerializeToString(), Setup(CPU, threads=1))
-        except (NotRunError, RefusedError):
+        opened = opened_at_levels(model)
+        if not any(opened.values()):
             continue
         name = f"{case.name} {policy} {target}: {what}"
         yield Mutant(name, case.descriptor, policy, model, opened)
+
+
+def opened_at_levels(model: onnx.ModelProto) -> dict[str, Opened | None]:
+    """Return a model at each level of optimization; None where it is refused.
+
+    A level is left out at which no node is left to run.
+    """
+    content = model.SerializeToString()
+    opened: dict[str, Opened | None] = {}
+    for level, number in OPTIMIZATION_LEVELS.items():
+        try:
+            opened[level] = Opened(content, Setup(CPU, threads=1, level=number))
+        except RefusedError:
+            opened[level] = None
+        except NotRunError:
+            continue
+    return opened
 
 
 def indices_of(desc: og.Descriptor, draw: random.Random) -> Array:
@@ -253,8 +395,11 @@ def told(output: Array | None) -> object:
     return None if output is None else (output.dtype, output.shape, output.tobytes())
 
 
-def differs(mutant: Mutant, draw: random.Random) -> bool:
-    """Return whether some indices show that a mutant differs from its descriptor."""
+def differing_levels(mutant: Mutant, draw: random.Random) -> list[str]:
+    """Return the levels at which some indices show that a mutant differs.
+
+    These are the levels that the first such indices show; none if no indices do.
+    """
     tensor = mutant.desc.input_tensor
     for number in range(TRIES):
         data = data_values(
@@ -265,13 +410,17 @@ def differs(mutant: Mutant, draw: random.Random) -> bool:
             expected = og.reference(mutant.desc, data, indices, mutant.policy)
         except IndexOutOfRangeError:
             expected = None
-        try:
-            found = mutant.opened.run({"InputTensor": data, "IndicesTensor": indices})
-        except FailedError:
+        levels: list[str] = []
+        for level, opened in mutant.opened.items():
             found = None
-        if told(expected) != told(found):
-            return True
-    return False
+            with suppress(FailedError):
+                if opened:
+                    found = opened.run({"InputTensor": data, "IndicesTensor": indices})
+            if told(expected) != told(found):
+                levels.append(level)
+        if levels:
+            return levels
+    return []
 
 
 def judged(seed: int, timeout: float, number: int) -> Verdict:
@@ -282,8 +431,10 @@ def judged(seed: int, timeout: float, number: int) -> Verdict:
         state, why = found.state, found.why
     except Exception as error:  # it counts, and the others are still judged
         state, why = "crashed", repr(error)
-    own = state == "refuted" or differs(mutant, random.Random(number))
-    return Verdict(mutant.name, state, why, own)
+    if state == "refuted":
+        return Verdict(mutant.name, state, why, True)
+    levels = differing_levels(mutant, random.Random(number))
+    return Verdict(mutant.name, state, why, bool(levels), levels)
 
 
 def main() -> int:
@@ -306,9 +457,9 @@ def main() -> int:
                 reasons[
                     f"{one.why.split(' [')[0]}{', different' if one.differs else ''}"
                 ] += 1
-            print(
-                f"{number} {state}: {one.name}: {one.why}", file=sys.stderr, flush=True
-            )
+            where = f" at {', '.join(one.levels)}" if one.levels else ""
+            line = f"{number} {state}{where}: {one.name}: {one.why}"
+            print(line, file=sys.stderr, flush=True)
     for state, count in states.most_common():
         print(f"{state}: {count} of {args.count}")
     for reason, count in reasons.most_common():
