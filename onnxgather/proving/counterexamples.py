@@ -7,7 +7,7 @@ and the model is run with them.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -25,6 +25,7 @@ from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.values import ValueType, loaded, values_of
 from onnxgather.proving.claims import AnyModel, Claim, tensor_names
 from onnxgather.proving.formula import GatherFormula
+from onnxgather.proving.quirks import OPTIMIZATION_LEVELS, OptimizationLevel
 from onnxgather.proving.solvers import solve
 from onnxgather.proving.tensors import UndecidedError, ensure, is_known
 from onnxgather.proving.terms import Term, Truth, evaluate
@@ -36,6 +37,9 @@ COUNTS = (127, 113, 109)
 """What InputTensor's elements count up to, one after another, until the outputs differ:
 the largest number of INT8, and primes, so that few positions have the same elements in
 each."""
+
+LEVELS_RUN: Sequence[OptimizationLevel] = ("all", "disabled")
+"""The levels of optimization that a model is run at, until the outputs differ."""
 
 LARGEST_RUN = 2**28
 """The most bytes of the tensors that a model is run with."""
@@ -58,6 +62,8 @@ class Counterexample(msgspec.Struct, frozen=True):
     error."""
     found: float | str
     """Likewise, of the model."""
+    level: OptimizationLevel = "all"
+    """ONNX Runtime's level of optimization in the run of the model."""
 
     def __str__(self) -> str:
         indices = [f"{value} at {at}" for at, value in self.indices.items()]
@@ -66,6 +72,8 @@ class Counterexample(msgspec.Struct, frozen=True):
             given += f" but {listed(indices, 8)}"
         where = "" if self.output is None else f" at {self.output}"
         output = f"OutputTensor must be {self.expected}{where}, got {self.found}"
+        if self.level != "all":
+            output += f", with optimizations {self.level}"
         return (
             f"where {given} and InputTensor counts from 1 to {self.data} over and over,"
             f" {output}"
@@ -102,9 +110,10 @@ def counterexample(
     if claim:
         values = _smallest(claim, time.monotonic() + seconds)
     indices = _indices_of(desc, values)
-    example = _differing(model, formula, indices)
-    if example:
-        return example
+    for level in LEVELS_RUN:
+        example = _differing(model, formula, indices, level)
+        if example:
+            return example
     if low_halves:  # ONNX Runtime before 1.32 differs, the installed one need not
         return Counterexample(_numbered(indices), COUNTS[0], None, *_OF_LOW_HALVES)
     rule = "the model does not differ on the CPU provider where it is refuted"
@@ -127,9 +136,15 @@ def _indices_of(desc: Descriptor, values: Mapping[Term, int]) -> Array:
 
 
 def _differing(
-    model: AnyModel, formula: GatherFormula, indices: Array
+    model: AnyModel, formula: GatherFormula, indices: Array, level: OptimizationLevel
 ) -> Counterexample | None:
     """Return the counterexample with an IndicesTensor; None if there is none.
+
+    Args:
+        model: The model, or the path of its file.
+        formula: The formula of the descriptor.
+        indices: The elements of IndicesTensor.
+        level: The level of optimization of the run.
 
     Raises:
         UndecidedError: The model does not run, or must not.
@@ -138,7 +153,8 @@ def _differing(
     _check_divisions(network)
     try:
         content, proto = loaded(model)
-        opened = Opened(content, Setup(CPU, threads=1))
+        number = OPTIMIZATION_LEVELS[level]
+        opened = Opened(content, Setup(CPU, threads=1, level=number))
         inputs, outputs = values_of(proto)
     except Exception as error:  # whatever ONNX Runtime says of a model
         rule = f"the model does not run on the CPU provider: {line(error)}"
@@ -157,7 +173,7 @@ def _differing(
             actual = opened.run_all(feeds)[output_number]
         difference = _difference(expected, actual)
         if difference:
-            return Counterexample(_numbered(indices), most, *difference)
+            return Counterexample(_numbered(indices), most, *difference, level)
     return None
 
 

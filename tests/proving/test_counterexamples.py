@@ -225,6 +225,33 @@ def test_a_model_that_always_fails_is_refuted() -> None:
     assert refuted(gather(), "clamp", model) == wanted
 
 
+def test_a_model_that_differs_without_optimizations_alone_is_refuted() -> None:
+    """ONNX Runtime drops a gather of which only a Shape is taken, which may fail."""
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [5]),
+        og.TensorDesc("INT64", [3]),
+        og.TensorDesc("FLOAT32", [3]),
+        axis=0,
+        index_dimensions=1,
+    )
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    graph (float[5] InputTensor, int64[3] IndicesTensor) => (float[3] OutputTensor)
+    <int64 low = {-5}, int64 high = {4}> {
+        near = Clip (IndicesTensor, low, high)
+        right = Gather (InputTensor, near)
+        may_fail = Gather (InputTensor, IndicesTensor)
+        sizes = Shape (may_fail)
+        OutputTensor = Reshape (right, sizes)
+    }"""
+    shown = refuted(desc, "clamp", onnx.parser.parse_model(text))
+    assert (shown.expected, shown.found) == ("float32 [3]", "an error")
+    assert shown.level == "disabled"
+    assert str(shown).endswith(
+        "OutputTensor must be float32 [3], got an error, with optimizations disabled"
+    )
+
+
 def test_positions_with_the_same_data_are_told_apart_by_other_data() -> None:
     desc = og.GatherDesc(
         og.TensorDesc("FLOAT32", [300]),
