@@ -245,7 +245,8 @@ def elements_of(sizes: Sequence[AnySize | None] | None) -> AnySize | None:
 
 def hull(bounds: Array, axes: Iterable[int]) -> Array:
     """Return the bounds that hold along `axes`, each of which has the size 1 then."""
-    axes = tuple(axes)
+    # An axis of the size 1 is as it should be.
+    axes = tuple(axis for axis in axes if bounds.shape[axis] != 1)
     if not axes:
         return bounds
     is_object = bounds.dtype == object
@@ -297,7 +298,9 @@ def _stacked(low: Any, high: Any, dtype: Any) -> Array:
     lowest, highest = UNBOUNDED
     low_ends = _rounded(_array_of(low), dtype, lowest)
     high_ends = _rounded(_array_of(high), dtype, highest)
-    both = np.broadcast_arrays(low_ends, high_ends)
+    both = [low_ends, high_ends]
+    if low_ends.shape != high_ends.shape:
+        both = np.broadcast_arrays(*both)
     return np.concatenate(both, axis=-1)
 
 
@@ -314,7 +317,7 @@ def _rounded(ends: Array, dtype: Any, far: float) -> Array:
     Providers round numbers in several ways; the interval contains the results of all.
     """
     if dtype in (object, ends.dtype):
-        return ends.astype(dtype)
+        return ends.astype(dtype, copy=False)
     is_inside = np.greater if far < 0 else np.less
     with np.errstate(over="ignore"):
         near = ends.astype(dtype)
@@ -329,6 +332,10 @@ def _wrapped(data_type: str, bounds: Array) -> Array:
     If the two ends of an element wrap differently, its bounds become the data type's.
     """
     lowest, highest = LIMITS[data_type]
+    # Nearly all bounds are numbers that need not wrap around.
+    ends = bounds.ravel().tolist()
+    if all(isinstance(end, int) and lowest <= end <= highest for end in ends):
+        return bounds
     count = highest - lowest + 1
     numbers = bounds
     if _has_sizes(bounds):
@@ -392,9 +399,23 @@ def broadcast(values: Sequence[Bounds | None]) -> tuple[Bounds | None, ...]:
 
 def unknown(data_type: str, sizes: AnySizes | None, *stops: str) -> Bounds:
     """Return a value of which only the data type and the sizes are known."""
-    low, high = LIMITS.get(data_type, UNBOUNDED)
+    if sizes is not None and len(sizes) > AXES:
+        sizes = None
     nan = data_type not in LIMITS
-    return interval(data_type, sizes, low, high, nan, stops=stops)
+    bounds = _limits_of(data_type, len(sizes or ()))
+    return Bounds(data_type, sizes, bounds, nan, stops=stops)
+
+
+@functools.lru_cache(maxsize=1024)
+def _limits_of(data_type: str, rank: int) -> Array:
+    """Return the bounds of a value of which only the data type and the rank are known.
+
+    Many values share them, so nothing may write to them.
+    """
+    low, high = LIMITS.get(data_type, UNBOUNDED)
+    bounds = interval(data_type, (None,) * rank, low, high).bounds
+    bounds.setflags(write=False)
+    return bounds
 
 
 def bounds_of_array(data_type: str, array: Array) -> Bounds:

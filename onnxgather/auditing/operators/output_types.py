@@ -13,10 +13,6 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
-from typing import Any
-
-import onnx
-from onnx import helper
 
 from onnxgather.auditing.algebra.bounds import (
     INTEGERS,
@@ -37,7 +33,7 @@ from onnxgather.auditing.algebra.sizes import (
     unknown_size,
 )
 from onnxgather.auditing.operators.calls import Call, OpenType
-from onnxgather.core.model.values import NUMBERS, ValueType
+from onnxgather.auditing.operators.inference import inferred_types
 
 OutputSizes = AnySizes | None
 """The sizes of an output; None where not even the rank is known."""
@@ -48,9 +44,6 @@ the operation alone."""
 
 RULES: dict[str, Rule] = {}
 """The rule of each operator. Of any other operator no size is known."""
-
-INFERRED_ELEMENTS = 1024
-"""The most elements of an input that ONNX's inference reads."""
 
 _, _LARGEST = INTEGERS["INT64"]
 
@@ -104,7 +97,7 @@ def output_types(call: Call) -> list[OpenType]:
     """
     if call.operation.domain:
         return _types_of_other_domain(call)
-    inferred = _inferred(call)
+    inferred = inferred_types(call)
     inferred_sizes = [output.sizes for output in inferred]
     sizes_of_outputs = _sizes_by_rule(call, inferred_sizes)
     types: list[OpenType] = []
@@ -188,73 +181,6 @@ QUANTIZED: Mapping[tuple[str, str], Callable[[Call], OpenType]] = {
     ("com.microsoft", "MatMulNBits"): _mat_mul_n_bits,
 }
 """The operators of ONNX Runtime's own domains whose types are known."""
-
-
-def _inferred(call: Call) -> list[OpenType]:
-    """Return what ONNX infers of the outputs of an operation, from its node alone."""
-    operation = call.operation
-    symbols: dict[AnySize | None, str] = {}
-    types: dict[str, onnx.TypeProto] = {}
-    data: dict[str, Any] = {}
-    for name, value in zip(operation.inputs, call.inputs, strict=True):
-        if value is None or value.data_type not in NUMBERS:
-            if name:
-                types[name] = onnx.TypeProto()
-            continue
-        data_type = NUMBERS[value.data_type]
-        dims = _named_dims(value.sizes, symbols)
-        types[name] = helper.make_tensor_type_proto(data_type, dims)
-        array = value.known
-        if array is not None and array.size <= INFERRED_ELEMENTS:
-            data[name] = helper.make_tensor(name, data_type, array.shape, array)
-    outputs: Mapping[str, onnx.TypeProto] = {}
-    with suppress(Exception):  # onnx raises whatever a broken node leads to
-        schema = onnx.defs.get_schema(
-            operation.operator, call.version, operation.domain
-        )
-        outputs = onnx.shape_inference.infer_node_outputs(
-            schema, operation.proto, types, data
-        )
-    size_of = {symbol: size for size, symbol in symbols.items()}
-    open_types: list[OpenType] = []
-    for name in operation.outputs:
-        proto = outputs.get(name, onnx.TypeProto())
-        open_types.append(_open_type(proto, size_of))
-    return open_types
-
-
-def _named_dims(
-    sizes: AnySizes | None, symbols: dict[AnySize | None, str]
-) -> list[int | str] | None:
-    """Return the sizes as ONNX writes them; an open size gets a name in `symbols`."""
-    if sizes is None:
-        return None
-    dims: list[int | str] = []
-    for size in sizes:
-        # A size of an operator of another domain may be beyond INT64.
-        if isinstance(size, int) and size <= _LARGEST:
-            dims.append(size)
-        else:
-            name = f"size {len(symbols)}"
-            dims.append(symbols.setdefault(size, name))
-    return dims
-
-
-def _open_type(
-    proto: onnx.TypeProto, size_of: Mapping[str, AnySize | None]
-) -> OpenType:
-    """Return the type that ONNX infers, with the open sizes in place of their names."""
-    info = onnx.ValueInfoProto(type=proto)
-    data_type, numbers = ValueType.of(info)
-    if not numbers:
-        return OpenType(data_type, numbers)
-    sizes: list[AnySize | None] = []
-    for number, dim in zip(numbers, proto.tensor_type.shape.dim, strict=True):
-        size: AnySize | None = number
-        if size is None:
-            size = size_of.get(dim.dim_param)
-        sizes.append(size)
-    return OpenType(data_type, tuple(sizes))
 
 
 # What the rules share.
