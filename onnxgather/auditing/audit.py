@@ -218,7 +218,7 @@ def audit_model(
     levels = AuditedLevels()
     # A model without gathers needs no other graph.
     if file.gathers:
-        levels = audit_levels(network, premises.levels, shapes, arrays, contract)
+        levels = audit_levels(network, premises.levels, shapes, arrays, contract, file)
     merged = with_levels(file, levels)
     gathers = merged.gathers
     captured = merged.captured

@@ -41,6 +41,7 @@ from onnxgather.auditing.proof.contract import (
     Contract,
     tightened,
 )
+from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.auditing.proof.ranges import (
     Found,
     IndexRange,
@@ -100,8 +101,10 @@ class AuditedGraph:
     """The graph, with the sizes that were given or that a run showed."""
     gathers: dict[OperationKey, AuditedGather]
     captured: Captured
-    bounds: Ranges | None
+    bounds: Ranges
     """The bounds of its values, as the last stage has them."""
+    stages: Mapping[SizesFrom, EarlierGraph]
+    """The bounds of each stage, to be used again in another graph of the model."""
 
 
 def audit_graph(
@@ -109,7 +112,7 @@ def audit_graph(
     shapes: Mapping[str, Sequence[int]],
     arrays: Mapping[str, Array],
     contract: Contract,
-    is_original: bool = True,
+    file: AuditedGraph | None = None,
 ) -> AuditedGraph:
     """Audit a graph in stages: each knows more sizes, and looks at what is left open.
 
@@ -118,8 +121,8 @@ def audit_graph(
         shapes: The sizes of inputs that are given, by name.
         arrays: The inputs of a run, by name; no run where there are none.
         contract: What holds of the inputs.
-        is_original: Whether it is the graph of the file. Any other graph runs only
-            where a gather is open, as the run of the file shows the indices.
+        file: The audit of the file, if this is another graph of the model. It runs
+            only where a gather is open, as the run of the file shows the indices.
 
     Raises:
         OnnxGatherError: ONNX allows no such gather.
@@ -128,17 +131,26 @@ def audit_graph(
     """
     gathers: dict[OperationKey, AuditedGather] = {}
     captured = Captured()
-    stage = _refine(gathers, network, "file", captured, contract)
+    stages: dict[SizesFrom, EarlierGraph] = {}
+
+    def refine(source: SizesFrom) -> Ranges:
+        # What a run shows of the file need not hold of another graph.
+        earlier = file.stages.get(source) if file and source != "run" else None
+        bounds = _refine(gathers, network, source, captured, contract, earlier)
+        stages[source] = EarlierGraph(network.main, bounds)
+        return bounds
+
+    bounds = refine("file")
     if shapes:
         network = read_network(network, shapes)
-        stage = _refine(gathers, network, "given", captured, contract)
+        bounds = refine("given")
     is_open = any(gather.range.state not in DECIDED for gather in gathers.values())
-    if arrays and (is_original or is_open):
+    if arrays and (file is None or is_open):
         captured = capture(network, arrays, RUN_TIMEOUT)
-        stage = _refine(gathers, network, "run", captured, contract) or stage
+        if any(not gather.is_settled for gather in gathers.values()):
+            bounds = refine("run")
         _put_seen(gathers, network, captured)
-    bounds = stage.bounds if stage else None
-    return AuditedGraph(network, gathers, captured, bounds)
+    return AuditedGraph(network, gathers, captured, bounds, stages)
 
 
 def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
@@ -174,10 +186,11 @@ def _refine(
     source: SizesFrom,
     captured: Captured,
     contract: Contract,
-) -> _Stage | None:
+    earlier: EarlierGraph | None,
+) -> Ranges:
     """Put the results of a stage in the records that earlier stages left open.
 
-    Return the stage; None if the run had nothing to add.
+    Return the bounds of the stage.
 
     Args:
         gathers: The records so far, empty before the first stage.
@@ -185,15 +198,14 @@ def _refine(
         source: Where the sizes come from.
         captured: What a run showed; empty before a run.
         contract: What holds of the inputs.
+        earlier: The bounds of another graph of the model in the same stage.
 
     Raises:
         OnnxGatherError: ONNX allows no such gather.
     """
     all_calls = calls_of(network)
     open_calls = _open_calls(all_calls, gathers)
-    if source == "run" and not open_calls:
-        return None
-    stage = _Stage(network, source, captured, contract)
+    stage = _Stage(network, source, captured, contract, earlier)
     on_cpu = shape_computations(network)
     name_counts = Counter(calls[0][1].name for calls in all_calls.values())
     for key, calls in open_calls.items():
@@ -204,7 +216,7 @@ def _refine(
         if earlier is not None and earlier.range.state in DECIDED:
             record = replace(record, range=earlier.range)
         gathers[key] = record
-    return stage
+    return stage.bounds
 
 
 def _open_calls(
@@ -232,6 +244,7 @@ class _Stage:
         source: SizesFrom,
         captured: Captured,
         contract: Contract,
+        earlier: EarlierGraph | None,
     ) -> None:
         seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
         allow_empty = contract.assumes != NOT_EMPTY
@@ -239,7 +252,9 @@ class _Stage:
         self._source = source
         self._captured = captured
         self._contract = contract
-        self.bounds = ranges_of(network, contract.conditions, allow_empty, seen)
+        self.bounds = ranges_of(
+            network, contract.conditions, allow_empty, seen, earlier
+        )
         self._search = Search(network, self.bounds)
 
     def range_of(self, scope: Scope, operation: Operation) -> IndexRange:

@@ -156,6 +156,7 @@ def audit_levels(
     shapes: Mapping[str, Sequence[int]],
     arrays: Mapping[str, Array],
     contract: Contract,
+    file: AuditedGraph,
 ) -> AuditedLevels:
     """Audit the graphs that ONNX Runtime makes of a model on the CPU.
 
@@ -165,6 +166,7 @@ def audit_levels(
         shapes: The sizes of inputs that are given, by name.
         arrays: The inputs of a run, by name; no run where there are none.
         contract: What holds of the inputs.
+        file: The audit of the file.
 
     Raises:
         ProviderError: An environment that must be asked has no ONNX Runtime, or does
@@ -175,7 +177,7 @@ def audit_levels(
     if not names:
         return result
     audit_one = partial(
-        audit_graph, shapes=shapes, arrays=arrays, contract=contract, is_original=False
+        audit_graph, shapes=shapes, arrays=arrays, contract=contract, file=file
     )
     for python in levels.pythons or [sys.executable]:
         with tempfile.TemporaryDirectory(prefix="onnxgather-") as folder:
@@ -560,8 +562,6 @@ class _Matcher:
     def _counts_from_start(self, scope: Scope, operation: Operation) -> bool:
         """Return whether the starts and the ends of a Slice are surely at least 0."""
         bounds = self._graph.audited.bounds
-        if bounds is None:
-            return False
         ends = [bounds.value(scope, name) for name in operation.inputs[1:3]]
         return all(end.whole[0] >= 0 for end in ends)
 

@@ -63,6 +63,7 @@ from onnxgather.auditing.operators.output_bounds_order import (
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE
 from onnxgather.auditing.operators.output_types import output_types
 from onnxgather.auditing.proof.contract import Condition, open_sizes
+from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.core.checks import check_type
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.network import (
@@ -103,6 +104,7 @@ def ranges_of(
     conditions: Iterable[Condition] = (),
     allow_empty: bool = False,
     seen: Mapping[Scope, Mapping[str, ValueType]] | None = None,
+    earlier: EarlierGraph | None = None,
 ) -> Ranges:
     """Return the bounds of the values of a network, for the sizes it was read with.
 
@@ -114,11 +116,16 @@ def ranges_of(
         allow_empty: Whether its open sizes are at least 0, not at least 1.
         seen: The types and sizes of values in a run. The bounds then hold for these
             alone.
+        earlier: Another graph of the same model with the same inputs, whose bounds are
+            used again. It was walked with the same conditions and sizes.
     """
     conditions = list(conditions)
     check_type("allow_empty", allow_empty, "True or False", bool)
-    sizes = _open_sizes(network, conditions, allow_empty)
-    ranges = Ranges(seen or {})
+    if earlier is None:
+        sizes = _open_sizes(network, conditions, allow_empty)
+    else:
+        sizes = earlier.sizes
+    ranges = Ranges(seen or {}, sizes=sizes, main=network.main, earlier=earlier)
     inputs = [
         _input_bounds(network, name, sizes, conditions) for name in network.main.inputs
     ]
@@ -245,7 +252,14 @@ class Ranges:
         self,
         seen: Mapping[Scope, Mapping[str, ValueType]],
         writes_types: bool = True,
+        sizes: Mapping[str, Size] | None = None,
+        main: Scope | None = None,
+        earlier: EarlierGraph | None = None,
     ) -> None:
+        self.sizes: Mapping[str, Size] = sizes or {}
+        """The open sizes of the inputs of the network, by name."""
+        self._main = main
+        self._earlier = earlier
         self._seen = seen
         self._writes_types = writes_types
         self._values: dict[Scope, MutableMapping[str, Bounds]] = {}
@@ -275,6 +289,8 @@ class Ranges:
             if array is not None:
                 value = bounds_of_array(data_type, array)
         value = self._limited(value)
+        if self._earlier is not None and owner is self._main:
+            value = self._earlier.shared(name, value)
         # The walk may not have come to the owner: it may be a body of an unknown
         # operator.
         self._values.setdefault(owner, {})[name] = value
@@ -328,11 +344,32 @@ class Ranges:
             # A constant: `value` reads it.
             if not operation.bodies and all(name in scope.stored for name in outputs):
                 continue
+            earlier = self._earlier_outputs(scope, operation)
+            if earlier is not None:
+                for name, value in zip(outputs, earlier, strict=True):
+                    self._put(scope, name, value)
+                    producers[name] = operation
+                continue
             call = self.call(scope, operation)
             results = self._output_bounds(scope, call)
             for name, value in zip(outputs, results, strict=False):
                 self._keep(scope, name, _reasoned(call, value))
                 producers[name] = operation
+
+    def _earlier_outputs(
+        self, scope: Scope, operation: Operation
+    ) -> list[Bounds] | None:
+        """Return what another graph has for the outputs of an operation, if it does."""
+        if self._earlier is None or scope is not self._main:
+            return None
+        inputs = [
+            self.value(scope, name) if name else None for name in operation.inputs
+        ]
+        return self._earlier.outputs(scope, operation, inputs)
+
+    def producer(self, scope: Scope, name: str) -> Operation | None:
+        """Return the operation of a scope that computes a value."""
+        return self._producers[scope].get(name)
 
     def given(self, scope: Scope, operation: Operation) -> Call:
         """Return an operation with the bounds of its inputs."""
@@ -364,6 +401,12 @@ class Ranges:
             if sizes != value.sizes:
                 value = value.resized(sizes)
         value = self._limited(value)
+        if self._earlier is not None and scope is self._main:
+            value = self._earlier.shared(name, value)
+        self._put(scope, name, value)
+
+    def _put(self, scope: Scope, name: str, value: Bounds) -> None:
+        """Put a value with the others of its scope, and write its type."""
         self._values[scope][name] = value
         if self._writes_types:
             data_type = value.data_type or scope.type_of(name).data_type

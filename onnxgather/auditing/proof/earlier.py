@@ -1,0 +1,150 @@
+"""The bounds of another graph of the same model, which save work in the next graph.
+
+The graphs that ONNX Runtime makes of a model share most nodes with the file. If a node
+has the same inputs in both graphs, it has the same outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import onnx
+
+from onnxgather.auditing.algebra.bounds import Bounds
+from onnxgather.auditing.algebra.sizes import Size
+from onnxgather.core.model.network import Operation, Scope
+
+RELATED = {"Where"}
+"""The operators whose bounds depend on more than the bounds of their inputs."""
+
+
+class GraphBounds(Protocol):
+    """The bounds of the values of a graph, such as `Ranges`."""
+
+    sizes: Mapping[str, Size]
+    """The open sizes of its inputs, by name."""
+
+    def value(self, scope: Scope, name: str) -> Bounds:
+        """Return the bounds of a value of a scope."""
+        ...
+
+    def producer(self, scope: Scope, name: str) -> Operation | None:
+        """Return the operation that computes a value."""
+        ...
+
+
+class EarlierGraph:
+    """The main graph whose bounds are used again.
+
+    Args:
+        main: The main graph.
+        bounds: The bounds of its values.
+    """
+
+    def __init__(self, main: Scope, bounds: GraphBounds) -> None:
+        self.sizes = bounds.sizes
+        self._main = main
+        self._bounds = bounds
+
+    def shared(self, name: str, value: Bounds) -> Bounds:
+        """Return the bounds of the value of that name here, if they are the same.
+
+        Then the same object stands for both, and what follows need not compare.
+        """
+        if name not in self._main.types:
+            return value
+        own = self._bounds.value(self._main, name)
+        return own if _is_same(own, value) else value
+
+    def outputs(
+        self, scope: Scope, operation: Operation, inputs: Sequence[Bounds | None]
+    ) -> list[Bounds] | None:
+        """Return the outputs of an operation of another graph, if it is the same here.
+
+        Args:
+            scope: The main graph that contains the operation.
+            operation: The operation.
+            inputs: The bounds of its inputs there.
+
+        Returns:
+            None if the operation, its version or the bounds of its inputs are others.
+        """
+        if operation.bodies or operation.operator in RELATED:
+            return None
+        own = self._bounds.producer(self._main, operation.outputs[0])
+        if own is None or own.outputs != operation.outputs:
+            return None
+        version = self._main.opsets.get(own.domain)
+        if version != scope.opsets.get(operation.domain):
+            return None
+        if not _is_same_operator(own, operation, version):
+            return None
+        # Another name does not matter, as the outputs depend on the bounds alone.
+        own_inputs = [
+            self._bounds.value(self._main, name) if name else None
+            for name in own.inputs
+        ]
+        if len(own_inputs) != len(inputs):
+            return None
+        if not all(map(_is_same, own_inputs, inputs)):
+            return None
+        return [self._bounds.value(self._main, name) for name in own.outputs]
+
+
+def _is_same(a: Bounds | None, b: Bounds | None) -> bool:
+    """Return whether two values have the same type, sizes and bounds."""
+    if a is b:
+        return True
+    if a is None or b is None:
+        return False
+    if (a.data_type, a.sizes, a.nan) != (b.data_type, b.sizes, b.nan):
+        return False
+    if a.bounds.dtype != b.bounds.dtype or a.bounds.ndim != b.bounds.ndim:
+        return False
+    # Where all elements along an axis have the same bounds, the axis may have size 1.
+    for size, other in zip(a.bounds.shape, b.bounds.shape, strict=True):
+        if size != other and 1 not in (size, other):
+            return False
+    return bool(np.equal(a.bounds, b.bounds).all())
+
+
+def _is_same_operator(a: Operation, b: Operation, version: int | None) -> bool:
+    """Return whether two operations have the same operator and attributes.
+
+    ONNX Runtime writes an attribute that has its default, and a file may leave it out.
+    """
+    if (a.operator, a.domain) != (b.operator, b.domain):
+        return False
+    own = _attributes(a)
+    other = _attributes(b)
+    if own == other:
+        return True
+    if version is None:
+        return False
+    defaults = _defaults(a.operator, version, a.domain)
+    return {**defaults, **own} == {**defaults, **other}
+
+
+@lru_cache(maxsize=1024)
+def _defaults(operator: str, version: int, domain: str) -> dict[str, bytes]:
+    """Return the defaults of the attributes of an operator; none if onnx lacks it."""
+    try:
+        schema = onnx.defs.get_schema(operator, version, domain)
+    except onnx.defs.SchemaError:
+        return {}
+    defaults: dict[str, bytes] = {}
+    for name, attribute in schema.attributes.items():
+        default = attribute.default_value
+        if default.type:
+            defaults[name] = default.SerializeToString(deterministic=True)
+    return defaults
+
+
+def _attributes(operation: Operation) -> dict[str, bytes]:
+    return {
+        attribute.name: attribute.SerializeToString(deterministic=True)
+        for attribute in operation.proto.attribute
+    }
