@@ -11,7 +11,11 @@ from rings import LONG, by_ring
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose a sample of all kinds; with `--long` 2 % of 100,000 of each kind."""
     if "kind" in metafunc.fixturenames:
-        few = {MIXED: by_ring(75, 300, 0), "calls": by_ring(125, 500, 0)}
+        few = {
+            MIXED: by_ring(75, 300, 0),
+            "calls": by_ring(125, 500, 0),
+            "networks": by_ring(30, 500, 0),
+        }
         wanted = dict.fromkeys(KINDS, 2000) if LONG else few
         metafunc.parametrize(("kind", "count"), wanted.items())
 
@@ -23,6 +27,7 @@ def test_mutated_inputs_end_in_an_exit_code_or_an_error(kind: str, count: int) -
 
 FAULTS = {
     "raise KeyError(1)": "KeyError: 1",
+    "with sources.Batch().step('a'): raise KeyError(2)": "KeyError: 2",
     "warnings.warn('planted')": "UserWarning: planted",
     "print('\\x1b', file=sys.stderr)": "U+001B is printed",
     "bytes(2**32)": "2,147,483,648 bytes are taken",
@@ -39,6 +44,7 @@ FAULTS = {
 PRELUDE = f"""
 import os, signal, subprocess, sys, warnings
 import click, mutations
+from onnxgather.cli import sources
 
 def plant(**_):
     with open("../seed") as seed:

@@ -468,7 +468,17 @@ def lines(random: Random) -> None:
 
 KINDS: dict[str, Callable[[Random], None]] = {
     function.__name__: function
-    for function in (programs, models, networks, reports, arrays, known, answers, calls, lines)
+    for function in (
+        programs,
+        models,
+        networks,
+        reports,
+        arrays,
+        known,
+        answers,
+        calls,
+        lines,
+    )
 }
 MIXED = "mixed"
 """Each input of any kind."""

@@ -431,7 +431,9 @@ def bounds_of_array(data_type: str, array: Array) -> Bounds:
         low = rows.min(0)[:, None]
         high = rows.max(0)[:, None]
     else:
-        elements = array if array.ndim <= AXES else array.ravel()
+        # numpy makes no array of larger elements with large sizes beside a size of 0.
+        is_plain = array.size and array.ndim <= AXES
+        elements = array if is_plain else array.ravel()
         low = high = elements[..., None]
     return interval(data_type, array.shape, low, high, why=("constant",))
 

@@ -121,6 +121,9 @@ def _ratio(call: Call) -> Bounds | None:
     dividend = call.x
     divisor = call.of(1)
     if not _is_closed(dividend) or not _is_closed(divisor):
+        # ONNX allows no such node.
+        if dividend.data_type != divisor.data_type:
+            return None
         # The algebra of open sizes divides a number of at least 0 by a positive one.
         is_natural = never_negative(dividend.whole[0])
         if is_natural and never_negative(divisor.whole[0] - 1):
@@ -151,6 +154,9 @@ def _remainder(call: Call) -> Bounds | None:
     divisor = call.of(1)
     has_sign_of_dividend = bool(call.attributes.get("fmod", 0))
     is_integer = dividend.data_type in LIMITS
+    # ONNX allows no such node.
+    if dividend.data_type != divisor.data_type:
+        return None
     if _has_zero(divisor) or divisor.nan:
         return None
     if dividend.nan or _is_infinite(dividend):

@@ -439,7 +439,9 @@ class Ranges:
         if operation.domain or operation.operator not in TRANSFERS:
             return nothing_known
         if operation.operator == "Where":
-            call = self._refined(scope, call)
+            # A comparison may have too few inputs, or too many.
+            with suppress(TypeError, ValueError):
+                call = self._refined(scope, call)
         return _transferred(call) or nothing_known
 
     def _evaluate_alone(self, body: Scope) -> None:
@@ -477,7 +479,10 @@ class Ranges:
         """Return the state after any number of iterations, and what is kept of each."""
         trips = call.has(0)
         body = call.operation.bodies["body"]
-        most_trips = MOST if trips is None else trips.whole[1]
+        most_trips = MOST
+        # A broken model may give a count that is no integer.
+        if trips is not None and trips.data_type in LIMITS:
+            most_trips = trips.whole[1]
         if isinstance(most_trips, int):
             most_trips = max(most_trips, 1)
         # Of the sizes that the body declares of its iteration, only the rank counts

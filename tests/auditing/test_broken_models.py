@@ -1,0 +1,71 @@
+"""Models that ONNX does not allow are audited, or refused in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+from onnx_graphs import BOOL, FLOAT, INT64, constant, graph, info, model, node
+
+import onnxgather as og
+
+X = info("x", FLOAT, ["n", 3])
+GATHER = node("Gather", ["x", "i"], "y")
+SIZES = [node("Shape", ["x"], "sizes")]
+HALF = constant("half", np.array([2.5]))
+
+
+def _of_two_types(operator: str) -> onnx.ModelProto:
+    nodes = [*SIZES, node(operator, ["sizes", "half"], "i"), GATHER]
+    return model(nodes, [X], ["y"], [HALF])
+
+
+def _loop_of(data_type: int) -> onnx.ModelProto:
+    body = graph(
+        [node("Identity", ["go"], "on"), node("Identity", ["trip"], "kept")],
+        [info("trip", INT64, []), info("go", BOOL, [])],
+        ["on", "kept"],
+    )
+    nodes = [node("Loop", ["count", ""], "i", body=body), GATHER]
+    return model(nodes, [X, info("count", data_type, [])], ["y"])
+
+
+def _where_after(operator: str, inputs: list[str]) -> onnx.ModelProto:
+    nodes = [
+        node(operator, inputs, "condition"),
+        node("Where", ["condition", "j", "j"], "i"),
+        GATHER,
+    ]
+    return model(nodes, [X, info("j", INT64, [2])], ["y"])
+
+
+NOT_PROVED = {
+    "Div of two types": _of_two_types("Div"),
+    "Mod of two types": _of_two_types("Mod"),
+    "Loop of a text": _loop_of(TensorProto.STRING),
+    "Loop of a float": _loop_of(FLOAT),
+    "Less of one input": _where_after("Less", ["j"]),
+    "Equal of three inputs": _where_after("Equal", ["j", "j", "j"]),
+}
+
+
+@pytest.mark.parametrize("made", NOT_PROVED.values(), ids=NOT_PROVED)
+def test_nothing_is_proved_without_conditions(made: onnx.ModelProto) -> None:
+    (gather,) = og.audit(made).gathers
+    assert gather.range.state in ("proved-if", "not-proved")
+
+
+@pytest.mark.parametrize(
+    ("data_type", "size"), [(TensorProto.BOOL, 2**62), (TensorProto.FLOAT16, 2**61)]
+)
+def test_a_small_type_may_have_sizes_that_numpy_lacks_for_larger(
+    data_type: Any, size: int
+) -> None:
+    empty = TensorProto(name="x", data_type=data_type, dims=[0, size])
+    made = model([GATHER], [info("i", INT64, [2])], ["y"], [empty])
+    (gather,) = og.audit(made).gathers
+    assert gather.data.sizes == (0, size)
+    assert gather.range.state == "not-proved"
