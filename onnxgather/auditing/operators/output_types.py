@@ -323,15 +323,39 @@ def _reshape(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSize
     shape: list[AnySize | None] = []
     for number, own in zip(wanted, own_sizes, strict=False):
         size = number
-        # Case 1: 0 stands for the size of the input.
+        # 0 stands for the size of the input.
         if number == 0 and not keeps_zeros:
             size = own
-        # Case 2: an open number may be -1, or 0 and stand for the size of the input.
+        # An open number may be -1, or 0 and stand for the size of the input.
         elif isinstance(number, Size) and number != own:
             least = 0 if keeps_zeros else 1
             size = number if number >= least else None
         shape.append(size)
-    return [_filled(shape, elements_of(sizes))]
+    count = elements_of(sizes)
+    filled = _filled(shape, count)
+    # Case 1: the elements are as many as before, whatever the open sizes are.
+    if -1 in wanted or (count is not None and elements_of(filled) == count):
+        return [filled]
+    # Case 2: they must be, and a level may not check it.
+    unchecked = _without_unchecked(shape, wanted, own_sizes)
+    return [_filled(unchecked, count)]
+
+
+def _without_unchecked(
+    shape: Sequence[AnySize | None],
+    wanted: Sequence[AnySize | None],
+    own_sizes: Sequence[AnySize | None],
+) -> list[AnySize | None]:
+    """Return the sizes of a Reshape, without those that only its check guarantees.
+
+    The check is that the elements are as many as before. From optimization level 1 on
+    ONNX Runtime may write 0 for a size of the input, and -1 for one other computed size
+    of a Reshape: "reshaped: fewer rows" in tests/helpers/rewritten_models.py.
+    """
+    computed = [axis for axis, size in enumerate(wanted) if isinstance(size, Size)]
+    others = [axis for axis in computed if wanted[axis] != own_sizes[axis]]
+    unchecked = others or computed
+    return [None if axis in unchecked else size for axis, size in enumerate(shape)]
 
 
 def _filled(shape: Sequence[AnySize | None], count: AnySize | None) -> AnySizes:
