@@ -46,7 +46,7 @@ def state_of(model: onnx.ModelProto) -> str:
     return gather.range.state
 
 
-def shape_at(model: onnx.ModelProto, level: int, *sizes: Any) -> "list[int] | str":
+def shape_at(model: onnx.ModelProto, level: int, *sizes: Any) -> list[int] | str:
     """Return the sizes of the Reshape at a level, or the operator that refuses."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel(level)
