@@ -459,13 +459,29 @@ def _check_versions(path: str, model: onnx.ModelProto) -> None:
         raise OnnxGatherError(
             f"{path}: opset_import must name the version of ai.onnx, got none"
         )
-    opsets = [*model.opset_import]
+    _check_opsets(path, model.opset_import)
     for function in model.functions:
-        opsets.extend(function.opset_import)
+        where = f"{path}: function {shown(function.name)}"
+        _check_opsets(where, function.opset_import)
+
+
+def _check_opsets(path: str, opsets: Iterable[onnx.OperatorSetIdProto]) -> None:
+    """Check the versions of ai.onnx, which has two names.
+
+    Of two versions ONNX Runtime takes the last, and onnx takes that of the name that a
+    node has.
+    """
+    versions: list[int] = []
     for opset in opsets:
-        if not domain_of(opset):
-            name = f"{path}: the opset of ai.onnx"
-            uint(name, opset.version, NEWEST_OPSET, 1, OnnxGatherError)
+        if domain_of(opset):
+            continue
+        name = f"{path}: the opset of ai.onnx"
+        uint(name, opset.version, NEWEST_OPSET, 1, OnnxGatherError)
+        versions.append(opset.version)
+    different = [str(version) for version in sorted(set(versions))]
+    if len(different) > 1:
+        rule = "opset_import must name one version of ai.onnx"
+        raise OnnxGatherError(f"{path}: {rule}, got {listed(different, 10)}")
 
 
 def _check_order(scope: Scope) -> None:

@@ -456,23 +456,41 @@ def test_a_version_of_the_format_that_nothing_runs_is_refused(version: int) -> N
 def test_a_version_of_onnx_that_nothing_runs_is_refused(version: int) -> None:
     made = model([GATHER], [IDS], ["rows"], [TABLE])
     made.opset_import[0].version = version
-    said = (
-        "the model: the opset of ai.onnx must be an integer from 1 to 28, got"
-        f" {version}"
-    )
-    assert refusal(made) == said
+    rule = f"the opset of ai.onnx must be an integer from 1 to 28, got {version}"
+    assert refusal(made) == f"the model: {rule}"
     hidden = function("F", ["x"], [node("Neg", ["x"], "y")])
     hidden.opset_import[0].version = version
-    assert (
-        refusal(model([GATHER], [IDS], ["rows"], [TABLE], functions=[hidden])) == said
-    )
+    with_function = model([GATHER], [IDS], ["rows"], [TABLE], functions=[hidden])
+    assert refusal(with_function) == f"the model: function 'F': {rule}"
 
 
-def test_onnx_runtime_takes_the_last_of_two_versions_and_the_newest_for_none() -> None:
+ONE_VERSION = "opset_import must name one version of ai.onnx, got 13, 17"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("", "ai.onnx"), ("ai.onnx", ""), ("",) * 2]
+)
+def test_two_versions_of_onnx_are_refused(first: str, second: str) -> None:
+    # ONNX Runtime takes the last, and onnx that of the name that a node has.
+    versions = [helper.make_opsetid(first, 13), helper.make_opsetid(second, 17)]
     made = model([GATHER], [IDS], ["rows"], [TABLE])
-    made.opset_import.append(helper.make_opsetid("ai.onnx", 13))
-    assert read_network(made).main.version == 13
-    del made.opset_import[0], made.opset_import[1]
+    del made.opset_import[:]
+    made.opset_import.extend(versions)
+    assert refusal(made) == f"the model: {ONE_VERSION}"
+    twice = function("F", ["x"], [node("Neg", ["x"], "y")])
+    del twice.opset_import[:]
+    twice.opset_import.extend(versions)
+    made = model([GATHER], [IDS], ["rows"], [TABLE], functions=[twice])
+    assert refusal(made) == f"the model: function 'F': {ONE_VERSION}"
+
+
+def test_a_version_may_be_named_twice_and_the_newest_holds_for_none() -> None:
+    made = model([GATHER], [IDS], ["rows"], [TABLE])
+    version = made.opset_import[0].version
+    made.opset_import.append(helper.make_opsetid("ai.onnx", version))
+    assert read_network(made).main.version == version
+    del made.opset_import[:]
+    made.opset_import.append(helper.make_opsetid("own", 1))
     assert read_network(made).main.version == 28
     del made.opset_import[:]
     assert (
