@@ -47,7 +47,7 @@ from onnxgather.core.checks import (
 )
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.model.given_inputs import checked
+from onnxgather.core.model.given_inputs import GivenArray, checked
 from onnxgather.core.model.network import (
     Network,
     check_input,
@@ -189,7 +189,7 @@ def _range_condition(where: str, name: str, ends: object) -> Condition:
 
 
 def audit_model(
-    premises: Premises, inputs: Mapping[str, Array] | None = None
+    premises: Premises, inputs: Mapping[str, GivenArray] | None = None
 ) -> AuditedModel:
     """Audit a model and keep the network and the run.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from onnxgather.auditing.hardening.harden import HardenedModel
     from onnxgather.auditing.hardening.verify import Verified
     from onnxgather.auditing.output.findings import AuditReport, Baseline, FinishedAudit
-    from onnxgather.core.descriptors.arrays import Array
+    from onnxgather.core.model.given_inputs import GivenArray
     from onnxgather.extracting.extract import Extracted
 
 
@@ -196,7 +196,7 @@ def _audits(
 
 
 def _audited(
-    options: AuditOptions, arrays: Mapping[str, Array] | None, model: str
+    options: AuditOptions, arrays: Mapping[str, GivenArray] | None, model: str
 ) -> FinishedAudit:
     """Audit a model; keep of it and of its run only what a file to write needs."""
     from onnxgather.auditing.audit import audit_model

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from glob import glob
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,7 +22,6 @@ from onnxgather.cli.terminal import (
 )
 from onnxgather.cli.unforeseen import foreseen, is_lack_of_memory, say_where
 from onnxgather.core.checks import listed, shown
-from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.documents import Field
 from onnxgather.core.errors import (
@@ -40,6 +40,9 @@ from onnxgather.core.programs.program import (
     parse_program,
     read_program,
 )
+
+if TYPE_CHECKING:
+    from onnxgather.core.model.given_inputs import GivenArray
 
 STANDARD = "-"
 """The name of the standard input as a source, and of the standard output as a file to
@@ -85,8 +88,8 @@ class Reading:
             names = ", ".join(paths) or "none"
             raise click.UsageError(f"{rule}, got {names}")
 
-    def arrays(self) -> dict[str, Array]:
-        """Return the inputs of a model, by name.
+    def arrays(self) -> dict[str, GivenArray]:
+        """Return the inputs of a model, by name; they are not unpacked yet.
 
         Raises:
             OnnxGatherError: The file cannot be read, or is no .npz file of arrays.

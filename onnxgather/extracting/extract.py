@@ -37,7 +37,7 @@ from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.files import FolderKind
 from onnxgather.core.gather import gather_of_node
 from onnxgather.core.model.cropping import constant_data
-from onnxgather.core.model.given_inputs import checked
+from onnxgather.core.model.given_inputs import GivenArray, checked
 from onnxgather.core.model.network import Network, Operation, Scope, read_network
 from onnxgather.core.model.values import DIRECTML_NAMES, sizes_text, type_name
 from onnxgather.core.programs.writer import program_files
@@ -129,7 +129,7 @@ def _descriptor_of(
 
 def gather_cases(
     path: str,
-    inputs: Mapping[str, Array],
+    inputs: Mapping[str, GivenArray],
     node: str | None = None,
     timeout: float = RUN_TIMEOUT,
 ) -> Iterator[tuple[Extracted, Case | None]]:
@@ -173,7 +173,7 @@ def gather_cases(
 
 def case_of_node(
     path: str,
-    inputs: Mapping[str, Array],
+    inputs: Mapping[str, GivenArray],
     node: str | None,
     timeout: float = RUN_TIMEOUT,
 ) -> Case:
@@ -316,7 +316,7 @@ def _check_type(role: str, array: Array) -> None:
 
 def extract(
     path: str | Path,
-    inputs: Mapping[str, Array],
+    inputs: Mapping[str, GivenArray],
     folder: str | Path,
     node: str | None = None,
 ) -> list[Extracted]:

@@ -230,10 +230,15 @@ def type_name(array: Array) -> str:
 
     It is numpy's name in capitals where ONNX has no type for it.
     """
+    return name_of_dtype(array.dtype)
+
+
+def name_of_dtype(dtype: np.dtype[Any]) -> str:
+    """Return the name of a type of numpy's, as `type_name` does of an array's."""
     try:
-        return name_of(helper.np_dtype_to_tensor_dtype(array.dtype))
+        return name_of(helper.np_dtype_to_tensor_dtype(dtype))
     except (KeyError, ValueError):
-        return array.dtype.name.upper()
+        return dtype.name.upper()
 
 
 def numbers_in(sizes: Sequence[object] | None) -> tuple[int | None, ...] | None:

@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
+import ast
+import math
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
+from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.model.given_inputs import read_inputs
+from onnxgather.core.model import given_inputs
+from onnxgather.core.model.given_inputs import (
+    GivenArray,
+    StoredArray,
+    checked,
+    read_inputs,
+)
+from onnxgather.core.model.network import Network, read_network
 
 DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
 IDS = np.array([3, 1, 0])
+
+BOMB = """
+import resource, sys
+from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.model.given_inputs import checked, read_inputs
+from onnxgather.core.model.network import read_network
+
+network = read_network(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    checked(network, read_inputs(sys.argv[2]))
+except OnnxGatherError as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+"""A program that prints why inputs are refused, and by how many KiB its memory
+grew."""
 
 
 class TestInputs:
     def test_inputs_are_read_by_name(self, tmp_path: Path) -> None:
         np.savez(tmp_path / "x.npz", a=DATA, b=IDS)
         found = read_inputs(str(tmp_path / "x.npz"))
-        assert {name: array.tolist() for name, array in found.items()} == {
+        assert {name: read(array).tolist() for name, array in found.items()} == {
             "a": DATA.tolist(),
             "b": IDS.tolist(),
         }
@@ -93,3 +124,150 @@ class TestInputs:
         rule = f"{path}: must be an .npz file of arrays"
         assert str(caught.value).startswith(rule)
         return str(caught.value).removeprefix(rule)
+
+
+def read(array: GivenArray) -> Array:
+    """Return an array of a file."""
+    assert isinstance(array, StoredArray)
+    return array.read()
+
+
+def network_of(tmp_path: Path) -> Network:
+    """Return a model with the inputs `data`, [?, 4], and `ids`, [3]."""
+    return read_network(str(model_of(tmp_path)))
+
+
+def model_of(tmp_path: Path) -> Path:
+    """Write a model with the inputs `data`, [?, 4], and `ids`, [3]."""
+    node = helper.make_node("Gather", ["data", "ids"], ["y"])
+    inputs = [
+        helper.make_tensor_value_info("data", onnx.TensorProto.FLOAT, ["n", 4]),
+        helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [3]),
+    ]
+    output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "g", inputs, [output])
+    opset = helper.make_opsetid("", 17)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def member(archive: zipfile.ZipFile, name: str, dtype: str, shape: str) -> None:
+    """Write an array of zeros, as many as a header says, and pack them."""
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}}}"
+    text = header.encode().ljust(117) + b"\n"
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+        stream.write(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+        left = math.prod(ast.literal_eval(shape)) * np.dtype(dtype).itemsize
+        while left:
+            part = min(left, 2**24)
+            stream.write(bytes(part))
+            left -= part
+
+
+class TestMembers:
+    """The inputs in a file are checked by their headers."""
+
+    @pytest.mark.parametrize(
+        ("arrays", "message"),
+        [
+            (
+                {"data": DATA, "ids": IDS, "idx": IDS},
+                "{model}: the given inputs hold 'idx', but the model's inputs are"
+                " 'data', 'ids'",
+            ),
+            (
+                {"data": DATA, "ids": IDS.astype(np.float32)},
+                "{model}: input 'ids' must be INT64 [3], got float32 [3]",
+            ),
+            (
+                {"data": DATA[:, :3], "ids": IDS},
+                "{model}: input 'data' must be FLOAT [?, 4], got float32 [5, 3]",
+            ),
+            (
+                {"data": DATA},
+                "{model}: the inputs must hold an array for each input of the model,"
+                " got none for 'ids'",
+            ),
+        ],
+    )
+    def test_a_member_that_the_model_does_not_take_is_never_unpacked(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        arrays: dict[str, Array],
+        message: str,
+    ) -> None:
+        network = network_of(tmp_path)
+        path = tmp_path / "x.npz"
+        np.savez(path, allow_pickle=False, **arrays)
+        monkeypatch.setattr(StoredArray, "read", None)
+        with pytest.raises(OnnxGatherError) as caught:
+            checked(network, read_inputs(str(path)))
+        assert str(caught.value) == message.format(model=network.path)
+
+    def test_members_have_a_limit_together(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        network = network_of(tmp_path)
+        path = tmp_path / "x.npz"
+        np.savez(path, data=DATA, ids=IDS)
+        size = DATA.nbytes + IDS.nbytes
+        monkeypatch.setattr(given_inputs, "LARGEST_INPUTS", size)
+        arrays = checked(network, read_inputs(str(path)))
+        assert arrays["data"].tolist() == DATA.tolist()
+        assert arrays["ids"].tolist() == IDS.tolist()
+        monkeypatch.setattr(given_inputs, "LARGEST_INPUTS", size - 1)
+        monkeypatch.setattr(StoredArray, "read", None)
+        with pytest.raises(OnnxGatherError) as caught:
+            checked(network, read_inputs(str(path)))
+        rule = f"its arrays must have at most {size - 1} bytes, got more"
+        assert str(caught.value) == f"{path}: {rule}"
+
+    def test_other_byte_orders_are_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.npz"
+        np.savez(path, data=DATA.astype(">f4"), ids=np.asfortranarray(IDS))
+        arrays = checked(network_of(tmp_path), read_inputs(str(path)))
+        assert arrays["data"].dtype == np.dtype("=f4")
+        assert arrays["data"].tolist() == DATA.tolist()
+
+    def test_a_member_that_is_damaged_behind_its_header_is_refused(
+        self, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "x.npz"
+        np.savez(path, data=DATA, ids=IDS)
+        content = path.read_bytes()
+        path.write_bytes(content.replace(DATA.tobytes(), DATA.tobytes()[::-1]))
+        with pytest.raises(OnnxGatherError) as caught:
+            checked(network_of(tmp_path), read_inputs(str(path)))
+        why = "Bad CRC-32 for file 'data.npy'"
+        rule = "must be an .npz file of arrays"
+        assert str(caught.value) == f"{path}: {rule} ({why})"
+
+    def test_a_long_header_is_not_unpacked(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.npz"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            start = b"\x93NUMPY\x02\x00" + (2**31).to_bytes(4, "little")
+            archive.writestr("a.npy", start + b" " * 2**20)
+        with pytest.raises(OnnxGatherError) as caught:
+            read_inputs(str(path))
+        rule = "must be an .npz file of arrays"
+        why = "EOF: reading array header, expected 2147483648 bytes got 16372"
+        assert str(caught.value) == f"{path}: {rule} ({why})"
+
+    @pytest.mark.slow  # it packs 2 GB of zeros
+    @pytest.mark.skipif(sys.platform == "win32", reason="it needs resource")
+    def test_a_small_file_of_much_takes_little_memory(self, tmp_path: Path) -> None:
+        model = model_of(tmp_path)
+        path = tmp_path / "x.npz"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            member(archive, "data", "<f4", "(125_000_000, 4)")
+            member(archive, "ids", "<i8", "(3,)")
+        assert path.stat().st_size < 2_100_000
+        words = [sys.executable, "-c", BOMB, str(model), str(path)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        message, grown = done.stdout.splitlines()
+        rule = "its arrays must have at most 1,073,741,824 bytes, got more"
+        assert message == f"{path}: {rule}"
+        assert int(grown) < 16 * 1024
