@@ -102,23 +102,45 @@ def solve(
     """
     name = installed_solver(solver)
     request = msgspec.json.encode([script, seconds, steps])
+    line = None
     with _lock:
-        program = _programs.pop(name, None) or _started(name)
-        assert program.stdin
-        assert program.stdout
-        try:
-            with suppress(BrokenPipeError):
-                program.stdin.write(request + b"\n")
-                program.stdin.flush()
-            line = program.stdout.readline()
-        except BaseException:  # a signal, which does not wait for the solver
-            _end(program)
-            raise
+        program = _programs.pop(name, None)
+        if program is not None:
+            line = _answer(program, request)
+        # Case: no program waited, or it was ended while it waited.
+        if program is None or line is None:
+            program = _started(name)
+            line = _answer(program, request)
         if line:
             _programs[name] = program
             return msgspec.json.decode(line, type=Solved)
         code = _end(program)
         return Solved("unknown", why=f"{name}: its program ended with code {code}")
+
+
+def _answer(program: subprocess.Popen[bytes], request: bytes) -> bytes | None:
+    """Return what a program answers to a script, as a line.
+
+    The line is empty if the script ended the program. None if the program had ended
+    before; its end is then complete.
+    """
+    assert program.stdin
+    assert program.stdout
+    try:
+        try:
+            program.stdin.write(request + b"\n")
+            program.stdin.flush()
+        except OSError:
+            _end(program)
+            return None
+        line = program.stdout.readline()
+    except BaseException:  # a signal, which does not wait for the solver
+        _end(program)
+        raise
+    # Case: the program was ended while it wrote.
+    if not line.endswith(b"\n"):
+        return b""
+    return line
 
 
 _proved = set[tuple[str, str | None]]()
@@ -149,8 +171,10 @@ def _started(solver: str) -> subprocess.Popen[bytes]:
 def _end(program: subprocess.Popen[bytes]) -> int:
     """End a program, and return its exit code."""
     program.kill()
-    with program:  # closes its pipes
-        return program.wait()
+    # A request that it has not read cannot be flushed.
+    with suppress(OSError), program:  # closes its pipes
+        pass
+    return program.wait()
 
 
 @atexit.register

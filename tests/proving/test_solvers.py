@@ -116,6 +116,33 @@ class TestSolve:
         assert str(raised.value) == sentence
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_program_that_was_ended_while_it_waited_is_replaced() -> None:
+    for script, verdict in ((PROVED, "unsat"), (REFUTED, "sat")):
+        assert solve(script, 5, "z3").verdict == verdict
+        waiting = solvers._programs["z3"]
+        os.kill(waiting.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, waiting.pid, os.WEXITED | os.WNOWAIT)
+        assert solve(script, 5, "z3").verdict == verdict
+        assert solvers._programs["z3"].pid != waiting.pid
+        assert waiting.returncode == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_program_that_ends_before_it_reads_proves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    solvers.end_programs()
+    monkeypatch.setattr(solvers, "_PROGRAM", "import os; os._exit(3)")
+    # More than a pipe holds, so that the program ends before it could be sent.
+    script = PROVED + ";" + "x" * 2**20 + "\n"
+    answer = solve(script, 5, "z3")
+    assert answer.verdict == "unknown"
+    assert answer.why.startswith("z3: its program ended with code ")
+    monkeypatch.undo()
+    assert solve(PROVED, 5, "z3") == Solved("unsat")
+
+
 def test_z3_is_taken_first() -> None:
     assert installed_solver() == "z3"
 
