@@ -110,12 +110,15 @@ def sizes(random: Random, rank: int | None = None) -> list[int]:
     ]
 
 
-def session(model: onnx.ModelProto, level: int = 0) -> Any:
+def session(
+    model: onnx.ModelProto, level: int = 0, off: Sequence[str] = ()
+) -> Any:
     """A session on ONNX Runtime's CPU provider, with one thread.
 
     Args:
         model: The model.
         level: Of the graph optimizations: 0 none, 1 basic, 2 extended, 3 all.
+        off: The optimizers that are turned off.
     """
     runtime: Any = onnxruntime
     options = runtime.SessionOptions()
@@ -132,7 +135,10 @@ def session(model: onnx.ModelProto, level: int = 0) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     providers = ["CPUExecutionProvider"]
     return runtime.InferenceSession(
-        model.SerializeToString(), options, providers=providers
+        model.SerializeToString(),
+        options,
+        providers=providers,
+        disabled_optimizers=[*off],
     )
 
 
