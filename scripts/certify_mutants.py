@@ -260,8 +260,10 @@ def _sized_instead(
         clamped,
     ]
     if before:
-        to = {"to": TensorProto.DOUBLE} if before == "Cast" else {}
-        nodes.append(helper.make_node(before, [seen], [f"{seen}_again"], **to))
+        other = helper.make_node(before, [seen], [f"{seen}_again"])
+        if before == "Cast":
+            other.attribute.append(helper.make_attribute("to", TensorProto.DOUBLE))
+        nodes.append(other)
         seen += "_again"
     nodes.append(helper.make_node("Shape", [seen], [shape]))
     nodes.append(helper.make_node("Reshape", [values, shape], [output]))
