@@ -26,9 +26,7 @@ _DTYPES = {
 }
 """The letters of literals: i(3) is a scalar, f[1,2] has the rank 1."""
 
-_LITERAL = re.compile(
-    r"\b([ijfhdub])(\(-?[\d.]+(?:e-?\d+)?\)|\[[\[\]\d\s,.\-e]*\])"
-)
+_LITERAL = re.compile(r"\b([ijfhdub])(\(-?[\d.]+(?:e-?\d+)?\)|\[[\[\]\d\s,.\-e]*\])")
 _CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
 
 _SIZES = (1, 1, 2, 3, 4, 5)
@@ -1037,4 +1035,3 @@ def drawn(name: str, random: Random) -> Drawn:
         text = f"{head} g ({form.declared}) => ({ends}) {{ }}"
         graph.value_info.extend(parser.parse_model(text).graph.input)
     return Drawn(model, form)
-

@@ -110,9 +110,7 @@ def sizes(random: Random, rank: int | None = None) -> list[int]:
     ]
 
 
-def session(
-    model: onnx.ModelProto, level: int = 0, off: Sequence[str] = ()
-) -> Any:
+def session(model: onnx.ModelProto, level: int = 0, off: Sequence[str] = ()) -> Any:
     """A session on ONNX Runtime's CPU provider, with one thread.
 
     Args:

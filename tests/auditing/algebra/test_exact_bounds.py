@@ -18,7 +18,7 @@ from onnxgather.auditing.algebra.bounds import (
     interval,
     unknown,
 )
-from onnxgather.auditing.algebra.sizes import MOST, Size, Symbol, unknown_size
+from onnxgather.auditing.algebra.sizes import MOST, Size, Symbol
 from onnxgather.auditing.operators import output_bounds_table as operator_bounds_table
 from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, QUIET, TRANSFERS
@@ -480,12 +480,6 @@ POSITIONS: list[Case] = [
     ),
     ("Shape", [of_sizes(5, N, 7)], {"sizes": (2,), "start": 1}, "[[n, n], [7, 7]]"),
     ("Shape", [of_sizes(5, N, 7)], {"sizes": (2,), "end": -1}, "[[5, 5], [n, n]]"),
-    (
-        "Shape",
-        [of_sizes(5, unknown_size(9, doubtful=True))],
-        {"sizes": (2,)},
-        "[[5, 5], [0, 9223372036854775807]]",
-    ),
     (
         "Shape",
         [unknown("INT64", None)],

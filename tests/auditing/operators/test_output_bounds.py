@@ -1,9 +1,11 @@
-"""The bounds of each operator hold what ONNX Runtime computes, on every optimization
-level."""
+"""The bounds of each operator hold what ONNX Runtime computes: at every optimization
+level the bounds are those of the graph that runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -59,7 +61,7 @@ def bounds_of(model: onnx.ModelProto, x: Array) -> Bounds:
         model.graph.input[0].type.tensor_type.elem_type
     )
     network = read_network(model)
-    return Ranges({}, {}).evaluate(network.main, [bounds_of_array(data_type, x)])[0]
+    return Ranges({}).evaluate(network.main, [bounds_of_array(data_type, x)])[0]
 
 
 def outside(value: Bounds, array: Array) -> list[Any]:
@@ -71,21 +73,32 @@ def outside(value: Bounds, array: Array) -> list[Any]:
     ]
 
 
-def runs(model: onnx.ModelProto, x: Array) -> list[Array]:
-    """What ONNX Runtime computes, on each optimization level."""
+def graphs_and_runs(
+    model: onnx.ModelProto, x: Array
+) -> list[tuple[onnx.ModelProto, Array]]:
+    """The graph that ONNX Runtime runs, and what it computes, on each level."""
     runtime: Any = onnxruntime
-    found = list[Array]()
-    for level in LEVELS:
-        options = runtime.SessionOptions()
-        options.graph_optimization_level = getattr(
-            runtime.GraphOptimizationLevel, level
-        )
-        options.log_severity_level = 4
-        session = runtime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        found.append(np.asarray(session.run(None, {"x": x})[0]))
+    found = list[tuple[onnx.ModelProto, Array]]()
+    with TemporaryDirectory() as folder:
+        for level in LEVELS:
+            path = str(Path(folder, level))
+            options = runtime.SessionOptions()
+            options.graph_optimization_level = getattr(
+                runtime.GraphOptimizationLevel, level
+            )
+            options.log_severity_level = 4
+            options.optimized_model_filepath = path
+            session = runtime.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+            array = np.asarray(session.run(None, {"x": x})[0])
+            found.append((onnx.load(path), array))
     return found
+
+
+def runs(model: onnx.ModelProto, x: Array) -> list[Array]:
+    """What ONNX Runtime computes, on each level."""
+    return [found for _, found in graphs_and_runs(model, x)]
 
 
 Case = tuple[list[onnx.NodeProto], Array, dict[str, Any], list[Any]]
@@ -116,37 +129,37 @@ CASES: dict[str, Case] = {
         [node("Div", "one x", "d"), node("Mul", "d x", "m"), cast("m", "y", "INT64")],
         np.array([41, 49, 1e-40], FLOAT),
         {"one": FLOAT(1)},
-        [[0, 0, 1], [1, 1, 1]],
+        [],
     ),
     "a DOUBLE that is 1 as FLOAT is multiplied": (
         [node("Mul", "x near", "m"), node("Floor", "m", "y")],
         np.array([255.0]),
         {"near": DOUBLE(1 - 1e-9)},
-        [[254], [255]],
+        [],
     ),
     "a DOUBLE that is 1 as FLOAT divides": (
         [node("Div", "x near", "d"), node("Floor", "d", "y")],
         np.array([255.0]),
         {"near": DOUBLE(1 + 1e-9)},
-        [[254], [255]],
+        [],
     ),
     "a DOUBLE that is 0 as FLOAT is added": (
         [node("Add", "x near", "a"), node("Ceil", "a", "y")],
         np.array([0.0]),
         {"near": DOUBLE(2.0**-150)},
-        [[1], [0]],
+        [],
     ),
     "a DOUBLE that is 0 as FLOAT is subtracted": (
         [node("Sub", "x near", "s"), node("Floor", "s", "y")],
         np.array([0.0]),
         {"near": DOUBLE(1e-50)},
-        [[-1], [0]],
+        [],
     ),
     "1 / x * 7 of integers": (
         [node("Div", "one x", "d"), node("Mul", "seven d", "y")],
         np.array([3, -2]),
         {"one": np.int64(1), "seven": np.int64(7)},
-        [[0, 0], [2, -3]],
+        [],
     ),
     "FLOAT16 is kept as FLOAT": (
         [node("Add", "x x", "a"), node("Sub", "a x", "s"), cast("s", "y", "FLOAT")],
@@ -240,8 +253,8 @@ CASES: dict[str, Case] = {
         [[[0, 1], [9, 8]]],
     ),
 }
-"""Nodes, the input, constants, and what versions and levels of ONNX Runtime compute of
-it."""
+"""Nodes, the input, constants, and what versions of ONNX Runtime compute of it, unless
+they run another graph at some level."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -251,8 +264,10 @@ def test_the_bounds_hold_what_onnx_runtime_computes(name: str) -> None:
     value = bounds_of(model, x)
     for found in [*map(np.asarray, seen)]:
         assert not outside(value, found)
-    for found in runs(model, x):
-        assert not outside(value, found)
+    for number, (graph, found) in enumerate(graphs_and_runs(model, x)):
+        assert not outside(bounds_of(graph, x), found)
+        if number == 0:  # without optimizations the file itself runs
+            assert not outside(value, found)
 
 
 def test_an_axis_that_is_named_twice_is_summed_once() -> None:
