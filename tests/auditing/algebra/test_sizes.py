@@ -181,13 +181,7 @@ def test_a_comparison_tries_near_facts_first() -> None:
 
 def test_a_symbol_is_any_count_unless_more_is_said() -> None:
     one = Symbol("a")
-    assert (one.low, one.high, one.facts, one.tensors, one.doubtful) == (
-        0,
-        MOST,
-        [],
-        set(),
-        False,
-    )
+    assert (one.low, one.high, one.facts, one.tensors) == (0, MOST, [], set())
 
 
 def test_a_comparison_gives_up_after_60_facts() -> None:
