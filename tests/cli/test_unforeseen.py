@@ -49,8 +49,7 @@ def save(*paths: str) -> None:
     for path in paths:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_bytes(made.SerializeToString())
-    arrays = {"x": np.zeros((4, 3), np.float32), "i": np.array([0, 1])}
-    np.savez("inputs.npz", **arrays)
+    np.savez("inputs.npz", x=np.zeros((4, 3), np.float32), i=np.array([0, 1]))
 
 
 def test_the_other_models_of_a_folder_keep_their_reports() -> None:

@@ -340,7 +340,7 @@ def external_paths(path: str, model: onnx.ModelProto) -> list[str]:
     folder = folder_of(path)
     paths: list[str] = []
     for name in external_files(model):
-        if not isinstance(name, str) or "\0" in name:
+        if isinstance(name, bytes) or "\0" in name:
             rule = "external data must be in a file with a name in UTF-8 without NUL"
             raise OnnxGatherError(f"{path}: {rule}, got {shown(name)}")
         paths.append(os.path.join(folder, name))
