@@ -122,6 +122,9 @@ class Bounds:
         """Return whether each element is known."""
         if self.nan:
             return False
+        if self.bounds.size == 2:
+            low, high = self.bounds.flat
+            return bool(low == high)
         is_equal = self.low == self.high
         return bool(is_equal.all())
 
@@ -169,6 +172,8 @@ class Bounds:
         # numpy makes no array with large sizes beside a size of 0.
         if math.prod(size for size in shape if size) > ELEMENTS:
             return None
+        if self.bounds.shape == (*shape, 2):
+            return self.bounds
         return np.broadcast_to(self.bounds, (*shape, 2))
 
     @property
@@ -182,7 +187,7 @@ class Bounds:
     @property
     def known(self) -> Array | None:
         """Return the elements if each is a known number; None otherwise."""
-        return self.exact if self.closed is self else None
+        return None if _has_sizes(self.bounds) else self.exact
 
     @property
     def closed(self) -> Bounds:
@@ -284,9 +289,11 @@ def interval(
         dtype = FLOATS[data_type]
         bounds = _stacked(low, high, dtype)
         # Mathematics gives no number where an end is NaN, such as infinity - infinity.
-        is_lost = np.isnan(bounds).any(axis=-1, keepdims=True)
-        bounds = np.where(is_lost, np.array(UNBOUNDED, dtype), bounds)
-        nan = nan or bool(is_lost.any())
+        is_nan = np.isnan(bounds)
+        if is_nan.any():
+            is_lost = is_nan.any(axis=-1, keepdims=True)
+            bounds = np.where(is_lost, np.array(UNBOUNDED, dtype), bounds)
+            nan = True
     else:  # strings, sequences, rare types: nothing is known of them
         bounds = np.array(UNBOUNDED, object)
         nan = True

@@ -60,9 +60,12 @@ class Size:
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         self.terms = terms
-        self._hash = hash(frozenset(terms.items()))
+        self._hash: int | None = None
 
     def __hash__(self) -> int:
+        # Most sizes are made for a comparison alone, and need no hash.
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()))
         return self._hash
 
     def __eq__(self, other: object) -> bool:
@@ -77,7 +80,10 @@ class Size:
     __radd__ = __add__
 
     def __sub__(self, other: AnySize) -> AnySize:
-        return self + -other
+        terms = dict(self.terms)
+        for monomial, count in terms_of(other).items():
+            terms[monomial] = terms.get(monomial, 0) - count
+        return _simplified(terms)
 
     def __rsub__(self, other: AnySize) -> AnySize:
         return -self + other
@@ -152,7 +158,11 @@ class Size:
     @property
     def high(self) -> int:
         """Return a number that it is never above."""
-        return -(-self).low
+        total = 0
+        for monomial, count in self.terms.items():
+            low, high = _ends(monomial)
+            total += count * (high if count > 0 else low)
+        return total
 
 
 AnySize = int | Size

@@ -63,7 +63,9 @@ class BoundsTable:
                     inputs = tuple(value and value.cast for value in inputs)
                 if broadcasts:
                     inputs = broadcast(inputs)
-                return function(replace(call, inputs=inputs))
+                if inputs != call.inputs:
+                    call = replace(call, inputs=inputs)
+                return function(call)
 
             for name in names:
                 self.transfers[name] = transfer

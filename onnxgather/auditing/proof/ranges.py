@@ -389,7 +389,7 @@ class Ranges:
             declared = scope.types.get(name, ValueType())
             data_type = output.data_type or declared.data_type
             types.append(OpenType(data_type, output.sizes))
-        return replace(call, types=types)
+        return Call(operation, call.inputs, call.version, types)
 
     def _keep(self, scope: Scope, name: str, value: Bounds) -> None:
         """Keep a value, with a new symbol for each size that is not known."""
