@@ -215,7 +215,12 @@ class Bounds:
 def _has_sizes(bounds: Array) -> bool:
     if bounds.dtype != object:
         return False
-    return any(isinstance(end, Size) for end in bounds.flat)
+    return Size in set(map(type, bounds.ravel().tolist()))
+
+
+def _is_of_integers(bounds: Array) -> bool:
+    """Return whether all bounds are Python's integers: numpy then compares them."""
+    return set(map(type, bounds.ravel().tolist())) == {int}
 
 
 def _closed(bounds: Array) -> Array:
@@ -254,9 +259,9 @@ def hull(bounds: Array, axes: Iterable[int]) -> Array:
     axes = tuple(axis for axis in axes if bounds.shape[axis] != 1)
     if not axes:
         return bounds
-    is_object = bounds.dtype == object
-    minimum = _lesser if is_object else np.minimum
-    maximum = _larger if is_object else np.maximum
+    has_objects = bounds.dtype == object and not _is_of_integers(bounds)
+    minimum = _lesser if has_objects else np.minimum
+    maximum = _larger if has_objects else np.maximum
     low = minimum.reduce(bounds[..., :1], axis=axes, keepdims=True)
     high = maximum.reduce(bounds[..., 1:], axis=axes, keepdims=True)
     return np.concatenate([low, high], axis=-1)
