@@ -328,7 +328,8 @@ def in_named(size: AnySize) -> AnySize | None:
 
     None means that no such number is known.
     """
-    while True:
+    # A fact may bring back a term that another fact cancelled.
+    for _ in range(STEPS):
         term = _first_unnamed_term(size)
         if term is None:
             return size
@@ -342,6 +343,7 @@ def in_named(size: AnySize) -> AnySize | None:
             return None
         fact, factor = cancelling
         size = size - fact * factor
+    return None
 
 
 def _first_unnamed_term(size: AnySize) -> tuple[Monomial, int] | None:

@@ -96,7 +96,8 @@ INDEX_OPERATORS = {
 def operator_of(operation: Operation) -> IndexOperator | None:
     """Return the row of an operation; None if the operation has no indices."""
     row = INDEX_OPERATORS.get((operation.domain, operation.operator))
-    if row is None:
+    # Without an output, a broken model has no effect.
+    if row is None or not operation.outputs:
         return None
     # An operation that leaves out every input of indices has none.
     is_given = any(index_input.value_in(operation) for index_input in row.inputs)

@@ -440,7 +440,7 @@ class Ranges:
             return nothing_known
         if operation.operator == "Where":
             # A comparison may have too few inputs, or too many.
-            with suppress(TypeError, ValueError):
+            with suppress(LookupError, TypeError, ValueError):
                 call = self._refined(scope, call)
         return _transferred(call) or nothing_known
 

@@ -764,6 +764,8 @@ class _Reader:
             number = operation.attributes.get(attribute, 0)
             if given not in ([], [attribute]) or not isinstance(number, int):
                 raise OnnxGatherError(f"{where} must be one that ONNX allows")
+        if not operation.outputs:
+            raise OnnxGatherError(f"{where} must have an output")
         if operation.operator in _TUPLES and len(operation.inputs) > 1:
             indices = operation.inputs[1]
             # Of other values, the sizes that a body declares may be wrong.
