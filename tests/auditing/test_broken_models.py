@@ -49,6 +49,12 @@ NOT_PROVED = {
     "Loop of a float": _loop_of(FLOAT),
     "Less of one input": _where_after("Less", ["j"]),
     "Equal of three inputs": _where_after("Equal", ["j", "j", "j"]),
+    "Not of no input": _where_after("Not", []),
+    "Where of one input": model(
+        [node("Less", ["j", "j"], "less"), node("Where", ["less"], "i"), GATHER],
+        [X, info("j", INT64, [2])],
+        ["y"],
+    ),
 }
 
 
@@ -69,3 +75,17 @@ def test_a_small_type_may_have_sizes_that_numpy_lacks_for_larger(
     (gather,) = og.audit(made).gathers
     assert gather.data.sizes == (0, size)
     assert gather.range.state == "not-proved"
+
+
+def test_an_operator_without_an_output_is_refused() -> None:
+    broken = node("ScatterND", ["x", "i", "x"], "", "scatter")
+    del broken.output[:]
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.audit(model([broken], [X, info("i", INT64, [1, 1])]))
+    assert str(caught.value) == "the model: node 'scatter' must have an output"
+
+
+def test_an_operator_of_another_domain_without_an_output_has_no_effect() -> None:
+    broken = node("RotaryEmbedding", ["x"] * 4, "", domain="com.microsoft")
+    del broken.output[:]
+    assert og.audit(model([broken], [X])).gathers == []

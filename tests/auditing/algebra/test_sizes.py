@@ -358,3 +358,12 @@ def test_a_fact_cancels_a_number_that_it_does_not_divide() -> None:
     assert both <= 2048 * a - 1
     assert not both <= 2048 * a - 2
     assert not both <= 64 * a + 3966
+
+
+def test_facts_that_bring_back_each_other_name_nothing() -> None:
+    first: Any = size("")
+    second: Any = size("")
+    for one, other in ((first, second), (second, first)):
+        ((symbol,),) = one.terms
+        symbol.facts.append(other - one)
+    assert in_named(N - first) is None
