@@ -84,13 +84,14 @@ def test_the_name_of_a_resource(verbose: bool) -> None:
     commands = [
         dispatch,
         {"type": "print", "resource": name, "verbose": verbose},
-        {"type": "writeFile", "resource": name, "targetPath": "y.npy"},
+        {"type": "writeFile", "resource": name, "targetPath": "\x1b[31my.npy"},
     ]
     path = changed("x.json", resources=resources, commands=commands)
-    text = _prints_plainly("run", path)
+    text = _prints_plainly("run", path, "--allow-outside")
     escaped = ESCAPED.replace("\\udcff", "") + "\\n::error::forged"
     assert text.startswith(f"Resource '{escaped}':")
     assert f"\nResource '{escaped}' written to '" in text
+    assert text.endswith("\\x1b[31my.npy'\n")
 
 
 @pytest.mark.parametrize("command", ["run", "explain", "check", "repro"])

@@ -3,8 +3,8 @@
 `print` and `writeFile` write their lines byte for byte as dxdispatch.exe does. Two of
 its habits show: 8-bit integers come out as the characters with those codes, and a line
 ends at the first NUL, so at the first 0 among them. Its lines about the adapter and the
-time of a dispatch are left out. Unlike there, the characters of a resource's name that
-a terminal obeys are escaped.
+time of a dispatch are left out. Unlike there, the characters of names and paths that a
+terminal obeys are escaped.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def execute(
         content = memory.buffer(command.resource).data
         with command.target.opening():
             replace_file(path, command.header, content, follow=allow_outside)
-        return os.fsencode(path)
+        return printable(path).encode()
 
     def lines() -> Iterator[bytes]:
         with located(program.path):
