@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import select
+import signal
 import sys
+import time
+from _thread import start_new_thread
 from importlib import import_module
-from typing import Any, NoReturn
+from types import FrameType
+from typing import Any, NoReturn, TextIO
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -86,8 +91,42 @@ def find_command(name: str) -> click.Command:
     return getattr(module, f"{name}_command")
 
 
-def _interrupt(number: int, _: object) -> None:
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End the command; where an error must not be raised now, soon.
+
+    A module in C that an error leaves half imported may crash. Python drops an error of
+    a `__del__`, and of what it calls when it has imported a module.
+    """
+    while frame is not None and frame.f_code is not Commands.invoke.__code__:
+        is_import = frame.f_code.co_filename.startswith("<frozen importlib")
+        if is_import or frame.f_code.co_name == "__del__":
+            # A Thread of `threading` takes locks, which this frame may hold.
+            start_new_thread(_send_again, (number,))
+            return
+        frame = frame.f_back
     raise Interrupted(number)
+
+
+def _send_again(number: int) -> None:
+    """Send a signal to this program a little later."""
+    time.sleep(0.01)
+    if sys.platform == "win32":  # where `kill` would end the program
+        signal.raise_signal(signal.Signals(number))
+    else:
+        os.kill(os.getpid(), number)
+
+
+def _is_open(stream: TextIO | None) -> bool:
+    """Return whether a stream has a reader, or is no pipe; False if nothing says so."""
+    if stream is None or sys.platform == "win32":
+        return False
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), select.POLLOUT)
+        ((_, events),) = poll.poll(0)
+    except (OSError, ValueError):
+        return False
+    return not events & (select.POLLERR | select.POLLHUP)
 
 
 class Commands(click.Group):
@@ -155,6 +194,12 @@ class Commands(click.Group):
         except UnforeseenError as error:
             say_where(error)
             raise
+        except BrokenPipeError:
+            # click takes the pipe for the standard output, and ends without a word.
+            if not _is_open(sys.stdout):
+                raise
+            rule = "a pipe that the command writes to must be read, got a broken pipe"
+            raise OnnxGatherError(rule) from None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command that the arguments start with.

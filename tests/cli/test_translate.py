@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -10,7 +11,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 import onnxgather as og
 from onnxgather.cli.unforeseen import REQUEST
+from onnxgather.cli import main
 from onnxgather.core import files as files_module
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import session as session_module
@@ -758,6 +762,60 @@ class TestRun:
         program("x.json")
         assert outcome("run", "x.json") == (code, "", "")
         assert signal.signal(number, before) == signal.SIG_DFL
+
+    @POSIX
+    @pytest.mark.parametrize("place", ["import", "__del__"])
+    def test_a_signal_where_an_error_would_be_lost_ends_a_command_soon(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+    ) -> None:
+        finished: list[str] = []
+        monkeypatch.setattr(signal, "finished", finished, raising=False)
+        lines = ["import signal", "signal.raise_signal(signal.SIGTERM)"]
+        lines.append("signal.finished.append(__name__)")
+        (tmp_path / "own_import.py").write_text("\n".join(lines))
+        monkeypatch.syspath_prepend(tmp_path)
+
+        class Own:
+            def __del__(self) -> None:
+                signal.raise_signal(signal.SIGTERM)
+                finished.append("__del__")
+
+        def sent(*_: object) -> Array:
+            if place == "import":
+                import_module("own_import")
+            else:
+                Own()
+            time.sleep(60)
+            raise AssertionError
+
+        monkeypatch.setattr(session_module, "run", sent)
+        program("x.json")
+        start = time.monotonic()
+        assert outcome("run", "x.json") == (143, "", "")
+        assert time.monotonic() - start < 30
+        name = "own_import" if place == "import" else place
+        assert finished == [name]
+
+    @POSIX
+    def test_a_broken_pipe_that_is_not_the_standard_output_is_one_sentence(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        def fail(*_: object) -> Array:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+        monkeypatch.setattr(session_module, "run", fail)
+        program("x.json")
+        with open(tmp_path / "out", "w", encoding="utf-8") as stream:
+            monkeypatch.setattr(sys, "stdout", stream)
+            with pytest.raises(SystemExit) as end:
+                main(["run", "x.json"], prog_name="onnxgather")
+        sentence = (
+            "Error: a pipe that the command writes to must be read, got a broken pipe\n"
+        )
+        assert (end.value.code, capfd.readouterr().err) == (2, sentence)
 
     @POSIX
     def test_a_signal_that_is_ignored_stays_so(
