@@ -38,6 +38,7 @@ from onnxgather.core.model.protos import (
     key_of,
 )
 from onnxgather.core.model.values import ValueType, load, name_of, numbers_in
+from onnxgather.core.model.wire import pieces_of
 
 MOST_NODES = 300_000
 """The most nodes that a model may have."""
@@ -226,8 +227,10 @@ class Network:
     @property
     def digest(self) -> str:
         """The digest of the given model, the same for a file and the object."""
-        content = self.proto.SerializeToString(deterministic=True)
-        return f"sha256:{hashlib.sha256(content).hexdigest()}"
+        digest = hashlib.sha256()
+        for piece in pieces_of(self.proto):
+            digest.update(piece)
+        return f"sha256:{digest.hexdigest()}"
 
     def scopes(self) -> Iterator[Scope]:
         """Yield every scope: the main graph, the bodies inside it, and functions."""

@@ -17,6 +17,7 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import got, reason
+from onnxgather.core.model.wire import LARGE, parsed_in_pieces
 from onnxgather.core.model.write import LARGEST_MODEL
 
 ModelProto = onnx.ModelProto
@@ -136,20 +137,33 @@ def load(path: str) -> onnx.ModelProto:
         OnnxGatherError: The file cannot be read, or holds no ONNX model.
     """
     content = b""
+    model = None
     try:
         # A device may have no end.
         if os.path.exists(path) and not os.path.isfile(path):
             raise OnnxGatherError(f"{path}: must be a file, not a folder or a device")
         if os.path.getsize(path) > LARGEST_MODEL:
             raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
-        content = Path(path).read_bytes()
-        model = _parsed(content, f"{path}:")
+        if os.path.getsize(path) > LARGE:
+            model = _parsed_in_pieces(path)
+        if model is None:
+            content = Path(path).read_bytes()
+            model = _parsed(content, f"{path}:")
     except (OSError, ValueError) as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
     if not model.graph.node:
         kind = got(content, "an ONNX model")
         raise OnnxGatherError(f"{path}: must be an ONNX model with nodes{kind}")
     return model
+
+
+def _parsed_in_pieces(path: str) -> onnx.ModelProto | None:
+    """Return the model in a large file; None if it is broken, or memory is short."""
+    try:
+        with open(path, "rb") as stream:
+            return parsed_in_pieces(stream)
+    except DecodeError:
+        return None
 
 
 def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:

@@ -1,0 +1,172 @@
+"""Large models, read and written in pieces, so that memory holds them once.
+
+A message of protobuf is a row of fields. Each is a number, a type, and for text, bytes
+and messages a length. To parse two rows one after the other into one message is to
+parse them as one row, also inside a field that is one message. So a graph can be parsed
+some fields at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import onnx
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+LARGE = 2**24
+"""A file of more bytes, or a model with a constant of more bytes, is read or written in
+pieces."""
+
+_GRAPH = 7
+"""The number of the field of a model that is its graph."""
+
+_LENGTH = 2
+"""The type of a field that has a length."""
+
+_FIXED = {1: 8, 5: 4}
+"""The bytes of a field's content, by the types for which they are always the same."""
+
+
+def parsed_in_pieces(stream: BinaryIO) -> onnx.ModelProto:
+    """Return the model in a file.
+
+    Raises:
+        DecodeError: The file holds no model.
+    """
+    model = onnx.ModelProto()
+    end = os.fstat(stream.fileno()).st_size
+    while stream.tell() < end:
+        start = stream.tell()
+        number, kind, size = _field(stream, end)
+        content_start = stream.tell()
+        content_end = content_start + size
+        if (number, kind) != (_GRAPH, _LENGTH):
+            model.MergeFromString(_between(stream, start, content_end))
+            continue
+        model.graph.SetInParent()  # it may have no fields
+        for piece in _pieces_between(stream, content_start, content_end):
+            model.graph.MergeFromString(piece)
+    return model
+
+
+def _pieces_between(stream: BinaryIO, start: int, end: int) -> Iterator[bytes]:
+    """Yield the fields between two places of a file, some at a time."""
+    while stream.tell() < end:
+        *_, size = _field(stream, end)
+        field_end = stream.seek(size, os.SEEK_CUR)
+        if field_end - start >= LARGE or field_end == end:
+            yield _between(stream, start, field_end)
+            start = field_end
+
+
+def _between(stream: BinaryIO, start: int, end: int) -> bytes:
+    """Return the bytes of a file between two places."""
+    stream.seek(start)
+    return stream.read(end - start)
+
+
+def _field(stream: BinaryIO, end: int) -> tuple[int, int, int]:
+    """Read the start of a field; return its number, its type and its size.
+
+    Raises:
+        DecodeError: It ends behind `end`, or its type is not one of ONNX.
+    """
+    number, kind = divmod(_varint(stream), 8)
+    size = 0
+    if kind == 0:  # a number, up to its last byte
+        _varint(stream)
+    elif kind == _LENGTH:
+        size = _varint(stream)
+    elif kind in _FIXED:
+        size = _FIXED[kind]
+    else:
+        raise DecodeError
+    if stream.tell() + size > end:
+        raise DecodeError
+    return number, kind, size
+
+
+def _varint(stream: BinaryIO) -> int:
+    """Read a number, whose bytes have seven bits each, the lowest ones first."""
+    number = 0
+    for shift in range(0, 70, 7):
+        byte = stream.read(1)
+        if not byte:
+            break
+        number |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return number
+    raise DecodeError
+
+
+def pieces_of(model: onnx.ModelProto) -> Iterator[bytes]:
+    """Yield the bytes of a model, in pieces if it is large.
+
+    Together they are those of `SerializeToString(deterministic=True)`.
+    """
+    is_large = any(len(tensor.raw_data) > LARGE for tensor in model.graph.initializer)
+    if is_large and _is_plain(model):
+        yield from _pieces(model)
+    else:
+        yield model.SerializeToString(deterministic=True)
+
+
+def _is_plain(model: onnx.ModelProto) -> bool:
+    """Return whether the fields of a model and of its graph can be written alone."""
+    messages: list[Message] = [model, model.graph, *model.graph.initializer]
+    for message in messages:
+        if len(UnknownFieldSet(message)):  # they come last, whatever their number
+            return False
+        for field, value in message.ListFields():
+            # protobuf returns bytes where a text is broken.
+            if field.type == field.TYPE_STRING and isinstance(value, bytes):
+                return False
+    return True
+
+
+def _pieces(message: Message) -> Iterator[bytes]:
+    """Yield the fields of a message in the order of their numbers."""
+    for field, value in message.ListFields():
+        if isinstance(value, Message):
+            yield from _piece(field.number, value)
+        elif field.message_type is not None:
+            for item in value:
+                yield from _piece(field.number, item)
+        elif isinstance(value, bytes):
+            yield _head(field.number, len(value))
+            yield value
+        else:
+            alone: Any = type(message)()
+            if isinstance(value, str | int | float):
+                setattr(alone, field.name, value)
+            else:
+                getattr(alone, field.name).extend(value)
+            yield alone.SerializeToString(deterministic=True)
+
+
+def _piece(number: int, message: Message) -> Iterator[bytes]:
+    """Yield a field that is a message."""
+    is_large_tensor = (
+        isinstance(message, onnx.TensorProto) and len(message.raw_data) > LARGE
+    )
+    if is_large_tensor or isinstance(message, onnx.GraphProto):
+        yield _head(number, sum(map(len, _pieces(message))))
+        yield from _pieces(message)
+    else:
+        content = message.SerializeToString(deterministic=True)
+        yield _head(number, len(content))
+        yield content
+
+
+def _head(number: int, size: int) -> bytes:
+    """Return the start of a field with a length."""
+    content = bytearray()
+    for value in (number * 8 + _LENGTH, size):
+        while value >= 0x80:
+            content.append(value & 0x7F | 0x80)
+            value >>= 7
+        content.append(value)
+    return bytes(content)
