@@ -14,7 +14,7 @@ import click
 from msgspec.structs import asdict
 
 from onnxgather.cli import arguments
-from onnxgather.cli.outputs import Outputs, check_no_terminal, write_output
+from onnxgather.cli.outputs import Outputs, check_no_terminal, write_in_pieces
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonCommand
 from onnxgather.cli.terminal import Progress, json_bytes, say
@@ -424,7 +424,7 @@ def harden_command(
     if inputs is not None:
         arrays = checked(premises.network, read_inputs(inputs))
     with foreseen(f"{model}: cannot be read"):
-        hardened = harden_file(premises, output, out_of_range, write_output)
+        hardened = harden_file(premises, output, out_of_range, write_in_pieces)
     if not prints_json:
         _say_hardened(hardened, model, output, hardening_rule(out_of_range))
 

@@ -17,7 +17,13 @@ from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Source
 from onnxgather.cli.terminal import has_colours, is_terminal, json_bytes, say, width
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, NOT_RUN, OnnxGatherError
-from onnxgather.core.files import check_apart, check_writable, is_model, write_whole
+from onnxgather.core.files import (
+    check_apart,
+    check_writable,
+    is_model,
+    write_pieces,
+    write_whole,
+)
 from onnxgather.core.output.result_states import BAD
 from onnxgather.core.programs.program import Program
 
@@ -42,6 +48,19 @@ def write_output(path: str, content: bytes, *, follow: bool = True) -> None:
         say(content, end="")
     else:
         write_whole(path, content, follow=follow)
+
+
+def write_in_pieces(path: str, content: Iterable[bytes]) -> None:
+    """Write a file, or print its content where the path is "-", piece by piece.
+
+    Raises:
+        OnnxGatherError: As `write_pieces`.
+    """
+    if path == STANDARD:
+        for piece in content:
+            say(piece, end="")
+    else:
+        write_pieces(path, content)
 
 
 def _with_external_data(path: str) -> list[str]:

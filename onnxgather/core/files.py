@@ -100,8 +100,19 @@ def write_whole(path: str, *content: bytes | memoryview, follow: bool = True) ->
     Raises:
         OnnxGatherError: The file cannot be written; an earlier file is as it was.
     """
+    write_pieces(path, content, follow=follow)
+
+
+def write_pieces(
+    path: str, content: Iterable[bytes | memoryview], *, follow: bool = True
+) -> None:
+    """Write a file as `write_whole` does, from parts of which each is made in turn.
+
+    Raises:
+        OnnxGatherError: As `write_whole`.
+    """
     try:
-        replace_file(path, *content, follow=follow)
+        _replace(path, content, follow)
     except OSError as error:
         raise _sentence(path, error, "its folder") from None
 
@@ -138,6 +149,11 @@ def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -
     Raises:
         OSError: The file cannot be written; an earlier file is as it was.
     """
+    _replace(path, content, follow)
+
+
+def _replace(path: str, content: Iterable[bytes | memoryview], follow: bool) -> None:
+    """Write a file from the parts of its content, as `replace_file` does."""
     # A device or a pipe cannot be replaced by a file that is whole.
     if follow and os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as stream:

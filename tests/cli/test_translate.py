@@ -38,8 +38,8 @@ from folders import DATA, MODELS, ROOT
 from hatchling.builders.wheel import WheelBuilder
 
 import onnxgather as og
-from onnxgather.cli.unforeseen import REQUEST
 from onnxgather.cli import main
+from onnxgather.cli.unforeseen import REQUEST
 from onnxgather.core import files as files_module
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import session as session_module

@@ -37,7 +37,7 @@ from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError, located
-from onnxgather.core.files import check_apart, write_whole
+from onnxgather.core.files import check_apart, write_pieces
 from onnxgather.core.lowering.gather_nodes import (
     GatherNode,
     Limit,
@@ -51,7 +51,7 @@ from onnxgather.core.lowering.indices import INDICES
 from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.model.network import MAIN, Network, Operation, Scope, read_network
 from onnxgather.core.model.protos import bodies_of, external_files, key_of, names_in
-from onnxgather.core.model.values import ValueType, name_of, serialized
+from onnxgather.core.model.values import ValueType, name_of, serialized_pieces
 from onnxgather.core.model.write import add_nodes
 from onnxgather.core.options import HARDENED, POLICIES, OutOfRange
 
@@ -173,7 +173,7 @@ def harden_file(
     premises: Premises,
     output: str,
     out_of_range: str = "clamp",
-    write: Callable[[str, bytes], None] = write_whole,
+    write: Callable[[str, Iterator[bytes]], None] = write_pieces,
 ) -> HardenedModel:
     """Write the hardened model to a file; return it.
 
@@ -181,7 +181,7 @@ def harden_file(
         premises: The model, and what holds of its inputs.
         output: The file to write.
         out_of_range: As of `harden`.
-        write: What writes the file.
+        write: What writes the file, from the pieces of its content.
 
     Raises:
         OnnxGatherError: As `harden`; or the file to write is the model or its external
@@ -197,7 +197,7 @@ def harden_file(
         rule = f"{output} must be in the folder of {path}"
         why = f"as it refers to its external data, {shown(external[0])}"
         raise OnnxGatherError(f"{rule}, {why}")
-    write(output, serialized(result.model))
+    write(output, serialized_pieces(result.model))
     return result
 
 

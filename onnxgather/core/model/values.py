@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -17,7 +17,7 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import got, reason
-from onnxgather.core.model.wire import LARGE, parsed_in_pieces
+from onnxgather.core.model.wire import LARGE, parsed_in_pieces, pieces_of
 from onnxgather.core.model.write import LARGEST_MODEL
 
 ModelProto = onnx.ModelProto
@@ -29,6 +29,10 @@ T = TypeVar("T")
 NUMBERS: dict[str, int] = dict(onnx.TensorProto.DataType.items())
 """The numbers of ONNX's data types by their names, such as 1 of FLOAT."""
 
+
+_UNWRITABLE = (
+    "the model must have at most 2 GiB, and memory must hold another copy of it"
+)
 
 DIRECTML_NAMES = {
     onnx.TensorProto.DataType.Name(row.onnx): row.name for row in TensorDataType
@@ -158,12 +162,13 @@ def load(path: str) -> onnx.ModelProto:
 
 
 def _parsed_in_pieces(path: str) -> onnx.ModelProto | None:
-    """Return the model in a large file; None if it is broken, or memory is short."""
+    """Return the model in a large file; None if it is broken, or has no nodes."""
     try:
         with open(path, "rb") as stream:
-            return parsed_in_pieces(stream)
+            model = parsed_in_pieces(stream)
     except DecodeError:
         return None
+    return model if model.graph.node else None
 
 
 def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
@@ -209,10 +214,21 @@ def serialized(model: onnx.ModelProto) -> bytes:
     try:
         return model.SerializeToString()
     except (EncodeError, ValueError):
-        rule = (
-            "the model must have at most 2 GiB, and memory must hold another copy of it"
-        )
-        raise OnnxGatherError(rule) from None
+        raise OnnxGatherError(_UNWRITABLE) from None
+
+
+def serialized_pieces(model: onnx.ModelProto) -> Iterator[bytes]:
+    """Yield the bytes of a model in pieces, if it is large.
+
+    Raises:
+        OnnxGatherError: As `serialized`, before the first piece.
+    """
+    try:
+        if sum(map(len, pieces_of(model))) > LARGEST_MODEL:
+            raise OnnxGatherError(_UNWRITABLE)
+        yield from pieces_of(model)
+    except (EncodeError, ValueError):
+        raise OnnxGatherError(_UNWRITABLE) from None
 
 
 def values_of(

@@ -1,0 +1,185 @@
+"""Models that are read and written in pieces are those of protobuf."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from folders import MODELS
+from google.protobuf.message import DecodeError
+from onnx import helper
+
+from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.model import values, wire
+from onnxgather.core.model.network import read_network
+from onnxgather.core.model.values import load, serialized_pieces
+from onnxgather.core.model.wire import parsed_in_pieces, pieces_of
+
+PEAK = """
+import re, sys
+from pathlib import Path
+from onnxgather.cli import main
+try:
+    main(sys.argv[1:], prog_name="onnxgather")
+finally:
+    print(re.search(r"VmHWM:\\s+([0-9]+)", Path("/proc/self/status").read_text())[1])
+"""
+"""A program that runs a command, and then prints the most KiB that it had."""
+
+
+def model_with(*sizes: int) -> onnx.ModelProto:
+    """Return a model with a Gather, and constants of so many bytes."""
+    constants: list[onnx.TensorProto] = []
+    for number, size in enumerate(sizes):
+        name = "data" if number == 0 else f"w{number}"
+        tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.UINT8)
+        tensor.dims.append(size)
+        tensor.raw_data = bytes([number + 1]) * size
+        constants.append(tensor)
+    node = helper.make_node("Gather", ["data", "ids"], ["y"])
+    ids = helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["n"])
+    output = helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, None)
+    graph = helper.make_graph([node], "g", [ids], [output], constants)
+    graph.metadata_props.add(key="a", value="b")
+    opset = helper.make_opsetid("", 17)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    model.metadata_props.add(key="c", value="d")
+    return model
+
+
+def with_unknown_field() -> onnx.ModelProto:
+    """Return a model whose graph has a field that ONNX does not know."""
+    model = model_with(100, 100)
+    model.graph.MergeFromString(b"\xa0\x06\x05")  # field 100 is 5
+    return model
+
+
+def with_broken_text() -> onnx.ModelProto:
+    """Return a model whose graph has a name that is no UTF-8."""
+    model = model_with(100, 100)
+    model.graph.MergeFromString(b"\x12\x01\xff")
+    return model
+
+
+MADE = {
+    "constants": model_with(100, 3, 500),
+    "no graph": onnx.ModelProto(ir_version=8),
+    "an empty graph": onnx.ModelProto(graph=onnx.GraphProto()),
+    "an unknown field": with_unknown_field(),
+    "a broken text": with_broken_text(),
+}
+FILES = sorted(MODELS.rglob("*.onnx"))
+CONTENTS = {name: model.SerializeToString() for name, model in MADE.items()}
+CONTENTS |= {path.name: path.read_bytes() for path in FILES}
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "LARGE", 50)
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_the_pieces_of_a_model_are_its_bytes(name: str) -> None:
+    model = onnx.ModelProto.FromString(CONTENTS[name])
+    expected = model.SerializeToString(deterministic=True)
+    assert b"".join(pieces_of(model)) == expected
+
+
+def test_a_constant_is_a_piece_of_its_own() -> None:
+    model = model_with(100, 3, 500)
+    pieces = [*pieces_of(model)]
+    for tensor in model.graph.initializer:
+        if len(tensor.raw_data) > wire.LARGE:
+            assert tensor.raw_data in pieces
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_model_that_is_parsed_in_pieces_is_the_same(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(CONTENTS[name])
+    with open(path, "rb") as stream:
+        model = parsed_in_pieces(stream)
+    expected = onnx.ModelProto.FromString(CONTENTS[name])
+    assert model == expected
+    assert model.HasField("graph") == expected.HasField("graph")
+    assert model.SerializeToString() == expected.SerializeToString()
+
+
+def test_a_model_that_is_broken_anywhere_is_refused_as_a_small_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = model_with(100, 3, 60).SerializeToString()
+    path = tmp_path / "m.onnx"
+    for size in range(1, len(content)):
+        path.write_bytes(content[:size])
+        outcomes: list[str] = []
+        for large in (0, 2**24):
+            monkeypatch.setattr(values, "LARGE", large)
+            try:
+                outcomes.append(str(load(str(path))))
+            except OnnxGatherError as error:
+                outcomes.append(str(error))
+        assert outcomes[0] == outcomes[1]
+
+
+def test_bytes_that_are_no_fields_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    for content in (b"\xff" * 11, b"\x0b", b"\x3a\x7f\x0a", b"\x3a\x02\x2a\x05ab"):
+        path.write_bytes(content)
+        with open(path, "rb") as stream, pytest.raises(DecodeError):
+            parsed_in_pieces(stream)
+
+
+def test_a_model_of_more_than_2_gib_is_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = model_with(100)
+    size = model.ByteSize()
+    monkeypatch.setattr(values, "LARGEST_MODEL", size)
+    assert b"".join(serialized_pieces(model)) == model.SerializeToString()
+    monkeypatch.setattr(values, "LARGEST_MODEL", size - 1)
+    with pytest.raises(OnnxGatherError) as caught:
+        next(serialized_pieces(model))
+    assert str(caught.value) == (
+        "the model must have at most 2 GiB, and memory must hold another copy of it"
+    )
+
+
+def test_a_large_file_and_its_object_have_one_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "LARGE", 50)
+    model = model_with(100, 3, 500)
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    digest = read_network(str(path)).digest
+    assert digest == read_network(model).digest
+    assert digest == (
+        "sha256:5ccef2b4b727cd3bd8f74ad09a54af7938f7ad00c7b1b6ad8a2a1cf1d81759d8"
+    )
+
+
+@pytest.mark.slow  # it writes models of 200 MB
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+@pytest.mark.parametrize(
+    ("more", "times"), [(["audit"], 1.3), (["harden", "-o", "out.onnx"], 2.3)]
+)
+def test_memory_holds_a_large_model_few_times(
+    tmp_path: Path, more: list[str], times: float
+) -> None:
+    peaks: list[int] = []
+    for size in (1000, 2 * 10**7):
+        path = tmp_path / f"{size}.onnx"
+        onnx.save(model_with(*[size] * 10), path)
+        command, *options = more
+        words = [sys.executable, "-c", PEAK, command, str(path), *options]
+        done = subprocess.run(
+            words, capture_output=True, text=True, cwd=tmp_path, check=True
+        )
+        peaks.append(int(done.stdout.splitlines()[-1]))
+    assert (peaks[1] - peaks[0]) * 1024 < times * 2 * 10**8
