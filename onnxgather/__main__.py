@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 
-def run() -> None:
+def run_command_line() -> None:
     """Run the command line of this program, and end with its exit code."""
     # Python would raise an interrupt wherever it is, and print the place. Now SIGINT
     # ends the program as SIGTERM does, until the command handles both.
@@ -17,4 +17,4 @@ def run() -> None:
 
 
 if __name__ == "__main__":
-    run()
+    run_command_line()

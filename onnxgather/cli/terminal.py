@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from datetime import timedelta
+from types import FrameType
 from typing import TextIO
 
 from onnxgather.core.checks import printable
@@ -51,7 +52,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def signals_handled(handler: Callable[[int, object], object]) -> Generator[None]:
+def signals_handled(
+    handler: Callable[[int, FrameType | None], object],
+) -> Generator[None]:
     """Have a function handle each signal that ends a command.
 
     A signal that is ignored stays so, as under nohup. Python allows this in its main

