@@ -4,9 +4,15 @@
 
 Each network has open sizes, chains of shape arithmetic as exporters write them, and
 traps, where ONNX Runtime computes something else than one would think. It runs with
-several draws of sizes and wild inputs, at random levels of graph optimizations. A
-gather that is proved must keep its indices in range; types, sizes and bounds that the
-audit tells must hold.
+several draws of sizes and wild inputs, at each of ONNX Runtime's four levels of graph
+optimizations. A gather that is proved must keep its indices in range; types, sizes and
+bounds that the audit tells must hold. A claim that only a higher level breaks has the
+kind "levels". It counts the runs where a level returns or fails otherwise than the
+lowest one, and prints those that no row of tests/helpers/level_quirks.py explains.
+
+With `--levels` nothing is audited: each network, and a form of
+tests/helpers/level_forms.py for each second one, runs whole at the four levels. What no
+row explains is a finding.
 
 With `--hardened` each network is hardened instead: what comes out must be proved, must
 not fail at an index, and must have the outputs of the network where this does not fail.
@@ -36,12 +42,16 @@ sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 SOUND = 0
 UNSOUND = 1
 
+AUDIT, HARDENED, LEVELS = "audit", "hardened", "levels"
+"""Whose claims are checked: of the audit, of harden, or of each level, that it does
+what the lowest one does."""
+
 DOCUMENTED = 60_000
 """The number of networks of the full figure."""
 
 
 def rows(
-    seeds: range, save: str, trap: str = "", chain: str = "", hardened: bool = False
+    seeds: range, save: str, trap: str = "", chain: str = "", claims: str = AUDIT
 ) -> Iterator[dict[str, Any]]:
     """Check the network of each seed; yield what was counted.
 
@@ -50,16 +60,20 @@ def rows(
         save: The folder for networks of which a claim does not hold; "" for none.
         trap: A trap that each network has; "" for none.
         chain: A chain that each network has; "" for none.
-        hardened: Whether the claims are those of harden.
+        claims: Those of the audit, those of harden, or none: levels are compared.
     """
     import numpy as np
     from audit_claims import check
     from hardened_claims import check_hardened
+    from level_claims import check_levels
     from random_networks import graph
 
+    check_claims = {AUDIT: check, HARDENED: check_hardened, LEVELS: check_levels}[
+        claims
+    ]
     for seed in seeds:
         made = graph(seed, trap, chain)
-        found = (check_hardened if hardened else check)(made, Random(seed))
+        found = check_claims(made, Random(seed))
         if found.violations and save:
             path = Path(save, f"{seed}.onnx")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +87,7 @@ def rows(
             "states": found.states,
             "operators": found.operators,
             "runs": found.runs,
+            "differing": [{"seed": seed, "level": text} for text in found.differing],
             "violations": [{"seed": seed, **each} for each in found.violations],
         }
 
@@ -81,7 +96,7 @@ class Tally:
     """What all networks together had."""
 
     def __init__(self, count: int) -> None:
-        self.count, self.done = count, 0
+        self.count, self.done, self.differing = count, 0, 0
         self.states, self.operators, self.runs = (
             Counter[str](),
             Counter[str](),
@@ -98,6 +113,9 @@ class Tally:
             self.states.update(row.get("states", {}))
             self.operators.update(row.get("operators", {}))
             self.runs.update(row.get("runs", {}))
+            for differing in row.get("differing", ()):
+                self.differing += 1
+                print(json.dumps(differing), flush=True)
             for violation in row.get("violations", ()):
                 self.violations.append(violation)
                 print(json.dumps(violation), flush=True)
@@ -126,6 +144,10 @@ class Tally:
                 f"{c:,} {s}" for s, c in sorted(states.items())
             )
         yield f"runs: {dict(self.runs)}"
+        yield f"differences of levels that no quirk explains: {self.differing:,}"
+        kinds = Counter(each.get("kind", "") for each in self.violations)
+        if kinds:
+            yield f"kinds of claims that do not hold: {dict(kinds)}"
         yield f"gathers: {sum(by_state.values()):,}: {dict(by_state)}"
         missing = sorted(TRANSFERS.keys() - self.operators.keys())
         yield (
@@ -177,21 +199,34 @@ def main() -> int:
     parser.add_argument("--trap", default="", help="each network has this trap")
     parser.add_argument("--chain", default="", help="each network has this chain")
     parser.add_argument(
-        "--hardened", action="store_true", help="check the claims of harden"
+        "--hardened",
+        dest="claims",
+        action="store_const",
+        const=HARDENED,
+        help="check the claims of harden",
     )
+    parser.add_argument(
+        "--levels",
+        dest="claims",
+        action="store_const",
+        const=LEVELS,
+        help="compare the levels alone",
+    )
+    parser.set_defaults(claims=AUDIT)
+    parser.add_argument("--claims", help=argparse.SUPPRESS)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         seeds = range(*map(int, options.worker.split(":")))
         for row in rows(
-            seeds, options.save, options.trap, options.chain, options.hardened
+            seeds, options.save, options.trap, options.chain, options.claims
         ):
             print(json.dumps(row), flush=True)
         return SOUND
     tally = Tally(options.count)
     pythons = options.python or [sys.executable]
     more = ["--save", options.save, "--trap", options.trap, "--chain", options.chain]
-    more += ["--hardened"] if options.hardened else []
+    more += ["--claims", options.claims]
     threads = list[threading.Thread]()
     for job in range(options.jobs):
         python = pythons[job % len(pythons)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any, cast
 
-from audit_claims import OUT_OF_BOUNDS, Checked, operators_of
+from audit_claims import Checked, operators_of
+from four_levels import OUT_OF_BOUNDS
 from network_draft import MOST_ELEMENTS, Feeds, results, session
 from random_networks import Graph
 

@@ -195,11 +195,11 @@ def _fails_at_load(seen: Seen) -> bool:
 
 
 def _is_padded_pool(seen: Seen) -> bool:
-    """Whether no session is made of a model with a Pad before a pool."""
+    """Whether a Pad is before a pool."""
     made = _made_by(seen.model)
     pools = [n for n in _every_node(seen.model) if n.op_type.endswith("Pool")]
     before = [made[n.input[0]].op_type for n in pools if n.input[0] in made]
-    return "Pad" in before and _fails_at_load(seen)
+    return "Pad" in before
 
 
 def _is_declared(seen: Seen) -> bool:
@@ -320,9 +320,9 @@ QUIRKS: tuple[Quirk, ...] = (
         form="a_constant_out_of_range",
     ),
     Quirk(
-        "the pads of a Pad go to a pool, which then refuses them",
+        "the pads of a Pad go to a pool, which refuses them or fills them otherwise",
         BASIC,
-        ("fails", "failure"),
+        ("fails", "returns", "failure", "bytes"),
         _is_padded_pool,
         ("Pad_Fusion",),
         versions=("1.24",),

@@ -1,0 +1,69 @@
+"""Random networks and forms, whole, at the four levels of graph optimizations."""
+
+from __future__ import annotations
+
+from random import Random
+
+import onnx
+from audit_claims import MOST_DIFFERING, Checked, operators_of
+from four_levels import LEVELS, Failure, differences, four_outcomes, four_sessions
+from level_forms import FORMS, drawn
+from level_quirks import explained
+from network_draft import MOST_ELEMENTS, Feeds
+from random_networks import Graph
+
+DRAWS = 3
+"""How often a model runs, each time with other inputs."""
+
+
+def check_levels(graph: Graph, random: Random) -> Checked:
+    """Compare the levels on a network, and on a form.
+
+    Args:
+        graph: The network.
+        random: The random numbers of the draws.
+    """
+    found = Checked()
+    found.operators.update(operators_of(graph.draft.nodes))
+    fed = list[Feeds]()
+    for _ in range(DRAWS):
+        feeds = graph.feeds(random, graph.sizes(random, 1), {})
+        if all(getattr(array, "size", 0) <= MOST_ELEMENTS for array in feeds.values()):
+            fed.append(feeds)
+    compare_levels(found, "network", graph.model, fed)
+    name = random.choice([*FORMS])
+    form = drawn(name, random)
+    compare_levels(found, name, form.model, [form.feeds(random) for _ in range(DRAWS)])
+    return found
+
+
+def compare_levels(
+    found: Checked, name: str, model: onnx.ModelProto, fed: list[Feeds]
+) -> None:
+    """Count what levels do otherwise than the lowest one.
+
+    Args:
+        found: What is counted.
+        name: Of the network or form.
+        model: The model.
+        fed: The inputs of each run.
+    """
+    sessions = four_sessions(model)
+    if isinstance(sessions[0], Failure):
+        found.runs["refused"] += 1
+        return
+    for feeds in fed:
+        outcomes = four_outcomes(sessions, feeds)
+        failed = isinstance(outcomes[0], Failure)
+        found.runs["stopped" if failed else "ended"] += 1
+        for each in differences(outcomes):
+            quirk = explained(model, feeds, each)
+            found.runs[
+                f"{each.kind} at {LEVELS[each.level]}: {quirk or 'unknown'}"
+            ] += 1
+            if quirk or len(found.violations) >= MOST_DIFFERING:
+                continue
+            found.feeds = found.feeds or feeds
+            found.violations.append(
+                {"output": each.output, "form": name, "claim": str(each)}
+            )
