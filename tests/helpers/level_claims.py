@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import onnx
 from audit_claims import MOST_DIFFERING, Checked, operators_of
@@ -11,6 +14,12 @@ from level_forms import FORMS, drawn
 from level_quirks import explained
 from network_draft import MOST_ELEMENTS, Feeds
 from random_networks import Graph
+
+import onnxgather as og
+from onnxgather.auditing.audit import Audit
+
+HAS_LEVELS = "levels" in inspect.signature(og.audit).parameters
+"""Whether the audit audits what ONNX Runtime makes of a model, too."""
 
 DRAWS = 3
 """How often a model runs, each time with other inputs."""
@@ -67,3 +76,40 @@ def compare_levels(
             found.violations.append(
                 {"output": each.output, "form": name, "claim": str(each)}
             )
+
+
+def of_the_file(model: onnx.ModelProto, **given: Any) -> Audit:
+    """The audit of a model as the file has it, and not of what levels make of it."""
+    alone: dict[str, Any] = {"levels": ()} if HAS_LEVELS else {}
+    return og.audit(model, **given, **alone)
+
+
+def check_form(
+    name: str, random: Random, audit: Callable[..., Audit] = og.audit
+) -> Checked:
+    """Audit a form, and run it at the four levels: no gather that is proved may fail.
+
+    Args:
+        name: The name of the form.
+        random: The random numbers of the draws.
+        audit: What audits it.
+    """
+    found, form = Checked(), drawn(name, random)
+    sessions = four_sessions(form.model)
+    if isinstance(sessions[0], Failure):
+        found.runs["refused"] += 1
+        return found
+    audited = audit(form.model)
+    proved = {each.node for each in audited.gathers if each.range.state == "proved"}
+    found.states.update(each.range.state for each in audited.gathers)
+    for _ in range(DRAWS):
+        feeds = form.feeds(random)
+        for level, outcome in enumerate(four_outcomes(sessions, feeds)):
+            failed = isinstance(outcome, Failure)
+            found.runs["stopped" if failed else "ended"] += 1
+            if failed and outcome.is_index and outcome.node in proved:
+                kind = "levels" if level else "file"
+                claim = f"{outcome.node} is proved, but {outcome.text}"
+                row = {"output": "", "form": name, "kind": kind, "claim": claim}
+                found.violations.append(row | {"level": LEVELS[level]})
+    return found

@@ -153,6 +153,55 @@ FORMS: dict[str, Form] = {
         "y {g|h}",
         values={"k": [-1, 0]},
     ),
+    "rank_of_a_quotient": Form(
+        "float[N] x, float[N] y",
+        """q = Div({f[[1]]|f[[[1]]]|f[1]}, x)
+        p = {Mul(q, y)|Mul(y, q)}
+        s = Shape(p)
+        g = Gather(s, {i(1)|i(0)|i(-2)})""",
+        "g",
+    ),
+    "rank_of_a_scaled_product": Form(
+        "float[M,4] x",
+        """q, scale, zero = DynamicQuantizeLinear(x)
+        m = MatMulInteger(q, u[[1],[2],[3],[4]], zero)
+        c = Cast<to=1>(m)
+        w = Mul(scale, {f[[0.5]]|f[[[0.5]]]})
+        y = Mul(c, w)
+        s = Shape(y)
+        g = Gather(s, {i(2)|i(1)|i(-3)})""",
+        "g",
+    ),
+    "rank_of_an_activation": Form(
+        "float[] x",
+        """a = Div(x, {f(1.4142135)|f[1.4142135]})
+        e = Erf(a)
+        b = Add(e, f[1])
+        c = Mul(x, b)
+        h0 = Mul(c, f(0.5))
+        t = Mul(x, f[1.702])
+        u0 = Sigmoid(t)
+        v0 = Mul(x, u0)
+        s = Shape({h0|v0})
+        g = Gather(s, i(0))""",
+        "g",
+    ),
+    "a_size_of_a_check": Form(
+        "float[B,12] x, float[P] y",
+        """s = Shape(x)
+        b = Gather(s, i[0])
+        p = Shape(y)
+        c = Concat<axis=0>(b, p, i[4])
+        r = Reshape(x, c)
+        l = Sub(p, i[1])
+        g = Gather<axis=1>(r, l)
+        t = Shape(r)
+        n = Gather(t, i(1))
+        e = Sub(n, i(1))
+        h0 = Gather(y, e)""",
+        "{g|h0}",
+        sizes={"P": [1, 2, 3, 4, 5]},
+    ),
     "fast_gelu": Form(
         "float{[]|[N]} x, int64 k",
         """p = Pow(x, f(3))
@@ -638,7 +687,8 @@ FORMS: dict[str, Form] = {
     "padded_then_pooled": Form(
         "float[1,1,A,A] x, int64 k",
         """p = Pad{|<mode="constant">}(x, i[0,0,{1|0},1,0,0,{1|2},1])
-        c = {Conv<kernel_shape=[2,2]>(p, f[[[[1,0],[0,1]]]])|MaxPool<kernel_shape=[2,2]>(p)|AveragePool<kernel_shape=[2,2]>(p)}
+        c = {Conv<kernel_shape=[2,2]>(p, f[[[[1,0],[0,1]]]])
+            |{Max|Average}Pool<kernel_shape=[2,2]>(p)}
         s = Shape(c)
         y = Gather<axis=2>(c, k)
         m = ReduceMin<keepdims=0>(c)
@@ -653,7 +703,8 @@ FORMS: dict[str, Form] = {
         """w = ConstantOfShape<value=float[1]{0.5}>(i[4,4,1,1])
         c = Conv(x, w)
         m = {Mul(c, f[[[[2]],[[1]],[[1]],[[3]]]])|Add(c, f[[[1]]])|Relu(c)|Mul(c, f[2])}
-        n = {BatchNormalization(m, f[1,2,3,4], f[1,1,1,1], f[0,0,0,0], f[1,1,1,1])|Sigmoid(m)|Add(m, c)|Clip(m)}
+        n = {BatchNormalization(m, f[1,2,3,4], f[1,1,1,1], f[0,0,0,0], f[1,1,1,1])
+            |Sigmoid(m)|Add(m, c)|Clip(m)}
         g = GlobalAveragePool(n)
         f0 = Flatten(g)
         i0 = ArgMax<axis=1>(f0)
@@ -669,7 +720,8 @@ FORMS: dict[str, Form] = {
         """t = Transpose<perm=[0,3,1,2]>(x)
         w = ConstantOfShape<value=float[1]{1}>(i[8,4,1,1])
         c = Conv(t, w)
-        p = MaxPool<kernel_shape=[2,2],pads=[0,0,1,1],ceil_mode={0|1},strides=[{1|2},1]>(c)
+        p = MaxPool<kernel_shape=[2,2], pads=[0,0,1,1], ceil_mode={0|1},
+            strides=[{1|2},1]>(c)
         u0 = Transpose<perm=[0,2,3,1]>(p)
         s = Shape(u0)
         y = Gather<axis=1>(u0, k)""",
