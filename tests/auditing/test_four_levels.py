@@ -34,7 +34,6 @@ from rings import by_ring
 FALSE_PROOFS = (
     "rank_of_a_quotient",
     "rank_of_a_scaled_product",
-    "rank_of_an_activation",
     "a_size_of_a_check",
 )
 """Forms of which the file alone does not tell that a level fails."""

@@ -189,14 +189,17 @@ FORMS: dict[str, Form] = {
     "a_size_of_a_check": Form(
         "float[B,12] x, float[P] y",
         """s = Shape(x)
-        b = Gather(s, i[0])
-        p = Shape(y)
-        c = Concat<axis=0>(b, p, i[4])
+        b = Gather(s, i(0))
+        t = Shape(y)
+        p = Gather(t, i(0))
+        b1 = Unsqueeze(b, i[0])
+        p1 = Unsqueeze(p, i[0])
+        c = Concat<axis=0>(b1, p1, i[4])
         r = Reshape(x, c)
-        l = Sub(p, i[1])
+        l = Sub(p, i(1))
         g = Gather<axis=1>(r, l)
-        t = Shape(r)
-        n = Gather(t, i(1))
+        u0 = Shape(r)
+        n = Gather(u0, i(1))
         e = Sub(n, i(1))
         h0 = Gather(y, e)""",
         "{g|h0}",
