@@ -235,7 +235,13 @@ def reached(model: onnx.ModelProto, node: str) -> onnx.ModelProto | None:
         model: The model.
         node: The name of the node.
     """
-    named = [each for each in model.graph.node if each.name == node]
+    # The layout of channels names its nodes by their outputs.
+    output = node.removesuffix("_nchwc")
+    named = [
+        each
+        for each in model.graph.node
+        if each.name == node or (output != node and output in each.output)
+    ]
     if not named:
         return None
     part = onnx.ModelProto()

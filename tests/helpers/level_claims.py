@@ -14,12 +14,17 @@ from level_forms import FORMS, drawn
 from level_quirks import explained
 from network_draft import MOST_ELEMENTS, Feeds
 from random_networks import Graph
+from runtime_faults import IS_OLD
 
 import onnxgather as og
 from onnxgather.auditing.audit import Audit
 
 HAS_LEVELS = "levels" in inspect.signature(og.audit).parameters
 """Whether the audit audits what ONNX Runtime makes of a model, too."""
+
+READS_OUTSIDE = {"RotaryEmbedding", "EmbedLayerNormalization", "RoiAlign"}
+"""Operators that read outside their memory for a wild index, up to ONNX Runtime
+1.24.4."""
 
 DRAWS = 3
 """How often a model runs, each time with other inputs."""
@@ -39,7 +44,8 @@ def check_levels(graph: Graph, random: Random) -> Checked:
         feeds = graph.feeds(random, graph.sizes(random, 1), {})
         if all(getattr(array, "size", 0) <= MOST_ELEMENTS for array in feeds.values()):
             fed.append(feeds)
-    compare_levels(found, "network", graph.model, fed)
+    if not (IS_OLD and READS_OUTSIDE & found.operators.keys()):
+        compare_levels(found, "network", graph.model, fed)
     name = random.choice([*FORMS])
     form = drawn(name, random)
     compare_levels(found, name, form.model, [form.feeds(random) for _ in range(DRAWS)])

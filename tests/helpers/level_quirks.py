@@ -9,7 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 import onnxruntime
-from four_levels import Difference, Failure, compared, differs, is_float, reached
+from four_levels import (
+    Difference,
+    Failure,
+    compared,
+    differs,
+    four_outcomes,
+    four_sessions,
+    is_float,
+    reached,
+)
 from network_draft import Feeds, captured
 from onnx import numpy_helper
 
@@ -230,8 +239,6 @@ def _fails_later(seen: Seen) -> bool:
     part = reached(seen.model, got.node)
     if part is None:
         return False
-    from four_levels import four_outcomes, four_sessions
-
     lowest = four_outcomes(four_sessions(part)[:1], seen.feeds)[0]
     return isinstance(lowest, Failure) and lowest.is_like(got)
 
