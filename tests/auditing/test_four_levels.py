@@ -4,6 +4,7 @@ the quirks of a table; and what is proved holds at each."""
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import level_quirks
 import numpy as np
@@ -13,6 +14,7 @@ from four_levels import (
     LEVELS,
     Difference,
     Failure,
+    Outcome,
     compared,
     differences,
     four_sessions,
@@ -166,9 +168,9 @@ def test_failures_are_alike_by_their_node_and_by_their_kind(
         (failure("Gather", "g", "out of bounds"), "fails"),
     ],
 )
-def test_a_difference_has_a_kind(got: object, kind: str) -> None:
+def test_a_difference_has_a_kind(got: Any, kind: str) -> None:
     wanted = np.array([0, 1])
-    outcome = got if isinstance(got, Failure) else {"y": got}
+    outcome: Outcome = got if isinstance(got, Failure) else {"y": got}
     kinds = [each.kind for each in differences([{"y": wanted}, outcome])]
     assert kinds == [kind] * bool(kind)
     back = [each.kind for each in differences([outcome, {"y": wanted}])]
@@ -176,7 +178,7 @@ def test_a_difference_has_a_kind(got: object, kind: str) -> None:
 
 
 def test_zeros_of_another_sign_are_other_bytes() -> None:
-    pair = [{"y": np.array([0.0])}, {"y": np.array([-0.0])}]
+    pair: list[Outcome] = [{"y": np.array([0.0])}, {"y": np.array([-0.0])}]
     assert [each.kind for each in differences(pair)] == ["bytes"]
 
 

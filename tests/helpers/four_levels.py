@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 from network_draft import Feeds, leading, results, session
 
+from onnxgather.core.descriptors.arrays import Array
+
 LEVELS = ("disabled", "basic", "extended", "all")
 """The names of the levels, by their numbers."""
 
@@ -267,13 +269,13 @@ def _other_outputs(level: int, wanted: Feeds, got: Feeds) -> Iterator[Difference
 
 def _kind(wanted: Any, got: Any) -> str:
     """How two outputs differ; "" where they do not."""
-    if isinstance(wanted, list) or isinstance(got, list):
-        if type(wanted) is not type(got):
-            return "type"
+    if isinstance(wanted, list) and isinstance(got, list):
         pair = cast("list[Any]", wanted), cast("list[Any]", got)
         if len(pair[0]) != len(pair[1]):
             return "shape"
         return next(filter(None, map(_kind, *pair)), "")
+    if isinstance(wanted, list) or isinstance(got, list):
+        return "type"
     if wanted is None or got is None:
         return "" if wanted is got else "type"
     if wanted.dtype != got.dtype:
@@ -287,7 +289,7 @@ def _kind(wanted: Any, got: Any) -> str:
 
 def is_float(value: Any) -> bool:
     """Whether a value is an array of floats."""
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return isinstance(value, np.ndarray) and cast("Array", value).dtype.kind == "f"
 
 
 def _words(value: Any) -> str:
@@ -297,5 +299,6 @@ def _words(value: Any) -> str:
         place = f"{value.operator} {value.node}: " if value.operator else ""
         return f"fails: {place}{text[:160]}"
     if isinstance(value, np.ndarray):
-        return f"{value.dtype}{[*value.shape]} {value.ravel()[:6].tolist()}"
+        array = cast("Array", value)
+        return f"{array.dtype}{[*array.shape]} {array.ravel()[:6].tolist()}"
     return str(value)[:160]
