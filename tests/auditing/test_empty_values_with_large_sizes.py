@@ -14,7 +14,7 @@ from onnx import TensorProto
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather as og
-from onnxgather.auditing.audit import EMPTY
+from onnxgather.auditing.graph_audit import EMPTY
 
 SIZES = [2, 0, 2**60]
 

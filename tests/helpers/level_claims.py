@@ -17,7 +17,7 @@ from random_networks import Graph
 from runtime_faults import IS_OLD
 
 import onnxgather as og
-from onnxgather.auditing.audit import Audit
+from onnxgather.auditing.records import Audit
 
 HAS_LEVELS = "levels" in inspect.signature(og.audit).parameters
 """Whether the audit audits what ONNX Runtime makes of a model, too."""

@@ -213,6 +213,7 @@ class Bounds:
 
 
 def _has_sizes(bounds: Array) -> bool:
+    """Return whether a bound is an open size."""
     if bounds.dtype != object:
         return False
     return Size in set(map(type, bounds.ravel().tolist()))
@@ -255,7 +256,7 @@ def elements_of(sizes: Sequence[AnySize | None] | None) -> AnySize | None:
 
 def hull(bounds: Array, axes: Iterable[int]) -> Array:
     """Return the bounds that hold along `axes`, each of which has the size 1 then."""
-    # An axis of the size 1 is as it should be.
+    # An axis of the size 1 stays as it is.
     axes = tuple(axis for axis in axes if bounds.shape[axis] != 1)
     if not axes:
         return bounds

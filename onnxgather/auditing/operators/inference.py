@@ -70,7 +70,7 @@ def inferred_types(call: Call) -> list[OpenType]:
     reads_numbers = call.operator not in _NUMBERS_UNREAD
     inputs = tuple(_known(value, symbols, reads_numbers) for value in call.inputs)
     node = _nameless(call.operation)
-    answers = _answers(node, call.version, inputs)
+    answers = inferred_outputs(node, call.version, inputs)
     size_of = {symbol: size for size, symbol in symbols.items()}
     return [_open_type(answer, size_of) for answer in answers]
 
@@ -121,7 +121,7 @@ def _nameless(operation: Operation) -> bytes:
 
 
 @functools.lru_cache(maxsize=KEPT_ANSWERS)
-def _answers(
+def inferred_outputs(
     serialized: bytes, version: int, inputs: tuple[_Known | None, ...]
 ) -> tuple[_Answer, ...]:
     """Return what ONNX infers of each output of a node.

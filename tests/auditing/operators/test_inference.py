@@ -44,7 +44,7 @@ def call_of_node(
 
 
 def answers_kept() -> int:
-    return inference._answers.cache_info().currsize
+    return inference.inferred_outputs.cache_info().currsize
 
 
 def open_size(name: str) -> Size:
@@ -52,7 +52,7 @@ def open_size(name: str) -> Size:
 
 
 def test_operations_that_differ_in_names_share_an_answer() -> None:
-    inference._answers.cache_clear()
+    inference.inferred_outputs.cache_clear()
     for name in ("first", "second"):
         n = open_size(name)
         value = unknown("FLOAT", (n, 3, n))
@@ -62,7 +62,7 @@ def test_operations_that_differ_in_names_share_an_answer() -> None:
 
 
 def test_weights_of_two_layers_share_an_answer() -> None:
-    inference._answers.cache_clear()
+    inference.inferred_outputs.cache_clear()
     for number in (1, 2):
         weights = bounds_of_array("FLOAT", np.full((4, 5), number, np.float32))
         value = unknown("FLOAT", (2, 4))
