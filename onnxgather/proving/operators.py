@@ -316,7 +316,7 @@ def _where(node: NodeCall) -> LazyTensor:
 
 
 def _cast(node: NodeCall) -> LazyTensor:
-    """Return Cast."""
+    """Return Cast, but for sizes that it changes (`quirks.CAST_OF_SIZES`)."""
     data = node[0]
     before = data.dtype
     after = ValueType(name_of(node.attribute("to"))).dtype
@@ -324,7 +324,14 @@ def _cast(node: NodeCall) -> LazyTensor:
         raise tensors.UndecidedError(f"a Cast from {before} to another type")
 
     def element(place: Place) -> Item:
-        return _cast_item(node, data.at(place), before, after)
+        item = data.at(place)
+        result = _cast_item(node, item, before, after)
+        # A size is an integer that is known, in one dimension or none.
+        if isinstance(item, int | tensors.Rounded) and len(data.shape) <= 1:
+            value = tensors.unrounded(item)
+            is_kept = isinstance(value, Term) or value == tensors.unrounded(result)
+            quirks.CAST_OF_SIZES.avoid(not is_kept)
+        return result
 
     return lazy(after, data.shape, element)
 

@@ -48,12 +48,15 @@ class Quirk:
     """Why a model that meets it is undecided, if the rule refuses such models."""
     versions: Sequence[str] = MEASURED
     """The measured versions of ONNX Runtime that show it."""
+    last_level: OptimizationLevel = "all"
+    """The last level of optimization that shows it."""
 
     @property
     def levels(self) -> tuple[OptimizationLevel, ...]:
         """Return the levels of optimization that show it."""
         levels = tuple(OPTIMIZATION_LEVELS)
-        return levels[levels.index(self.level) :]
+        end = levels.index(self.last_level) + 1
+        return levels[levels.index(self.level) : end]
 
     def avoid(self, is_met: object, **words: object) -> None:
         """Go on only where a model does not meet it.
@@ -101,6 +104,16 @@ SIZES_OF_ONE_NAME = Quirk(
     "quirks.ensure_declared",
     "the value {name}, of which other sizes are declared",
     versions=("1.32.0",),
+)
+CAST_OF_SIZES = Quirk(
+    "Cast of sizes",
+    "Where it infers sizes that a Shape gives and a Cast changes, it infers the sizes "
+    "before the Cast. The run fails, as the sizes are others.",
+    "disabled",
+    "A Cast must keep each number that is known.",
+    "operators._cast",
+    "a Cast that changes a number that is known, which may be a size",
+    last_level="disabled",
 )
 QUOTIENT_OF_ONE = Quirk(
     "Div of 1",
@@ -176,6 +189,7 @@ QUIRKS: Sequence[Quirk] = (
     RESHAPE_OF_FAILING,
     DECLARED_SIZES,
     SIZES_OF_ONE_NAME,
+    CAST_OF_SIZES,
     QUOTIENT_OF_ONE,
     GATHER_OF_RANGE,
     SLICE_BACKWARDS,

@@ -121,7 +121,6 @@ class Exhibit:
 
 
 SHIFTED = "moved = Add(near, shift) OutputTensor = Gather(InputTensor, moved)"
-
 EXHIBITS = [
     Exhibit(
         quirks.SHAPE_OF_FAILING,
@@ -159,6 +158,15 @@ EXHIBITS = [
         by_onnx=[1, 2, 3],
         by_runtime=[3, 4, 5],
         open_sizes=("N", "N"),
+    ),
+    Exhibit(
+        quirks.CAST_OF_SIZES,
+        "u = Slice(IndicesTensor, at0, at1) s = Shape(IndicesTensor)\n"
+        "truth = Cast<to = 9>(s) one_size = Cast<to = 7>(truth)\n"
+        "e = Expand(u, one_size) es = Shape(e)\n"
+        "n = Gather(es, zero) shift = Sub(n, one)\n" + SHIFTED,
+        by_onnx=[1, 2, 3],
+        by_runtime="fails",
     ),
     Exhibit(
         quirks.QUOTIENT_OF_ONE,
@@ -321,7 +329,11 @@ def test_the_page_of_certificates_lists_the_table() -> None:
 
 def line_of(row: Quirk) -> str:
     """The line of a row in the table of the page."""
-    levels = "all levels" if row.level == "disabled" else f"from {row.level}"
+    levels = f"from {row.level}"
+    if len(row.levels) == 1:
+        levels = f"{row.level} alone"
+    elif row.level == "disabled":
+        levels = "all levels"
     versions = ", ".join(row.versions)
     cells = [row.name, row.behaviour, levels, versions, row.rule, f"`{row.code}`"]
     return f"| {' | '.join(cells)} |"
