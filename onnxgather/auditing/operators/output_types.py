@@ -10,7 +10,7 @@ other sizes than ONNX Runtime computes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 
@@ -87,8 +87,16 @@ REDUCTIONS = """
 # From an operation to the types of its outputs.
 
 
-def onnx_output_types(call: Call) -> list[OpenType]:
-    """Return the types of the outputs of an operation of ONNX's own domain."""
+def output_types(call: Call) -> list[OpenType]:
+    """Return the data types and the sizes of the outputs of an operation.
+
+    The bodies of If, Loop, Scan and functions are not followed.
+
+    Returns:
+        One type per output. A size is None where nothing is known of it.
+    """
+    if call.operation.domain:
+        return _types_of_other_domain(call)
     inferred = inferred_types(call)
     inferred_sizes = [output.sizes for output in inferred]
     sizes_of_outputs = _sizes_by_rule(call, inferred_sizes)
@@ -97,6 +105,18 @@ def onnx_output_types(call: Call) -> list[OpenType]:
         possible = None if sizes is None else _possible(sizes)
         types.append(OpenType(output.data_type, possible))
     return types
+
+
+def _types_of_other_domain(call: Call) -> list[OpenType]:
+    operation = call.operation
+    rule = QUANTIZED.get((operation.domain, call.operator))
+    first = OpenType()
+    if rule is not None:
+        # An operation that is not as ONNX Runtime wants it has an open type.
+        with suppress(LookupError, TypeError, ValueError):
+            first = rule(call)
+    others = len(operation.outputs) - 1
+    return [first] + [OpenType()] * others
 
 
 def _sizes_by_rule(call: Call, inferred: Sequence[OutputSizes]) -> list[OutputSizes]:
@@ -123,6 +143,46 @@ def _possible(sizes: AnySizes) -> AnySizes:
     return tuple(possible)
 
 
+def _gather_block_quantized(call: Call) -> OpenType:
+    """Return the type of ONNX Runtime's gather of data of 4 or 8 bits."""
+    sizes = call.x.sizes
+    indices = call.of(1).sizes
+    data_type = call.of(2).data_type
+    axis = call.attributes.get("gather_axis", 0)
+    if sizes is None or indices is None:
+        return OpenType(data_type)
+    rank = len(sizes)
+    if not -rank <= axis < rank:
+        return OpenType(data_type)
+    axis %= rank
+    # A byte holds several numbers.
+    last = sizes[-1]
+    if call.x.data_type == "UINT8" and last is not None:
+        per_byte = 8 // call.attributes.get("bits", 4)
+        sizes = (*sizes[:-1], last * per_byte)
+    before = sizes[:axis]
+    after = sizes[axis + 1 :]
+    gathered = (*before, *indices, *after)
+    return OpenType(data_type, gathered)
+
+
+def _mat_mul_n_bits(call: Call) -> OpenType:
+    """Return the type of a product of a matrix with weights of a few bits."""
+    sizes = call.x.sizes or ()
+    rows = sizes[:-1]
+    if not rows:
+        return OpenType(call.x.data_type)
+    columns = call.attributes["N"]
+    return OpenType(call.x.data_type, (*rows, columns))
+
+
+QUANTIZED: Mapping[tuple[str, str], Callable[[Call], OpenType]] = {
+    ("com.microsoft", "GatherBlockQuantized"): _gather_block_quantized,
+    ("com.microsoft", "MatMulNBits"): _mat_mul_n_bits,
+}
+"""The operators of ONNX Runtime's own domains whose types are known."""
+
+
 # What the rules share.
 
 
@@ -137,7 +197,7 @@ def sized(*names: str) -> Callable[[Rule], Rule]:
     return enter
 
 
-def all_sizes(value: Bounds) -> tuple[AnySize, ...] | None:
+def _all_sizes(value: Bounds) -> tuple[AnySize, ...] | None:
     """Return the sizes of an input; None where a size is not known."""
     if value.sizes is None:
         return None
@@ -219,7 +279,7 @@ def _common(a: AnySize | None, b: AnySize | None) -> AnySize | None:
     return None
 
 
-def broadcast_sizes(shapes: Iterable[OutputSizes]) -> OutputSizes:
+def _broadcast(shapes: Iterable[OutputSizes]) -> OutputSizes:
     backwards: list[AnySizes] = []
     for sizes in shapes:
         if sizes is None:
@@ -232,13 +292,13 @@ def broadcast_sizes(shapes: Iterable[OutputSizes]) -> OutputSizes:
 
 @sized(*BROADCAST.split())
 def _elementwise(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    return [broadcast_sizes(value.sizes for value in call.given)]
+    return [_broadcast(value.sizes for value in call.given)]
 
 
 @sized("Expand")
 def _expand(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     sizes = call.x.sizes
-    return [broadcast_sizes([sizes, _elements(call.of(1))])]
+    return [_broadcast([sizes, _elements(call.of(1))])]
 
 
 # Sizes that depend on numbers.
@@ -387,7 +447,7 @@ def _concat(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
         return [None]
     shapes: list[tuple[AnySize, ...]] = []
     for value in call.given:
-        shape = all_sizes(value)
+        shape = _all_sizes(value)
         if shape is None:
             return [(None,) * len(inferred_sizes)]
         shapes.append(shape)
@@ -409,7 +469,7 @@ def _concat(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
 
 @sized("Split")
 def _split(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes = all_sizes(call.x)
+    sizes = _all_sizes(call.x)
     axis = call.axis(0)
     count = len(inferred)
     if sizes is None:
@@ -426,7 +486,7 @@ def _split(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]
 
 @sized("Pad")
 def _pad(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes = all_sizes(call.x)
+    sizes = _all_sizes(call.x)
     pads = _integers(call, "pads", 1)
     if sizes is None or pads is None:
         return inferred
@@ -447,7 +507,7 @@ def _pad(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
 
 @sized("Slice")
 def _slice(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes = all_sizes(call.x)
+    sizes = _all_sizes(call.x)
     starts = _integers(call, "starts", 1)
     ends = _integers(call, "ends", 2)
     count = len(starts or ends or ())
@@ -512,8 +572,8 @@ def _position(number: AnySize | None, size: AnySize) -> AnySize | None:
 
 
 @sized("AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv")
-def window_sizes(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    sizes = all_sizes(call.x)
+def _window(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    sizes = _all_sizes(call.x)
     kernel = _kernel_sizes(call)
     if sizes is None or kernel is None:
         return []
@@ -536,7 +596,7 @@ def _kernel_sizes(call: Call) -> tuple[AnySize, ...] | None:
     if "Conv" not in call.operator:
         return (0, 0, *call.attributes.get("kernel_shape", ()))
     position = 3 if call.operator == "QLinearConv" else 1
-    return all_sizes(call.of(position))
+    return _all_sizes(call.of(position))
 
 
 def _window_count(
@@ -577,14 +637,14 @@ def _window_count(
 # What ONNX infers, where it is so.
 
 
-def is_broadcast_product(call: Call) -> bool:
+def _is_broadcast_product(call: Call) -> bool:
     """Return whether ONNX infers a product of matrices as ONNX Runtime computes it.
 
     ONNX Runtime does not broadcast matrices with sums of 0 products.
     """
     position = 3 if call.operator == "QLinearMatMul" else 1
-    a = all_sizes(call.of(0))
-    b = all_sizes(call.of(position))
+    a = _all_sizes(call.of(0))
+    b = _all_sizes(call.of(position))
     if a is None or b is None:
         return False
     rank = max(len(a), len(b))
@@ -598,7 +658,7 @@ def _einsum_broadcasts_nothing(call: Call) -> bool:
     size_of: dict[str, AnySize] = {}
     terms = inputs.split(",")
     for term, value in zip(terms, call.given, strict=True):
-        sizes = all_sizes(value) or ()
+        sizes = _all_sizes(value) or ()
         for label, size in zip(term, sizes, strict=True):
             if label == ".":
                 return False
@@ -645,13 +705,13 @@ def _has_default_padding(call: Call) -> bool:
 
 def _keeps_sizes(call: Call) -> bool:
     """Return whether a broadcast of the inputs has the sizes of the first."""
-    sizes = broadcast_sizes(value.sizes for value in call.given)
+    sizes = _broadcast(value.sizes for value in call.given)
     return sizes == call.x.sizes
 
 
 def _has_elements(call: Call) -> bool:
     """Return whether the first input is a tensor with axes, and none of size 0."""
-    sizes = all_sizes(call.x)
+    sizes = _all_sizes(call.x)
     if not sizes:
         return False
     return all(size > 0 for size in sizes)
@@ -663,9 +723,9 @@ CONDITIONS: dict[str, Callable[[Call], bool]] = {
     "PRelu": _keeps_sizes,
     "Squeeze": _names_axes,
     "Unsqueeze": _counts_axes,
-    "MatMul": is_broadcast_product,
-    "MatMulInteger": is_broadcast_product,
-    "QLinearMatMul": is_broadcast_product,
+    "MatMul": _is_broadcast_product,
+    "MatMulInteger": _is_broadcast_product,
+    "QLinearMatMul": _is_broadcast_product,
     **dict.fromkeys(REDUCTIONS.split(), _has_elements),
 }
 """When ONNX infers the sizes that ONNX Runtime computes."""
@@ -686,12 +746,6 @@ def _resize(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
         if size is not None and high_of(size) > 2**24:
             return []
     return inferred
-
-
-@sized("SimplifiedLayerNormalization")
-def _same_sizes(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    # ONNX Runtime alone has this operator, although its domain is ONNX's.
-    return [call.x.sizes]
 
 
 @sized(*TRUSTED.split(), *REDUCTIONS.split())

@@ -61,7 +61,7 @@ from onnxgather.auditing.operators.output_bounds_order import (
     where_compared,
 )
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE
-from onnxgather.auditing.operators.runtime_operators import output_types
+from onnxgather.auditing.operators.output_types import output_types
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.core.checks import check_type

@@ -27,8 +27,7 @@ from onnxgather.auditing.algebra.bounds import (
 from onnxgather.auditing.algebra.sizes import AnySize, Size, Symbol
 from onnxgather.auditing.operators import output_types as operator_types
 from onnxgather.auditing.operators.calls import Call, OpenType
-from onnxgather.auditing.operators.output_types import CONDITIONS, RULES
-from onnxgather.auditing.operators.runtime_operators import output_types
+from onnxgather.auditing.operators.output_types import CONDITIONS, RULES, output_types
 from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation, read_network
