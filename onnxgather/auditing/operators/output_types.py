@@ -10,7 +10,7 @@ other sizes than ONNX Runtime computes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import reduce
 
@@ -88,15 +88,13 @@ REDUCTIONS = """
 
 
 def output_types(call: Call) -> list[OpenType]:
-    """Return the data types and the sizes of the outputs of an operation.
+    """Return the data types and the sizes of the outputs of an operation of ONNX.
 
     The bodies of If, Loop, Scan and functions are not followed.
 
     Returns:
         One type per output. A size is None where nothing is known of it.
     """
-    if call.operation.domain:
-        return _types_of_other_domain(call)
     inferred = inferred_types(call)
     inferred_sizes = [output.sizes for output in inferred]
     sizes_of_outputs = _sizes_by_rule(call, inferred_sizes)
@@ -105,18 +103,6 @@ def output_types(call: Call) -> list[OpenType]:
         possible = None if sizes is None else _possible(sizes)
         types.append(OpenType(output.data_type, possible))
     return types
-
-
-def _types_of_other_domain(call: Call) -> list[OpenType]:
-    operation = call.operation
-    rule = QUANTIZED.get((operation.domain, call.operator))
-    first = OpenType()
-    if rule is not None:
-        # An operation that is not as ONNX Runtime wants it has an open type.
-        with suppress(LookupError, TypeError, ValueError):
-            first = rule(call)
-    others = len(operation.outputs) - 1
-    return [first] + [OpenType()] * others
 
 
 def _sizes_by_rule(call: Call, inferred: Sequence[OutputSizes]) -> list[OutputSizes]:
@@ -141,46 +127,6 @@ def _possible(sizes: AnySizes) -> AnySizes:
         is_impossible = isinstance(size, int) and not 0 <= size <= _LARGEST
         possible.append(None if is_impossible else size)
     return tuple(possible)
-
-
-def _gather_block_quantized(call: Call) -> OpenType:
-    """Return the type of ONNX Runtime's gather of data of 4 or 8 bits."""
-    sizes = call.x.sizes
-    indices = call.of(1).sizes
-    data_type = call.of(2).data_type
-    axis = call.attributes.get("gather_axis", 0)
-    if sizes is None or indices is None:
-        return OpenType(data_type)
-    rank = len(sizes)
-    if not -rank <= axis < rank:
-        return OpenType(data_type)
-    axis %= rank
-    # A byte holds several numbers.
-    last = sizes[-1]
-    if call.x.data_type == "UINT8" and last is not None:
-        per_byte = 8 // call.attributes.get("bits", 4)
-        sizes = (*sizes[:-1], last * per_byte)
-    before = sizes[:axis]
-    after = sizes[axis + 1 :]
-    gathered = (*before, *indices, *after)
-    return OpenType(data_type, gathered)
-
-
-def _mat_mul_n_bits(call: Call) -> OpenType:
-    """Return the type of a product of a matrix with weights of a few bits."""
-    sizes = call.x.sizes or ()
-    rows = sizes[:-1]
-    if not rows:
-        return OpenType(call.x.data_type)
-    columns = call.attributes["N"]
-    return OpenType(call.x.data_type, (*rows, columns))
-
-
-QUANTIZED: Mapping[tuple[str, str], Callable[[Call], OpenType]] = {
-    ("com.microsoft", "GatherBlockQuantized"): _gather_block_quantized,
-    ("com.microsoft", "MatMulNBits"): _mat_mul_n_bits,
-}
-"""The operators of ONNX Runtime's own domains whose types are known."""
 
 
 # What the rules share.

@@ -61,7 +61,7 @@ from onnxgather.auditing.operators.output_bounds_order import (
     where_compared,
 )
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE
-from onnxgather.auditing.operators.output_types import output_types
+from onnxgather.auditing.operators.output_types_of_runtime import types_of_outputs
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.core.checks import check_type
@@ -384,7 +384,7 @@ class Ranges:
         if "function" in operation.bodies or operation.operator in _CONTROL:
             return call
         types: list[OpenType] = []
-        inferred = output_types(call)
+        inferred = types_of_outputs(call)
         for name, output in zip(operation.outputs, inferred, strict=True):
             declared = scope.types.get(name, ValueType())
             data_type = output.data_type or declared.data_type
