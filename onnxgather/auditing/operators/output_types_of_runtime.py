@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from onnxgather.auditing.algebra.bounds import Bounds, unknown
-from onnxgather.auditing.algebra.sizes import AnySize, AnySizes
+from onnxgather.auditing.algebra.bounds import Bounds, elements_of, unknown
+from onnxgather.auditing.algebra.sizes import AnySize, AnySizes, quotient
 from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.auditing.operators.output_types import (
     RULES,
@@ -129,6 +129,31 @@ def _quantized_choice(call: Call) -> Sequence[OpenType]:
     return [OpenType(first.data_type, sizes)]
 
 
+@typed("QLinearConcat")
+def _quantized_concat(call: Call) -> Sequence[OpenType]:
+    zero = call.of(1)
+    parts = [call.of(position) for position in range(2, len(call.inputs), 3)]
+    shapes = [part.sizes for part in parts]
+    axis = call.attributes["axis"]
+    first = shapes[0]
+    if first is None:
+        return [OpenType(zero.data_type)]
+    axis %= len(first)
+    length: AnySize = 0
+    for shape in shapes:
+        # Only sizes that are the same in all inputs are sure.
+        if shape is None or None in shape or len(shape) != len(first):
+            return [OpenType(zero.data_type)]
+        others = (*shape[:axis], *shape[axis + 1 :])
+        own_others = (*first[:axis], *first[axis + 1 :])
+        size = shape[axis]
+        if others != own_others or size is None:
+            return [OpenType(zero.data_type, (None,) * len(first))]
+        length = length + size
+    sizes = (*first[:axis], length, *first[axis + 1 :])
+    return [OpenType(zero.data_type, sizes)]
+
+
 # Products of matrices.
 
 
@@ -243,7 +268,99 @@ def _embedding(call: Call) -> Sequence[OpenType]:
     return [embedded, OpenType("INT32", ids[:1]), embedded]
 
 
+@typed("Attention", "QAttention")
+def _attention(call: Call) -> Sequence[OpenType]:
+    weights = call.of(1).sizes
+    sizes = call.x.sizes
+    is_quantized = call.operator == "QAttention"
+    data_type = call.of(3).data_type if is_quantized else call.x.data_type
+    if sizes is None or weights is None or len(sizes) != 3 or len(weights) != 2:
+        return [OpenType(data_type)]
+    # The columns of the weights are those of queries, keys and values.
+    columns = weights[1]
+    parts = call.attributes.get("qkv_hidden_sizes")
+    width = None
+    if parts is not None:
+        width = parts[2]
+    elif columns is not None:
+        width = quotient(columns, 3)
+    return [OpenType(data_type, (*sizes[:2], width))]
+
+
+@typed("MultiHeadAttention")
+def _heads(call: Call) -> Sequence[OpenType]:
+    query = call.x.sizes
+    values = call.has(2)
+    packed = OpenType(call.x.data_type)
+    # Without values the keys or the queries contain them.
+    if query is None or values is None or len(query) != 3:
+        return [packed]
+    sizes = values.sizes
+    if sizes is None or len(sizes) not in (3, 4):
+        return [packed]
+    width = sizes[2] if len(sizes) == 3 else elements_of((sizes[1], sizes[3]))
+    return [OpenType(call.x.data_type, (*query[:2], width))]
+
+
+@typed("GroupQueryAttention")
+def _group_attention(call: Call) -> Sequence[OpenType]:
+    # Without keys the queries contain them.
+    if call.has(1) is None:
+        return [OpenType(call.x.data_type)]
+    return [OpenType(call.x.data_type, call.x.sizes)]
+
+
 # Images: windows that move over axes.
+
+
+def _channels_first(sizes: OutputSizes) -> OutputSizes:
+    if sizes is None or len(sizes) < 3:
+        return None
+    return (sizes[0], sizes[-1], *sizes[1:-1])
+
+
+def _channels_last(sizes: OutputSizes) -> OutputSizes:
+    if sizes is None or len(sizes) < 3:
+        return None
+    return (sizes[0], *sizes[2:], sizes[1])
+
+
+@typed("NhwcMaxPool", "QLinearAveragePool")
+def _pool_of_bytes(call: Call) -> Sequence[OpenType]:
+    is_last = call.operator == "NhwcMaxPool" or _last_channels(call)
+    operator = call.operator.removeprefix("Nhwc").removeprefix("QLinear")
+    sizes = call.x.sizes
+    if is_last:
+        sizes = _channels_first(sizes)
+    pooled = _as(operator, call, [_of_sizes(sizes)])
+    if is_last:
+        pooled = _channels_last(pooled)
+    return [OpenType(call.x.data_type, pooled)]
+
+
+@typed("QLinearGlobalAveragePool")
+def _global_pool_of_bytes(call: Call) -> Sequence[OpenType]:
+    sizes = call.x.sizes
+    if sizes is None or len(sizes) < 3:
+        return [OpenType(call.x.data_type)]
+    batch, *others = sizes
+    ones = (1,) * (len(sizes) - 2)
+    pooled: AnySizes = (batch, others[0], *ones)
+    if _last_channels(call):
+        pooled = (batch, *ones, others[-1])
+    return [OpenType(call.x.data_type, pooled)]
+
+
+@typed("QLinearConv")
+def _convolution_of_bytes(call: Call) -> Sequence[OpenType]:
+    is_last = _last_channels(call)
+    sizes = call.x.sizes
+    if is_last:
+        sizes = _channels_first(sizes)
+    convolved = _as("Conv", call, [_of_sizes(sizes), call.of(3)])
+    if is_last:
+        convolved = _channels_last(convolved)
+    return [OpenType(call.of(7).data_type, convolved)]
 
 
 @typed("FusedConv")

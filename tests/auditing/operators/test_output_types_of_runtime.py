@@ -49,7 +49,8 @@ Z = q()
 Case = tuple[str, str, Sequence[Array | None], dict[str, Any], int]
 """A domain, an operator, its inputs, its attributes, how many outputs."""
 
-ANY_RANK = [(3,), (2, 3), (0, 3), (2, 0), (2, 1, 3), (2, 3, 1, 4), (2, 0, 1, 4)]
+ANY_RANK = [(3,), (2, 3), (0, 3), (2, 1, 3), (2, 3, 1, 4), (2, 0, 1, 4)]
+"""Without a last axis of size 0, which ends the process of ONNX Runtime 1.24."""
 
 
 def same_cases() -> Iterator[Case]:
@@ -111,6 +112,9 @@ def product_cases() -> Iterator[Case]:
         for number in range(16):
             names = ("transA", "transB", "transBatchA", "transBatchB")
             bits = {name: number >> k & 1 for k, name in enumerate(names)}
+            # These end the process of ONNX Runtime 1.24.
+            if number >= 4 and a[-1] == 0:
+                continue
             x = f(*a)
             y = f(*b)
             if bits["transA"] and x.ndim > 1:
@@ -141,8 +145,60 @@ def attention_cases() -> Iterator[Case]:
         inputs = [ids, ids, *tables, np.ones((batch, length), np.int32)]
         yield MS, "EmbedLayerNormalization", inputs, {}, 2
         yield MS, "EmbedLayerNormalization", inputs, {}, 3
-        inputs = [ids, None, *tables[:2], None, *tables[3:]]
-        yield MS, "EmbedLayerNormalization", inputs, {}, 1
+
+
+def heads_cases() -> Iterator[Case]:
+    two = {"num_heads": 2}
+    for batch, length in ((2, 3), (1, 1), (3, 5)):
+        x = f(batch, length, 4)
+        yield MS, "Attention", [x, f(4, 12), f(12)], two, 1
+        split = {**two, "qkv_hidden_sizes": [4, 4, 6]}
+        yield MS, "Attention", [x, f(4, 14), f(14)], split, 1
+        zero = q()
+        inputs = [q(batch, length, 4), q(4, 12), f(12), S, S, None, zero, zero]
+        yield MS, "QAttention", inputs, two, 1
+        for keys in (length, 7):
+            value = f(batch, keys, 6)
+            inputs = [x, f(batch, keys, 4), value]
+            yield MS, "MultiHeadAttention", inputs, two, 1
+            inputs = [x, f(batch, 2, keys, 2), f(batch, 2, keys, 3)]
+            yield MS, "MultiHeadAttention", inputs, two, 1
+        yield MS, "MultiHeadAttention", [f(batch, length, 2, 3, 2)], two, 1
+        ends = np.full(batch, length - 1, np.int32)
+        total = np.array(length, np.int32)
+        groups = {"num_heads": 2, "kv_num_heads": 1}
+        key = f(batch, length, 8)
+        past = f(batch, 1, 0, 8)
+        query = f(batch, length, 16)
+        inputs = [query, key, key, past, past, ends, total]
+        yield MS, "GroupQueryAttention", inputs, groups, 3
+        inputs = [f(batch, length, 32), None, None, past, past, ends, total]
+        yield MS, "GroupQueryAttention", inputs, groups, 3
+
+
+def concat_cases() -> Iterator[Case]:
+    pairs = [((2, 3), (2, 4), 1), ((2, 3), (0, 3), 0), ((2, 3), (1, 3), -2)]
+    for a, b, axis in [*pairs, ((2, 1, 3), (2, 5, 3), 1)]:
+        inputs = [S, Z, q(*a), S, Z, q(*b), S, Z]
+        yield MS, "QLinearConcat", inputs, {"axis": axis}, 1
+
+
+def byte_image_cases() -> Iterator[Case]:
+    window = {"kernel_shape": [3, 3], "strides": [2, 1], "pads": [1, 0, 0, 2]}
+    for batch in (1, 2):
+        for last in (0, 1):
+            x = q(batch, 7, 5, 4) if last else q(batch, 4, 7, 5)
+            more = {"channels_last": last}
+            inputs = [x, S, Z, S, Z]
+            for ceil_mode in (0, 1):
+                attributes = {**window, **more, "ceil_mode": ceil_mode}
+                yield MS, "QLinearAveragePool", inputs, attributes, 1
+            yield MS, "QLinearGlobalAveragePool", inputs, more, 1
+            inputs = [x, S, Z, q(6, 4, 3, 3), S, Z, S, Z]
+            yield MS, "QLinearConv", inputs, {**window, **more}, 1
+        for ceil_mode in (0, 1):
+            attributes = {**window, "ceil_mode": ceil_mode}
+            yield MS, "NhwcMaxPool", [q(batch, 7, 5, 4)], attributes, 1
 
 
 def image_cases() -> Iterator[Case]:
@@ -178,6 +234,9 @@ CASES: list[Case] = [
     *broadcast_cases(),
     *product_cases(),
     *attention_cases(),
+    *heads_cases(),
+    *concat_cases(),
+    *byte_image_cases(),
     *image_cases(),
 ]
 
@@ -191,7 +250,7 @@ def node_of_case(case: Case) -> onnx.NodeProto:
     return helper.make_node(operator, names, outputs, domain=domain, **attributes)
 
 
-def runs_of_case(case: Case) -> Iterator[list[tuple[Array, Array]]]:
+def runs_of_case(case: Case) -> Iterator[list[tuple[Array | None, Array]]]:
     """Yield the outputs that are not left out, each with a Shape of it."""
     node = node_of_case(case)
     names = [name for name in node.output if name]
@@ -266,6 +325,9 @@ def wrong_of(case: Case) -> Iterator[str]:
             told = types_of_outputs(Call(operation, tuple(inputs), 13))
             given = [a for a, name in zip(told, node.output, strict=True) if name]
             for own, (array, shape) in zip(given, run, strict=True):
+                # ONNX Runtime 1.24 makes no value of an empty QLinearSoftmax.
+                if array is None:
+                    continue
                 what = f"{case[1]} {inputs} {case[3]}: {own}, {array.shape}, {shape}"
                 if own.data_type not in ("", name_of(data_type(array))):
                     yield f"data type of {what}"
@@ -278,8 +340,8 @@ def wrong_of(case: Case) -> Iterator[str]:
                     own.sizes, array.shape, shape, strict=True
                 ):
                     number = None if size is None else number_of(size, numbers)
-                    is_wrong = number is not None and not number == real == inferred
-                    yield what if is_wrong else ""
+                    if number is not None:
+                        yield "" if number == real == inferred else what
 
 
 MEASURED_BELOW = {(MS, "GatherBlockQuantized"), (MS, "MatMulNBits")}
@@ -287,13 +349,30 @@ MEASURED_BELOW = {(MS, "GatherBlockQuantized"), (MS, "MatMulNBits")}
 
 
 @pytest.mark.one_quick_in(5)
-@pytest.mark.parametrize("rule", sorted(TYPES_RULES.keys() - MEASURED_BELOW))
+@pytest.mark.parametrize(
+    "rule", sorted(TYPES_RULES.keys() - MEASURED_BELOW), ids=".".join
+)
 def test_the_sizes_of_an_operator_of_onnx_runtime_are_those_of_its_runs(
     rule: tuple[str, str],
 ) -> None:
     found = [wrong for case in CASES if case[:2] == rule for wrong in wrong_of(case)]
-    assert found, "no run"
+    assert found, "no size that is known"
     assert not [wrong for wrong in found if wrong]
+
+
+def test_a_size_that_is_not_that_of_a_run_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = (NCHWC, "ReorderOutput")
+    rule = TYPES_RULES[key]
+
+    def turned(call: Call) -> Sequence[OpenType]:
+        (told,) = rule(call)
+        return [OpenType(told.data_type, told.sizes and told.sizes[::-1])]
+
+    monkeypatch.setitem(TYPES_RULES, key, turned)
+    case = next(case for case in CASES if case[:2] == key)
+    assert any(wrong_of(case))
 
 
 def test_another_domain_tells_nothing() -> None:
