@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime
 
 # The levels of graph optimization in ONNX Runtime: disabled, basic, extended, and
 # all (99), which is its default. Level 3 (layout) is all here: no model has a layout.
@@ -55,6 +56,19 @@ class RewrittenModel:
     def model(self) -> onnx.ModelProto:
         """Return the model that the text describes."""
         return onnx.parser.parse_model(self.text)
+
+
+def session_at(model: onnx.ModelProto, level: int) -> Any:
+    """Return a session of ONNX Runtime's CPU provider at a level of optimization."""
+    runtime: Any = onnxruntime
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel(level)
+    options.log_severity_level = 4  # fatal: a run that fails is no message
+    options.intra_op_num_threads = 1
+    content = model.SerializeToString()
+    return runtime.InferenceSession(
+        content, options, providers=["CPUExecutionProvider"]
+    )
 
 
 HEADER = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
-import onnxruntime
 import pytest
+from rewritten_models import session_at
 
 from onnxgather.auditing.algebra.bounds import Bounds
 from onnxgather.auditing.algebra.sizes import AnySize, high_of, low_of, size_from
@@ -66,12 +66,7 @@ def number_of(end: AnySize, count: int, limit: Any) -> int:
 @pytest.mark.parametrize("data_type", TYPES)
 def test_a_size_is_what_a_cast_makes_of_it(data_type: str, use: str) -> None:
     model = onnx.parser.parse_model(CAST % (TYPES[data_type], USES[use]))
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel(0)
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = session_at(model, 0)
     open_low, open_high = bounds_in(model).whole
     runs = 0
     for count in COUNTS:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
-import onnxruntime
 import pytest
+from rewritten_models import session_at
 
 import onnxgather as og
 
@@ -48,12 +48,7 @@ def state_of(model: onnx.ModelProto) -> str:
 
 def shape_at(model: onnx.ModelProto, level: int, *sizes: Any) -> list[int] | str:
     """Return the sizes of the Reshape at a level, or the operator that refuses."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel(level)
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = session_at(model, level)
     arrays = [np.zeros(size, np.float32) for size in sizes]
     inputs: dict[str, Any] = dict(zip(("x", "y", "w"), arrays, strict=True))
     try:

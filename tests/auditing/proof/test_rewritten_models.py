@@ -1,7 +1,6 @@
 """Rewritten models do at each level of ONNX Runtime what their rows say."""
 
 import re
-from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -13,27 +12,23 @@ from rewritten_models import (
     REWRITTEN_MODELS,
     RUNS,
     RewrittenModel,
+    session_at,
 )
+
+from onnxgather.core.descriptors.arrays import Array
 
 REFUSED = re.compile(r"while running (\w+) node")
 
-SILENT = 4
-"""The severity of a message that is logged even so: fatal."""
+Result = str | list[Array]
+"""What a run returns, or what refuses."""
 
 IS_OLD = onnxruntime.__version__.startswith("1.24.")
 
 
-def run_at(row: RewrittenModel, level: int) -> "str | list[np.ndarray[Any, Any]]":
+def run_at(row: RewrittenModel, level: int) -> Result:
     """Return what a level returns, or what refuses."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel(level)
-    options.log_severity_level = SILENT
-    options.intra_op_num_threads = 1
-    content = row.model().SerializeToString()
     try:
-        session = onnxruntime.InferenceSession(
-            content, options, providers=["CPUExecutionProvider"]
-        )
+        session = session_at(row.model(), level)
     except Exception:
         return LOAD
     try:
@@ -46,8 +41,8 @@ def run_at(row: RewrittenModel, level: int) -> "str | list[np.ndarray[Any, Any]]
 
 
 def outcome_of(
-    result: "str | list[np.ndarray[Any, Any]]",
-    disabled: "str | list[np.ndarray[Any, Any]]",
+    result: Result,
+    disabled: Result,
 ) -> str:
     """Return the outcome of a run, beside the run at level 0."""
     if isinstance(result, str):
