@@ -359,13 +359,13 @@ RESHAPED = [
 # What a size was cast to.
 
 
-def _cast(data_type: int, size: int, rows: int) -> str:
+def _cast(data_type: int, size: int, rows: int, use: str = "e = Expand(v, n)") -> str:
     return f"""cast (float[{size}] x, float[{rows}] w, float v) => (float z)
-        <int64 one = {{1}}> {{
+        <int64 one = {{1}}, int64 zero = {{0}}, int64[1] one1 = {{1}}> {{
           s = Shape(x)
           c = Cast<to = {data_type}>(s)
           n = Cast<to = 7>(c)
-          e = Expand(v, n)
+          {use}
           r = Abs(e)
           sr = Shape(r)
           k = Squeeze(sr)
@@ -379,6 +379,35 @@ CAST = [
         "cast to BOOL",
         _since(FROM_BASIC, "Gather"),
         _cast(9, 3, 1),
+        x=_floats(3),
+        w=_floats(1),
+        v=ONE,
+    ),
+    _row(
+        "cast to BOOL for a Tile",
+        _since(FROM_BASIC, "Gather"),
+        _cast(9, 3, 1, "u = Reshape(v, one1) e = Tile(u, n)"),
+        x=_floats(3),
+        w=_floats(1),
+        v=ONE,
+    ),
+    _row(
+        "cast to BOOL for a Range",
+        _since(FROM_BASIC, "Gather"),
+        _cast(
+            9,
+            3,
+            1,
+            "m = Squeeze(n) q = Range(zero, m, one) f = Cast<to = 1>(q) e = Add(f, v)",
+        ),
+        x=_floats(3),
+        w=_floats(1),
+        v=np.zeros((), np.float32),
+    ),
+    _row(
+        "cast to BOOL for a ConstantOfShape",
+        _since(FROM_BASIC, "Gather"),
+        _cast(9, 3, 1, "c0 = ConstantOfShape(n) e = Add(c0, v)"),
         x=_floats(3),
         w=_floats(1),
         v=ONE,
