@@ -273,7 +273,8 @@ def _kind(wanted: Any, got: Any) -> str:
         pair = cast("list[Any]", wanted), cast("list[Any]", got)
         if len(pair[0]) != len(pair[1]):
             return "shape"
-        return next(filter(None, map(_kind, *pair)), "")
+        kinds = [_kind(*both) for both in zip(*pair, strict=True)]
+        return next((kind for kind in kinds if kind), "")
     if isinstance(wanted, list) or isinstance(got, list):
         return "type"
     if wanted is None or got is None:

@@ -140,7 +140,7 @@ FORMS: dict[str, Form] = {
         values={"k": [-3, -2, 0, 1, 2]},
     ),
     "gelu": Form(
-        "float{[]|[N]} x, int64 k",
+        "float{|[]|[N]} x, int64 k",
         """a = Div(x, {f(1.4142135)|f[1.4142135]})
         e = Erf(a)
         b = Add(e, {f(1)|f[1]})
@@ -173,7 +173,7 @@ FORMS: dict[str, Form] = {
         "g",
     ),
     "rank_of_an_activation": Form(
-        "float[] x",
+        "float{[]|} x",
         """a = Div(x, {f(1.4142135)|f[1.4142135]})
         e = Erf(a)
         b = Add(e, f[1])
@@ -206,7 +206,7 @@ FORMS: dict[str, Form] = {
         sizes={"P": [1, 2, 3, 4, 5]},
     ),
     "fast_gelu": Form(
-        "float{[]|[N]} x, int64 k",
+        "float{|[]|[N]} x, int64 k",
         """p = Pow(x, f(3))
         a = Mul(p, {f(0.044715)|f[0.044715]})
         b = Add(x, a)
@@ -221,7 +221,7 @@ FORMS: dict[str, Form] = {
         values={"k": [-1, 0]},
     ),
     "quick_gelu": Form(
-        "float{[]|[N]} x, int64 k",
+        "float{|[]|[N]} x, int64 k",
         """a = Mul(x, {f[1.702]|f(1.702)})
         b = Sigmoid(a)
         y = Mul(x, b)
@@ -718,6 +718,17 @@ FORMS: dict[str, Form] = {
         values={"k": [-5, -4, 0, 3, 4], "x": [-3, -1, 0, 1, 2]},
         opset=(17, 13),
     ),
+    "two_that_fail": Form(
+        "float[] x, int64[N] i",
+        """w = ConstantOfShape<value=float[1]{1}>(i[8,4,1,1])
+        c = Conv(x, w)
+        p = {Relu(c)|MaxPool<kernel_shape=[1,1]>(c)}
+        g = Gather(f[1,2], i)
+        e = Neg(g)
+        y = GatherElements(f[1,2], i)""",
+        "{e p|p e y|y p|g p|p g}",
+        values={"i": [0, 1, 0, 1, 2]},
+    ),
     "convolved_then_turned": Form(
         "float[1,A,A,4] x, int64 k",
         """t = Transpose<perm=[0,3,1,2]>(x)
@@ -789,6 +800,16 @@ FORMS: dict[str, Form] = {
         d0 = Add(s, c)
         y = Sub(d0, s)""",
         "y",
+    ),
+    "a_folded_constant_that_is_refused": Form(
+        "int64 k",
+        """n = Neg(i[1,0])
+        o = OneHot({n|i[1,0]}, i(3), f[0,1])
+        y = Gather<axis=1>(o, k)
+        s = Shape(o)""",
+        "y s",
+        values={"k": [-4, -3, 0, 2, 3]},
+        opset=(9, 10),
     ),
     "sizes_that_are_fixed": Form(
         "float[N,3] x, float[2,3] z, int64 k",
