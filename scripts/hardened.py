@@ -182,7 +182,7 @@ def worker(folder: Path, first: int, count: int, name: str) -> Iterator[dict[str
         count: The last run, and one more.
         name: What the draws depend on, beside the number of the run.
     """
-    from audit_claims import OUT_OF_BOUNDS
+    from four_levels import OUT_OF_BOUNDS
     from network_draft import session
 
     inputs = dict(np.load(folder / "inputs.npz"))

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audit_claims import OUT_OF_BOUNDS, limit
+from audit_claims import limit
 from command_line import call
 from exported_networks import EACH, NETWORKS
+from four_levels import OUT_OF_BOUNDS
 from network_draft import Feeds, numbers, results, session
 from strength import measured
 

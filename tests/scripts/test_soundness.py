@@ -29,3 +29,13 @@ def test_it_checks_hardened_networks_too() -> None:
     lines = done.stdout.splitlines()
     assert any(line.startswith("Gather: ") and "rewritten" in line for line in lines)
     assert lines[-1] == "8 networks, 0 claims that do not hold"
+
+
+@pytest.mark.slow
+def test_it_compares_levels_alone_too() -> None:
+    command = [sys.executable, SCRIPT, "8", "--seed", "20", "--jobs", "2", "--levels"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    assert "differences of levels that no quirk explains: 0" in lines
+    assert lines[-1] == "8 networks, 0 claims that do not hold"
