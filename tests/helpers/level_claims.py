@@ -22,7 +22,12 @@ from onnxgather.auditing.records import Audit
 HAS_LEVELS = "levels" in inspect.signature(og.audit).parameters
 """Whether the audit audits what ONNX Runtime makes of a model, too."""
 
-READS_OUTSIDE = {"RotaryEmbedding", "EmbedLayerNormalization", "RoiAlign"}
+READS_OUTSIDE = {
+    "RotaryEmbedding",
+    "EmbedLayerNormalization",
+    "RoiAlign",
+    "ReverseSequence",
+}
 """Operators that read outside their memory for a wild index, up to ONNX Runtime
 1.24.4."""
 
