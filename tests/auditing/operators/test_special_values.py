@@ -273,7 +273,8 @@ def divides(a: Array, b: Array) -> Array:
     return (b != 0) & ~(overflows & (a.dtype.kind == "i"))
 
 
-UNARY = [
+UNARY = ["Neg", "Floor", "Ceil", "Round", "Sign", "Sqrt", "Log", "Relu", "Not", "Abs"]
+UNARY += ["Identity"]
     "Neg",
     "Floor",
     "Ceil",
