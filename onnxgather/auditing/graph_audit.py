@@ -567,18 +567,25 @@ def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
             worst = replace(worst, state="not-proved")
     return replace(
         worst,
-        low=_ends_in_all_calls(min, [index_range.low for index_range in ranges]),
-        high=_ends_in_all_calls(max, [index_range.high for index_range in ranges]),
+        low=ends_of_all(min, [index_range.low for index_range in ranges]),
+        high=ends_of_all(max, [index_range.high for index_range in ranges]),
         size=common_sizes([index_range.size for index_range in ranges]),
         conditions=conditions,
     )
 
 
-def _ends_in_all_calls(
+def ends_of_all(
     choose: Callable[[Sequence[int]], int],
     ends_by_call: Sequence[tuple[int | None, ...] | None],
 ) -> tuple[int | None, ...] | None:
-    """Return the ends that hold in all calls; a call without an index has no ends."""
+    """Return the ends that hold in all calls, or graphs, by the coordinates.
+
+    A call without an index has no ends.
+
+    Args:
+        choose: `min` for the lowest indices, `max` for the highest.
+        ends_by_call: The ends in each call.
+    """
     given_ends = [ends for ends in ends_by_call if ends is not None]
     common_ends: list[int | None] = []
     for ends in zip_longest(*given_ends):

@@ -27,6 +27,7 @@ from onnxgather.auditing.graph_audit import (
     audit_graph,
     badness,
     calls_of,
+    ends_of_all,
     operations_of,
 )
 from onnxgather.auditing.operators.index_operators import (
@@ -347,14 +348,22 @@ def _worst(
 ) -> IndexRange:
     """Return the worst of the range in the file and those in other graphs.
 
-    It has the conditions of all of them.
+    It has the conditions of all of them, and the least and the greatest index of all.
     """
     worst = own
+    ranges = [own]
     conditions: list[Condition] = [*own.conditions]
     for row, index_range in others:
+        ranges.append(index_range)
         conditions += index_range.conditions
         if badness(index_range) > badness(worst):
             worst = replace(index_range, level=row.level, seen=own.seen)
+    if worst is not own:
+        worst = replace(
+            worst,
+            low=ends_of_all(min, [index_range.low for index_range in ranges]),
+            high=ends_of_all(max, [index_range.high for index_range in ranges]),
+        )
     if worst.state != "proved-if":
         return worst
     try:

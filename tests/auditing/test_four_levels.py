@@ -36,7 +36,6 @@ from rings import by_ring
 FALSE_PROOFS = (
     "rank_of_a_quotient",
     "rank_of_a_scaled_product",
-    "a_size_of_a_check",
 )
 """Forms of which the file alone does not tell that a level fails."""
 

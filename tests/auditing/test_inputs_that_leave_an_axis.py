@@ -198,7 +198,7 @@ def test_the_sizes_that_a_loop_declares_for_its_iteration_are_not_believed(
     made: onnx.ModelProto,
 ) -> None:
     (gather,) = og.audit(made, levels=()).gathers
-    assert gather.range.state == "not-proved"
+    assert gather.range.state in ("not-proved", "out-of-range")
     (gather,) = og.audit(made).gathers
     assert gather.range.state in ("not-proved", "out-of-range")
     assert out_of_range(made) == {0, 3}

@@ -406,8 +406,8 @@ def test_nodes_that_cannot_be_limited_are_named() -> None:
         "left: main graph: GatherBlockQuantized 'y': its axis may be empty"
     ]
     opaque = (
-        "g (float[n] x, int64[a] i) => (y) { z = com.microsoft.Gelu (x)  y = Gather (z,"
-        " i) }"
+        "g (float[n, n] x, int64[a] i) => (y) { z = com.microsoft.Inverse (x)  y ="
+        " Gather (z, i) }"
     )
     assert (
         left(model(opaque, 17, MICROSOFT))

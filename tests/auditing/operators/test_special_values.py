@@ -275,18 +275,6 @@ def divides(a: Array, b: Array) -> Array:
 
 UNARY = ["Neg", "Floor", "Ceil", "Round", "Sign", "Sqrt", "Log", "Relu", "Not", "Abs"]
 UNARY += ["Identity"]
-    "Neg",
-    "Floor",
-    "Ceil",
-    "Round",
-    "Sign",
-    "Sqrt",
-    "Log",
-    "Relu",
-    "Not",
-    "Abs",
-    "Identity",
-]
 BINARY = ["Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "And", "Or", "Equal"]
 BINARY += ["Less", "LessOrEqual", "Greater", "GreaterOrEqual"]
 ELEMENT_TYPES = dict.fromkeys([*UNARY, *BINARY], TYPES)
