@@ -24,6 +24,7 @@ from level_quirks import explained
 from msgspec.structs import replace
 from network_draft import MOST_ELEMENTS, Feeds, session
 from random_networks import OTHERS, Graph
+from runtime_faults import IS_OLD
 
 import onnxgather as og
 from onnxgather.auditing.records import Audit
@@ -377,6 +378,9 @@ class _Check:
             for name, array in outcome.items():
                 if name in self.records:
                     self._same(name, "output", array)
+        # Up to ONNX Runtime 1.24.4 a length of 0 leaves the output as the memory was.
+        if IS_OLD and "ReverseSequence" in self.found.operators:
+            return
         for each in differences(outcomes):
             quirk = explained(whole.model, self.fed, each)
             level = LEVELS[each.level]
