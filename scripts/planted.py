@@ -61,13 +61,16 @@ FILES = (
     "algebra/bounds",
     "operators/calls",
     "operators/index_operators",
+    "operators/inference",
     "operators/output_types",
+    "operators/output_types_of_runtime",
     "operators/output_bounds_table",
     "operators/output_bounds_arithmetic",
     "operators/output_bounds_order",
     "operators/output_bounds_axes",
     "operators/output_bounds_selection",
     "operators/output_bounds",
+    "proof/earlier",
     "proof/ranges",
     "proof/conditions",
 )
@@ -79,7 +82,6 @@ PARTS = {
         "coordinates_of",
         "_indices_of",
         "_bounds_by_column",
-        "is_embedding",
         "bounds_of_coordinates",
         "is_inside",
         "room_of",
@@ -96,7 +98,9 @@ TESTS = (
     "algebra/test_bounds",
     "algebra/test_exact_bounds",
     "proof/test_conditions",
+    "operators/test_inference",
     "operators/test_output_types",
+    "operators/test_output_types_of_runtime",
     "operators/test_output_bounds",
     "proof/test_ranges",
     "proof/test_contract",
@@ -106,6 +110,7 @@ TESTS = (
     "operators/test_scans",
     "operators/test_sequences",
     "operators/test_index_operators",
+    "test_levels",
 )
 """The test files in tests/auditing, the fast ones first."""
 
