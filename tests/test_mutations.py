@@ -14,7 +14,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         few = {
             MIXED: by_ring(75, 300, 0),
             "calls": by_ring(125, 500, 0),
-            "networks": by_ring(30, 500, 0),
+            "networks": by_ring(10, 500, 0),
         }
         wanted = dict.fromkeys(KINDS, 2000) if LONG else few
         metafunc.parametrize(("kind", "count"), wanted.items())

@@ -293,6 +293,7 @@ def test_a_model_that_onnx_runtime_changes_is_not_proved(exhibit: Exhibit) -> No
     assert state(exhibit, exhibit.low_halves) != "proved"
 
 
+@pytest.mark.one_quick_in(4)
 @by_row
 def test_without_the_rule_of_a_row_its_model_is_proved(
     exhibit: Exhibit, monkeypatch: pytest.MonkeyPatch
