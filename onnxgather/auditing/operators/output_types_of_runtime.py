@@ -211,6 +211,19 @@ def _fused_gemm(call: Call) -> Sequence[OpenType]:
     return [OpenType(call.x.data_type, (a[0], b[1]))]
 
 
+@typed("QGemm")
+def _quantized_gemm(call: Call) -> Sequence[OpenType]:
+    turns_a = call.attributes.get("transA", 0) != 0
+    turns_b = call.attributes.get("transB", 0) != 0
+    a = _turned(call.x.sizes, turns_a, False)
+    b = _turned(call.of(3).sizes, turns_b, False)
+    zero = call.has(8)
+    data_type = "FLOAT" if zero is None else zero.data_type
+    if a is None or b is None or len(a) != 2 or len(b) != 2:
+        return [OpenType(data_type)]
+    return [OpenType(data_type, (a[0], b[1]))]
+
+
 @typed("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 def _quantized_product(call: Call) -> Sequence[OpenType]:
     sizes = _product(call.x.sizes, call.of(1).sizes, call)

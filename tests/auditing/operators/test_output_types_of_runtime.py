@@ -133,6 +133,12 @@ def product_cases() -> Iterator[Case]:
                 gemm = {"activation": "Relu", **pair}
                 yield MS, "FusedGemm", [x, y], gemm, 1
                 yield MS, "FusedGemm", [x, y, f(4)], gemm, 1
+            if number < 4 and x.ndim == y.ndim == 2:
+                inputs = [x.astype(np.uint8), S, Z, y.astype(np.uint8), S, Z]
+                bias = np.ones(4, np.int32)
+                yield MS, "QGemm", [*inputs, bias, S, Z], pair, 1
+                yield MS, "QGemm", [*inputs, None, S, Z], pair, 1
+                yield MS, "QGemm", [*inputs, bias], pair, 1
         yield MS, "DynamicQuantizeMatMul", [f(*a), q(*b), S, Z], {}, 1
         inputs = [q(*a), q(*b), S, S, Z, Z]
         yield MS, "MatMulIntegerToFloat", inputs, {}, 1
@@ -256,20 +262,26 @@ def runs_of_case(case: Case) -> Iterator[list[tuple[Array | None, Array]]]:
     names = [name for name in node.output if name]
     shapes = [helper.make_node("Shape", [name], [f"{name} s"]) for name in names]
     wanted = [*names, *(f"{name} s" for name in names)]
-    inputs: list[onnx.ValueInfoProto] = []
-    feeds: Feeds = {}
-    for k, array in enumerate(case[2]):
-        if array is not None:
-            inputs.append(
-                helper.make_tensor_value_info(f"x{k}", data_type(array), array.shape)
-            )
-            feeds[f"x{k}"] = array
     outputs = [helper.make_empty_tensor_value_info(name) for name in wanted]
-    graph = helper.make_graph([node, *shapes], "g", inputs, outputs)
     opsets = [("", 13), (MS, 1), (NCHWC, 1)]
     imports = [helper.make_opsetid(*opset) for opset in opsets]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
-    for level in (0, 3):
+    # Case by case: no size, and then a part of the sizes, is open in the model.
+    for level, first_open in ((0, 99), (3, 99), (3, 1), (3, 0)):
+        inputs: list[onnx.ValueInfoProto] = []
+        feeds: Feeds = {}
+        for k, array in enumerate(case[2]):
+            if array is None:
+                continue
+            sizes = [
+                f"d{k}_{axis}" if axis >= first_open else size
+                for axis, size in enumerate(array.shape)
+            ]
+            inputs.append(
+                helper.make_tensor_value_info(f"x{k}", data_type(array), sizes)
+            )
+            feeds[f"x{k}"] = array
+        graph = helper.make_graph([node, *shapes], "g", inputs, outputs)
+        model = helper.make_model(graph, opset_imports=imports, ir_version=8)
         try:
             made = results(session(model, level), feeds)
         except Exception:  # sizes that ONNX Runtime refuses
