@@ -134,7 +134,7 @@ def _quantized_concat(call: Call) -> Sequence[OpenType]:
     zero = call.of(1)
     parts = [call.of(position) for position in range(2, len(call.inputs), 3)]
     shapes = [part.sizes for part in parts]
-    axis = call.attributes["axis"]
+    axis = int(call.attributes["axis"])
     first = shapes[0]
     if first is None:
         return [OpenType(zero.data_type)]
@@ -197,7 +197,8 @@ def _fused_mat_mul(call: Call) -> Sequence[OpenType]:
         turns_batch = options.get(f"transBatch{letter}", 0) != 0
         sizes = _turned(call.of(position).sizes, turns, turns_batch)
         turned.append(sizes)
-    return [OpenType(call.x.data_type, _product(*turned, call))]
+    a, b = turned
+    return [OpenType(call.x.data_type, _product(a, b, call))]
 
 
 @typed("FusedGemm")

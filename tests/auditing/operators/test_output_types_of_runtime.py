@@ -126,8 +126,8 @@ def product_cases() -> Iterator[Case]:
             if bits["transBatchB"] and y.ndim > 2:
                 y = np.moveaxis(y, -2, 0)
             yield MS, "FusedMatMul", [x, y], bits, 1
+            pair = {name: bits[name] for name in names[:2]}
             if number < 4:
-                pair = {name: bits[name] for name in names[:2]}
                 yield MS, "TransposeMatMul", [x, y], pair, 1
             if number < 4 and x.ndim == y.ndim == 2:
                 gemm = {"activation": "Relu", **pair}
