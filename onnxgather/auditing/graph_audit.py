@@ -211,10 +211,10 @@ def _refine(
     for key, calls in open_calls.items():
         ranges = [stage.range_of(scope, operation) for scope, operation in calls]
         record = _record(calls, ranges, on_cpu, name_counts)
-        earlier = gathers.get(key)
+        last_record = gathers.get(key)
         # What is decided stays as it was decided; this stage adds the sizes.
-        if earlier is not None and earlier.range.state in DECIDED:
-            record = replace(record, range=earlier.range)
+        if last_record is not None and last_record.range.state in DECIDED:
+            record = replace(record, range=last_record.range)
         gathers[key] = record
     return stage.bounds
 

@@ -63,6 +63,9 @@ from onnxgather.core.model.values import ModelProto, serialized
 RUNTIME_LEVELS: Mapping[str, int] = {"basic": 1, "extended": 2, "all": 99}
 """The levels of optimization, with ONNX Runtime's own numbers."""
 
+DISABLED = 0
+"""ONNX Runtime's number for no optimization."""
+
 WRITING_TIMEOUT = 60.0
 """Seconds that ONNX Runtime may take to write the graphs of a model."""
 
@@ -185,12 +188,19 @@ def audit_levels(
             # A run needs the constants; an audit alone reads no large constant.
             if not arrays:
                 _lead_nowhere(os.path.join(folder, WEIGHTS_FILE))
+            ask = partial(
+                _written, network, python, folder=folder, is_required=levels.is_required
+            )
             try:
-                written = _written(network, python, names, folder, levels.is_required)
+                written = ask([RUNTIME_LEVELS[name] for name in names])
+                opens = len(written.refused) < len(names)
+                if not opens:
+                    # A rewrite may be what makes ONNX Runtime refuse the model.
+                    opens = not ask([DISABLED]).refused
             except _NotAskedError as error:
                 result.notes.append(str(error))
                 continue
-            _audit_written(written, names, folder, audit_one, result)
+            _audit_written(written, names, folder, audit_one, result, opens)
     return result
 
 
@@ -203,7 +213,7 @@ def _lead_nowhere(path: str) -> None:
 def _written(
     network: Network,
     python: str,
-    names: Sequence[str],
+    numbers: Sequence[int],
     folder: str,
     is_required: bool,
 ) -> _Written:
@@ -221,7 +231,7 @@ def _written(
     except OnnxGatherError as error:
         raise _NotAskedError(f"ONNX Runtime was not asked: {error}") from None
     arguments = {
-        "levels": [RUNTIME_LEVELS[name] for name in names],
+        "levels": numbers,
         "target": folder,
         "path": path and os.path.abspath(path),
         "folder": folder_of(network.path),
@@ -264,8 +274,19 @@ def _audit_written(
     folder: str,
     audit_one: Callable[[Network], AuditedGraph],
     result: AuditedLevels,
+    opens: bool,
 ) -> None:
-    """Audit the graphs in a folder, and add them to a result."""
+    """Audit the graphs in a folder, and add them to a result.
+
+    Args:
+        written: What the worker wrote.
+        names: The levels.
+        folder: The folder.
+        audit_one: It audits a graph.
+        result: The result.
+        opens: Whether ONNX Runtime opens the model at any level, or without
+            optimizations. If it does not, no level counts as refused.
+    """
     audited_by_content: dict[bytes, AuditedGraph] = {}
     failed: dict[str, list[str]] = {}
     for name in names:
@@ -290,7 +311,8 @@ def _audit_written(
         graph = RuntimeGraph(written.version, name, audited_by_content[content])
         result.graphs.append(graph)
     for sentence, failed_names in failed.items():
-        result.refused.extend((written.version, name) for name in failed_names)
+        if opens:
+            result.refused.extend((written.version, name) for name in failed_names)
         where = f"ONNX Runtime {written.version}"
         # Where all levels are alike, none is named.
         if len(failed_names) < len(names):
@@ -306,7 +328,7 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
         levels: The audits of the other graphs. A note is added for each of their
             gathers that is not proved and that the file does not have.
     """
-    if not levels.graphs:
+    if not levels.graphs and not levels.refused:
         return file
     names_by_key = _names_in_graphs(file.network)
     rows_by_key: dict[OperationKey, list[tuple[RuntimeLevel, IndexRange]]] = {}
@@ -317,15 +339,16 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
         levels.notes.extend(matcher.notes)
     # If one level opens the model and another does not, the other one is open.
     for key, gather in file.gathers.items():
-        rows_by_key[key] += [
+        rows_by_key.setdefault(key, []).extend(
             _refused_row(version, level, gather) for version, level in levels.refused
-        ]
+        )
     gathers: dict[OperationKey, AuditedGather] = {}
-    version = levels.graphs[0].version
+    versions = [graph.version for graph in levels.graphs]
+    versions += [version for version, _ in levels.refused]
     for key, gather in file.gathers.items():
         rows = [row for row, _ in rows_by_key[key]]
         index_range = _worst(gather.range, rows_by_key[key])
-        runtime_record = Runtime(version, rows)
+        runtime_record = Runtime(versions[0], rows)
         gathers[key] = replace(gather, range=index_range, runtime=runtime_record)
     return dataclasses.replace(file, gathers=gathers)
 

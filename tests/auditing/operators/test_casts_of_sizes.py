@@ -56,7 +56,8 @@ def bounds_in(model: onnx.ModelProto, shapes: Any = None) -> Bounds:
 def number_of(end: AnySize, count: int, limit: Any) -> int:
     """Return an end of bounds where N is a number."""
     try:
-        return int(size_from(str(end), {"N": count}))
+        size: Any = size_from(str(end), {"N": count})
+        return int(size)
     except (KeyError, ValueError):  # it has a size without a name
         return limit(end)
 

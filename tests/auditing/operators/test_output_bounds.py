@@ -92,7 +92,8 @@ def graphs_and_runs(
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
             array = np.asarray(session.run(None, {"x": x})[0])
-            found.append((onnx.load(path), array))
+            graph = onnx.ModelProto.FromString(Path(path).read_bytes())
+            found.append((graph, array))
     return found
 
 

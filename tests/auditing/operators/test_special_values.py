@@ -27,10 +27,8 @@ from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Network, read_network
 
-INTEGER_TYPES = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16)]
-INTEGER_TYPES += [
-    np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (32, 64)
-]
+WIDTHS = (8, 16, 32, 64)
+INTEGER_TYPES = [np.dtype(f"{sign}int{w}") for sign in ("", "u") for w in WIDTHS]
 FLOAT_TYPES = [np.dtype(name) for name in ("float16", "float32", "float64")]
 BOOLEAN = np.dtype(bool)
 NUMBERS = INTEGER_TYPES + FLOAT_TYPES
@@ -207,7 +205,7 @@ def outside(value: Bounds, array: Array) -> str:
 
 
 def bounds_of(network: Network, inputs: list[Bounds]) -> list[Bounds]:
-    return list(Ranges({}, {}).evaluate(network.main, inputs))
+    return list(Ranges({}).evaluate(network.main, inputs))
 
 
 def assignments(case: Case) -> Iterator[tuple[str, list[Bounds]]]:
@@ -273,10 +271,14 @@ def divides(a: Array, b: Array) -> Array:
     return (b != 0) & ~(overflows & (a.dtype.kind == "i"))
 
 
-UNARY = ["Neg", "Floor", "Ceil", "Round", "Sign", "Sqrt", "Log", "Relu", "Not", "Abs"]
-UNARY += ["Identity"]
-BINARY = ["Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "And", "Or", "Equal"]
-BINARY += ["Less", "LessOrEqual", "Greater", "GreaterOrEqual"]
+UNARY = [
+    *("Neg", "Floor", "Ceil", "Round", "Sign", "Sqrt", "Log", "Relu", "Not", "Abs"),
+    "Identity",
+]
+BINARY = [
+    *("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "And", "Or", "Equal"),
+    *("Less", "LessOrEqual", "Greater", "GreaterOrEqual"),
+]
 ELEMENT_TYPES = dict.fromkeys([*UNARY, *BINARY], TYPES)
 
 
@@ -287,7 +289,7 @@ def cases_of_elements(operator: str) -> Iterator[Case]:
             yield from (Case(operator, [a]) for a in (x, x[-1], x[:0]))
         if operator in BINARY:
             keeps = divides if operator in ("Div", "Mod") else None
-            options = [{}]
+            options: list[dict[str, int]] = [{}]
             if operator == "Mod":
                 options = [{"fmod": 1}] if dtype.kind == "f" else [{}, {"fmod": 1}]
             for given in options:
@@ -449,7 +451,9 @@ def cases_of_rows(operator: str) -> Iterator[Case]:
             usual = np.array([[[0, 0, 1, 1], [0, 0, 2, 2], [5, 5, 6, 6]]], dtype)
             for b in (boxes, usual, usual[:, :0]):
                 scores = np.resize(numbers[::-1], (1, 2, b.shape[1]))
-                yield Case(operator, [b, scores, i64(3), np.float32([0.5])], {}, 2)
+                yield Case(
+                    operator, [b, scores, i64(3), np.array([0.5], np.float32)], {}, 2
+                )
         yield from rows.get(operator, [])
 
 
