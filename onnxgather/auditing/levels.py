@@ -8,6 +8,7 @@ and in each of these graphs.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
+from onnxgather.auditing.algebra.bounds import INTEGERS
 from onnxgather.auditing.graph_audit import (
     AuditedGraph,
     OperationKey,
@@ -58,7 +60,7 @@ from onnxgather.core.model.network import (
     folder_of,
     read_network,
 )
-from onnxgather.core.model.values import ModelProto, serialized
+from onnxgather.core.model.values import ModelProto, name_of, serialized
 
 RUNTIME_LEVELS: Mapping[str, int] = {"basic": 1, "extended": 2, "all": 99}
 """The levels of optimization, with ONNX Runtime's own numbers."""
@@ -77,11 +79,11 @@ COPIES = 4
 """How often ONNX Runtime may hold a model beyond that."""
 
 LEAST_WEIGHT = 2**19
-"""Constants of at least as many bytes are not read from the graphs. The bounds of a
-constant are read up to `ranges.WEIGHTS` elements, which fit in it."""
+"""The least bytes of a constant that is written to a file beside the graph. Constants
+of floats are read up to `ranges.WEIGHTS` elements, which have fewer bytes."""
 
-WEIGHTS_FILE = "onnxgather.weights"
-"""The file of large constants. It leads nowhere, so that no copy of them is written."""
+SMALL_MODEL = 2**26
+"""The large constants of a model with at most as many bytes are written to disk."""
 
 _CPU = PROVIDERS["cpu"]
 
@@ -185,11 +187,15 @@ def audit_levels(
     )
     for python in levels.pythons or [sys.executable]:
         with tempfile.TemporaryDirectory(prefix="onnxgather-") as folder:
-            # A run needs the constants; an audit alone reads no large constant.
-            if not arrays:
-                _lead_nowhere(os.path.join(folder, WEIGHTS_FILE))
+            # A run needs the constants.
+            keeps_weights = bool(arrays) or _needs_weights(network)
             ask = partial(
-                _written, network, python, folder=folder, is_required=levels.is_required
+                _written,
+                network,
+                python,
+                folder=folder,
+                keeps_weights=keeps_weights,
+                is_required=levels.is_required,
             )
             try:
                 written = ask([RUNTIME_LEVELS[name] for name in names])
@@ -204,10 +210,20 @@ def audit_levels(
     return result
 
 
-def _lead_nowhere(path: str) -> None:
-    """Let a file lead to the system's device that keeps nothing, if there is one."""
-    with suppress(OSError, NotImplementedError):
-        os.symlink(os.devnull, path)
+def _needs_weights(network: Network) -> bool:
+    """Return whether an audit may read large constants of the graphs of a model.
+
+    It reads integers. Those of a large model are few, if there are any.
+    """
+    if _size_of(network) <= SMALL_MODEL:
+        return True
+    for scope in network.scopes():
+        for tensor in scope.stored.values():
+            is_integer = name_of(tensor.data_type) in INTEGERS
+            # An integer has up to 8 bytes.
+            if is_integer and 8 * math.prod(tensor.dims) >= LEAST_WEIGHT:
+                return True
+    return False
 
 
 def _written(
@@ -215,6 +231,7 @@ def _written(
     python: str,
     numbers: Sequence[int],
     folder: str,
+    keeps_weights: bool,
     is_required: bool,
 ) -> _Written:
     """Let the ONNX Runtime of an environment write the graphs of a model to a folder.
@@ -235,7 +252,7 @@ def _written(
         "target": folder,
         "path": path and os.path.abspath(path),
         "folder": folder_of(network.path),
-        "weights": WEIGHTS_FILE,
+        "keeps_weights": keeps_weights,
         "least_weight": LEAST_WEIGHT,
         "memory": WRITING_MEMORY + COPIES * _size_of(network),
     }

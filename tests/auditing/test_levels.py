@@ -248,16 +248,56 @@ def test_constants_beside_a_model_are_not_copied(tmp_path: Path) -> None:
     def read(header: bytes, blobs: bytes) -> Any:
         (folder,) = tmp_path.glob("onnxgather-*")
         written.extend(file.stat().st_size for file in folder.glob("*.onnx"))
+        assert not [*folder.glob("*.weights")]
         return decoded(header, blobs)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(graphs, "_decoded", read)
+        patch.setattr(graphs, "SMALL_MODEL", 2**20)
         patch.setattr("tempfile.tempdir", str(tmp_path))
         gather = only(og.audit(path))
     assert len(written) == 3
     assert max(written) < 5000
     assert gather.range.state == "proved-if"
     assert gather.runtime is not None
+
+
+def test_a_large_constant_of_indices_is_read_in_each_graph() -> None:
+    indices = np.arange(2**17) % 7
+    nodes = [helper.make_node("Gather", ["t", "indices"], ["y"], "rows")]
+    t = helper.make_tensor_value_info("t", onnx.TensorProto.FLOAT, [7])
+    stored = [numpy_helper.from_array(indices, "indices")]
+    outputs = [onnx.ValueInfoProto(name="y")]
+    graph = helper.make_graph(nodes, "g", [t], outputs, stored)
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    for small in (2**26, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(graphs, "SMALL_MODEL", small)
+            gather = only(og.audit(model))
+        assert (gather.range.state, gather.range.level) == ("proved", None)
+
+
+def test_each_level_has_its_own_constants(tmp_path: Path) -> None:
+    """The same constants may be at other places of the file of another level."""
+    indices = np.arange(2**17) % 7
+    model = parser.parse_model(PLAIN.replace("8", "7"))
+    model.graph.input.pop()
+    model.graph.initializer.append(numpy_helper.from_array(indices, "i"))
+    names: list[str] = []
+    decoded = graphs._decoded  # pyright: ignore[reportPrivateUsage]
+
+    def read(header: bytes, blobs: bytes) -> Any:
+        (folder,) = tmp_path.glob("onnxgather-*")
+        names.extend(sorted(file.name for file in folder.iterdir()))
+        return decoded(header, blobs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphs, "_decoded", read)
+        patch.setattr("tempfile.tempdir", str(tmp_path))
+        assert only(og.audit(model)).range.state == "proved"
+    expected = [f"{n}.{kind}" for n in (1, 2, 99) for kind in ("onnx", "weights")]
+    assert names == expected
 
 
 def test_a_worker_that_dies_leaves_the_audit_of_the_file(

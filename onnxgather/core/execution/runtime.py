@@ -21,7 +21,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -411,7 +411,7 @@ def _written_graphs(
     target: str,
     path: str | None,
     folder: str,
-    weights: str,
+    keeps_weights: bool,
     least_weight: int,
     memory: int,
 ) -> dict[str, Any]:
@@ -420,11 +420,12 @@ def _written_graphs(
     Args:
         blobs: The serialized model; empty if the model is in a file.
         levels: The levels, as of `Setup`.
-        target: The folder for the graphs. A file has the number of its level as name.
+        target: The folder for the graphs. The graph of level 1 is 1.onnx, and its large
+            constants are 1.weights.
         path: The file of the model; None if the model is in `blobs`.
         folder: The folder of the external data of a model in `blobs`.
-        weights: The name of the file in `target` for large constants.
-        least_weight: The least bytes of a constant that is written there.
+        keeps_weights: Whether the large constants are kept.
+        least_weight: The least bytes of a large constant.
         memory: The most bytes of memory that this program may have meanwhile.
 
     Returns:
@@ -444,14 +445,24 @@ def _written_graphs(
             options = _options(runtime, setup)
             options.optimized_model_filepath = os.path.join(target, f"{level}.onnx")
             options.add_session_config_entry(_NO_PREPACKING, "1")
+            weights = f"{level}.weights"
             options.add_session_config_entry(_WEIGHTS, weights)
             options.add_session_config_entry(_LEAST_WEIGHT, str(least_weight))
+            weights_path = os.path.join(target, weights)
+            # The device keeps nothing; ONNX Runtime removes the link at the end.
+            # Windows may allow no link, and then the file is removed.
+            if not keeps_weights:
+                with suppress(OSError):
+                    os.symlink(os.devnull, weights_path)
             try:
                 runtime.InferenceSession(
                     path or blobs, options, providers=[CPU], enable_fallback=0
                 )
             except Exception as error:
                 refused[level] = line(error)
+            if not keeps_weights:
+                with suppress(OSError):
+                    os.remove(weights_path)
     return {"version": runtime.__version__, "refused": refused}
 
 
