@@ -8,35 +8,29 @@ and in each of these graphs.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from onnxgather.auditing.algebra.bounds import INTEGERS
 from onnxgather.auditing.graph_audit import (
     AuditedGraph,
     OperationKey,
     audit_graph,
     badness,
-    calls_of,
     ends_of_all,
-    operations_of,
 )
-from onnxgather.auditing.operators.index_operators import (
-    given_indices,
-    inputs_of,
-    operator_of,
-)
+from onnxgather.auditing.matches import FileNames, Matches
 from onnxgather.auditing.proof.contract import Condition, Contract, tightened
 from onnxgather.auditing.proof.ranges import IndexRange
 from onnxgather.auditing.records import (
@@ -49,13 +43,11 @@ from onnxgather.core.checks import check_type, sequence, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError, ProviderError
 from onnxgather.core.execution import runtime
-from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
+from onnxgather.core.execution.elsewhere.child import NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import shared_worker
 from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.model.network import (
     Network,
-    Operation,
-    Scope,
     external_paths,
     folder_of,
     read_network,
@@ -69,7 +61,7 @@ DISABLED = 0
 """ONNX Runtime's number for no optimization."""
 
 WRITING_TIMEOUT = 60.0
-"""Seconds that ONNX Runtime may take to write the graphs of a model."""
+"""Seconds that ONNX Runtime may take to write the graph of a level."""
 
 WRITING_MEMORY = 2**32
 """The bytes of memory that ONNX Runtime may have to write the graphs of a small
@@ -86,6 +78,9 @@ SMALL_MODEL = 2**26
 """The large constants of a model with at most as many bytes are written to disk."""
 
 _CPU = PROVIDERS["cpu"]
+
+_INDEX_WIDTHS = {"INT32": 4, "INT64": 8}
+"""The bytes of the types of indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +139,24 @@ class AuditedLevels:
         return [AskedRuntime(*item) for item in levels_by_version.items()]
 
 
-class _Written(msgspec.Struct, frozen=True):
-    """What a worker answers that wrote graphs."""
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The graphs of a model that an ONNX Runtime wrote."""
+
+    version: str
+    refused: Mapping[str, str | None]
+    """The levels; each with what ONNX Runtime says if it makes no session."""
+    opens: bool
+    """Whether ONNX Runtime opens the model at any level, or without optimizations. If
+    it does not, no level counts as refused."""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """What a worker answers that writes the graph of a level."""
 
     version: str = ""
     refused: dict[int, str] = {}
     not_run: tuple[runtime.NotRunKind, str, Any] | None = None
-
-
-class _NotAskedError(Exception):
-    """ONNX Runtime wrote no graphs; the message is a sentence."""
 
 
 def audit_levels(
@@ -189,24 +192,21 @@ def audit_levels(
         with tempfile.TemporaryDirectory(prefix="onnxgather-") as folder:
             # A run needs the constants.
             keeps_weights = bool(arrays) or _needs_weights(network)
-            ask = partial(
-                _written,
-                network,
-                python,
-                folder=folder,
-                keeps_weights=keeps_weights,
-                is_required=levels.is_required,
-            )
             try:
-                written = ask([RUNTIME_LEVELS[name] for name in names])
-                opens = len(written.refused) < len(names)
-                if not opens:
-                    # A rewrite may be what makes ONNX Runtime refuse the model.
-                    opens = not ask([DISABLED]).refused
-            except _NotAskedError as error:
-                result.notes.append(str(error))
+                writer = _Writer(network, python, folder, keeps_weights)
+                version = writer.version()
+            except OnnxGatherError as error:
+                if levels.is_required:
+                    raise
+                result.notes.append(f"ONNX Runtime was not asked: {error}")
                 continue
-            _audit_written(written, names, folder, audit_one, result, opens)
+            refused = {name: writer.refusal(RUNTIME_LEVELS[name]) for name in names}
+            opens = None in refused.values()
+            if not opens:
+                # A rewrite may be what makes ONNX Runtime refuse the model.
+                opens = writer.refusal(DISABLED) is None
+            written = _Written(version, refused, opens)
+            _audit_written(written, folder, audit_one, result)
     return result
 
 
@@ -219,60 +219,68 @@ def _needs_weights(network: Network) -> bool:
         return True
     for scope in network.scopes():
         for tensor in scope.stored.values():
-            is_integer = name_of(tensor.data_type) in INTEGERS
-            # An integer has up to 8 bytes.
-            if is_integer and 8 * math.prod(tensor.dims) >= LEAST_WEIGHT:
+            # Indices and sizes are integers of 32 or 64 bits.
+            width = _INDEX_WIDTHS.get(name_of(tensor.data_type), 0)
+            if width * math.prod(tensor.dims) >= LEAST_WEIGHT:
                 return True
     return False
 
 
-def _written(
-    network: Network,
-    python: str,
-    numbers: Sequence[int],
-    folder: str,
-    keeps_weights: bool,
-    is_required: bool,
-) -> _Written:
-    """Let the ONNX Runtime of an environment write the graphs of a model to a folder.
+class _Writer:
+    """The ONNX Runtime of an environment, which writes graphs of a model to a folder.
+
+    Args:
+        network: The model.
+        python: The interpreter of the environment.
+        folder: The folder.
+        keeps_weights: Whether large constants are written, too.
 
     Raises:
-        _NotAskedError: It does not write them.
-        ProviderError: The same, if it must be there.
+        OnnxGatherError: The model is an object that protobuf cannot write.
     """
-    worker = shared_worker(python, WRITING_TIMEOUT)
-    path = network.path if network.is_file else None
-    proto = network.proto
-    try:
-        content = b"" if path else serialized(proto)
-    except OnnxGatherError as error:
-        raise _NotAskedError(f"ONNX Runtime was not asked: {error}") from None
-    arguments = {
-        "levels": numbers,
-        "target": folder,
-        "path": path and os.path.abspath(path),
-        "folder": folder_of(network.path),
-        "keeps_weights": keeps_weights,
-        "least_weight": LEAST_WEIGHT,
-        "memory": WRITING_MEMORY + COPIES * _size_of(network),
-    }
-    try:
-        written = worker.exchange(_decoded, {"graphs": arguments}, content)
-    except NoAnswerError as error:
-        if is_required and error.how is Breakdown.NOT_STARTED:
-            raise
-        raise _NotAskedError(f"ONNX Runtime wrote no graphs: {error}") from None
-    if written.not_run is not None:
-        kind, detail, _ = written.not_run
-        reason = _CPU.why_not_run(kind, detail)
-        if is_required:
-            raise ProviderError(reason)
-        raise _NotAskedError(f"ONNX Runtime was not asked: {reason}")
-    return written
+
+    def __init__(
+        self, network: Network, python: str, folder: str, keeps_weights: bool
+    ) -> None:
+        self._worker = shared_worker(python, WRITING_TIMEOUT)
+        self._content = b"" if network.is_file else serialized(network.proto)
+        self._arguments = {
+            "target": folder,
+            "path": os.path.abspath(network.path) if network.is_file else None,
+            "folder": folder_of(network.path),
+            "keeps_weights": keeps_weights,
+            "least_weight": LEAST_WEIGHT,
+            "memory": WRITING_MEMORY + COPIES * _size_of(network),
+        }
+
+    def version(self) -> str:
+        """Return the version of ONNX Runtime.
+
+        Raises:
+            ProviderError: The program does not start, or has no ONNX Runtime with the
+                CPU provider.
+        """
+        answer = self._ask([], b"")
+        if answer.not_run is not None:
+            kind, detail, _ = answer.not_run
+            raise ProviderError(_CPU.why_not_run(kind, detail))
+        return answer.version
+
+    def refusal(self, level: int) -> str | None:
+        """Write the graph of a level; return why there is none, or None."""
+        try:
+            answer = self._ask([level], self._content)
+        except NoAnswerError as error:  # the model ends the program, or takes too long
+            return str(error)
+        return answer.refused.get(level)
+
+    def _ask(self, levels: Sequence[int], content: bytes) -> _Answer:
+        arguments = {"levels": levels, **self._arguments}
+        return self._worker.exchange(_decoded, {"graphs": arguments}, content)
 
 
-def _decoded(header: bytes, _: bytes) -> _Written:
-    return msgspec.json.decode(header, type=_Written)
+def _decoded(header: bytes, _: bytes) -> _Answer:
+    return msgspec.json.decode(header, type=_Answer)
 
 
 def _size_of(network: Network) -> int:
@@ -287,52 +295,40 @@ def _size_of(network: Network) -> int:
 
 def _audit_written(
     written: _Written,
-    names: Sequence[str],
     folder: str,
     audit_one: Callable[[Network], AuditedGraph],
     result: AuditedLevels,
-    opens: bool,
 ) -> None:
-    """Audit the graphs in a folder, and add them to a result.
-
-    Args:
-        written: What the worker wrote.
-        names: The levels.
-        folder: The folder.
-        audit_one: It audits a graph.
-        result: The result.
-        opens: Whether ONNX Runtime opens the model at any level, or without
-            optimizations. If it does not, no level counts as refused.
-    """
-    audited_by_content: dict[bytes, AuditedGraph] = {}
+    """Audit the graphs in a folder, and add them to a result."""
+    audited_by_digest: dict[bytes, AuditedGraph] = {}
     failed: dict[str, list[str]] = {}
-    for name in names:
-        number = RUNTIME_LEVELS[name]
-        if number in written.refused:
-            sentence = f"does not open the model: {written.refused[number]}"
+    for name, refusal in written.refused.items():
+        if refusal is not None:
+            sentence = f"does not open the model: {refusal}"
             failed.setdefault(sentence, []).append(name)
             continue
-        path = os.path.join(folder, f"{number}.onnx")
+        path = os.path.join(folder, f"{RUNTIME_LEVELS[name]}.onnx")
         content = Path(path).read_bytes()
         # Two levels often lead to the same graph.
-        if content not in audited_by_content:
+        digest = hashlib.sha256(content).digest()
+        if digest not in audited_by_digest:
             try:
                 model = ModelProto.FromString(content)
                 network = read_network(model, place=path)
-                audited_by_content[content] = audit_one(network)
+                audited_by_digest[digest] = audit_one(network)
             except OnnxGatherError as error:
                 reason = str(error).replace(path, "the graph")
                 sentence = f"runs a graph that cannot be audited: {reason}"
                 failed.setdefault(sentence, []).append(name)
                 continue
-        graph = RuntimeGraph(written.version, name, audited_by_content[content])
+        graph = RuntimeGraph(written.version, name, audited_by_digest[digest])
         result.graphs.append(graph)
     for sentence, failed_names in failed.items():
-        if opens:
+        if written.opens:
             result.refused.extend((written.version, name) for name in failed_names)
         where = f"ONNX Runtime {written.version}"
         # Where all levels are alike, none is named.
-        if len(failed_names) < len(names):
+        if len(failed_names) < len(written.refused):
             where = f"{where} at level {', '.join(failed_names)}"
         result.notes.append(f"{where} {sentence}")
 
@@ -347,13 +343,27 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
     """
     if not levels.graphs and not levels.refused:
         return file
-    names_by_key = _names_in_graphs(file.network)
+    names = FileNames(file.network)
     rows_by_key: dict[OperationKey, list[tuple[RuntimeLevel, IndexRange]]] = {}
     for graph in levels.graphs:
-        matcher = _Matcher(graph, file, names_by_key)
-        for key, gather in file.gathers.items():
-            rows_by_key.setdefault(key, []).append(matcher.row(key, gather))
-        levels.notes.extend(matcher.notes)
+        matches = Matches(file, names, graph.audited)
+        for operation in matches.new:
+            where = f"ONNX Runtime {graph.version} at level {graph.level}"
+            node = f"{operation.operator} {shown(operation.label)}"
+            levels.notes.append(
+                f"{where} runs {node}, which the file does not have, and which is not"
+                " proved in range"
+            )
+        for key in file.gathers:
+            match = matches.of(key)
+            row = RuntimeLevel(
+                graph.level,
+                match.range.state,
+                match.operator,
+                graph.version,
+                match.out_of_range,
+            )
+            rows_by_key.setdefault(key, []).append((row, match.range))
     # If one level opens the model and another does not, the other one is open.
     for key, gather in file.gathers.items():
         rows_by_key.setdefault(key, []).extend(
@@ -410,223 +420,3 @@ def _worst(
         return replace(worst, conditions=tightened(conditions))
     except OnnxGatherError:  # no inputs meet the conditions of all graphs
         return replace(worst, state="not-proved", conditions=())
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """The names that the values of a gather may have in another graph.
-
-    ONNX Runtime puts the body of a function or of a branch in place of its node. The
-    inputs and the outputs of the body then have the names of those of the node.
-    """
-
-    outputs: list[str] = field(default_factory=list[str])
-    inputs: set[str] = field(default_factory=set[str])
-    """Those of the data and of the indices."""
-
-
-def _names_in_graphs(network: Network) -> dict[OperationKey, _Names]:
-    """Return the names of the values of each gather in other graphs."""
-    nodes_by_body: dict[Scope, tuple[Scope, Operation]] = {}
-    for scope in network.scopes():
-        for operation in scope.operations:
-            for body in operation.bodies.values():
-                nodes_by_body[body] = (scope, operation)
-    names_by_key: dict[OperationKey, _Names] = {}
-    for key, scope, operation in operations_of(network):
-        if operator_of(operation) is None:
-            continue
-        names = names_by_key.setdefault(key, _Names())
-        names.outputs.extend(
-            _names_around(scope, operation.outputs[0], nodes_by_body, "outputs")
-        )
-        read = {*given_indices(operation)}
-        for index_input in inputs_of(operation):
-            read.update(operation.inputs[index_input.data : index_input.data + 1])
-        for name in read:
-            names.inputs.update(_names_around(scope, name, nodes_by_body, "inputs"))
-    return names_by_key
-
-
-def _names_around(
-    scope: Scope,
-    name: str,
-    nodes_by_body: Mapping[Scope, tuple[Scope, Operation]],
-    side: Literal["inputs", "outputs"],
-) -> Iterator[str]:
-    """Yield the name of a value, and its names in the graphs around its own."""
-    yield name
-    while scope in nodes_by_body:
-        own_names: tuple[str, ...] = getattr(scope, side)
-        if name not in own_names:
-            return
-        position = own_names.index(name)
-        scope, node = nodes_by_body[scope]
-        names: tuple[str, ...] = getattr(node, side)
-        if position >= len(names):
-            return
-        name = names[position]
-        yield name
-
-
-_INLINED = ("_inlfunc_", "_if_")
-"""The start of the names that ONNX Runtime gives to the values of a body that it puts
-in place of a node."""
-
-_CUTS = {"Slice"}
-"""The operators that ONNX Runtime puts in place of a gather, and that cut positions to
-the axis."""
-
-_CUT = "an index out of range or below 0 gives other rows or none, and no error"
-
-
-class _Matcher:
-    """The gathers of a file in a graph that ONNX Runtime makes of it.
-
-    Args:
-        graph: The graph.
-        file: The audit of the file.
-        names_by_key: The names that their values may have in the graph.
-    """
-
-    def __init__(
-        self,
-        graph: RuntimeGraph,
-        file: AuditedGraph,
-        names_by_key: Mapping[OperationKey, _Names],
-    ) -> None:
-        self.notes: list[str] = []
-        self._graph = graph
-        self._network = graph.audited.network
-        self._names_by_key = names_by_key
-        self._producers = _producers_of(self._network)
-        self._matches: dict[OperationKey, list[AuditedGather]] = {}
-        """The gathers of the graph by the keys of the file."""
-        records = graph.audited.gathers
-        unmatched = self._match_by_name(file, records)
-        self._match_the_rest(file, unmatched)
-
-    def _match_by_name(
-        self,
-        file: AuditedGraph,
-        records: Mapping[OperationKey, AuditedGather],
-    ) -> dict[OperationKey, AuditedGather]:
-        """Match gathers by the names of their outputs; return the others."""
-        records_by_name: dict[str, list[OperationKey]] = {}
-        for key, record in records.items():
-            records_by_name.setdefault(record.output_name, []).append(key)
-        unmatched = dict(records)
-        for key in file.gathers:
-            for name in self._names_by_key[key].outputs:
-                for other_key in records_by_name.get(name, ()):
-                    self._add(key, records[other_key])
-                    unmatched.pop(other_key, None)
-        return unmatched
-
-    def _match_the_rest(
-        self, file: AuditedGraph, unmatched: Mapping[OperationKey, AuditedGather]
-    ) -> None:
-        """Match the gathers whose names are new to those that are gone.
-
-        A gather of the graph may belong to several of the file: the state of each is
-        then at most as good.
-        """
-        gone = [key for key in file.gathers if key not in self._matches]
-        calls_by_key = calls_of(self._network)
-        for other_key, record in unmatched.items():
-            _, operation = calls_by_key[other_key][0]
-            # Case 1: it stood in a function or in a branch.
-            owners = [key for key in gone if self._is_inlined(key, record)]
-            # Case 2: the node is another, and reads the same values.
-            if not owners:
-                owners = [key for key in gone if self._reads_same(key, operation)]
-            # Case 3: any gather that is gone, of the same operator if there is one.
-            if not owners and record.range.state != "proved":
-                owners = [key for key in gone if file.gathers[key].op == record.op]
-                owners = owners or gone
-            for key in owners:
-                self._add(key, record)
-            if not owners and record.range.state != "proved":
-                where = f"ONNX Runtime {self._graph.version}"
-                node = f"{record.op} {shown(record.node)}"
-                self.notes.append(
-                    f"{where} at level {self._graph.level} runs {node}, which the file"
-                    " does not have, and which is not proved in range"
-                )
-
-    def _add(self, key: OperationKey, record: AuditedGather) -> None:
-        self._matches.setdefault(key, []).append(record)
-
-    def _is_inlined(self, key: OperationKey, record: AuditedGather) -> bool:
-        """Return whether a gather of the graph has the name of one that was inlined."""
-        name = record.output_name
-        if not name.startswith(_INLINED):
-            return False
-        return any(name.endswith(f"_{own}") for own in self._names_by_key[key].outputs)
-
-    def _reads_same(self, key: OperationKey, operation: Operation) -> bool:
-        """Return whether an operation of the graph reads what a gather reads."""
-        return not self._names_by_key[key].inputs.isdisjoint(operation.inputs)
-
-    def row(
-        self, key: OperationKey, gather: AuditedGather
-    ) -> tuple[RuntimeLevel, IndexRange]:
-        """Return what the graph has in place of a gather, and its range there."""
-        version = self._graph.version
-        level = self._graph.level
-        matches = self._matches.get(key)
-        # Case 1: the gather, or another operator with indices, is there.
-        if matches:
-            worst = max(matches, key=lambda record: badness(record.range))
-            state = worst.range.state
-            return RuntimeLevel(level, state, worst.op, version), worst.range
-        # Case 2: another node computes the output.
-        for name in self._names_by_key[key].outputs:
-            if name in self._producers:
-                scope, operation = self._producers[name]
-                return self._row_of_other(scope, operation, gather)
-        # Case 3: it was folded away.
-        own = replace(gather.range, conditions=())
-        return RuntimeLevel(level, own.state, None, version), gather.range
-
-    def _row_of_other(
-        self, scope: Scope, operation: Operation, gather: AuditedGather
-    ) -> tuple[RuntimeLevel, IndexRange]:
-        """Return the row of an operation that is no gather, but computes its output."""
-        index_range = gather.range
-        behaviour = None
-        if operation.operator in _CUTS:
-            behaviour = _CUT
-            if not self._counts_from_start(scope, operation):
-                index_range = _at_least_not_proved(index_range, operation)
-        row = RuntimeLevel(
-            self._graph.level,
-            index_range.state,
-            operation.operator,
-            self._graph.version,
-            behaviour,
-        )
-        return row, index_range
-
-    def _counts_from_start(self, scope: Scope, operation: Operation) -> bool:
-        """Return whether the starts and the ends of a Slice are surely at least 0."""
-        bounds = self._graph.audited.bounds
-        ends = [bounds.value(scope, name) for name in operation.inputs[1:3]]
-        return all(end.whole[0] >= 0 for end in ends)
-
-
-def _at_least_not_proved(index_range: IndexRange, operation: Operation) -> IndexRange:
-    """Return the range of a gather of which other rows may be returned."""
-    if index_range.state not in ("proved", "proved-if"):
-        return index_range
-    stop = f"{operation.operator} {operation.label}"
-    return replace(index_range, state="not-proved", conditions=(), input=stop)
-
-
-def _producers_of(network: Network) -> dict[str, tuple[Scope, Operation]]:
-    """Return the operations of a network by their first outputs."""
-    producers: dict[str, tuple[Scope, Operation]] = {}
-    for _, scope, operation in operations_of(network):
-        for name in operation.outputs[:1]:
-            producers.setdefault(name, (scope, operation))
-    return producers
