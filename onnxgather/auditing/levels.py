@@ -285,7 +285,11 @@ def _decoded(header: bytes, _: bytes) -> _Answer:
 
 def _size_of(network: Network) -> int:
     """Return the bytes of a model, with those of its external data."""
-    total = network.proto.ByteSize()
+    # protobuf makes a copy of a model to count its bytes.
+    if network.is_file:
+        total = os.path.getsize(network.path)
+    else:
+        total = network.proto.ByteSize()
     for path in external_paths(network.path, network.proto):
         # ONNX Runtime says what is wrong with a file that is not there.
         with suppress(OSError, ValueError):
