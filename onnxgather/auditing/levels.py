@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from google.protobuf.message import EncodeError
 from msgspec.structs import replace
 
 from onnxgather.auditing.graph_audit import (
@@ -52,7 +53,9 @@ from onnxgather.core.model.network import (
     folder_of,
     read_network,
 )
+from onnxgather.core.model.protos import external_files
 from onnxgather.core.model.values import ModelProto, name_of, serialized
+from onnxgather.core.model.wire import pieces_of
 
 RUNTIME_LEVELS: Mapping[str, int] = {"basic": 1, "extended": 2, "all": 99}
 """The levels of optimization, with ONNX Runtime's own numbers."""
@@ -190,10 +193,9 @@ def audit_levels(
     )
     for python in levels.pythons or [sys.executable]:
         with tempfile.TemporaryDirectory(prefix="onnxgather-") as folder:
-            # A run needs the constants.
-            keeps_weights = bool(arrays) or _needs_weights(network)
             try:
-                writer = _Writer(network, python, folder, keeps_weights)
+                # A run needs the constants.
+                writer = _Writer(network, python, folder, bool(arrays))
                 version = writer.version()
             except OnnxGatherError as error:
                 if levels.is_required:
@@ -210,12 +212,16 @@ def audit_levels(
     return result
 
 
-def _needs_weights(network: Network) -> bool:
+def _needs_weights(network: Network, size: int) -> bool:
     """Return whether an audit may read large constants of the graphs of a model.
 
     It reads integers. Those of a large model are few, if there are any.
+
+    Args:
+        network: The model.
+        size: Its bytes.
     """
-    if _size_of(network) <= SMALL_MODEL:
+    if size <= SMALL_MODEL:
         return True
     for scope in network.scopes():
         for tensor in scope.stored.values():
@@ -233,7 +239,8 @@ class _Writer:
         network: The model.
         python: The interpreter of the environment.
         folder: The folder.
-        keeps_weights: Whether large constants are written, too.
+        keeps_weights: Whether large constants are written, too. They are also written
+            if an audit may read them.
 
     Raises:
         OnnxGatherError: The model is an object that protobuf cannot write.
@@ -243,14 +250,21 @@ class _Writer:
         self, network: Network, python: str, folder: str, keeps_weights: bool
     ) -> None:
         self._worker = shared_worker(python, WRITING_TIMEOUT)
-        self._content = b"" if network.is_file else serialized(network.proto)
+        self._content = b""
+        path: str | None = network.path
+        if not network.is_file:
+            path = _file_of(network.proto, folder)
+        # Its external data is in a folder that the model does not name.
+        if path is None:
+            self._content = serialized(network.proto)
+        size = _size_of(network, path, len(self._content))
         self._arguments = {
             "target": folder,
-            "path": os.path.abspath(network.path) if network.is_file else None,
+            "path": path and os.path.abspath(path),
             "folder": folder_of(network.path),
-            "keeps_weights": keeps_weights,
+            "keeps_weights": keeps_weights or _needs_weights(network, size),
             "least_weight": LEAST_WEIGHT,
-            "memory": WRITING_MEMORY + COPIES * _size_of(network),
+            "memory": WRITING_MEMORY + COPIES * size,
         }
 
     def version(self) -> str:
@@ -283,18 +297,41 @@ def _decoded(header: bytes, _: bytes) -> _Answer:
     return msgspec.json.decode(header, type=_Answer)
 
 
-def _size_of(network: Network) -> int:
-    """Return the bytes of a model, with those of its external data."""
-    # protobuf makes a copy of a model to count its bytes.
-    if network.is_file:
-        total = os.path.getsize(network.path)
-    else:
-        total = network.proto.ByteSize()
-    for path in external_paths(network.path, network.proto):
+def _file_of(model: ModelProto, folder: str) -> str | None:
+    """Write a model to a folder; return its path, or None if it has external data.
+
+    Raises:
+        OnnxGatherError: protobuf cannot write it.
+    """
+    if external_files(model):
+        return None
+    path = os.path.join(folder, "model.onnx")
+    try:
+        # A copy of a large model in memory would be as large.
+        with open(path, "wb") as file:
+            file.writelines(pieces_of(model))
+    except (EncodeError, ValueError) as error:
+        rule = "the model must be an object that protobuf can write"
+        raise OnnxGatherError(f"{rule}, but it cannot: {error}") from None
+    return path
+
+
+def _size_of(network: Network, path: str | None, size: int) -> int:
+    """Return the bytes of a model, with those of its external data.
+
+    Args:
+        network: The model.
+        path: Its file, if there is one.
+        size: The bytes of the model without a file.
+    """
+    paths = external_paths(network.path, network.proto)
+    if path is not None:
+        paths.append(path)
+    for data_path in paths:
         # ONNX Runtime says what is wrong with a file that is not there.
         with suppress(OSError, ValueError):
-            total += os.path.getsize(path)
-    return total
+            size += os.path.getsize(data_path)
+    return size
 
 
 def _audit_written(
