@@ -23,13 +23,13 @@ from typing import Any
 import msgspec
 from google.protobuf.message import EncodeError
 from msgspec.structs import replace
+from onnx import GraphProto, TensorProto
 
 from onnxgather.auditing.graph_audit import (
     AuditedGraph,
     OperationKey,
     audit_graph,
     badness,
-    ends_of_all,
 )
 from onnxgather.auditing.matches import FileNames, Matches
 from onnxgather.auditing.proof.contract import Condition, Contract, tightened
@@ -53,7 +53,7 @@ from onnxgather.core.model.network import (
     folder_of,
     read_network,
 )
-from onnxgather.core.model.protos import external_files
+from onnxgather.core.model.protos import bodies_of, external_files
 from onnxgather.core.model.values import ModelProto, name_of, serialized
 from onnxgather.core.model.wire import pieces_of
 
@@ -355,6 +355,7 @@ def _audit_written(
         if digest not in audited_by_digest:
             try:
                 model = ModelProto.FromString(content)
+                _drop_repeated(model.graph)
                 network = read_network(model, place=path)
                 audited_by_digest[digest] = audit_one(network)
             except OnnxGatherError as error:
@@ -372,6 +373,28 @@ def _audit_written(
         if len(failed_names) < len(written.refused):
             where = f"{where} at level {', '.join(failed_names)}"
         result.notes.append(f"{where} {sentence}")
+
+
+def _drop_repeated(graph: GraphProto) -> None:
+    """Drop constants of a graph and of its bodies that are there twice.
+
+    ONNX Runtime 1.24.4 writes those of a body twice.
+    """
+    first_by_name: dict[str, TensorProto] = {}
+    for tensor in graph.initializer:
+        first_by_name.setdefault(tensor.name, tensor)
+    kept = [
+        tensor
+        for tensor in graph.initializer
+        if tensor is first_by_name[tensor.name] or tensor != first_by_name[tensor.name]
+    ]
+    if len(kept) < len(graph.initializer):
+        copies = [TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
+        del graph.initializer[:]
+        graph.initializer.extend(copies)
+    for node in graph.node:
+        for _, body in bodies_of(node):
+            _drop_repeated(body)
 
 
 def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
@@ -439,22 +462,14 @@ def _worst(
 ) -> IndexRange:
     """Return the worst of the range in the file and those in other graphs.
 
-    It has the conditions of all of them, and the least and the greatest index of all.
+    It has the conditions of all of them.
     """
     worst = own
-    ranges = [own]
     conditions: list[Condition] = [*own.conditions]
     for row, index_range in others:
-        ranges.append(index_range)
         conditions += index_range.conditions
         if badness(index_range) > badness(worst):
             worst = replace(index_range, level=row.level, seen=own.seen)
-    if worst is not own:
-        worst = replace(
-            worst,
-            low=ends_of_all(min, [index_range.low for index_range in ranges]),
-            high=ends_of_all(max, [index_range.high for index_range in ranges]),
-        )
     if worst.state != "proved-if":
         return worst
     try:

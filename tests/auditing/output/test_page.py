@@ -20,6 +20,7 @@ from onnxgather.auditing.audit import (
     audit_model,
     given_conditions,
 )
+from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.output.findings import FinishedAudit
 from onnxgather.auditing.output.page import audit_page
 from onnxgather.auditing.output.picture_of_finding import pictures_of
@@ -313,7 +314,9 @@ def test_the_worst_states_come_first() -> None:
     ]
     constants = [TABLE, constant("four", np.array(4)), constant("zero", np.array(0))]
     inputs = [info("ids", INT64, [2]), info("x", FLOAT, [2])]
-    audited = audited_model(model(nodes, inputs, ["y0"], constants))
+    # A version that folds the constant index opens the model at no level.
+    network = read_network(model(nodes, inputs, ["y0"], constants))
+    audited = audit_model(Premises(network, levels=Levels(())))
     found = Page(audit_page({"m": finished(audited)}))
     states = [value for name, value in found.attributes if name == "data-state"]
     assert states == ["out-of-range", "not-proved", "proved-if", "proved"]
