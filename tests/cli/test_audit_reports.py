@@ -15,9 +15,15 @@ from command_line import POSIX, call, outcome
 from html_page import HOSTILE
 from onnx import TensorProto
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from runtime_faults import IS_OLD
 
 import onnxgather
 from onnxgather.core.checks import printable
+
+pytestmark = pytest.mark.skipif(
+    IS_OLD,
+    reason="1.24.4 opens no model with a constant index out of range at any level",
+)
 
 TABLE, FAR = (
     constant("table", np.zeros((4, 3), np.float32)),
