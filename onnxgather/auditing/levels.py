@@ -381,17 +381,14 @@ def _drop_repeated(graph: GraphProto) -> None:
     ONNX Runtime 1.24.4 writes those of a body twice.
     """
     first_by_name: dict[str, TensorProto] = {}
-    for tensor in graph.initializer:
-        first_by_name.setdefault(tensor.name, tensor)
-    kept = [
-        tensor
-        for tensor in graph.initializer
-        if tensor is first_by_name[tensor.name] or tensor != first_by_name[tensor.name]
-    ]
-    if len(kept) < len(graph.initializer):
-        copies = [TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
-        del graph.initializer[:]
-        graph.initializer.extend(copies)
+    repeated: list[int] = []
+    for position, tensor in enumerate(graph.initializer):
+        first = first_by_name.setdefault(tensor.name, tensor)
+        if first is not tensor and first == tensor:
+            repeated.append(position)
+    # From the end on, as the positions behind a constant change with it.
+    for position in reversed(repeated):
+        del graph.initializer[position]
     for node in graph.node:
         for _, body in bodies_of(node):
             _drop_repeated(body)
