@@ -314,7 +314,7 @@ def _sizes_that_meet(contract: Contract) -> dict[str, int]:
         sizes[name] = 12 if dimension else 2
     met: list[tuple[Condition, str]] = []
     for condition in contract.conditions:
-        if condition.of == "values":
+        if condition.is_of_elements:
             continue
         expression = expression_of(condition, contract.sizes)
         wanted = [(condition, expression), *met]

@@ -376,6 +376,7 @@ def test_a_contract_of_given_sizes_has_the_sizes_that_a_proof_needs() -> None:
         "expression": "b",
         "low": 3,
         "high": 3,
+        "exact": False,
     }
 
 
@@ -590,6 +591,9 @@ def test_json_has_every_field_of_schema_2() -> None:
         "expression": None,
         "low": -4,
         "high": 3,
+        "low_expression": None,
+        "high_expression": None,
+        "exact": False,
     }
     assert json.loads(text) == {
         "schema": 2,
@@ -598,6 +602,7 @@ def test_json_has_every_field_of_schema_2() -> None:
             "digest": digest,
             "assumes": "open sizes of inputs are at least 1",
             "sizes": {"b": [["ids", 0]]},
+            "types": {"ids": "INT64"},
             "conditions": [condition],
         },
         "gathers": [

@@ -82,7 +82,7 @@ def index_inputs(network: Network, gathers: Iterable[AuditedGather]) -> set[str]
     for gather in gathers:
         names.update((gather.range.input or "").split(", "))
         for condition in gather.range.conditions:
-            if condition.of == "values":
+            if condition.is_of_elements:
                 names.add(condition.input or "")
     return names & set(network.main.inputs)
 
@@ -112,8 +112,8 @@ def make_inputs(audited: AuditedModel, random: Generator) -> dict[str, Array]:
         array = _drawn(data_type, shape, random)
         if array.dtype.kind in "iu":
             for condition in audited.contract.conditions:
-                if condition.of == "values" and condition.input == name:
-                    _draw_in_range(array, condition, random)
+                if condition.is_of_elements and condition.input == name:
+                    _draw_in_range(array, condition.with_numbers(sizes), random)
         inputs[name] = array
     return inputs
 
@@ -169,7 +169,14 @@ def _draw_in_range(array: Array, condition: Condition, random: Generator) -> Non
     low = max(limits.min, low)
     high = low + 2 * LONGEST if condition.high is None else condition.high
     high = min(limits.max, high)
+    # No number meets it, as with a size that another condition excludes.
+    if low > high:
+        return
     drawn = random.integers(low, high, array.shape, array.dtype, endpoint=True)
+    if condition.of == "difference":
+        column, other = condition.columns or (0, 0)
+        array[..., column] = array[..., other] + drawn[..., column]
+        return
     if condition.columns is None:
         array[...] = drawn
         return
@@ -435,7 +442,7 @@ class _Verification:
         kept = index_inputs(self._network, left)
         names = index_inputs(self._network, self._before.gathers.values()) - kept
         for condition in self._premises.conditions:
-            if condition.of == "values":
+            if condition.is_of_elements:
                 names.discard(condition.input or "")
         return names, kept
 

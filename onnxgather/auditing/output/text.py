@@ -352,9 +352,10 @@ def _places(conditions: Iterable[Condition], sizes: NamedSizes) -> list[str]:
     """Return where the open sizes in expressions are, a text for each size."""
     text_by_name = dict[str, str]()
     for condition in conditions:
-        if condition.of != "sizes":
-            continue
-        for _, product in terms_in(condition.expression or ""):
+        expressions = [condition.low_expression, condition.high_expression]
+        if condition.of == "sizes":
+            expressions.append(condition.expression)
+        for _, product in terms_in(" + ".join(filter(None, expressions))):
             for factor in product.split("*"):
                 # Other factors are numbers.
                 if factor in sizes:

@@ -12,6 +12,7 @@ A trial computes anew only the values between the inputs and the indices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,12 +21,13 @@ from onnxgather.auditing.algebra.bounds import (
     COLUMNS,
     FLOATS,
     INTEGERS,
+    UNBOUNDED,
     Bounds,
     interval,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named
 from onnxgather.auditing.operators.index_operators import coordinates_of, given_indices
-from onnxgather.auditing.proof.contract import FARTHEST, Condition, open_sizes
+from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.core.model.network import Network, Operation, Scope, taken
 
@@ -35,25 +37,20 @@ MOST_OPERATIONS = 200
 MOST_TRIED = 30_000
 """After so many computed values no more trials of a network begin."""
 
+FARTHEST = 2**62
+"""The largest number to try for a float input that must not be infinite."""
+
 STARTS = ((0, 1), (0, 0), (1, 1))
 """The first ranges to try, for all inputs at once."""
 
-Interval = tuple[int, int]
-"""The lowest and the highest value."""
+Interval = tuple[float, float]
+"""The lowest and the highest value: integers, or infinity."""
 
 InputRanges = dict[str, list[Interval]]
 """The range of each input: one interval, or one for each column of the last axis."""
 
 
-def _limits_of_floats() -> dict[str, Interval]:
-    limits: dict[str, Interval] = {}
-    for name, dtype in FLOATS.items():
-        highest = min(FARTHEST, int(np.finfo(dtype).max))
-        limits[name] = (-highest, highest)
-    return limits
-
-
-LIMITS_TRIED = INTEGERS | _limits_of_floats()
+LIMITS_TRIED: dict[str, Interval] = {**INTEGERS, **dict.fromkeys(FLOATS, UNBOUNDED)}
 """The widest range to try, by data type."""
 
 
@@ -210,15 +207,14 @@ class Search:
     def _value_condition(
         self, name: str, columns: tuple[int, ...] | None, widest: Interval
     ) -> Condition:
-        """Return the condition; an end at the limit of an integer type says nothing."""
-        low: int | None
-        high: int | None
+        """Return the condition; an end at the limit of a data type is open."""
+        lowest, highest = self._limits(name)
         low, high = widest
-        if self._main.types[name].data_type in INTEGERS:
-            lowest, highest = self._limits(name)
-            low = None if low == lowest else low
-            high = None if high == highest else high
-        return Condition(of="values", input=name, columns=columns, low=low, high=high)
+        low_end = None if low == lowest else int(low)
+        high_end = None if high == highest else int(high)
+        return Condition(
+            of="values", input=name, columns=columns, low=low_end, high=high_end
+        )
 
     def _size_conditions(
         self, ranges: Ranges, scope: Scope, gather: Operation
@@ -321,7 +317,7 @@ class Search:
         return interval(value.data_type, value.sizes, low[:, None], high[:, None])
 
 
-def _farthest(start: int, last: int, holds: Callable[[int], bool]) -> int:
+def _farthest(start: float, last: float, holds: Callable[[float], bool]) -> float:
     """Return the largest number up to `last` for which `holds` is true.
 
     It is true for `start`. The step doubles from there on; near an end, the interval is
@@ -329,6 +325,8 @@ def _farthest(start: int, last: int, holds: Callable[[int], bool]) -> int:
     """
     if holds(last):
         return last
+    if last == math.inf:
+        return _farthest(start, FARTHEST, holds)
     good = start
     bad = last
     while bad - good > 1:

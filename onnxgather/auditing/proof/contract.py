@@ -5,10 +5,11 @@ Checking inputs against a contract needs numpy and msgspec alone.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import msgspec
 import numpy as np
@@ -24,9 +25,6 @@ from onnxgather.core.json_files import decoding, whole
 
 if TYPE_CHECKING:
     from onnxgather.core.model.network import Network
-
-FARTHEST = 2**62
-"""The largest number to try for a float input, if its data type has it."""
 
 LARGEST_CONTRACT = 2**20
 """The most bytes of the file of a contract."""
@@ -45,6 +43,28 @@ Count = Annotated[int, Meta(ge=0)]
 
 End = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
+CheckedType = Literal[
+    "BOOL",
+    "FLOAT16",
+    "FLOAT",
+    "DOUBLE",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+]
+"""ONNX's name of a data type that arrays of numpy have."""
+
+_SPELLED = {"FLOAT": "float32", "DOUBLE": "float64"}
+NUMPY_TYPES = {
+    name: np.dtype(_SPELLED.get(name, name.lower())) for name in get_args(CheckedType)
+}
+"""The types of numpy's arrays by ONNX's names."""
+
 NamedSizes = Mapping[str, Annotated[list[tuple[str, Count]], Meta(min_length=1)]]
 """The dimensions of inputs by the names of open sizes.
 
@@ -53,66 +73,103 @@ Each dimension is an input and a number from 0.
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A condition on the inputs of a model, with at least one end."""
+    """A condition on the inputs of a model.
 
-    of: Literal["values", "size", "sizes"]
-    """The values of an input, an open size of an input, or an expression of open
-    sizes."""
+    It has at least one end, but for the values of a float input: without an end they
+    are any numbers, and none is NaN.
+    """
+
+    of: Literal["values", "difference", "size", "sizes"]
+    """The values of an input, the difference of two columns of an input, an open size
+    of an input, or an expression of open sizes."""
     input: str | None = None
     """None for an expression."""
     columns: Annotated[tuple[Count, ...], Meta(min_length=1)] | None = None
     """Of values: which numbers of the last axis the condition is for; None means all
-    values."""
+    values. Of a difference: two numbers `[a, b]` of the last axis, for column a minus
+    column b of each row."""
     dim: Count | None = None
     """Of a size: which dimension, from 0."""
     expression: Annotated[str, Meta(max_length=1000)] | None = None
     """A sum of products of names of open sizes, such as `12*batch*sequence - past`. Of
     one size it is the name alone."""
     low: End | None = None
-    """The least number; None is an open end."""
+    """The least number; None is an open end, or one that is an expression."""
     high: End | None = None
-    """The greatest number; None is an open end."""
+    """The greatest number; None is an open end, or one that is an expression."""
+    low_expression: Annotated[str, Meta(max_length=1000)] | None = None
+    """Of values or a difference: the least number where it depends on open sizes, such
+    as `-length`; None where it does not."""
+    high_expression: Annotated[str, Meta(max_length=1000)] | None = None
+    """Of values or a difference: the greatest number where it depends on open sizes,
+    such as `length - 1`; None where it does not."""
+    exact: bool = False
+    """Whether beyond each end, where the other conditions hold, some input makes the
+    node fail. If not, the condition is only sufficient: inputs outside it may be in
+    range too."""
 
     def admits(self, number: float) -> bool:
-        """Return whether a number is between the ends; NaN never is."""
+        """Return whether a number is between the ends; NaN never is.
+
+        Ends that are expressions admit any number: `with_numbers` replaces them.
+        """
         # `not >=` instead of `<`: no comparison with NaN is true.
         if self.low is not None and not number >= self.low:
             return False
-        return self.high is None or number <= self.high
+        if self.high is not None and not number <= self.high:
+            return False
+        return isinstance(number, int) or not math.isnan(number)
+
+    @property
+    def is_of_elements(self) -> bool:
+        """Whether the elements of an input decide it, not sizes alone."""
+        return self.of in ("values", "difference")
+
+    def with_numbers(self, sizes: Mapping[str, int]) -> Condition:
+        """Return the condition with numbers as ends, for sizes by their names."""
+        numbers: dict[str, int] = {}
+        for end in ("low", "high"):
+            expression = getattr(self, f"{end}_expression")
+            if expression is not None:
+                numbers[end] = low_of(size_from(expression, sizes))
+        if not numbers:
+            return self
+        plain = replace(self, low_expression=None, high_expression=None)
+        return replace(plain, **numbers)
 
     def __str__(self) -> str:
         if self.of == "sizes" and self.low is None and self.high is not None:
             return _sides_of(self.expression or "", self.high)
         subject = self._subject
-        low = self.low
-        high = self.high
-        within = ""
-        if FARTHEST in (high, -(low or 0)):
-            # The search tries no numbers beyond this end, so it is no end of a proof.
-            low = None if low in (FARTHEST, -FARTHEST) else low
-            high = None if high in (FARTHEST, -FARTHEST) else high
-            within = f" (within 2^{FARTHEST.bit_length() - 1}, not NaN)"
+        low = self.low if self.low_expression is None else self.low_expression
+        high = self.high if self.high_expression is None else self.high_expression
         if low is None and high is None:
-            return f"{subject} is any number{within}"
+            return f"{subject} is a number, not NaN"
         if low is None:
-            return f"{subject} is at most {high}{within}"
+            return f"{subject} is at most {high}"
         if high is None:
-            return f"{subject} is at least {low}{within}"
+            return f"{subject} is at least {low}"
         if low == high:
             return f"{subject} is {low}"
+        if isinstance(low, str) or isinstance(high, str):
+            return f"{subject} is at least {low} and at most {high}"
         return f"{subject} is from {low} to {high}"
 
     @property
     def _subject(self) -> str:
         """Return what the condition is about, as the start of a sentence."""
+        columns = self.columns or ()
         if self.of == "size":
             name = f" ({self.expression})" if self.expression else ""
             return f"size {self.dim} of {self.input}{name}"
+        if self.of == "difference":
+            names = " minus ".join(f"column {column}" for column in columns)
+            return f"{names} of the last axis of {self.input}"
         if self.of == "values":
-            if not self.columns:
+            if not columns:
                 return f"each value of {self.input}"
-            noun = "column" if len(self.columns) == 1 else "columns"
-            numbers = ", ".join(map(str, self.columns))
+            noun = "column" if len(columns) == 1 else "columns"
+            numbers = ", ".join(map(str, columns))
             return f"each value of {noun} {numbers} of the last axis of {self.input}"
         return self.expression or ""
 
@@ -150,6 +207,9 @@ class Contract(
     scalars: tuple[str, ...] = ()
     """The inputs that have no dimension, which ONNX Runtime does not check; left out
     where there is no such input."""
+    types: Mapping[str, CheckedType] = {}
+    """The data types of inputs, by ONNX's names, such as INT64. The type of an input
+    that is left out, such as STRING, is not checked."""
     shapes: Mapping[str, list[Count]] = {}
     """The shapes that were given of inputs whose rank the model leaves open; left out
     where there is no such input."""
@@ -163,11 +223,17 @@ class Contract(
         """Return the contract of a model; `allow_empty` is that of `audit`."""
         check_type("allow_empty", allow_empty, "True or False", bool)
         scalars = [name for name, sizes in network.dimensions.items() if sizes == ()]
+        types: dict[str, CheckedType] = {}
+        for name in network.dimensions:
+            data_type = network.main.types[name].data_type
+            if data_type in NUMPY_TYPES:
+                types[name] = cast("CheckedType", data_type)
         return cls(
             digest=network.digest,
             assumes=MAY_BE_EMPTY if allow_empty else NOT_EMPTY,
             sizes=open_sizes(network),
             scalars=tuple(scalars),
+            types=types,
             conditions=conditions,
         )
 
@@ -192,13 +258,18 @@ class Contract(
 def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     """Return a condition for each subject with the tightest ends, in their order.
 
+    An end that is an expression belongs to the subject: no end is known to be tighter.
+
     Raises:
         OnnxGatherError: Nothing meets the conditions on a subject.
     """
     tightest: dict[Condition, Condition] = {}
     for condition in conditions:
-        subject = replace(condition, low=None, high=None)
-        other = tightest.get(subject, subject)
+        subject = replace(condition, low=None, high=None, exact=False)
+        other = tightest.get(subject)
+        if other is None:
+            tightest[subject] = condition
+            continue
         lows = [end for end in (condition.low, other.low) if end is not None]
         highs = [end for end in (condition.high, other.high) if end is not None]
         low = max(lows, default=None)
@@ -207,8 +278,23 @@ def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
             raise OnnxGatherError(
                 f"two conditions exclude each other: {other}, and {condition}"
             )
-        tightest[subject] = replace(condition, low=low, high=high)
+        both = replace(condition, low=low, high=high)
+        exact = _is_exact_at(both, "low", condition, other) and _is_exact_at(
+            both, "high", condition, other
+        )
+        tightest[subject] = replace(both, exact=exact)
     return tuple(tightest.values())
+
+
+def _is_exact_at(
+    both: Condition, end: Literal["low", "high"], *conditions: Condition
+) -> bool:
+    """Return whether an end of two conditions together is that of an exact one."""
+    number = getattr(both, end)
+    return any(
+        condition.exact and getattr(condition, end) == number
+        for condition in conditions
+    )
 
 
 def open_sizes(network: Network) -> NamedSizes:
@@ -245,10 +331,15 @@ def sizes_given(
     return conditions
 
 
-_FIELDS = {"values": ["input"], "size": ["input", "dim"], "sizes": ["expression"]}
+_FIELDS = {
+    "values": ["input"],
+    "difference": ["input", "columns"],
+    "size": ["input", "dim"],
+    "sizes": ["expression"],
+}
 """The fields besides its ends that a condition must have."""
 
-_OPTIONAL = {"values": "columns", "size": "expression", "sizes": "expression"}
+_OPTIONAL = {"values": "columns", "size": "expression"}
 """The field that a condition may have, too."""
 
 
@@ -305,7 +396,7 @@ def _check_condition(where: str, condition: Condition, sizes: NamedSizes) -> Non
         FileFormatError: It does not.
     """
     required = _FIELDS[condition.of]
-    allowed = {*required, _OPTIONAL[condition.of]}
+    allowed = {*required, _OPTIONAL.get(condition.of)}
     fields = [
         field
         for field in ("input", "columns", "dim", "expression")
@@ -316,19 +407,41 @@ def _check_condition(where: str, condition: Condition, sizes: NamedSizes) -> Non
         rule = f"must have {' and '.join(required)} where of is {condition.of!r}"
         raise FileFormatError(f"{where} {rule}, got {', '.join(fields) or 'none'}")
 
+    columns = condition.columns or ()
+    if condition.of == "difference" and len(columns) != 2:
+        rule = "must have two columns where of is 'difference'"
+        raise FileFormatError(f"{where} {rule}, got {[*columns]}")
+
+    expressions = [expression_of(condition, sizes)]
+    for end in ("low", "high"):
+        expression = getattr(condition, f"{end}_expression")
+        if expression is None:
+            continue
+        if not condition.is_of_elements:
+            rule = f"must not have {end}_expression where of is {condition.of!r}"
+            raise FileFormatError(f"{where} {rule}, got {shown(expression)}")
+        number = getattr(condition, end)
+        if number is not None:
+            rule = f"must have {end} or {end}_expression, not both"
+            raise FileFormatError(f"{where} {rule}, got {number} and {expression}")
+        expressions.append(expression)
+
     low = condition.low
     high = condition.high
-    has_no_end = low is None and high is None
-    if has_no_end or (low is not None and high is not None and low > high):
+    # Only values may have no end: they are then any numbers but NaN.
+    has_no_end = low is None and high is None and len(expressions) == 1
+    is_without_end = has_no_end and condition.of != "values"
+    if is_without_end or (low is not None and high is not None and low > high):
         rule = "must have low, high, or both in their order"
         raise FileFormatError(f"{where} {rule}, got {low} and {high}")
 
-    try:
-        size_from(expression_of(condition, sizes), dict.fromkeys(sizes, 1))
-    except KeyError as error:
-        name = shown_with_suggestion(error.args[0], sizes)
-        rule = "must be of open sizes in $.sizes"
-        raise FileFormatError(f"{where} {rule}, got {name}") from None
+    for expression in expressions:
+        try:
+            size_from(expression, dict.fromkeys(sizes, 1))
+        except KeyError as error:
+            name = shown_with_suggestion(error.args[0], sizes)
+            rule = "must be of open sizes in $.sizes"
+            raise FileFormatError(f"{where} {rule}, got {name}") from None
 
 
 def expression_of(condition: Condition, sizes: NamedSizes) -> str:
@@ -358,7 +471,10 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
     contract = decoded(given)
     where = _place_of(given)
     model = Contract.of(network, (), allow_empty=False)
-    for field in ("digest", "sizes", "scalars"):
+    fields = ["digest", "sizes", "scalars"]
+    if contract.types:  # a contract without them checks no types
+        fields.append("types")
+    for field in fields:
         expected = getattr(model, field)
         value = getattr(contract, field)
         if value != expected:
@@ -407,9 +523,11 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
     rules = decoded(contract)
     numbers = _checked_sizes(rules, inputs)
     _check_shapes(rules, inputs)
+    _check_types(rules, inputs)
     for condition in rules.conditions:
-        if condition.of == "values":
-            _check_values(condition, _array(inputs, condition.input or ""))
+        if condition.is_of_elements:
+            array = _array(inputs, condition.input or "")
+            _check_elements(condition, condition.with_numbers(numbers), array)
             continue
         expression = expression_of(condition, rules.sizes)
         number = low_of(size_from(expression, numbers))
@@ -461,6 +579,20 @@ def _check_shapes(rules: Contract, inputs: Mapping[str, Any]) -> None:
             raise OnnxGatherError(f"{rule}, got the shape {shape}")
 
 
+def _check_types(rules: Contract, inputs: Mapping[str, Any]) -> None:
+    """Check the data types of the inputs, of which those with a default may be missing.
+
+    Raises:
+        OnnxGatherError: An input has another data type than the model's.
+    """
+    for name, data_type in rules.types.items():
+        if name not in inputs:
+            continue
+        dtype = _array(inputs, name).dtype
+        if dtype != NUMPY_TYPES[data_type]:
+            raise OnnxGatherError(f"{_rule_of_type(rules, name)}, got {dtype}")
+
+
 def _least_size(rules: Contract) -> int:
     return 1 if rules.assumes == NOT_EMPTY else 0
 
@@ -478,6 +610,11 @@ def _rule_of_shape(name: str, shape: list[int]) -> str:
     return f"input {shown(name)} must have the shape {shape}"
 
 
+def _rule_of_type(rules: Contract, name: str) -> str:
+    data_type = rules.types[name]
+    return f"input {shown(name)} must be of {data_type} ({NUMPY_TYPES[data_type]})"
+
+
 def _array(inputs: Mapping[str, Any], name: str, rank: int = 0) -> Array:
     """Return the array of an input, which must have at least `rank` dimensions."""
     if name not in inputs:
@@ -490,10 +627,22 @@ def _array(inputs: Mapping[str, Any], name: str, rank: int = 0) -> Array:
     return array
 
 
-def _check_values(condition: Condition, array: Array) -> None:
-    """Check the least and the greatest element, of all or of some columns."""
+def _check_elements(condition: Condition, numbers: Condition, array: Array) -> None:
+    """Check the least and the greatest element, of all or of some columns.
+
+    Args:
+        condition: The condition.
+        numbers: The condition with numbers as ends.
+        array: The input.
+
+    Raises:
+        OnnxGatherError: They do not meet it.
+    """
     subject = f"input {shown(condition.input)} must"
     columns = condition.columns
+    is_difference = condition.of == "difference"
+    if is_difference and array.dtype.kind not in "biu":
+        raise OnnxGatherError(f"{_rule_of_integers(condition)}, got {array.dtype}")
     if array.dtype.kind not in "biuf":
         raise OnnxGatherError(f"{subject} hold numbers, got {array.dtype}")
 
@@ -505,18 +654,29 @@ def _check_values(condition: Condition, array: Array) -> None:
             rule = f"{subject} have a column {last_column} in its last axis"
             raise OnnxGatherError(f"{rule}, got the shape {[*array.shape]}")
         part = array[..., [*columns]]
+    if is_difference:
+        # Python's integers do not wrap around.
+        exact = part.astype(object)
+        part = exact[..., :1] - exact[..., 1:]
     if not part.size:
         return
     # Both positions are that of a NaN if there is any.
     for index in (part.argmin(), part.argmax()):
-        number = part.flat[index].item()
-        if condition.admits(number):
+        number = part.item(index)
+        if numbers.admits(number):
             continue
-        place = [*map(int, np.unravel_index(index, part.shape))]
-        if columns is not None:
-            place[-1] = columns[place[-1]]
+        place: list[int | str] = [*map(int, np.unravel_index(index, part.shape))]
+        if is_difference:
+            place[-1] = f"{columns[0]} - {columns[1]}" if columns else ""
+        elif columns is not None:
+            place[-1] = columns[int(place[-1])]
+        shown_place = ", ".join(map(str, place))
         rule = f"{subject} meet {shown(str(condition))}"
-        raise OnnxGatherError(f"{rule}, got {number} at {place}")
+        raise OnnxGatherError(f"{rule}, got {number} at [{shown_place}]")
+
+
+def _rule_of_integers(condition: Condition) -> str:
+    return f"input {shown(condition.input)} must hold integers"
 
 
 def guard(contract: GivenContract) -> str:
@@ -552,19 +712,38 @@ def guard(contract: GivenContract) -> str:
         test = f"inputs[{name!r}].shape == {tuple(shape)}"
         require(test, _rule_of_shape(name, shape))
 
+    for name, data_type in rules.types.items():
+        dtype = NUMPY_TYPES[data_type]
+        test = f"{name!r} not in inputs or inputs[{name!r}].dtype == '{dtype}'"
+        require(test, _rule_of_type(rules, name))
+
+    def number_of(expression: str) -> str:
+        parts = re.split(r"([\s*+-]+)", expression)
+        return "".join(size_expressions.get(part, part) for part in parts)
+
     for condition in rules.conditions:
         # An open end asks nothing.
         low = "" if condition.low is None else f"{condition.low} <= "
         high = "" if condition.high is None else f" <= {condition.high}"
-        if condition.of == "values":
+        if condition.low_expression is not None:
+            low = f"{number_of(condition.low_expression)} <= "
+        if condition.high_expression is not None:
+            high = f" <= {number_of(condition.high_expression)}"
+        source = f"inputs[{condition.input!r}]"
+        ends = f"{low}x.min().item() <= x.max().item(){high}"
+        if condition.of == "difference":
+            column, other = condition.columns or (0, 0)
+            require(f"{source}.dtype.kind in 'biu'", _rule_of_integers(condition))
+            lines.append(f"x = {source}.astype(object)")
+            lines.append(f"x = x[..., [{column}]] - x[..., [{other}]]")
+            ends = f"{low}x.min() <= x.max(){high}"
+        elif condition.of == "values":
             columns = f"[..., {[*condition.columns]}]" if condition.columns else ""
-            lines.append(f"x = inputs[{condition.input!r}]{columns}")
-            ends = f"{low}x.min().item() <= x.max().item(){high}"
+            lines.append(f"x = {source}{columns}")
+        if condition.is_of_elements:
             require(f"x.size == 0 or {ends}", str(condition))
         else:
             expression = expression_of(condition, rules.sizes)
-            parts = re.split(r"([\s*+-]+)", expression)
-            number = "".join(size_expressions.get(part, part) for part in parts)
-            require(f"{low}{number}{high}", str(condition))
+            require(f"{low}{number_of(expression)}{high}", str(condition))
     header = f"def check(inputs):  # arrays by name, for the model {rules.digest!r}"
     return "\n    ".join([header, *lines, "return inputs"]) + "\n"

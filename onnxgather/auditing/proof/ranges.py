@@ -21,7 +21,6 @@ from onnxgather.auditing.algebra.bounds import (
     ELEMENTS,
     INTEGERS,
     LIMITS,
-    UNBOUNDED,
     Bounds,
     bounds_of_array,
     elements_of,
@@ -213,6 +212,7 @@ def _input_bounds(
         return value
     column_count = _column_count(dimensions, own_conditions)
     ends = np.repeat(value.whole.reshape(1, 2), column_count or 1, axis=0)
+    is_covered = np.zeros(len(ends), bool)
     for condition in own_conditions:
         columns = condition.columns
         # The input lacks these columns; 0 columns stand for an unknown number, or too
@@ -220,17 +220,18 @@ def _input_bounds(
         if columns and max(columns) >= column_count:
             continue
         rows = slice(None) if columns is None else list(columns)
+        is_covered[rows] = True
         if condition.low is not None:
             ends[rows, 0] = np.maximum(ends[rows, 0], condition.low)
         if condition.high is not None:
             ends[rows, 1] = np.minimum(ends[rows, 1], condition.high)
 
-    # NaN is in no range, but a range with an open end leaves it possible.
-    is_open = any(end in UNBOUNDED for end in ends.ravel().tolist())
+    # NaN is in no range: it is only where no condition is.
+    nan = value.nan and not is_covered.all()
     low = ends[:, :1]
     high = ends[:, 1:]
     why = (f"the range given of {name}",)
-    return interval(data_type, shape, low, high, value.nan and is_open, why=why)
+    return interval(data_type, shape, low, high, nan, why=why)
 
 
 def _column_count(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,6 @@ from onnx import helper, numpy_helper
 
 from onnxgather.auditing.proof import conditions
 from onnxgather.auditing.proof.conditions import (
-    FARTHEST,
     LIMITS_TRIED,
     MOST_OPERATIONS,
     Search,
@@ -141,7 +141,7 @@ IDS = {"ids": ("INT64", 4)}
         (
             "c = Clip x, low, high\ni = Cast c; to=7\ny = Gather table, i",
             TABLE | {"x": ("FLOAT", 4)},
-            "x: -4611686018427387904..4611686018427387904",
+            "x: ..",
         ),
         (
             "i = Cast b; to=7\nj = Mul i, far\ny = Gather table, j",
@@ -314,10 +314,9 @@ def test_conditions_are_tried_over_200_operations(
     assert asked(network) == ""
 
 
-def test_floats_are_tried_up_to_a_power_of_two_or_the_greatest() -> None:
-    assert FARTHEST == 2**62
-    assert LIMITS_TRIED["FLOAT16"] == (-65504, 65504)
-    assert LIMITS_TRIED["FLOAT"] == LIMITS_TRIED["DOUBLE"] == (-(2**62), 2**62)
+def test_floats_are_tried_up_to_infinity() -> None:
+    for data_type in ("FLOAT16", "FLOAT", "DOUBLE"):
+        assert LIMITS_TRIED[data_type] == (-math.inf, math.inf)
     assert LIMITS_TRIED["INT8"] == (-128, 127)
 
 

@@ -47,6 +47,10 @@ def values(
     return Condition(of="values", input=of, columns=columns or None, low=low, high=high)
 
 
+def difference(low: int | None, high: int | None) -> Condition:
+    return Condition(of="difference", input="bbox", columns=(3, 1), low=low, high=high)
+
+
 @pytest.mark.parametrize(
     ("condition", "sentence"),
     [
@@ -54,12 +58,32 @@ def values(
         (values(None, 999), "each value of ids is at most 999"),
         (values(0, None), "each value of ids is at least 0"),
         (values(3, 3), "each value of ids is 3"),
+        (values(None, None), "each value of ids is a number, not NaN"),
         (
-            values(-(2**62), 2**62),
-            "each value of ids is any number (within 2^62, not NaN)",
+            Condition(
+                of="values",
+                input="ends",
+                low_expression="-length",
+                high_expression="length - 1",
+            ),
+            "each value of ends is at least -length and at most length - 1",
         ),
-        (values(0, 2**62), "each value of ids is at least 0 (within 2^62, not NaN)"),
-        (values(-(2**62), 1), "each value of ids is at most 1 (within 2^62, not NaN)"),
+        (
+            Condition(of="values", input="ends", low=0, high_expression="length - 1"),
+            "each value of ends is at least 0 and at most length - 1",
+        ),
+        (
+            Condition(of="values", input="ends", columns=(1,), high_expression="n"),
+            "each value of column 1 of the last axis of ends is at most n",
+        ),
+        (
+            Condition(of="values", input="ends", low_expression="-2*a*b"),
+            "each value of ends is at least -2*a*b",
+        ),
+        (
+            difference(-1024, 1023),
+            "column 3 minus column 1 of the last axis of bbox is from -1024 to 1023",
+        ),
         (
             values(0, 15, 0),
             "each value of column 0 of the last axis of ids is from 0 to 15",
@@ -110,6 +134,40 @@ def test_conditions_are_joined_to_the_tightest_of_each_subject() -> None:
         msgspec.structs.replace(size, high=8),
         values(0, 1, 0),
     )
+
+
+def test_ends_that_are_expressions_stay_beside_numbers() -> None:
+    by_size = Condition(of="values", input="ids", low=0, high_expression="n - 1")
+    lower = msgspec.structs.replace(by_size, low=3)
+    assert tightened([values(-4, 9), by_size, lower]) == (values(-4, 9), lower)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "exact"),
+    [
+        (((0, 9), True), ((0, 5), True), True),
+        (((0, 9), True), ((0, 5), False), False),
+        (((0, 9), False), ((0, 5), True), True),
+        (((1, 9), False), ((0, 5), True), False),
+        (((-1, 9), False), ((0, 5), True), True),
+        (((0, 9), True), ((0, 9), False), True),
+        (((0, 9), False), ((0, 9), False), False),
+        (((0, None), False), ((0, 5), True), True),
+        (((0, None), True), ((None, 5), True), True),
+        (((0, None), True), ((None, 5), False), False),
+    ],
+)
+def test_conditions_together_are_exact_where_both_of_their_ends_are(
+    first: Any, second: Any, exact: bool
+) -> None:
+    both = [
+        msgspec.structs.replace(values(*ends), exact=is_exact)
+        for ends, is_exact in (first, second)
+    ]
+    (merged,) = tightened(both)
+    (turned,) = tightened(reversed(both))
+    assert merged == turned
+    assert merged.exact == exact
 
 
 def test_conditions_that_exclude_each_other_are_refused() -> None:
@@ -178,6 +236,9 @@ def test_a_contract_is_one_plain_dict() -> None:
                 "expression": None,
                 "low": 0,
                 "high": 15,
+                "low_expression": None,
+                "high_expression": None,
+                "exact": False,
             }
         ],
     }
@@ -280,11 +341,75 @@ def test_a_contract_takes_no_conditions_that_exclude_its_own() -> None:
             "$.conditions[0] must have expression where of is 'sizes', got none",
         ),
         (
-            {"conditions": [{"of": "values", "input": "ids"}]},
+            {"conditions": [{"of": "size", "input": "ids", "dim": 0}]},
             (
                 "$.conditions[0] must have low, high, or both in their order, got None"
                 " and None"
             ),
+        ),
+        (
+            {"conditions": [{"of": "difference", "input": "ids", "columns": [0, 1]}]},
+            (
+                "$.conditions[0] must have low, high, or both in their order, got None"
+                " and None"
+            ),
+        ),
+        (
+            {"conditions": [{"of": "difference", "input": "ids", "high": 1}]},
+            (
+                "$.conditions[0] must have input and columns where of is"
+                " 'difference', got input"
+            ),
+        ),
+        (
+            {
+                "conditions": [
+                    {"of": "difference", "input": "ids", "columns": [0], "high": 1}
+                ]
+            },
+            "$.conditions[0] must have two columns where of is 'difference', got [0]",
+        ),
+        (
+            {
+                "conditions": [
+                    {"of": "sizes", "expression": "batch", "high_expression": "9"}
+                ]
+            },
+            (
+                "$.conditions[0] must not have high_expression where of is 'sizes',"
+                " got '9'"
+            ),
+        ),
+        (
+            {
+                "conditions": [
+                    {
+                        "of": "values",
+                        "input": "ids",
+                        "low": 0,
+                        "low_expression": "-batch",
+                    }
+                ]
+            },
+            (
+                "$.conditions[0] must have low or low_expression, not both, got 0 and"
+                " -batch"
+            ),
+        ),
+        (
+            {
+                "conditions": [
+                    {"of": "values", "input": "ids", "high_expression": "batsh - 1"}
+                ]
+            },
+            (
+                "$.conditions[0] must be of open sizes in $.sizes, got 'batsh'; did"
+                ' you mean "batch"?'
+            ),
+        ),
+        (
+            {"types": {"ids": "int64"}},
+            "$.types[...] must be a value that docs/proof.md lists, got 'int64'",
         ),
         (
             {"conditions": [{"of": "values", "input": "ids", "low": 3, "high": 2}]},
@@ -339,6 +464,13 @@ def test_a_broken_contract_is_one_sentence(
                 ]
             },
             "$.conditions[0].columns must be below 3, the last size of 'mask', got 3",
+        ),
+        (
+            {"types": {"ids": "INT32"}},
+            (
+                "$.types must be that of the model, {'ids': 'INT64', 'mask': 'INT64'},"
+                " got {'ids': 'INT32'}"
+            ),
         ),
     ],
 )
@@ -477,6 +609,115 @@ def test_inputs_that_break_a_contract_are_one_sentence(
     assert is_refused(WHOLE, inputs)
 
 
+ENDS = Condition(
+    of="values",
+    input="ids",
+    low_expression="-sequence",
+    high_expression="batch*sequence - 1",
+)
+BOXES = Condition(of="difference", input="mask", columns=(2, 0), low=0, high=7)
+
+
+@pytest.mark.parametrize(
+    ("condition", "changes", "sentence"),
+    [
+        (
+            ENDS,
+            {"ids": np.array([[0, 1, 2], [3, 6, 0]])},
+            (
+                "input 'ids' must meet 'each value of ids is at least -sequence and at"
+                " most batch*sequence - 1', got 6 at [1, 1]"
+            ),
+        ),
+        (
+            ENDS,
+            {"ids": np.array([[0, -4, 2], [3, 5, 0]])},
+            (
+                "input 'ids' must meet 'each value of ids is at least -sequence and at"
+                " most batch*sequence - 1', got -4 at [0, 1]"
+            ),
+        ),
+        (
+            BOXES,
+            {"mask": np.array([[0, 9, 7], [1, 9, 9]])},
+            (
+                "input 'mask' must meet 'column 2 minus column 0 of the last axis of"
+                " mask is from 0 to 7', got 8 at [1, 2 - 0]"
+            ),
+        ),
+        (
+            BOXES,
+            {"mask": np.array([[-(2**63), 0, 2**63 - 1], [1, 9, 0]])},
+            (
+                "input 'mask' must meet 'column 2 minus column 0 of the last axis of"
+                " mask is from 0 to 7', got -1 at [1, 2 - 0]"
+            ),
+        ),
+        (
+            BOXES,
+            {"mask": np.array([[-(2**63), 0, 2**63 - 1], [1, 9, 1]])},
+            (
+                "input 'mask' must meet 'column 2 minus column 0 of the last axis of"
+                " mask is from 0 to 7', got 18446744073709551615 at [0, 2 - 0]"
+            ),
+        ),
+        (
+            BOXES,
+            {"mask": np.array([[0, 1, 2], [3, 4, 5]], np.float32)},
+            "input 'mask' must hold integers, got float32",
+        ),
+        (
+            BOXES,
+            {"mask": np.zeros((2, 2), np.int64)},
+            "input 'mask' must have a column 2 in its last axis, got the shape [2, 2]",
+        ),
+        (
+            values(None, None),
+            {"ids": np.array([[0, np.nan, 1], [2, np.inf, 3]])},
+            (
+                "input 'ids' must meet 'each value of ids is a number, not NaN', got"
+                " nan at [0, 1]"
+            ),
+        ),
+    ],
+)
+def test_inputs_that_break_a_condition_are_one_sentence(
+    condition: Condition, changes: dict[str, Any], sentence: str
+) -> None:
+    told = contract(condition)
+    assert not is_refused(told, GOOD)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        check_inputs(told, GOOD | changes)
+    assert str(caught.value) == sentence
+    assert is_refused(told, GOOD | changes)
+
+
+def test_infinity_is_a_number() -> None:
+    infinite = {"ids": np.array([[0, np.inf, 1], [2, -np.inf, 3]])}
+    assert not is_refused(contract(values(None, None)), GOOD | infinite)
+
+
+def test_inputs_have_the_data_types_of_the_model() -> None:
+    told = Contract.of(NETWORK, (), allow_empty=False).plain
+    assert told["types"] == {"ids": "INT64", "mask": "INT64"}
+    fed = {"ids": np.zeros((2, 3), np.int64), "mask": np.zeros((2, 3), np.int64)}
+    assert not is_refused(told, fed)
+    wrong = fed | {"mask": np.zeros((2, 3))}
+    assert is_refused(told, wrong)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        check_inputs(told, wrong)
+    sentence = "input 'mask' must be of INT64 (int64), got float64"
+    assert str(caught.value) == sentence
+    # A contract without the field checks none.
+    assert not is_refused(told | {"types": {}}, wrong)
+    read_contract(told | {"types": {}}, NETWORK)
+
+
+def test_an_input_that_is_missing_has_any_type() -> None:
+    told = contract() | {"types": {"other": "FLOAT16"}}
+    assert not is_refused(told, GOOD)
+
+
 def test_an_input_without_a_dimension_has_none() -> None:
     """ONNX Runtime takes an array of 5 elements for it, and the index is then 4."""
     nodes = [node("Size", ["x"], "n"), node("Sub", ["n", "one"], "i")]
@@ -514,7 +755,7 @@ def test_a_shape_that_is_given_of_an_input_of_any_rank_is_in_the_contract() -> N
     audited = og.audit(made, shapes={"x": [10]})
     assert audited.gathers[0].range.state == "proved"
     assert audited.contract["shapes"] == {"x": [10]}
-    good, wrong = {"x": np.zeros(10)}, {"x": np.zeros((10, 3))}
+    good, wrong = ({"x": np.zeros(shape, np.float32)} for shape in ((10,), (10, 3)))
     assert not is_refused(audited.contract, good)
     assert is_refused(audited.contract, wrong)
     with pytest.raises(og.OnnxGatherError) as caught:
@@ -677,12 +918,17 @@ def cases(draw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         subjects: list[dict[str, Any]] = [
             {"of": "values", "input": name},
             {"of": "values", "input": name, "columns": (0, 2)},
+            {"of": "difference", "input": name, "columns": (2, 0)},
             {"of": "size", "input": names[0], "dim": 0},
             {"of": "sizes", "expression": "-2*n*input#0.1 + 3*n + 1"},
         ]
-        conditions.append(
-            Condition(**draw(st.sampled_from(subjects)), low=low, high=high)
-        )
+        condition = Condition(**draw(st.sampled_from(subjects)), low=low, high=high)
+        if condition.is_of_elements and draw(st.booleans()):
+            end = draw(st.sampled_from(["low", "high"]))
+            expression = draw(st.sampled_from(["-n", "2*n*input#0.1 - 1", "n + 1"]))
+            ends = {end: None, f"{end}_expression": expression}
+            condition = msgspec.structs.replace(condition, **ends)
+        conditions.append(condition)
     told = Contract(
         digest="sha256:0'\n",
         assumes=draw(st.sampled_from([NOT_EMPTY, MAY_BE_EMPTY])),
@@ -731,6 +977,7 @@ def test_the_page_has_the_fields_that_each_kind_of_condition_needs() -> None:
     page = (ROOT / "docs/proof.md").read_text(encoding="utf-8")
     for of, optional in (
         ("values", "`columns`"),
+        ("difference", ""),
         ("size", "`expression`"),
         ("sizes", ""),
     ):
@@ -739,7 +986,7 @@ def test_the_page_has_the_fields_that_each_kind_of_condition_needs() -> None:
         )
         needs, may = (re.findall(r"`(\w+)`", part) for part in told.split("|")[2:4])
         ends = {"of": of, "high": 3}
-        good = {"input": "ids", "columns": [0], "dim": 1, "expression": "sequence"}
+        good = {"input": "ids", "columns": [0, 1], "dim": 1, "expression": "sequence"}
         for more in (needs, needs + may):
             condition = ends | {name: good[name] for name in more}
             assert str(decoded(WHOLE | {"conditions": [condition]}).conditions[0])
