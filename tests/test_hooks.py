@@ -23,7 +23,7 @@ NETWORKS = MODELS / "networks"
     ("models", "options", "code", "summary"),
     [
         (f"{NETWORKS}/keywo*.onnx", "", 0, "## "),
-        (f"{NETWORKS}/keywords.onnx", "--fail-on not-proved", 1, "## "),
+        (f"{NETWORKS}/keywords.onnx", "--fail-on proved-if", 1, "## "),
         ("none.onnx", "", 2, ""),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -421,6 +421,38 @@ def fail_on(state: str, help_text: str) -> Any:
     """Return the option --fail-on, which makes a state a finding."""
     choice = click.Choice([state])
     return click.option("--fail-on", type=choice, metavar=state, help=help_text)
+
+
+FAIL_ON_STATES: Mapping[str, Sequence[str]] = {
+    "not-proved": ("not-proved",),
+    # Who wants no condition wants no gap in a proof either.
+    "proved-if": ("not-proved", "proved-if"),
+}
+"""The names that --fail-on of an audit accepts: which states each makes findings."""
+
+
+def _states_of_names(text: str) -> tuple[str, ...]:
+    """Return the states that names of `FAIL_ON_STATES` make findings."""
+    states = list[str]()
+    for name in _names(text):
+        if name not in FAIL_ON_STATES:
+            rule = f"must be some of {', '.join(FAIL_ON_STATES)}"
+            raise click.BadParameter(f"{rule}, got {shown(name)}")
+        states += FAIL_ON_STATES[name]
+    return tuple(states)
+
+
+fail_on_states = click.option(
+    "--fail-on",
+    "fail_on",
+    type=_states_of_names,
+    multiple=True,
+    metavar="NAMES",
+    help=(
+        "Let more gathers be findings: not-proved for those that are not proved,"
+        " proved-if for these and for those that are proved under conditions."
+    ),
+)
 
 
 as_html = file("--html", "html_file", help="Write it as one page to read.")

@@ -42,7 +42,8 @@ class AuditOptions:
     every: bool
     """Whether each gather is listed."""
     outputs: Outputs
-    fail_on: str | None
+    fail_on: tuple[tuple[str, ...], ...]
+    """The states that each --fail-on makes findings."""
     baseline: str | None
     jobs: int
 
@@ -72,11 +73,7 @@ class AuditOptions:
         " .npz."
     ),
 )
-@arguments.fail_on(
-    "not-proved",
-    "Let a gather that is not proved in range, or under conditions alone, be a finding"
-    " too.",
-)
+@arguments.fail_on_states
 @arguments.file(
     "--baseline", help="Known findings; the exit code counts new and worse ones only."
 )
@@ -226,9 +223,9 @@ def _report(
     """Return the audits with their findings, and the errors of the other models."""
     from onnxgather.auditing.output.findings import AuditReport
 
-    is_strict = options.fail_on is not None
+    counted = {*chain.from_iterable(options.fail_on)}
     findings = {
-        model: baseline.findings(model, finished_audit.audit, is_strict)
+        model: baseline.findings(model, finished_audit.audit, counted)
         for model, finished_audit in audits.items()
     }
     unusable = [str(error) for _, error in batch.failures]

@@ -205,6 +205,6 @@ def test_a_model_of_quantized_gathers_does_not_pass_where_all_must_be_proved(
 ) -> None:
     path, contract = str(tmp_path / name), str(tmp_path / "contract.json")
     Path(path).write_bytes(NETWORKS[name][0].SerializeToString())
-    failing = ("audit", path, "--fail-on", "not-proved")
+    failing = ("audit", path, "--fail-on", "proved-if")
     assert call(*failing, "--contract", contract).exit_code == 1
     assert call(*failing, "--assume", contract).exit_code == 0

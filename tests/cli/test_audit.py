@@ -61,7 +61,7 @@ ASSUMES = RUNTIME + "assumes       open sizes of inputs are at least 1\n"
 CONTRACT = """\
 next          to write the conditions to a file, and to take them as given:
     onnxgather audit m.onnx --contract m.contract.json
-    onnxgather audit m.onnx --assume m.contract.json --fail-on not-proved
+    onnxgather audit m.onnx --assume m.contract.json --fail-on proved-if
 """
 HARDEN = """\
 next          to make a model in which each index stays in range, and to try it:
@@ -325,11 +325,40 @@ def test_the_ranges_of_all_inputs_that_stop_a_proof_are_asked_for() -> None:
     assert "    onnxgather audit m.onnx --range w=LO:HI --range x=LO:HI\n" in text
 
 
-def test_fail_on_not_proved() -> None:
+FAILING_NAMES = {
+    "not-proved": (0, 1),
+    "proved-if": (1, 1),
+    "not-proved,proved-if": (1, 1),
+}
+"""The exit codes for a gather that is proved under conditions, and for one that is not
+proved."""
+
+
+@pytest.mark.parametrize("names", FAILING_NAMES)
+def test_fail_on_makes_states_findings(names: str) -> None:
+    conditional, proved = ("audit", embedding()), ("--range", "ids=0:3")
+    codes = FAILING_NAMES[names]
+    given = ("--fail-on", names)
+    assert call(*conditional, *given).exit_code == codes[0]
+    assert call(*conditional, *given, *proved).exit_code == 0
+    nodes = [
+        node("Exp", ["x"], "far"),
+        node("Cast", ["far"], "which", to=INT64),
+        node("Gather", ["table", "which"], "y"),
+    ]
+    made = model(nodes, [info("x", FLOAT, [2])], ["y"], [TABLE])
+    assert call("audit", save(made, "wild.onnx"), *given).exit_code == codes[1]
+    assert call("audit", "wild.onnx").exit_code == 0
+
+
+def test_fail_on_comes_again_and_refuses_other_names() -> None:
     path = embedding()
-    assert call("audit", path, "--fail-on", "not-proved").exit_code == 1
-    proved = ("--range", "ids=0:3", "--fail-on", "not-proved")
-    assert call("audit", path, *proved).exit_code == 0
+    twice = ("--fail-on", "not-proved", "--fail-on", "proved-if")
+    assert call("audit", path, *twice).exit_code == 1
+    code, _, error = outcome("audit", path, "--fail-on", "not-proved,proved")
+    rule = "must be some of not-proved, proved-if, got 'proved'"
+    last = f"Error: Invalid value for '--fail-on': {rule}\n"
+    assert (code, error.endswith(last)) == (2, True)
 
 
 def test_a_contract_is_written_and_assumed() -> None:
@@ -343,9 +372,9 @@ def test_a_contract_is_written_and_assumed() -> None:
             "contract"
         ]
     )
-    assert call("audit", path, "--fail-on", "not-proved").exit_code == 1
+    assert call("audit", path, "--fail-on", "proved-if").exit_code == 1
     assert (
-        call("audit", path, "--fail-on", "not-proved", "--assume", "c.json").exit_code
+        call("audit", path, "--fail-on", "proved-if", "--assume", "c.json").exit_code
         == 0
     )
     printed = outcome("audit", path, "--assume", "c.json", "--contract", "-")
@@ -391,7 +420,7 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
     path = embedding(NODES[:1])
     told: dict[str, Any] = {"model": {"vocab": {"a": 0, "b": 3}}}
     Path("t.json").write_text(json.dumps(told), encoding="utf-8")
-    given = ("--tokenizer", "t.json", "--fail-on", "not-proved")
+    given = ("--tokenizer", "t.json", "--fail-on", "proved-if")
     assert call("audit", path, *given).exit_code == 0
     told["added_tokens"] = [{"id": 4, "content": "[PAD]"}]
     Path("t.json").write_text(json.dumps(told), encoding="utf-8")
@@ -493,7 +522,7 @@ next          to know the sizes that are open, and whether DirectML takes the ga
     onnxgather audit m.onnx --inputs FILE.npz
 next          to write the conditions to a file, and to take them as given:
     onnxgather audit m.onnx --contract m.contract.json
-    onnxgather audit m.onnx --assume m.contract.json --fail-on not-proved
+    onnxgather audit m.onnx --assume m.contract.json --fail-on proved-if
 next          to make a model in which each index stays in range, and to try it:
     onnxgather harden m.onnx -o m.hardened.onnx --verify
 next          1 more model; for the first:
@@ -514,9 +543,9 @@ next          1 more model; for the first:
     told = [
         {"model": path, **audit} for path, audit in zip((one, other), each, strict=True)
     ]
-    code, text, _ = outcome("audit", one, other, "--json", "--fail-on", "not-proved")
+    code, text, _ = outcome("audit", one, other, "--json", "--fail-on", "proved-if")
     assert (code, json.loads(text)) == (1, {"schema": 2, "models": told})
-    assert call("audit", other, other, "--fail-on", "not-proved").exit_code == 0
+    assert call("audit", other, other, "--fail-on", "proved-if").exit_code == 0
 
 
 @pytest.mark.parametrize("option", ["--contract", "--write-inputs"])

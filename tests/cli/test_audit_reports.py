@@ -105,7 +105,7 @@ next          4 more models; for the first:
 def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(
     strict: bool,
 ) -> None:
-    more = ["--fail-on", "not-proved"] if strict else []
+    more = ["--fail-on", "proved-if"] if strict else []
     assert outcome("audit", "m", "--junit", "-", *more)[0] == 2
     root = ET.fromstring(outcome("audit", "m", "--junit", "-", *more)[1])
     told = {
@@ -171,7 +171,7 @@ InputTensor.Sizes\\[1\\] (3), as it is not at Axis, got 2
   - onnxgather audit 'm/a b.onnx' --range x=LO:HI
 - next: to write the conditions to a file, and to take them as given:
   - onnxgather audit 'm/a b.onnx' --contract 'm/a b.contract.json'
-  - onnxgather audit 'm/a b.onnx' --assume 'm/a b.contract.json' --fail-on not-proved
+  - onnxgather audit 'm/a b.onnx' --assume 'm/a b.contract.json' --fail-on proved-if
 - next: to make a model in which each index stays in range, and to try it:
   - onnxgather harden 'm/a b.onnx' -o 'm/a b.hardened.onnx' --verify
 - next: 1 more model; for the first:
@@ -225,7 +225,7 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
         "partialFingerprints": {"gather/v1": "main graph/tokens: Gather: proved-if"},
     }
     strict = json.loads(
-        outcome("audit", "m", "--sarif", "-", "--fail-on", "not-proved")[1]
+        outcome("audit", "m", "--sarif", "-", "--fail-on", "proved-if")[1]
     )
     assert {one["level"] for one in strict["runs"][0]["results"]} == {"error"}
 
@@ -341,7 +341,7 @@ def baseline(path: str = "b.json") -> list[tuple[str, str, str, str]]:
     ]
 
 
-STRICT = ("--fail-on", "not-proved")
+STRICT = ("--fail-on", "proved-if")
 KNOWN = [
     ("../m/a b.onnx", "tokens", "proved-if", ""),
     ("../m/a b.onnx", "wild", "not-proved", ""),

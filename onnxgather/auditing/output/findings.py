@@ -138,15 +138,15 @@ class Baseline:
         return cls(path, entries)
 
     def findings(
-        self, model: str, audit: Audit, strict: bool
+        self, model: str, audit: Audit, counted: Collection[str]
     ) -> list[list[GatherFinding]]:
         """Return the findings on each gather of a model.
 
         Args:
             model: The path of the model.
             audit: Its audit.
-            strict: Whether a gather counts that is not proved, or only under
-                conditions.
+            counted: The states that the exit code counts beside those that it always
+                counts.
         """
         path = self._path_of(model)
         sizes: NamedSizes = audit.contract["sizes"]
@@ -163,7 +163,7 @@ class Baseline:
                     gather=gather,
                     said=sentence,
                     entry=entry,
-                    counts=strict or state in _ALWAYS_COUNTED,
+                    counts=state in _ALWAYS_COUNTED or state in counted,
                     is_known=known_entry is not None,
                 )
                 findings.append(finding)

@@ -258,7 +258,7 @@ def _result(finding: GatherFinding, is_compared: bool) -> dict[str, Any]:
     uri = quote(os.fsencode(path_from("", finding.model)))
     place = printable(f"{gather.place}/{gather.node}")
     level, _ = LEVELS[state]
-    # With --fail-on not-proved every finding fails the command.
+    # With --fail-on a state fails the command that else does not.
     if finding.counts:
         level = "error"
     physical_location = {

@@ -412,7 +412,7 @@ def _commands(model: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
             "to write the conditions to a file, and to take them as given:",
             [
                 f"{again} --contract {contract}",
-                f"{again} --assume {contract} --fail-on not-proved",
+                f"{again} --assume {contract} --fail-on proved-if",
             ],
         )
     if audit.open:
