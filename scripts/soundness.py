@@ -17,6 +17,10 @@ row explains is a finding.
 With `--hardened` each network is hardened instead: what comes out must be proved, must
 not fail at an index, and must have the outputs of the network where this does not fail.
 
+Where ONNX Runtime ends the whole program, the operator that does so is searched for. An
+operator with indices, or none, is a claim that does not hold; another is counted. So is
+a model that cannot be opened, if the audit proves nothing of it.
+
 It prints what was drawn, and each claim that does not hold. The networks of those are
 kept as SEED.onnx with SEED.npz in the folder that `--save` names.
 """
@@ -28,10 +32,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -102,6 +107,7 @@ class Tally:
             Counter[str](),
             Counter[str](),
         )
+        self.ended = Counter[str]()
         self.violations = list[dict[str, Any]]()
         self.started = time.monotonic()
         self._lock = threading.Lock()
@@ -113,6 +119,7 @@ class Tally:
             self.states.update(row.get("states", {}))
             self.operators.update(row.get("operators", {}))
             self.runs.update(row.get("runs", {}))
+            self.ended.update(row.get("ended", {}))
             for differing in row.get("differing", ()):
                 self.differing += 1
                 print(json.dumps(differing), flush=True)
@@ -144,6 +151,7 @@ class Tally:
                 f"{c:,} {s}" for s, c in sorted(states.items())
             )
         yield f"runs: {dict(self.runs)}"
+        yield f"programs that ONNX Runtime ended, by operator: {dict(self.ended)}"
         yield f"differences of levels that no quirk explains: {self.differing:,}"
         kinds = Counter(each.get("kind", "") for each in self.violations)
         if kinds:
@@ -172,9 +180,36 @@ def worker(
                     tally.add(row)
                     first += step
         if first < last:
-            told = f"the process ends with {process.returncode}"
-            tally.add({"violations": [{"seed": first, "claim": told}]})
+            tally.add(_ended_row(python, first, more, process.returncode))
             first += step
+
+
+def _ended_row(
+    python: str, seed: int, more: Sequence[str], return_code: int
+) -> dict[str, Any]:
+    """Return what is counted of a network that ends the program which checks it."""
+    from ended_runs import ending_operator, proves_nothing, was_opening
+
+    from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS
+
+    operator = ""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [python, __file__, "--worker", f"{seed}:{seed + 1}:1", *more]
+        environment = {**os.environ, "ONNXGATHER_KEPT_RUN": folder}
+        again = subprocess.run(
+            command, env=environment, capture_output=True, check=False
+        )
+        if again.returncode < 0:
+            kept = Path(folder)
+            operator = ending_operator(python, kept)
+            # ONNX Runtime runs the model at no level, so nothing of it may be proved.
+            if was_opening(kept) and proves_nothing(python, kept):
+                return {"ended": {f"{operator} as the model was opened": 1}}
+    with_indices = {name for _, name in INDEX_OPERATORS}
+    if operator and operator not in with_indices:
+        return {"ended": {operator: 1}}
+    claim = f"the program ends with {return_code}, at {operator or 'no node alone'}"
+    return {"violations": [{"seed": seed, "claim": claim}]}
 
 
 def main() -> int:

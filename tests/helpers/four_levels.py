@@ -3,16 +3,22 @@ what the lowest one returns, or fail as it does."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import onnx
+from ended_runs import keep
 from network_draft import Feeds, leading, results, session
 
 from onnxgather.core.descriptors.arrays import Array
+
+KEPT = os.environ.get("ONNXGATHER_KEPT_RUN", "")
+"""The folder for each model before it runs, with its inputs; "" for none."""
 
 LEVELS = ("disabled", "basic", "extended", "all")
 """The names of the levels, by their numbers."""
@@ -158,6 +164,8 @@ def four_sessions(model: onnx.ModelProto) -> list[Any]:
     """Sessions of a model at the four levels; a failure where there is none."""
     made = list[Any]()
     for level in range(len(LEVELS)):
+        if KEPT:
+            keep(Path(KEPT), model.SerializeToString(), level, {})
         try:
             made.append(session(model, level))
         except Exception as error:  # whatever ONNX Runtime raises
@@ -168,10 +176,12 @@ def four_sessions(model: onnx.ModelProto) -> list[Any]:
 def four_outcomes(sessions: Sequence[Any], feeds: Feeds) -> list[Outcome]:
     """The outputs of each session, or its failure."""
     found = list[Outcome]()
-    for each in sessions:
+    for level, each in enumerate(sessions):
         if isinstance(each, Failure):
             found.append(each)
             continue
+        if KEPT:
+            keep(Path(KEPT), each._model_bytes, level, feeds)
         try:
             found.append(results(each, feeds))
         except Exception as error:  # whatever ONNX Runtime raises
