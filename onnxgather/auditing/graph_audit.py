@@ -253,7 +253,12 @@ class _Stage:
         self._captured = captured
         self._contract = contract
         self.bounds = ranges_of(
-            network, contract.conditions, allow_empty, seen, earlier
+            network,
+            contract.conditions,
+            allow_empty,
+            seen,
+            earlier,
+            contract.sizes,
         )
         self._search = Search(network, self.bounds)
 

@@ -141,10 +141,13 @@ class Coordinate:
         return self.value.is_empty
 
 
-def coordinates_of(call: Call) -> list[Coordinate]:
+def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
     """Return the coordinates of the indices of an operation.
 
-    Of the call, only the inputs are needed.
+    Args:
+        call: The operation, with its inputs.
+        allow_negative: Whether an index below 0 may count from the end if it is no
+            constant.
     """
     row = operator_of(call.operation)
     if row is None:
@@ -157,16 +160,23 @@ def coordinates_of(call: Call) -> list[Coordinate]:
         first_axis = index_input.axis_of(call.operation)
         bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
         for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
+            is_constant = low == high or _is_constant(value)
+            from_end = index_input.from_end and (allow_negative or is_constant)
             coordinate = Coordinate(
                 input=index_input,
                 value=value,
                 low=_integer(value, low, 0),
                 high=_integer(value, high, 1),
                 size=room_of(call, index_input, axis),
-                from_end=index_input.from_end,
+                from_end=from_end,
             )
             coordinates.append(coordinate)
     return coordinates
+
+
+def _is_constant(value: Bounds) -> bool:
+    """Return whether only constants of the model lead to a value."""
+    return value.why == ("constant",) and not value.stops
 
 
 def _indices_of(call: Call, index_input: IndexInput) -> Bounds | None:

@@ -26,7 +26,7 @@ from onnxgather.auditing.algebra.bounds import (
     interval,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named
-from onnxgather.auditing.operators.index_operators import coordinates_of, given_indices
+from onnxgather.auditing.operators.index_operators import given_indices
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.core.model.network import Network, Operation, Scope, taken
@@ -221,7 +221,7 @@ class Search:
     ) -> tuple[Condition, ...] | None:
         """Return what a proof asks of open sizes; None if they alone prove nothing."""
         conditions: list[Condition] = []
-        for coordinate in coordinates_of(ranges.given(scope, gather)):
+        for coordinate in ranges.coordinates(scope, gather):
             if coordinate.size is None:
                 return None
             lowest_allowed = -coordinate.size if coordinate.from_end else 0

@@ -19,14 +19,17 @@ import numpy as np
 from onnxgather.auditing.algebra.bounds import (
     COLUMNS,
     ELEMENTS,
+    FLOATS,
     INTEGERS,
     LIMITS,
     Bounds,
     bounds_of_array,
     elements_of,
+    greatest,
     hull,
     interval,
     joined,
+    least,
     merged_reasons,
     stacked,
     taken_apart,
@@ -40,8 +43,12 @@ from onnxgather.auditing.algebra.sizes import (
     AnySizes,
     Size,
     Symbol,
+    high_of,
     in_named,
     is_made_since,
+    larger,
+    lesser,
+    low_of,
     mark,
     size_from,
     unknown_size,
@@ -61,9 +68,11 @@ from onnxgather.auditing.operators.output_bounds_order import (
 )
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE
 from onnxgather.auditing.operators.output_types_of_runtime import types_of_outputs
-from onnxgather.auditing.proof.contract import Condition, open_sizes
+from onnxgather.auditing.proof.columns import Difference, difference_of
+from onnxgather.auditing.proof.contract import Condition, NamedSizes, open_sizes
 from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.core.checks import check_type
+from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.network import (
     Dimensions,
@@ -104,6 +113,8 @@ def ranges_of(
     allow_empty: bool = False,
     seen: Mapping[Scope, Mapping[str, ValueType]] | None = None,
     earlier: EarlierGraph | None = None,
+    named: NamedSizes | None = None,
+    allow_negative: bool = True,
 ) -> Ranges:
     """Return the bounds of the values of a network, for the sizes it was read with.
 
@@ -117,6 +128,10 @@ def ranges_of(
             alone.
         earlier: Another graph of the same model with the same inputs, whose bounds are
             used again. It was walked with the same conditions and sizes.
+        named: The dimensions of the sizes that conditions name; None for those that
+            the network leaves open. A size in it may be given.
+        allow_negative: Whether an index below 0 may count from the end if it depends
+            on an input; else it counts as out of range.
     """
     conditions = list(conditions)
     check_type("allow_empty", allow_empty, "True or False", bool)
@@ -124,9 +139,13 @@ def ranges_of(
         sizes = _open_sizes(network, conditions, allow_empty)
     else:
         sizes = earlier.sizes
+    all_sizes = {**_given_sizes(network, named or {}), **sizes}
     ranges = Ranges(seen or {}, sizes=sizes, main=network.main, earlier=earlier)
+    ranges.allow_negative = allow_negative
+    ranges.differences = _differences(conditions, all_sizes)
     inputs = [
-        _input_bounds(network, name, sizes, conditions) for name in network.main.inputs
+        input_bounds(network, name, all_sizes, conditions)
+        for name in network.main.inputs
     ]
     ranges.evaluate(network.main, inputs)
     for scope in network.uncalled.values():
@@ -189,13 +208,75 @@ def _limit_symbol(
         symbol.high = min(symbol.high, condition.high)
 
 
-def _input_bounds(
+def _given_sizes(network: Network, named: NamedSizes) -> dict[str, int]:
+    """Return the sizes by their names that are numbers in a network."""
+    numbers: dict[str, int] = {}
+    for name, places in named.items():
+        for input_name, dim in places:
+            dimensions = network.dimensions.get(input_name) or ()
+            size = dimensions[dim] if dim < len(dimensions) else name
+            if isinstance(size, int):
+                numbers[name] = size
+    return numbers
+
+
+def _differences(
+    conditions: Iterable[Condition], sizes: Mapping[str, AnySize]
+) -> dict[Difference, tuple[AnySize, AnySize]]:
+    """Return the ends of the differences of columns that conditions are on.
+
+    A difference without one of its ends may be beyond its data type, so it says
+    nothing.
+    """
+    differences: dict[Difference, tuple[AnySize, AnySize]] = {}
+    for condition in conditions:
+        columns = condition.columns or ()
+        if condition.of != "difference" or len(columns) != 2:
+            continue
+        low, high = _ends_of(condition, sizes)
+        if low is None or high is None:
+            continue
+        difference = Difference(condition.input or "", *columns)
+        if difference in differences:
+            other_low, other_high = differences[difference]
+            low = larger(low, other_low)
+            high = lesser(high, other_high)
+        differences[difference] = (low, high)
+    return differences
+
+
+def _ends_of(
+    condition: Condition, sizes: Mapping[str, AnySize]
+) -> tuple[AnySize | None, AnySize | None]:
+    """Return the ends of a condition on elements, numbers or open sizes.
+
+    None for an open end, and for an expression of which a size is not known.
+    """
+    ends: list[AnySize | None] = [condition.low, condition.high]
+    expressions = (condition.low_expression, condition.high_expression)
+    for side, expression in enumerate(expressions):
+        if expression is None:
+            continue
+        with suppress(KeyError):
+            ends[side] = size_from(expression, sizes)
+    low, high = ends
+    return low, high
+
+
+def input_bounds(
     network: Network,
     name: str,
-    sizes: Mapping[str, Size],
-    conditions: Sequence[Condition],
+    sizes: Mapping[str, AnySize],
+    conditions: Sequence[Condition] = (),
 ) -> Bounds:
-    """Return the bounds of a graph input."""
+    """Return the bounds of a graph input.
+
+    Args:
+        network: The network.
+        name: The name of the input.
+        sizes: The open sizes, and those that are given, by their names.
+        conditions: What is true of the inputs.
+    """
     dimensions = network.dimensions[name]
     data_type = network.main.types[name].data_type
     shape: AnySizes | None = None
@@ -221,10 +302,15 @@ def _input_bounds(
             continue
         rows = slice(None) if columns is None else list(columns)
         is_covered[rows] = True
-        if condition.low is not None:
-            ends[rows, 0] = np.maximum(ends[rows, 0], condition.low)
-        if condition.high is not None:
-            ends[rows, 1] = np.minimum(ends[rows, 1], condition.high)
+        low_end, high_end = _ends_of(condition, sizes)
+        # A float has no open size as a bound.
+        if data_type in FLOATS:
+            low_end = None if low_end is None else low_of(low_end)
+            high_end = None if high_end is None else high_of(high_end)
+        if low_end is not None:
+            ends[rows, :1] = greatest(ends[rows, :1], _array_of(low_end, ends))
+        if high_end is not None:
+            ends[rows, 1:] = least(ends[rows, 1:], _array_of(high_end, ends))
 
     # NaN is in no range: it is only where no condition is.
     nan = value.nan and not is_covered.all()
@@ -232,6 +318,13 @@ def _input_bounds(
     high = ends[:, 1:]
     why = (f"the range given of {name}",)
     return interval(data_type, shape, low, high, nan, why=why)
+
+
+def _array_of(end: AnySize, like: Array) -> Array:
+    """Return an end as an array of the type of others."""
+    array = np.empty((1, 1), like.dtype)
+    array[0, 0] = end
+    return array
 
 
 def _column_count(
@@ -259,6 +352,10 @@ class Ranges:
     ) -> None:
         self.sizes: Mapping[str, Size] = sizes or {}
         """The open sizes of the inputs of the network, by name."""
+        self.allow_negative = True
+        """Whether an index below 0 that depends on an input counts from the end."""
+        self.differences: Mapping[Difference, tuple[AnySize, AnySize]] = {}
+        """The ends of differences of columns, which conditions give."""
         self._main = main
         self._earlier = earlier
         self._seen = seen
@@ -330,11 +427,41 @@ class Ranges:
             operations: The operations of the scope to compute, in their order.
             values: The bounds that replace those of values of the scope.
         """
-        changed = Ranges(self._seen, writes_types=False)
+        changed = self._alike()
         changed._values[scope] = ChainMap(dict(values), self._values[scope])
         changed._producers[scope] = self._producers[scope]
         changed._run(scope, operations)
         return changed
+
+    def anew(
+        self,
+        scope: Scope,
+        operations: Sequence[Operation],
+        values: Mapping[str, Bounds],
+    ) -> Ranges:
+        """Return the bounds of some operations alone, of given values and constants.
+
+        Args:
+            scope: A scope.
+            operations: Operations of the scope, in their order.
+            values: The bounds of the values that they take, besides constants.
+        """
+        changed = self._alike()
+        changed._values[scope] = dict(values)
+        changed._producers[scope] = {}
+        changed._run(scope, operations)
+        return changed
+
+    def _alike(self) -> Ranges:
+        """Return bounds of the same network, without values."""
+        changed = Ranges(self._seen, writes_types=False, main=self._main)
+        changed.allow_negative = self.allow_negative
+        changed.differences = self.differences
+        return changed
+
+    def coordinates(self, scope: Scope, operation: Operation) -> list[Coordinate]:
+        """Return the coordinates of the indices of an operation."""
+        return coordinates_of(self.given(scope, operation), self.allow_negative)
 
     def _run(self, scope: Scope, operations: Sequence[Operation]) -> None:
         """Compute the bounds of the outputs of operations of a scope."""
@@ -354,14 +481,46 @@ class Ranges:
             call = self.call(scope, operation)
             results = self._output_bounds(scope, call)
             for name, value in zip(outputs, results, strict=False):
+                value = self._limited_difference(scope, operation, value)
                 self._keep(scope, name, _reasoned(call, value))
                 producers[name] = operation
+
+    def _limited_difference(
+        self, scope: Scope, operation: Operation, value: Bounds
+    ) -> Bounds:
+        """Return the value of an operation, within the ends that conditions give."""
+        if not self.differences or scope is not self._main:
+            return value
+        if value.data_type not in INTEGERS:
+            return value
+        difference = difference_of(self, scope, operation)
+        if difference not in self.differences:
+            return value
+        low, high = self.differences[difference]
+        # Beyond its data type, the difference would wrap around.
+        lowest, highest = INTEGERS[value.data_type]
+        if low_of(low) < lowest or high_of(high) > highest:
+            return value
+        ends = np.empty((1, 2), object)
+        ends[0] = low, high
+        return interval(
+            value.data_type,
+            value.sizes,
+            greatest(value.low, ends[:, :1]),
+            least(value.high, ends[:, 1:]),
+            value.nan,
+            why=value.why,
+            stops=value.stops,
+        )
 
     def _earlier_outputs(
         self, scope: Scope, operation: Operation
     ) -> list[Bounds] | None:
         """Return what another graph has for the outputs of an operation, if it does."""
         if self._earlier is None or scope is not self._main:
+            return None
+        # A difference depends on more than the bounds of its operands.
+        if self.differences and operation.operator == "Sub":
             return None
         inputs = [
             self.value(scope, name) if name else None for name in operation.inputs
@@ -786,7 +945,7 @@ class IndexRange(msgspec.Struct, frozen=True):
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     """Return the range of the indices of an operation, and what is proved of it."""
-    coordinates = coordinates_of(ranges.given(scope, operation))
+    coordinates = ranges.coordinates(scope, operation)
     row = operator_of(operation)
     low = tuple(_number(coordinate, 0) for coordinate in coordinates)
     high = tuple(_number(coordinate, 1) for coordinate in coordinates)
@@ -846,7 +1005,7 @@ def _is_surely_outside(
         return False
     low = coordinate.low
     high = coordinate.high
-    if is_inside(low, high, coordinate.size, coordinate.input.from_end):
+    if is_inside(low, high, coordinate.size, coordinate.from_end):
         return False
     is_open = _number(coordinate, 0) is None or _number(coordinate, 1) is None
     if is_open or not isinstance(coordinate.size, int):
