@@ -23,7 +23,8 @@ from onnxgather.auditing.output.text import (
     summary,
     where,
 )
-from onnxgather.auditing.proof.contract import NamedSizes, guard
+from onnxgather.auditing.proof.contract import NamedSizes
+from onnxgather.auditing.proof.contract_python import guard
 from onnxgather.auditing.records import Audit, AuditedGather, Tensor, counted
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.model.values import sizes_text

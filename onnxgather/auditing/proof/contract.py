@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
@@ -542,7 +541,7 @@ def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]
     Raises:
         OnnxGatherError: A size is several numbers, or too small or large a number.
     """
-    least = _least_size(rules)
+    least = least_size(rules)
     numbers: dict[str, int] = {}
     for name, dimensions in rules.sizes.items():
         sizes: list[int] = []
@@ -554,7 +553,7 @@ def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]
                 f"dimension {dim} of {shown(input_name)}"
                 for input_name, dim in dimensions
             )
-            rule = f"{_rule_of_size(name, least)} ({places})"
+            rule = f"{rule_of_size(name, least)} ({places})"
             raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sizes))}")
         numbers[name] = sizes[0]
     return numbers
@@ -570,12 +569,12 @@ def _check_shapes(rules: Contract, inputs: Mapping[str, Any]) -> None:
             continue
         shape = [*_array(inputs, name).shape]
         if shape:
-            rule = _rule_of_scalar(name)
+            rule = rule_of_scalar(name)
             raise OnnxGatherError(f"{rule}, got the shape {shape}")
     for name, expected in rules.shapes.items():
         shape = [*_array(inputs, name).shape]
         if shape != expected:
-            rule = _rule_of_shape(name, expected)
+            rule = rule_of_shape(name, expected)
             raise OnnxGatherError(f"{rule}, got the shape {shape}")
 
 
@@ -590,27 +589,31 @@ def _check_types(rules: Contract, inputs: Mapping[str, Any]) -> None:
             continue
         dtype = _array(inputs, name).dtype
         if dtype != NUMPY_TYPES[data_type]:
-            raise OnnxGatherError(f"{_rule_of_type(rules, name)}, got {dtype}")
+            raise OnnxGatherError(f"{rule_of_type(rules, name)}, got {dtype}")
 
 
-def _least_size(rules: Contract) -> int:
+def least_size(rules: Contract) -> int:
+    """Return the least number that an open size may be."""
     return 1 if rules.assumes == NOT_EMPTY else 0
 
 
-def _rule_of_size(name: str, least: int) -> str:
+def rule_of_size(name: str, least: int) -> str:
     """Return the rule that every proof assumes of an open size."""
     return f"the size {shown(name)} must be one number from {least} to {MOST_OF_INPUT}"
 
 
-def _rule_of_scalar(name: str) -> str:
+def rule_of_scalar(name: str) -> str:
+    """Return the rule of an input without a dimension."""
     return f"input {shown(name)} must have no dimension"
 
 
-def _rule_of_shape(name: str, shape: list[int]) -> str:
+def rule_of_shape(name: str, shape: list[int]) -> str:
+    """Return the rule of an input whose shape was given."""
     return f"input {shown(name)} must have the shape {shape}"
 
 
-def _rule_of_type(rules: Contract, name: str) -> str:
+def rule_of_type(rules: Contract, name: str) -> str:
+    """Return the rule of the data type of an input."""
     data_type = rules.types[name]
     return f"input {shown(name)} must be of {data_type} ({NUMPY_TYPES[data_type]})"
 
@@ -642,7 +645,7 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
     columns = condition.columns
     is_difference = condition.of == "difference"
     if is_difference and array.dtype.kind not in "biu":
-        raise OnnxGatherError(f"{_rule_of_integers(condition)}, got {array.dtype}")
+        raise OnnxGatherError(f"{rule_of_integers(condition)}, got {array.dtype}")
     if array.dtype.kind not in "biuf":
         raise OnnxGatherError(f"{subject} hold numbers, got {array.dtype}")
 
@@ -675,75 +678,6 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
         raise OnnxGatherError(f"{rule}, got {number} at [{shown_place}]")
 
 
-def _rule_of_integers(condition: Condition) -> str:
+def rule_of_integers(condition: Condition) -> str:
+    """Return the rule of the input of a difference."""
     return f"input {shown(condition.input)} must hold integers"
-
-
-def guard(contract: GivenContract) -> str:
-    """Return a Python function that checks inputs as `check_inputs` does, to be pasted.
-
-    The function accepts the arrays by the names of the inputs. It raises an error
-    unless they meet the contract; a ValueError names the condition.
-
-    Raises:
-        FileFormatError: The contract cannot be read, or breaks a rule.
-    """
-    rules = decoded(contract)
-    least = _least_size(rules)
-    lines: list[str] = []
-
-    def require(test: str, rule: str) -> None:
-        lines.append(f"if not ({test}):")
-        lines.append(f"    raise ValueError({rule!r})")
-
-    size_expressions: dict[str, str] = {}
-    for name, dimensions in rules.sizes.items():
-        sizes = [
-            f"inputs[{input_name!r}].shape[{dim}]" for input_name, dim in dimensions
-        ]
-        equal_sizes = " == ".join(sizes)
-        test = f"{least} <= {equal_sizes} <= {MOST_OF_INPUT}"
-        require(test, _rule_of_size(name, least))
-        size_expressions[name] = sizes[0]
-    for name in rules.scalars:
-        test = f"{name!r} not in inputs or inputs[{name!r}].shape == ()"
-        require(test, _rule_of_scalar(name))
-    for name, shape in rules.shapes.items():
-        test = f"inputs[{name!r}].shape == {tuple(shape)}"
-        require(test, _rule_of_shape(name, shape))
-
-    for name, data_type in rules.types.items():
-        dtype = NUMPY_TYPES[data_type]
-        test = f"{name!r} not in inputs or inputs[{name!r}].dtype == '{dtype}'"
-        require(test, _rule_of_type(rules, name))
-
-    def number_of(expression: str) -> str:
-        parts = re.split(r"([\s*+-]+)", expression)
-        return "".join(size_expressions.get(part, part) for part in parts)
-
-    for condition in rules.conditions:
-        # An open end asks nothing.
-        low = "" if condition.low is None else f"{condition.low} <= "
-        high = "" if condition.high is None else f" <= {condition.high}"
-        if condition.low_expression is not None:
-            low = f"{number_of(condition.low_expression)} <= "
-        if condition.high_expression is not None:
-            high = f" <= {number_of(condition.high_expression)}"
-        source = f"inputs[{condition.input!r}]"
-        ends = f"{low}x.min().item() <= x.max().item(){high}"
-        if condition.of == "difference":
-            column, other = condition.columns or (0, 0)
-            require(f"{source}.dtype.kind in 'biu'", _rule_of_integers(condition))
-            lines.append(f"x = {source}.astype(object)")
-            lines.append(f"x = x[..., [{column}]] - x[..., [{other}]]")
-            ends = f"{low}x.min() <= x.max(){high}"
-        elif condition.of == "values":
-            columns = f"[..., {[*condition.columns]}]" if condition.columns else ""
-            lines.append(f"x = {source}{columns}")
-        if condition.is_of_elements:
-            require(f"x.size == 0 or {ends}", str(condition))
-        else:
-            expression = expression_of(condition, rules.sizes)
-            require(f"{low}{number_of(expression)}{high}", str(condition))
-    header = f"def check(inputs):  # arrays by name, for the model {rules.digest!r}"
-    return "\n    ".join([header, *lines, "return inputs"]) + "\n"

@@ -24,7 +24,7 @@ from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.output.findings import FinishedAudit
 from onnxgather.auditing.output.page import audit_page
 from onnxgather.auditing.output.picture_of_finding import pictures_of
-from onnxgather.auditing.proof.contract import guard
+from onnxgather.auditing.proof.contract_python import guard
 from onnxgather.core.checks import printable
 from onnxgather.core.model.network import read_network
 

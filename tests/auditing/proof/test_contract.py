@@ -32,12 +32,12 @@ from onnxgather.auditing.proof.contract import (
     Contract,
     check_inputs,
     decoded,
-    guard,
     open_sizes,
     read_contract,
     sizes_given,
     tightened,
 )
+from onnxgather.auditing.proof.contract_python import guard
 from onnxgather.core.model.network import read_network
 
 
