@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from onnxgather.auditing.audit import audit as audit
     from onnxgather.auditing.hardening.harden import harden as harden
     from onnxgather.auditing.proof.contract import check_inputs as check_inputs
+    from onnxgather.auditing.proof.contract_model import (
+        contract_model as contract_model,
+    )
     from onnxgather.checking.run import check as check
     from onnxgather.core.descriptors.datatypes import TensorDataType as TensorDataType
     from onnxgather.core.descriptors.explain import explain as explain
@@ -81,6 +84,7 @@ _MODULES = {
     "core.model.parts": "add_to functions",
     "core.model.write": "to_onnx",
     "auditing.proof.contract": "check_inputs",
+    "auditing.proof.contract_model": "contract_model",
     "extracting.extract": "extract",
     "auditing.audit": "audit",
     "auditing.hardening.harden": "harden",
