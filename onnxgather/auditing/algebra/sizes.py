@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from numpy import float32
+
 MOST = 2**48
 """The most elements of a tensor: what the addresses of a machine reach."""
 
@@ -23,6 +25,9 @@ MOST_TERMS = 24
 
 MOST_FACTORS = 8
 """The most symbols in a term of a size that is kept."""
+
+EXACT_IN_FLOAT = 2**24
+"""The integers up to here are FLOAT numbers, each of them."""
 
 STEPS = 60
 """How many known inequalities a comparison may use before it gives up."""
@@ -206,11 +211,13 @@ def size_from(expression: str, sizes: Mapping[str, AnySize]) -> AnySize:
     return total
 
 
-def unknown_size(high: AnySize = MOST) -> Size:
-    """Return a new unknown count."""
-    symbol = Symbol("", 0, high_of(high))
+def unknown_size(high: AnySize = MOST, low: AnySize = 0) -> Size:
+    """Return a new unknown count from `low`, which is at least 0, to `high`."""
+    symbol = Symbol("", max(low_of(low), 0), high_of(high))
     size = Size({(symbol,): 1})
     _add_facts(symbol, high - size)
+    if low != 0:
+        _add_facts(symbol, size - low)
     return size
 
 
@@ -374,8 +381,9 @@ def quotient(size: AnySize, divisor: AnySize) -> AnySize:
     derived = _newest_symbol(size, divisor).derived
     key = ("quotient", size, divisor)
     if key not in derived:
+        lowest = max(0, low_of(size)) // high_of(divisor)
         highest = high_of(size) // max(1, low_of(divisor))
-        symbol = Symbol("", 0, highest)
+        symbol = Symbol("", lowest, highest)
         result = Size({(symbol,): 1})
         # The rest is from 0 to the divisor - 1.
         rest = size - result * divisor
@@ -407,6 +415,34 @@ def _divided(size: AnySize, divisor: AnySize) -> tuple[AnySize, AnySize]:
 def _rank(monomial: Monomial) -> tuple[int, list[int]]:
     """Return the place of a product of symbols in the order of all."""
     return len(monomial), [symbol.order for symbol in monomial]
+
+
+def in_float(size: AnySize) -> AnySize:
+    """Return a size from 0 as FLOAT rounds it."""
+    if isinstance(size, int):
+        return int(float32(size))
+    if size.high <= EXACT_IN_FLOAT:
+        return size
+    derived = _newest_symbol(size).derived
+    key = ("float", size)
+    if key not in derived:
+        low = int(float32(max(size.low, 0)))
+        high = int(float32(size.high))
+        derived[key] = Size({(Symbol("", low, high),): 1})
+    return derived[key]
+
+
+def exact_of(a: AnySize, b: AnySize) -> AnySize | None:
+    """Return which of two sizes the other one is as FLOAT; None if neither is.
+
+    Where the two differ, both are above 2^24.
+    """
+    for exact, rounded in ((a, b), (b, a)):
+        if isinstance(exact, Size):
+            derived = _newest_symbol(exact).derived
+            if derived.get(("float", exact)) == rounded:
+                return exact
+    return None
 
 
 def lesser(a: AnySize, b: AnySize) -> AnySize:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import reduce
 
+import numpy as np
+
 from onnxgather.auditing.algebra.bounds import (
     INTEGERS,
     Bounds,
@@ -21,11 +23,14 @@ from onnxgather.auditing.algebra.bounds import (
     known_sizes,
 )
 from onnxgather.auditing.algebra.sizes import (
+    EXACT_IN_FLOAT,
     MOST,
     AnySize,
     AnySizes,
     Size,
+    exact_of,
     high_of,
+    in_float,
     larger,
     lesser,
     low_of,
@@ -213,6 +218,11 @@ def _common(a: AnySize | None, b: AnySize | None) -> AnySize | None:
         return b
     if b == 1 or a == b:
         return a
+    # A size and the same size as FLOAT: where they differ, neither is 1.
+    if a is not None and b is not None:
+        exact = exact_of(a, b)
+        if exact is not None:
+            return exact
     # A size that is surely not 1 is the size of both.
     for size in (a, b):
         if size is not None and (size == 0 or size > 1):
@@ -407,10 +417,18 @@ def _concat(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
         inferred_sizes, columns, full_columns, strict=True
     ):
         is_common = size in full_column if full else {size} == {*column}
-        sizes.append(size if is_common else None)
+        sizes.append(_exact_in(full_column, size) if is_common else None)
     first, *others = [shape[axis] for shape in shapes]
     length = sum(others, first)
     return [_with_size(tuple(sizes), axis, length)]
+
+
+def _exact_in(column: Sequence[AnySize], size: AnySize | None) -> AnySize | None:
+    """Return a size of a column of equal sizes, that which FLOAT did not round."""
+    for other in column:
+        if size is not None:
+            size = exact_of(size, other) or size
+    return size
 
 
 @sized("Split")
@@ -572,12 +590,33 @@ def _window_count(
         room = room + pads[axis] + pads[axis + rank]
     elif any(pads):  # VALID: ONNX infers sizes with pads that ONNX Runtime leaves out
         return None
+    if options.get("ceil_mode", 0):
+        return _rounded_count(room, stride)
     # A pool wider than its input has 1 window; of 0, SAME is inferred as 1.
     is_convolution = "Conv" in call.operator
     least = 0 if is_convolution and not is_same else stride
-    if not room >= least or options.get("ceil_mode", 0):
+    if room >= least:
+        return quotient(room, stride)
+    if isinstance(room, int) or is_same:
         return None
-    return quotient(room, stride)
+    # ONNX Runtime refuses a convolution without a window.
+    if is_convolution:
+        return quotient(larger(stride, room), stride)
+    # A pool has a window more than it has steps, or none at all.
+    steps = quotient(larger(0, room - stride), stride)
+    is_there = room > 0
+    return steps + 1 if is_there else _new_size(steps + 1)
+
+
+def _rounded_count(room: AnySize, stride: int) -> AnySize | None:
+    """Return how many places a window has where a last one may begin in the padding.
+
+    ONNX infers such a place where ONNX Runtime leaves it out.
+    """
+    if not room > 0:
+        return None
+    fewest = quotient(larger(0, room - stride), stride) + 1
+    return unknown_size(fewest + 1, fewest)
 
 
 # What ONNX infers, where it is so.
@@ -629,20 +668,6 @@ def _names_axes(call: Call) -> bool:
     return call.option("axes", 1) != [] and _counts_axes(call)
 
 
-def _stretches(call: Call) -> bool:
-    """Return whether each axis gets a given size, or a whole multiple of its own."""
-    policy = call.attributes.get("keep_aspect_ratio_policy", "stretch")
-    if policy != "stretch":
-        return False
-    position = 1 if call.version < 11 else 2  # later there is no Upsample
-    scales = call.has(position)
-    default = () if scales is None else scales.known
-    factors = call.attributes.get("scales", default)
-    if factors is None:
-        return False
-    return all(factor == int(factor) for factor in factors)
-
-
 def _has_default_padding(call: Call) -> bool:
     """Return whether a ConvTranspose computes its output's sizes from its pads."""
     padding = call.attributes.get("auto_pad", "NOTSET")
@@ -672,29 +697,92 @@ CONDITIONS: dict[str, Callable[[Call], bool]] = {
     "MatMul": _is_broadcast_product,
     "MatMulInteger": _is_broadcast_product,
     "QLinearMatMul": _is_broadcast_product,
-    **dict.fromkeys(REDUCTIONS.split(), _has_elements),
 }
 """When ONNX infers the sizes that ONNX Runtime computes."""
 
 
 @sized("Resize", "Upsample")
 def _resize(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
-    # Case 1: the sizes are given.
-    wanted = _elements(call.has(3))
-    policy = call.attributes.get("keep_aspect_ratio_policy", "")
-    has_axes = "axes" in call.attributes
-    if wanted and not has_axes and policy in ("", "stretch"):
-        return [wanted]
-    # Case 2: factors are given. ONNX Runtime multiplies sizes as FLOAT.
-    if not _stretches(call):
+    policy = call.attributes.get("keep_aspect_ratio_policy", "stretch")
+    if policy != "stretch":
         return []
-    for size in inferred[0] or ():
-        if size is not None and high_of(size) > 2**24:
-            return []
-    return inferred
+    sizes = call.x.sizes
+    wanted = _elements(call.has(3))
+    axes = call.attributes.get("axes")
+    # Case 1: all sizes are given.
+    if wanted and axes is None:
+        return [wanted]
+    if sizes is None:
+        return []
+    every_axis = range(len(sizes))
+    resized: list[AnySize | None] = [None for _ in every_axis]
+    # Case 2: the sizes of some axes are given. The others keep theirs.
+    if wanted:
+        resized = [*sizes]
+        for axis, size in zip(axes, wanted, strict=True):
+            resized[axis] = size
+        return [tuple(resized)]
+    # Case 3: factors are given. An axis without a factor has the factor 1.
+    factors = _factors(call)
+    if factors is None:
+        return [tuple(resized)]
+    factor_of = dict.fromkeys(every_axis, 1.0) if axes is not None else {}
+    pairs = zip(axes or every_axis, factors, strict=True)
+    factor_of.update({axis % len(sizes): factor for axis, factor in pairs})
+    for axis, factor in factor_of.items():
+        resized[axis] = _multiplied(sizes[axis], factor)
+    return [tuple(resized)]
 
 
-@sized(*TRUSTED.split(), *REDUCTIONS.split())
+def _factors(call: Call) -> Sequence[float | None] | None:
+    """Return the factors of a Resize; None for each that is not known.
+
+    None where their number is not known.
+    """
+    if "scales" in call.attributes:
+        return call.attributes["scales"]
+    position = 1 if call.version < 11 else 2  # later there is no Upsample
+    scales = call.has(position)
+    if scales is None or scales.full is None or scales.nan or not scales.full.size:
+        return None
+    factors: list[float | None] = []
+    for low, high in scales.full.reshape(-1, 2).tolist():
+        factors.append(low if low == high else None)
+    return factors
+
+
+def _multiplied(size: AnySize | None, factor: float | None) -> AnySize | None:
+    """Return a size times a factor, rounded down; None where it is not clear.
+
+    ONNX Runtime multiplies as FLOAT, and ONNX infers the product as DOUBLE. Where FLOAT
+    holds the exact product, it does not matter.
+    """
+    if size is None or factor is None or not 0 < factor < EXACT_IN_FLOAT:
+        return None
+    multiple, divisor = np.float32(factor).as_integer_ratio()
+    # Case 1: the product only moves the point of the size, which FLOAT rounds.
+    is_power = multiple & (multiple - 1) == 0
+    if is_power and isinstance(size, Size):
+        return quotient(in_float(size) * multiple, divisor)
+    # Case 2: the product is exact.
+    is_exact = is_power or high_of(size) * multiple <= EXACT_IN_FLOAT
+    if is_exact and high_of(size) <= EXACT_IN_FLOAT:
+        return quotient(size * multiple, divisor)
+    return None
+
+
+@sized(*REDUCTIONS.split())
+def _reduced(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    if _has_elements(call):
+        return _trusted(call, inferred)
+    # Of no elements ONNX Runtime may keep an axis that it should leave out, at its size
+    # or at 1.
+    if call.x.sizes and call.attributes.get("keepdims", 1):
+        return [(None,) * len(call.x.sizes)]
+    return []
+
+
+@sized(*TRUSTED.split())
 def _trusted(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     condition = CONDITIONS.get(call.operator)
     if condition is not None and not condition(call):
