@@ -24,8 +24,10 @@ from onnxgather.auditing.graph_audit import (
     OperationKey,
     audit_graph,
     notes_of,
+    operations_of,
 )
 from onnxgather.auditing.levels import AuditedLevels, Levels, audit_levels, with_levels
+from onnxgather.auditing.operators.index_operators import coordinates_of
 from onnxgather.auditing.proof.contract import (
     Condition,
     Contract,
@@ -37,6 +39,8 @@ from onnxgather.auditing.proof.contract import (
 )
 from onnxgather.auditing.proof.ranges import (
     IndexRange,
+    Lost,
+    ranges_of,
 )
 from onnxgather.auditing.records import Audit, AuditedGather
 from onnxgather.core.checks import (
@@ -233,9 +237,9 @@ def audit_model(
 
     # The shapes that an option names agree with the sizes that are given.
     full_contract = contract.joined(shape_conditions)
-    options = _options(
-        premises.network, captured, gathers.values(), shapes, full_contract
-    )
+    open_shapes = _open_shapes(premises.network, shapes, full_contract)
+    gathers = _with_telling_shapes(premises, gathers, shapes, open_shapes)
+    options = _options(premises.network, captured, gathers.values(), open_shapes)
     return AuditedModel(
         merged.network, gathers, captured, list(options), contract, levels
     )
@@ -256,8 +260,7 @@ def _options(
     network: Network,
     captured: Captured,
     gathers: Collection[AuditedGather],
-    shapes: Mapping[str, Sequence[int]],
-    contract: Contract,
+    open_shapes: Mapping[str, Sequence[int]],
 ) -> Iterator[str]:
     """Yield the options of the command with which an audit says more."""
     is_static = all(
@@ -265,7 +268,7 @@ def _options(
     )
     was_run = bool(captured.gathers or captured.stop)
     if not is_static and not was_run:
-        yield from _shape_options(network, shapes, contract)
+        yield from _shape_options(open_shapes)
         yield "--inputs FILE.npz"
     stopping: set[str] = set()
     for gather in gathers:
@@ -287,20 +290,71 @@ def _stopping_inputs(network: Network, index_range: IndexRange) -> set[str]:
     return names
 
 
-def _shape_options(
+def _open_shapes(
     network: Network, shapes: Mapping[str, Sequence[int]], contract: Contract
-) -> Iterator[str]:
-    """Yield an option with a shape for each input whose shape is open and not given."""
+) -> dict[str, list[int]]:
+    """Return a shape for each input whose shape is open and not given, by name."""
     sizes = _sizes_that_meet(contract)
+    open_shapes: dict[str, list[int]] = {}
     for name, dimensions in network.dimensions.items():
         if not dimensions or name in shapes:
             continue
         if any(isinstance(size, str) for size in dimensions):
-            shape = [
+            open_shapes[name] = [
                 sizes[size] if isinstance(size, str) else size for size in dimensions
             ]
-            numbers = ",".join(map(str, shape))
-            yield f"--shape {quote(f'{name}={numbers}')}"
+    return open_shapes
+
+
+def _shape_options(shapes: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Yield the options of the command that give shapes to inputs."""
+    for name, shape in shapes.items():
+        numbers = ",".join(map(str, shape))
+        yield f"--shape {quote(f'{name}={numbers}')}"
+
+
+def _with_telling_shapes(
+    premises: Premises,
+    gathers: dict[OperationKey, AuditedGather],
+    shapes: Mapping[str, Sequence[int]],
+    open_shapes: Mapping[str, Sequence[int]],
+) -> dict[OperationKey, AuditedGather]:
+    """Return the records; those whose lost size the shapes tell have these as options.
+
+    That they tell it is tried: the bounds of the file are computed with them.
+
+    Args:
+        premises: The model, and what holds of its inputs.
+        gathers: The records.
+        shapes: The shapes that are given.
+        open_shapes: Shapes of the inputs whose shape is open and not given.
+    """
+    # A size that a graph of ONNX Runtime lost is not one of the file.
+    lost_by_key = {
+        key: gather.range.lost
+        for key, gather in gathers.items()
+        if gather.range.lost and gather.range.level is None
+    }
+    if not lost_by_key or not open_shapes:
+        return gathers
+    try:
+        network = read_network(premises.network, {**shapes, **open_shapes})
+        bounds = ranges_of(network, premises.conditions, premises.allow_empty)
+    except OnnxGatherError:  # the model allows no such shapes
+        return gathers
+
+    unknown: set[OperationKey] = set()
+    for key, scope, operation in operations_of(network):
+        if key in lost_by_key:
+            coordinates = coordinates_of(bounds.given(scope, operation))
+            if not all(isinstance(each.size, int) for each in coordinates):
+                unknown.add(key)
+    options = " ".join(_shape_options(open_shapes))
+    told: dict[OperationKey, AuditedGather] = {}
+    for key in lost_by_key.keys() - unknown:
+        lost: Lost = replace(lost_by_key[key], told_by=options)
+        told[key] = replace(gathers[key], range=replace(gathers[key].range, lost=lost))
+    return gathers | told
 
 
 def _sizes_that_meet(contract: Contract) -> dict[str, int]:

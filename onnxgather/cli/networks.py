@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from onnxgather.auditing.hardening.harden import HardenedModel
     from onnxgather.auditing.hardening.verify import Verified
     from onnxgather.auditing.output.findings import AuditReport, Baseline, FinishedAudit
+    from onnxgather.auditing.records import Audit
     from onnxgather.core.model.given_inputs import GivenArray
     from onnxgather.extracting.extract import Extracted
 
@@ -262,15 +263,17 @@ def _contents(
 
 def _record(report: AuditReport, is_single: bool, baseline: Baseline) -> dict[str, Any]:
     """Return what --json writes: the record of a model, or a list of records."""
+    from onnxgather.auditing.output.reports import report_verdict
+
     record: dict[str, Any]
     if is_single:
         (single,) = report.models.values()
-        record = asdict(single.audit)
+        record = _record_of_model(single.audit)
     else:
         rows = list[dict[str, Any]]()
         for model, finished_audit in report.models.items():
-            rows.append({"model": model, **asdict(finished_audit.audit)})
-        record = {"schema": 2, "models": rows}
+            rows.append({"model": model, **_record_of_model(finished_audit.audit)})
+        record = {"schema": 2, "verdict": report_verdict(report), "models": rows}
         if report.unusable:
             record["unusable"] = report.unusable
     if baseline.path:
@@ -278,30 +281,30 @@ def _record(report: AuditReport, is_single: bool, baseline: Baseline) -> dict[st
     return record
 
 
+def _record_of_model(audit: Audit) -> dict[str, Any]:
+    """Return the record of a model, with its verdict."""
+    from onnxgather.auditing.output.verdict import verdict_of
+
+    return {"verdict": verdict_of(audit), **asdict(audit)}
+
+
 def _say(
     report: AuditReport, is_single: bool, show_all: bool, baseline: Baseline
 ) -> None:
-    """Print the findings, after a table where there are several models."""
-    from onnxgather.auditing.output.reports import baseline_lines, table
+    """Print the findings; of several models a verdict and a table come first."""
+    from onnxgather.auditing.output.overview import overview_lines
+    from onnxgather.auditing.output.reports import baseline_lines
     from onnxgather.auditing.output.text import lines, next_lines, provider_lines
 
     output_lines = list[str]()
-    if not is_single:
-        output_lines += table(report)
-        output_lines.append("")
-
-    audits = {
-        model: finished_audit.audit for model, finished_audit in report.models.items()
-    }
-    is_alone = len(audits) == 1
-    for model, audit in audits.items():
-        # Of several models, those without findings are in the table alone.
-        if is_single or show_all or any(report.findings[model]):
-            output_lines += lines(model, audit, show_all, is_alone)
-
-    gathers = [gather for audit in audits.values() for gather in audit.gathers]
-    output_lines += provider_lines(gathers)
-    output_lines += next_lines(audits)
+    if is_single:
+        ((model, finished_audit),) = report.models.items()
+        audit = finished_audit.audit
+        output_lines += lines(model, audit, show_all)
+        output_lines += provider_lines(audit.gathers)
+        output_lines += next_lines({model: audit})
+    else:
+        output_lines += overview_lines(report, show_all)
     for line in output_lines:
         say(line)
     if baseline.path:

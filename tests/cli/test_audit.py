@@ -73,7 +73,7 @@ def test_what_is_proved_under_conditions_has_them_and_shapes_are_one_line() -> N
     assert outcome("audit", embedding()) == (
         0,
         f"""\
-m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
+m.onnx: in range under conditions; 3 gathers: 1 proved under conditions, 2 proved in range
 proved if     tokens (Gather, main graph): each value of ids is from -4 to 3
 proved        fixed (Gather, main graph): constant
 shapes        on the CPU, 1 gather: 1 proved in range
@@ -81,7 +81,7 @@ shapes        on the CPU, 1 gather: 1 proved in range
 next          to know the sizes that are open, and whether DirectML takes the gathers:
     onnxgather audit m.onnx --shape ids=2,2
     onnxgather audit m.onnx --inputs FILE.npz
-{CONTRACT}{HARDEN}""",
+{CONTRACT}{HARDEN}""",  # noqa: E501
         "",
     )
 
@@ -139,7 +139,7 @@ not proved    2 gathers, because of x:
             "audit", embedding(), "--all", "--shape", "ids=5,2", "--range", "ids=0:5"
         )[1]
         == f"""\
-m.onnx: 3 gathers: 1 proved under conditions, 2 proved in range
+m.onnx: in range under conditions; 3 gathers: 1 proved under conditions, 2 proved in range
 proved if     tokens (Gather, main graph): each value of ids is from -4 to 3; else the indices are \
 0..5 of 4
 proved        counted (Gather, main graph): 1 of 2, constant
@@ -275,11 +275,59 @@ def test_a_gather_of_unknown_sizes_is_told_to_be_so_and_not_to_need_a_range() ->
         text.partition("assumes")[0]
         == f"""\
 m.onnx: 1 gather: 1 not proved in range
-not proved    1 gather, because of axes of unknown size:
-    wild (Gather, main graph): index unbounded; the axis has an unknown size
-{RUNTIME}"""
+not proved    1 gather; the size is unknown behind data (Reshape); `--inputs FILE.npz` may tell it:
+    wild (Gather, main graph): index unbounded
+{RUNTIME}"""  # noqa: E501
     )
     assert "--range" not in text
+
+
+def pooled() -> str:
+    """A model in which the axis of two gathers is the size behind a pool."""
+    nodes = [
+        node("MaxPool", ["x"], "small", "shrink", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Transpose", ["small"], "turned", perm=[2, 3, 0, 1]),
+        node("Gather", ["turned", "first"], "y", "pick"),
+        node("Gather", ["turned", "one"], "z", "other"),
+    ]
+    x = info("x", FLOAT, [1, 3, "h", "w"])
+    return save(model(nodes, [x], ["y", "z"], [ONE, FIRST]))
+
+
+def test_the_node_that_lost_a_size_is_told_with_the_shape_that_tells_it() -> None:
+    text = outcome("audit", pooled())[1]
+    assert text.startswith("""\
+m.onnx: 2 gathers: 2 not proved in range
+not proved    2 gathers; the size is unknown behind shrink (MaxPool); `--shape x=1,3,12,12` tells it:
+    pick (Gather, main graph): index 0..3
+    other (Gather, main graph): index 1
+""")  # noqa: E501
+    told = json.loads(outcome("audit", "m.onnx", "--json")[1])["gathers"][0]["range"]
+    assert told["lost"] == {
+        "node": "shrink",
+        "op": "MaxPool",
+        "told_by": "--shape x=1,3,12,12",
+    }
+    text = outcome("audit", "m.onnx", "--shape", "x=1,3,12,12")[1]
+    assert text.startswith("m.onnx: 2 gathers: 2 proved in range\n")
+
+
+def test_gathers_of_one_cause_share_lines_over_models() -> None:
+    path = pooled()
+    for name in ("a.onnx", "b.onnx"):
+        Path(name).write_bytes(Path(path).read_bytes())
+    text = outcome("audit", "a.onnx", "b.onnx")[1]
+    cause = (
+        "the size is unknown behind shrink (MaxPool); `--shape x=1,3,12,12` tells it"
+    )
+    assert (
+        f"""
+not proved    4 gathers; {cause}:
+    a.onnx: pick (Gather, main graph) and 1 more
+    b.onnx: pick (Gather, main graph) and 1 more
+runtime """
+        in text
+    )
 
 
 def test_a_gather_that_directml_refuses_is_a_finding() -> None:
@@ -486,7 +534,7 @@ def test_json_is_printed_or_written() -> None:
     ]
     code, text, _ = outcome("audit", path, "--json=a.json")
     assert code == 0
-    assert text.startswith("m.onnx: 3 gathers: ")
+    assert text.startswith("m.onnx: in range under conditions; 3 gathers: ")
     assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
 
 
@@ -498,23 +546,24 @@ def test_several_models_have_a_table_lines_of_open_gathers_and_one_json() -> Non
     )
     code, text, error = outcome("audit", one, "none.onnx", other)
     assert (code, error) == (2, "Error: none.onnx: no such file or directory\n")
-    table = """\
+    next_commands = outcome("audit", one)[1].partition("next ")
+    assert (
+        text
+        == f"""\
+1 of 2 models is in range under conditions; 1 has no index; 1 more could not be audited
+
 model     operators  out of range  refused  not proved  proved if  proved
 m.onnx            3             0        0           0          1       2
 n.onnx            0             0        0           0          0       0
 2 models          3             0        0           0          1       2
 
-"""
-    proved = """\
-proved        fixed (Gather, main graph): constant
-shapes        on the CPU, 1 gather: 1 proved in range
-"""
-    alone = outcome("audit", one)[1]
-    assert proved in alone
-    assert text == table + alone.replace(proved, "")
+proved if     1 gather of 1 model: --all lists the conditions
+{ASSUMES}{"".join(next_commands[1:])}"""
+    )
     Path("two.onnx").write_bytes(Path(one).read_bytes())
-    text = outcome("audit", one, "two.onnx")[1]
-    assert (text.count("proved if     "), text.count(PROVIDERS)) == (2, 1)
+    text = outcome("audit", one, "two.onnx", "--fail-on", "proved-if")[1]
+    said = "m.onnx: tokens (Gather, main graph) and 1 more in 2 models: each value of"
+    assert text.count(f"\nproved if     {said} ids is from -4 to 3\n") == 1
     assert text.endswith(f"""\
 {PROVIDERS}\
 next          to know the sizes that are open, and whether DirectML takes the gathers:
@@ -533,18 +582,17 @@ next          1 more model; for the first:
     assert (code, "m.onnx" in page, "n.onnx" in page) == (0, True, True)
     code, text, _ = outcome("audit", one, "none.onnx", other, "--json")
     assert (code, json.loads(text)["unusable"]) == (2, [error[7:-1]])
-    assert (
-        outcome("audit", other, one, "--all")[1].count(
-            "\n\nn.onnx: no gather, and no other operator with indices\nm.onnx: 3 "
-        )
-        == 1
-    )
+    text = outcome("audit", other, one, "--all")[1]
+    no_index = "n.onnx: no gather, and no other operator with indices"
+    assert text.count(f"\n\n{no_index}\nm.onnx: in range under conditions; 3 ") == 1
     each = [json.loads(outcome("audit", path, "--json")[1]) for path in (one, other)]
     told = [
         {"model": path, **audit} for path, audit in zip((one, other), each, strict=True)
     ]
     code, text, _ = outcome("audit", one, other, "--json", "--fail-on", "proved-if")
-    assert (code, json.loads(text)) == (1, {"schema": 2, "models": told})
+    verdict = "1 of 2 models is in range under conditions; 1 has no index"
+    record = {"schema": 2, "verdict": verdict, "models": told}
+    assert (code, json.loads(text)) == (1, record)
     assert call("audit", other, other, "--fail-on", "proved-if").exit_code == 0
 
 
@@ -626,6 +674,7 @@ def test_json_has_every_field_of_schema_2() -> None:
     }
     assert json.loads(text) == {
         "schema": 2,
+        "verdict": "proved-if",
         "assumes": "open sizes of inputs are at least 1",
         "contract": {
             "digest": digest,
@@ -660,6 +709,7 @@ def test_json_has_every_field_of_schema_2() -> None:
                     "seen": None,
                     "conditions": [condition],
                     "level": None,
+                    "lost": None,
                 },
                 "domain": "",
                 "runtime": {

@@ -58,6 +58,10 @@ def models() -> None:
     Path("m/d.onnx").write_bytes(b"none")
 
 
+VERDICT = (
+    "1 of 2 models can leave an axis; 1 is not proved in range; 1 has a gather that"
+    " DirectML refuses"
+)
 BROKEN = "m/d.onnx: must be an ONNX model, got bytes that are cut short, or no model"
 SAID = {
     "tokens": "each value of ids is from -4 to 3",
@@ -74,13 +78,21 @@ SAID = {
 def test_a_table_has_a_line_for_each_model_and_one_for_all() -> None:
     code, text, error = outcome("audit", "m")
     assert (code, error) == (2, f"Error: {BROKEN}\n")
-    assert text.startswith("""\
+    assert text.startswith(f"""\
+{VERDICT}; 1 more could not be audited
+
 model       operators  out of range  refused  not proved  proved if  proved
 m/a b.onnx          2             0        0           1          1       0
 m/c.onnx            2             1        1           0          0       1
 2 models            4             1        1           1          1       1
 
-m/a b.onnx: 2 gathers: """)
+OUT OF RANGE  m/c.onnx: fixed (Gather, main graph): {SAID["fixed"]}
+    directml  No error: returns another element of the tensor, here `input[3,2]`
+REFUSED       m/c.onnx: odd (GatherElements, main graph): {SAID["odd"]}
+not proved    1 gather, because of x:
+    m/a b.onnx: wild (Gather, main graph): index unbounded; the axis has 4 elements
+proved if     1 gather of 1 model: --all lists the conditions
+runtime """)
 
 
 def test_the_next_commands_are_for_the_first_model_that_is_not_proved() -> None:
@@ -129,6 +141,9 @@ def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(
         ("m/c.onnx", "odd (GatherElements, main graph)"): failure("refused", "odd"),
         ("files", BROKEN): [("error", "unusable", f"unusable: {BROKEN}", BROKEN)],
     }
+    verdicts = [one.attrib for one in root.iter("property")]
+    states = ("not-proved", "out-of-range")
+    assert verdicts == [{"name": "verdict", "value": state} for state in states]
     assert root.attrib == {
         "name": "onnxgather audit",
         "tests": "5",
@@ -149,7 +164,9 @@ def test_markdown_has_the_table_and_what_is_alike_once_the_worst_first() -> None
     assert (
         text
         == f"""\
-## 4 findings in 2 models
+## {VERDICT}; 1 more could not be audited
+
+4 findings in 2 models.
 
 | model | operators | out of range | refused | not proved | proved if | proved |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -164,18 +181,10 @@ InputTensor.Sizes\\[1\\] (3), as it is not at Axis, got 2
 - **not-proved** m/a b.onnx: wild (Gather, main graph): {SAID["wild"]}
 - **proved-if** m/a b.onnx: tokens (Gather, main graph): {SAID["tokens"]}
 - {BROKEN}
-- next: to know the sizes that are open, and whether DirectML takes the gathers:
-  - onnxgather audit 'm/a b.onnx' --shape ids=2,2 --shape x=2
-  - onnxgather audit 'm/a b.onnx' --inputs FILE.npz
-- next: to prove more, with the least and the greatest number of an input for LO and HI:
-  - onnxgather audit 'm/a b.onnx' --range x=LO:HI
-- next: to write the conditions to a file, and to take them as given:
-  - onnxgather audit 'm/a b.onnx' --contract 'm/a b.contract.json'
-  - onnxgather audit 'm/a b.onnx' --assume 'm/a b.contract.json' --fail-on proved-if
 - next: to make a model in which each index stays in range, and to try it:
-  - onnxgather harden 'm/a b.onnx' -o 'm/a b.hardened.onnx' --verify
+  - onnxgather harden m/c.onnx -o m/c.hardened.onnx --verify
 - next: 1 more model; for the first:
-  - onnxgather audit m/c.onnx
+  - onnxgather audit 'm/a b.onnx'
 
 """  # noqa: E501
     )
@@ -192,6 +201,7 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
     assert (driver["name"], driver["version"]) == ("onnxgather", onnxgather.__version__)
     rules = [rule["id"] for rule in driver["rules"]]
     assert rules == ["out-of-range", "refused", "not-proved", "proved-if"]
+    assert run["properties"] == {"verdict": f"{VERDICT}; 1 more could not be audited"}
     assert run["invocations"] == [
         {
             "executionSuccessful": False,
@@ -298,11 +308,10 @@ def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
 
 @POSIX
 def test_the_columns_of_a_table_stand_below_one_another() -> None:
-    lines = outcome("audit", save("a\x1b.onnx", WRONG), save("b" * 30, ODD))[
-        1
-    ].splitlines()
+    text = outcome("audit", save("a\x1b.onnx", WRONG), save("b" * 30, ODD))[1]
+    lines = text.splitlines()[2:6]
     assert lines[1].startswith("a\\x1b.onnx ")
-    assert len({*map(len, lines[:4])}) == 1
+    assert len({*map(len, lines)}) == 1
 
 
 def test_a_gather_that_computes_shapes_is_not_refused() -> None:
@@ -483,7 +492,8 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
             ("failure", SAID["odd"]),
         ]
         text = outcome(*given, "--markdown", "-")[1]
-        assert text.startswith("## 1 new finding in 1 model\n")
+        assert text.startswith("## 1 of 1 model can leave an axis; 1 has a gather ")
+        assert "\n\n1 new finding in 1 model.\n\n" in text
         assert "- **known out-of-range** m/c.onnx: fixed " in text
         assert "- **new refused** m/c.onnx: odd " in text
         (run,) = json.loads(outcome(*given, "--sarif", "-")[1])["runs"]

@@ -52,8 +52,13 @@ class Symbol:
     derived: dict[object, AnySize] = field(default_factory=dict[object, "AnySize"])
     """The quotients, minima and maxima that were made from it, by their operands: those
     of the same operands are the same symbol."""
+    lost_by: NodeName | None = None
+    """The node behind which the number is no more a function of the inputs' sizes."""
     order: int = field(default_factory=lambda: next(_order))
 
+
+NodeName = tuple[str, str]
+"""The name of a node, and its operator."""
 
 Monomial = tuple[Symbol, ...]
 
@@ -152,6 +157,11 @@ class Size:
         return {symbol for monomial in self.terms for symbol in monomial}
 
     @property
+    def lost_by(self) -> NodeName | None:
+        """Return the first node that lost a symbol in it; None if no node did."""
+        return first_lost_by(self)
+
+    @property
     def low(self) -> int:
         """Return a number that it is never below."""
         total = 0
@@ -219,6 +229,25 @@ def unknown_size(high: AnySize = MOST, low: AnySize = 0) -> Size:
     if low != 0:
         _add_facts(symbol, size - low)
     return size
+
+
+def new_symbols(size: AnySize) -> Iterable[Symbol]:
+    """Yield the symbols in a size of which it is not noted which node lost them."""
+    for monomial in terms_of(size):
+        for symbol in monomial:
+            if not symbol.name and symbol.lost_by is None:
+                yield symbol
+
+
+def first_lost_by(*sizes: AnySize) -> NodeName | None:
+    """Return the node that lost the oldest of the symbols that nodes lost."""
+    lost = list[Symbol]()
+    for size in sizes:
+        if isinstance(size, Size):
+            lost += [symbol for symbol in size.symbols if symbol.lost_by]
+    if not lost:
+        return None
+    return min(lost, key=_order_of).lost_by
 
 
 def terms_of(size: AnySize) -> Mapping[Monomial, int]:
@@ -383,7 +412,7 @@ def quotient(size: AnySize, divisor: AnySize) -> AnySize:
     if key not in derived:
         lowest = max(0, low_of(size)) // high_of(divisor)
         highest = high_of(size) // max(1, low_of(divisor))
-        symbol = Symbol("", lowest, highest)
+        symbol = Symbol("", lowest, highest, lost_by=first_lost_by(size, divisor))
         result = Size({(symbol,): 1})
         # The rest is from 0 to the divisor - 1.
         rest = size - result * divisor
@@ -473,7 +502,7 @@ def _larger_of_unordered(a: AnySize, b: AnySize) -> AnySize:
     key = ("larger", a, b)
     if key not in derived:
         highest = high_of(b) - low_of(a)
-        above = Symbol("", 0, highest)
+        above = Symbol("", 0, highest, lost_by=first_lost_by(a, b))
         excess = Size({(above,): 1})
         _add_facts(above, excess + a - b)
         # The larger of two numbers from 0 is at most their sum.

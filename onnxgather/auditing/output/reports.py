@@ -19,6 +19,8 @@ from onnxgather.auditing.output.findings import (
     path_from,
 )
 from onnxgather.auditing.output.text import named, next_commands
+from onnxgather.auditing.output.verdict import verdict_of, verdict_of_models
+from onnxgather.auditing.records import Audit
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.output.junit import add_testcase, junit_document
 from onnxgather.core.output.markdown import markdown_document, plain, table_row
@@ -96,6 +98,12 @@ def _counts(report: AuditReport, model: str) -> list[int]:
     return [total, *counts_of_levels, total - not_proved]
 
 
+def report_verdict(report: AuditReport) -> str:
+    """Return the verdict of all models of a report, in one line."""
+    audits = [finished.audit for finished in report.models.values()]
+    return verdict_of_models(audits, len(report.unusable))
+
+
 def audit_junit(report: AuditReport) -> bytes:
     """Return the audits as JUnit XML: a model is a testsuite, a gather a testcase.
 
@@ -105,6 +113,7 @@ def audit_junit(report: AuditReport) -> bytes:
     root = ET.Element("testsuites", {"name": "onnxgather audit"})
     for model, finished in report.models.items():
         suite = ET.SubElement(root, "testsuite", {"name": model})
+        _add_verdict(suite, finished.audit)
         findings_by_gather = report.findings[model]
         gathers = finished.audit.gathers
         for gather, findings in zip(gathers, findings_by_gather, strict=True):
@@ -114,6 +123,13 @@ def audit_junit(report: AuditReport) -> bytes:
         for message in report.unusable:
             add_testcase(suite, "files", message, "error", "unusable", [message])
     return junit_document(root)
+
+
+def _add_verdict(suite: ET.Element, audit: Audit) -> None:
+    """Add the verdict of a model to its testsuite."""
+    properties = ET.SubElement(suite, "properties")
+    verdict = {"name": "verdict", "value": verdict_of(audit)}
+    ET.SubElement(properties, "property", verdict)
 
 
 def _add_gather(
@@ -156,7 +172,8 @@ def audit_markdown(report: AuditReport, baseline: Baseline) -> bytes:
     if baseline.path:
         noun = "new finding"
     models = number_of(len(report.models), "model")
-    lines = [f"## {number_of(new_count, noun)} in {models}", ""]
+    lines = [f"## {plain(report_verdict(report))}", ""]
+    lines += [f"{number_of(new_count, noun)} in {models}.", ""]
 
     headings, *rows = _rows(report)
     alignments = ["---"] + ["---:"] * (len(headings) - 1)
@@ -241,6 +258,7 @@ def audit_sarif(report: AuditReport, baseline: Baseline) -> dict[str, Any]:
     run = {
         "tool": {"driver": driver},
         "invocations": [invocation],
+        "properties": {"verdict": report_verdict(report)},
         "results": [_result(finding, is_compared) for finding in report.every],
     }
     return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}

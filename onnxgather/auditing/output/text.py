@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from shlex import quote
 
@@ -11,8 +18,9 @@ import numpy as np
 
 from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
+from onnxgather.auditing.output.verdict import VERDICTS, badness_of, verdict_of
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
-from onnxgather.auditing.proof.ranges import IndexRange
+from onnxgather.auditing.proof.ranges import IndexRange, Lost
 from onnxgather.auditing.records import Audit, AuditedGather, counted
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain
@@ -23,21 +31,17 @@ SHAPES = "shapes are computed on the CPU"
 """The cause of a proved gather that computes shapes."""
 
 
-def lines(
-    name: str, audit: Audit, every: bool = False, alone: bool = True
-) -> Iterator[str]:
-    """Yield the lines.
+def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
+    """Yield the lines of a model.
 
     Args:
         name: What was audited.
         audit: The audit.
         every: Whether each gather has its line, even if it is proved or computes
             shapes.
-        alone: Whether no other model is audited. Otherwise the lines leave out what is
-            proved.
     """
     say = partial(said, sizes=audit.contract["sizes"])
-    yield f"{name}: {summary(audit)}"
+    yield f"{name}: {first_line(audit)}"
     for gather in audit.out_of_range:
         yield f"OUT OF RANGE  {named(gather)}: {say(gather)}"
         behaviour = read_by_directml(gather)
@@ -52,12 +56,13 @@ def lines(
         proved = [gather for gather in audit.gathers if _is_proved(gather)]
         for text in _alike(proved, say, every):
             yield f"proved        {text}"
-    elif alone:
+    else:
         yield from _proved_lines(audit)
-    yield from _run_lines(audit)
-    yield from _runtime_lines(audit)
-    if audit.gathers and audit.contract["sizes"]:
-        yield f"assumes       {audit.assumes}"
+    run = run_text(audit)
+    if run:
+        yield f"run           {run}"
+    yield from runtime_lines(audit)
+    yield from assumption_lines(audit)
     for note in audit.notes:
         yield f"note          {note}"
 
@@ -71,9 +76,15 @@ def _not_proved_lines(
         cause = cause_of(gather, {})
         gathers_by_cause.setdefault(cause, []).append(gather)
     for cause, members in gathers_by_cause.items():
-        yield f"not proved    {counted(members)}, {cause}:"
+        yield f"not proved    {because(members, cause)}:"
         for text in _alike(members, say, every):
             yield f"    {text}"
+
+
+def because(gathers: Collection[AuditedGather], cause: str) -> str:
+    """Return how many gathers are not proved, and why."""
+    mark = ", " if cause.startswith("because") else "; "
+    return f"{counted(gathers)}{mark}{cause}"
 
 
 def _proved_lines(audit: Audit) -> Iterator[str]:
@@ -92,11 +103,11 @@ def _proved_lines(audit: Audit) -> Iterator[str]:
         yield f"shapes        on the CPU, {summary(Audit(shapes))}"
 
 
-def _run_lines(audit: Audit) -> Iterator[str]:
-    """Yield what a run of the model showed; nothing if the run reached no gather."""
+def run_text(audit: Audit) -> str:
+    """Return what a run of the model showed; "" if the run reached no gather."""
     reached = sum(gather.range.seen is not None for gather in audit.gathers)
     if not reached:
-        return
+        return ""
     of = ""
     if reached < len(audit.gathers):
         of = f"{reached:,} of "
@@ -105,10 +116,10 @@ def _run_lines(audit: Audit) -> Iterator[str]:
     result = "each index was in range"
     if wrong:
         result = f"{wrong:,} had an index out of range"
-    yield f"run           the run reached {of}{counted(audit.gathers)}: {result}"
+    return f"the run reached {of}{counted(audit.gathers)}: {result}"
 
 
-def _runtime_lines(audit: Audit) -> Iterator[str]:
+def runtime_lines(audit: Audit) -> Iterator[str]:
     """Yield what else was audited than the file."""
     if not audit.gathers:
         return
@@ -118,6 +129,12 @@ def _runtime_lines(audit: Audit) -> Iterator[str]:
         levels = ", ".join(asked.levels)
         name = f"ONNX Runtime {asked.version}"
         yield f"runtime       also audited: what {name} runs at level {levels}"
+
+
+def assumption_lines(audit: Audit) -> Iterator[str]:
+    """Yield what the proofs assume; nothing without a gather or an open size."""
+    if audit.gathers and audit.contract["sizes"]:
+        yield f"assumes       {audit.assumes}"
 
 
 def provider_lines(gathers: Iterable[AuditedGather]) -> Iterator[str]:
@@ -151,6 +168,8 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
     """
     index_range = gather.range
     if index_range.state == "not-proved":
+        if index_range.lost is not None:
+            return _of_lost_size(index_range, index_range.lost)
         # An index has nothing to be compared with if a size is unknown.
         if index_range.size is None or None in index_range.size:
             return "because of axes of unknown size"
@@ -165,6 +184,17 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
             return SHAPES
         return "in range"
     return said(gather, sizes)
+
+
+def _of_lost_size(index_range: IndexRange, lost: Lost) -> str:
+    """Return which node lost the size of an axis, and what tells it."""
+    text = f"the size is unknown behind {lost.node} ({lost.op})"
+    if lost.told_by is not None:
+        return f"{text}; `{lost.told_by}` tells it"
+    # A run reaches a gather in a branch or a loop only with some inputs.
+    if index_range.sizes_from != "run":
+        return f"{text}; `--inputs FILE.npz` may tell it"
+    return text
 
 
 def _is_proved(gather: AuditedGather) -> bool:
@@ -369,11 +399,12 @@ def next_commands(audits: Mapping[str, Audit]) -> dict[str, list[str]]:
 
     Args:
         audits: The audits by the paths of the models. Of several models, the commands
-            are for the first one that is not proved.
+            are for the worst one.
     """
     models = list(audits)
     if len(audits) > 1:
         models = [model for model, audit in audits.items() if audit.open]
+        models.sort(key=lambda model: badness_of(audits[model]))
     if not models:
         return {}
     first, *others = models
@@ -428,6 +459,17 @@ def _options(audit: Audit, start: str) -> str:
     return " ".join(option for option in audit.options if option.startswith(start))
 
 
+def first_line(audit: Audit) -> str:
+    """Return the verdict of a model, and how many gathers there are by state.
+
+    If all gathers are in one state, the counts say the verdict.
+    """
+    states = {gather.range.state for gather in audit.gathers}
+    if len(states) < 2:
+        return summary(audit)
+    return f"{VERDICTS[verdict_of(audit)].alone}; {summary(audit)}"
+
+
 def summary(audit: Audit) -> str:
     """Return how many gathers and other operators there are, and how many by state."""
     counts = [
@@ -453,14 +495,26 @@ def indices_text(index_range: IndexRange) -> str:
     sizes = index_range.size
     if not sizes:
         sizes = (None,) * len(index_range.low)
-    intervals = list(map(_interval, index_range.low, index_range.high, sizes))
+    says_size = index_range.lost is None
+    intervals = list[str]()
+    for low, high, size in zip(index_range.low, index_range.high, sizes, strict=False):
+        intervals.append(_interval(low, high, size, says_size))
     if len(intervals) == 1:
         return intervals[0]
     return f"({', '.join(intervals)})"
 
 
-def _interval(low: int | None, high: int | None, size: int | None) -> str:
-    """Return the interval of an index with the size of its axis."""
+def _interval(
+    low: int | None, high: int | None, size: int | None, says_size: bool = True
+) -> str:
+    """Return the interval of an index with the size of its axis.
+
+    Args:
+        low: The lowest index.
+        high: The highest index.
+        size: The size of the axis.
+        says_size: Whether it is said that a size is unknown.
+    """
     if low is not None and high is not None:
         index = _ends(low, high)
         if size is not None:
@@ -474,6 +528,8 @@ def _interval(low: int | None, high: int | None, size: int | None) -> str:
     axis = "an unknown size"
     if size is not None:
         axis = number_of(size, "element")
+    elif not says_size:
+        return f"index {index}"
     return f"index {index}; the axis has {axis}"
 
 

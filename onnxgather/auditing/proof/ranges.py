@@ -43,6 +43,7 @@ from onnxgather.auditing.algebra.sizes import (
     AnySizes,
     Size,
     Symbol,
+    first_lost_by,
     high_of,
     in_named,
     is_made_since,
@@ -50,6 +51,7 @@ from onnxgather.auditing.algebra.sizes import (
     lesser,
     low_of,
     mark,
+    new_symbols,
     size_from,
     unknown_size,
 )
@@ -482,7 +484,7 @@ class Ranges:
             results = self._output_bounds(scope, call)
             for name, value in zip(outputs, results, strict=False):
                 value = self._limited_difference(scope, operation, value)
-                self._keep(scope, name, _reasoned(call, value))
+                self._keep(scope, name, _reasoned(call, value), operation)
                 producers[name] = operation
 
     def _limited_difference(
@@ -529,7 +531,7 @@ class Ranges:
 
     def producer(self, scope: Scope, name: str) -> Operation | None:
         """Return the operation of a scope that computes a value."""
-        return self._producers[scope].get(name)
+        return self._producers.get(scope, {}).get(name)
 
     def given(self, scope: Scope, operation: Operation) -> Call:
         """Return an operation with the bounds of its inputs."""
@@ -551,8 +553,21 @@ class Ranges:
             types.append(OpenType(data_type, output.sizes))
         return Call(operation, call.inputs, call.version, types)
 
-    def _keep(self, scope: Scope, name: str, value: Bounds) -> None:
-        """Keep a value, with a new symbol for each size that is not known."""
+    def _keep(
+        self,
+        scope: Scope,
+        name: str,
+        value: Bounds,
+        operation: Operation | None = None,
+    ) -> None:
+        """Keep a value, with a new symbol for each size that is not known.
+
+        Args:
+            scope: The scope of the value.
+            name: Its name.
+            value: The value.
+            operation: What computes it; None for an input.
+        """
         seen_type = self._seen.get(scope, {}).get(name)
         if seen_type is not None:
             value = _with_seen_type(value, seen_type)
@@ -560,10 +575,33 @@ class Ranges:
             sizes = tuple(map(_kept_size, value.sizes))
             if sizes != value.sizes:
                 value = value.resized(sizes)
+            if operation is not None:
+                self._note_lost(scope, operation, sizes)
         value = self._limited(value)
         if self._earlier is not None and scope is self._main:
             value = self._earlier.shared(name, value)
         self._put(scope, name, value)
+
+    def _note_lost(
+        self, scope: Scope, operation: Operation, sizes: Sequence[AnySize]
+    ) -> None:
+        """Note which node lost the new symbols in the sizes of an output.
+
+        It is the one that lost a size of an input, of the same axis if there is one;
+        else it is the operation itself.
+        """
+        for axis, size in enumerate(sizes):
+            for symbol in new_symbols(size):
+                of_axis: list[AnySize] = []
+                of_all: list[AnySize] = []
+                for name in filter(None, operation.inputs):
+                    known = [each or 0 for each in self.value(scope, name).sizes or ()]
+                    of_all += known
+                    if len(known) == len(sizes):
+                        of_axis.append(known[axis])
+                own = (operation.label, operation.operator)
+                earlier = first_lost_by(*of_axis) or first_lost_by(*of_all)
+                symbol.lost_by = earlier or own
 
     def _put(self, scope: Scope, name: str, value: Bounds) -> None:
         """Put a value with the others of its scope, and write its type."""
@@ -913,6 +951,16 @@ class Found(msgspec.Struct, frozen=True):
     """Which of the coordinates that the range has."""
 
 
+class Lost(msgspec.Struct, frozen=True):
+    """The node behind which the size of an axis is not known."""
+
+    node: str
+    op: str
+    told_by: str | None = None
+    """Options with which an audit knows the size, such as `--shape in0=1,3,64,64`; None
+    if no such options are known."""
+
+
 class IndexRange(msgspec.Struct, frozen=True):
     """The range of the indices of a gather, a number for each coordinate of a tuple."""
 
@@ -941,6 +989,8 @@ class IndexRange(msgspec.Struct, frozen=True):
     level: str | None = None
     """The level of ONNX Runtime's optimizations whose graph decides the state; None if
     the file decides it."""
+    lost: Lost | None = None
+    """What lost the size of an axis that stops the proof."""
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
@@ -974,7 +1024,51 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
 
     # Case 3: neither is proved.
     stop = _stop_of(operation, outside) or why
-    return IndexRange("not-proved", low, high, sizes, why, input=stop)
+    lost = _lost_size(ranges, scope, operation, outside)
+    return IndexRange("not-proved", low, high, sizes, why, input=stop, lost=lost)
+
+
+def _lost_size(
+    ranges: Ranges,
+    scope: Scope,
+    operation: Operation,
+    outside: Sequence[Coordinate],
+) -> Lost | None:
+    """Return the node behind which the size of an axis of coordinates is not known."""
+    for coordinate in outside:
+        size = coordinate.size
+        if isinstance(size, Size) and size.lost_by:
+            return Lost(*size.lost_by)
+        if size is None:
+            producer = _rank_lost_by(
+                ranges, scope, operation.inputs[coordinate.input.data]
+            )
+            if producer is not None:
+                return Lost(producer.label, producer.operator)
+    return None
+
+
+def _rank_lost_by(ranges: Ranges, scope: Scope, name: str) -> Operation | None:
+    """Return the first operation on the way to a value whose output has no rank.
+
+    None means that the value has a rank, or that an input has none.
+    """
+    first: Operation | None = None
+    while ranges.value(scope, name).sizes is None:
+        scope = scope.owner(name) or scope
+        producer = ranges.producer(scope, name)
+        if producer is None:  # an input of the model or of a body
+            return None
+        first = producer
+        unranked = [
+            other
+            for other in producer.inputs
+            if other and ranges.value(scope, other).sizes is None
+        ]
+        if not unranked:
+            break
+        name = unranked[0]
+    return first
 
 
 def _stop_of(operation: Operation, outside: Sequence[Coordinate]) -> str:

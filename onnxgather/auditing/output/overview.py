@@ -1,0 +1,187 @@
+"""The text of several models: the verdict, a table, and the findings.
+
+Findings that are alike share a line, over all models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from onnxgather.auditing.output.findings import AuditReport, GatherFinding
+from onnxgather.auditing.output.reports import report_verdict, table
+from onnxgather.auditing.output.text import (
+    assumption_lines,
+    because,
+    cause_of,
+    indices_text,
+    lines,
+    named,
+    next_lines,
+    provider_lines,
+    read_by_directml,
+    run_text,
+    runtime_lines,
+)
+from onnxgather.auditing.records import AuditedGather, counted
+from onnxgather.core.checks import number_of, printable
+
+MOST_LISTED = 20
+"""The most lines on gathers that are not proved, or that are proved under
+conditions."""
+
+MOST_NOTES = 8
+"""The most notes."""
+
+Findings = Sequence[GatherFinding]
+
+
+def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
+    """Yield the lines.
+
+    Args:
+        report: The audits of the models, with their findings.
+        every: Whether each model has all its lines.
+    """
+    yield report_verdict(report)
+    yield ""
+    yield from table(report)
+    audits = {model: finished.audit for model, finished in report.models.items()}
+    gathers = [gather for audit in audits.values() for gather in audit.gathers]
+    yield ""
+    if every:
+        for model, audit in audits.items():
+            yield from lines(model, audit, every)
+    else:
+        gathers = list[AuditedGather]()
+        for state, lines_of_state in _LINES.items():
+            findings = [
+                finding for finding in report.every if finding.entry.state == state
+            ]
+            if findings:
+                yield from lines_of_state(findings)
+            if state != "proved-if" or _are_listed(findings):
+                gathers += [finding.gather for finding in findings]
+        yield from _of_all_models(report)
+    yield from provider_lines(gathers)
+    yield from next_lines(audits)
+
+
+def _out_of_range_lines(findings: Findings) -> Iterator[str]:
+    for members in _alike(findings, lambda finding: finding.said):
+        yield f"OUT OF RANGE  {_named_with_others(members)}: {members[0].said}"
+        behaviour = read_by_directml(members[0].gather)
+        if behaviour:
+            yield f"    directml  {behaviour}"
+
+
+def _refused_lines(findings: Findings) -> Iterator[str]:
+    for members in _alike(findings, lambda finding: finding.said):
+        yield f"REFUSED       {_named_with_others(members)}: {members[0].said}"
+
+
+def _not_proved_lines(findings: Findings) -> Iterator[str]:
+    """Yield a line for each cause, and under it a line for each model."""
+    texts = list[str]()
+    for of_cause in _alike(findings, _cause):
+        gathers = [finding.gather for finding in of_cause]
+        texts.append(f"not proved    {because(gathers, _cause(of_cause[0]))}:")
+        for of_model in _alike(of_cause, lambda finding: finding.model):
+            bounds = {indices_text(finding.gather.range) for finding in of_model}
+            text = _named_with_others(of_model)
+            # Of several bounds none stands for all.
+            if len(bounds) == 1:
+                text = f"{text}: {bounds.pop()}"
+            texts.append(f"    {text}")
+    yield from _first(texts, MOST_LISTED, "not proved   ")
+
+
+def _proved_if_lines(findings: Findings) -> Iterator[str]:
+    """Yield a line for each condition; one for all if the exit code counts none."""
+    if not _are_listed(findings):
+        models = {finding.model for finding in findings}
+        count = counted([finding.gather for finding in findings])
+        of_models = f"{count} of {number_of(len(models), 'model')}"
+        yield f"proved if     {of_models}: --all lists the conditions"
+        return
+    texts = list[str]()
+    for members in _alike(findings, lambda finding: finding.said):
+        texts.append(f"proved if     {_named_with_others(members)}: {members[0].said}")
+    yield from _first(texts, MOST_LISTED, "proved if    ")
+
+
+_LINES: dict[str, Callable[[Findings], Iterator[str]]] = {
+    "out-of-range": _out_of_range_lines,
+    "refused": _refused_lines,
+    "not-proved": _not_proved_lines,
+    "proved-if": _proved_if_lines,
+}
+"""What writes the lines of the findings in a state, from the worst state."""
+
+
+def _are_listed(findings: Findings) -> bool:
+    """Return whether the exit code counts findings, so that each has its line."""
+    return any(finding.counts for finding in findings)
+
+
+def _cause(finding: GatherFinding) -> str:
+    return cause_of(finding.gather, {})
+
+
+def _alike(
+    findings: Iterable[GatherFinding], text_of: Callable[[GatherFinding], str]
+) -> Collection[Findings]:
+    """Return the findings in groups that share a text, in the order of the first."""
+    groups = dict[str, list[GatherFinding]]()
+    for finding in findings:
+        groups.setdefault(text_of(finding), []).append(finding)
+    return groups.values()
+
+
+def _named_with_others(members: Findings) -> str:
+    """Return the first of some findings with its model, and how many more there are."""
+    first = members[0]
+    text = f"{printable(first.model)}: {named(first.gather)}"
+    if len(members) > 1:
+        text = f"{text} and {len(members) - 1:,} more"
+    models = {finding.model for finding in members}
+    if len(models) > 1:
+        text = f"{text} in {len(models):,} models"
+    return text
+
+
+def _first(texts: Sequence[str], most: int, start: str) -> Iterator[str]:
+    """Yield the first lines, and how many more there are."""
+    yield from texts[:most]
+    left = len(texts) - most
+    if left > 0:
+        yield f"{start} {number_of(left, 'more line')}, which --all has"
+
+
+def _of_all_models(report: AuditReport) -> Iterator[str]:
+    """Yield the lines on runs, on runtimes, on what is assumed, and the notes.
+
+    What several models share is there once.
+    """
+    models_by_note = dict[str, list[str]]()
+    shared = dict[str, None]()
+    assumed = dict[str, None]()
+    for model, finished in report.models.items():
+        audit = finished.audit
+        run = run_text(audit)
+        if run:
+            models_by_note.setdefault(f"run           {{}}: {run}", []).append(model)
+        shared.update(dict.fromkeys(runtime_lines(audit)))
+        assumed.update(dict.fromkeys(assumption_lines(audit)))
+        for note in audit.notes:
+            text = f"note          {{}}: {note}"
+            models_by_note.setdefault(text, []).append(model)
+    yield from shared
+    yield from assumed
+    notes = list[str]()
+    for text, models in models_by_note.items():
+        subject = printable(models[0])
+        if len(models) > 1:
+            subject = f"{subject} and {number_of(len(models) - 1, 'more model')}"
+        start, _, end = text.partition("{}")
+        notes.append(f"{start}{subject}{end}")
+    yield from _first(notes, MOST_NOTES, "note         ")

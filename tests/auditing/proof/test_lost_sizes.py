@@ -1,0 +1,101 @@
+"""The node behind which a size is not known, and the shape that tells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx_graphs import FLOAT, INT64, constant, info, model, node
+
+import onnxgather as og
+from onnxgather.auditing.proof.ranges import Lost
+
+POOL = node("MaxPool", ["x"], "a", "pool", kernel_shape=[2, 2], strides=[2, 2])
+AGAIN = node("MaxPool", ["a"], "b", "again", kernel_shape=[2, 2], strides=[2, 2])
+IMAGE = info("x", FLOAT, [1, 3, "h", "w"])
+SIZES = info("sizes", INT64, [2])
+UNKNOWN_RANK = info("sizes", INT64, ["rank"])
+
+
+def gathered(
+    nodes: list[onnx.NodeProto], data: str, *inputs: Any, axis: int = 0
+) -> onnx.ModelProto:
+    """A model that gathers the third element of an axis of a value."""
+    pick = node("Gather", [data, "two"], "y", "pick", axis=axis)
+    return model([*nodes, pick], [*inputs], ["y"], [constant("two", np.array(2))])
+
+
+MODELS = {
+    "a pool": (gathered([POOL], "a", IMAGE, axis=2), "pool", "MaxPool", True),
+    "the first of two pools": (
+        gathered([POOL, AGAIN], "b", IMAGE, axis=2),
+        "pool",
+        "MaxPool",
+        True,
+    ),
+    "sizes that an input has": (
+        gathered(
+            [
+                node("Reshape", ["x", "sizes"], "a", "into"),
+                node("Transpose", ["a"], "b", "turn", perm=[1, 0]),
+            ],
+            "b",
+            info("x", FLOAT, ["n"]),
+            SIZES,
+        ),
+        "into",
+        "Reshape",
+        False,
+    ),
+    "a rank that an input has": (
+        gathered(
+            [
+                node("Reshape", ["x", "sizes"], "a", "into"),
+                node("Neg", ["a"], "b", "negative"),
+            ],
+            "b",
+            info("x", FLOAT, ["n"]),
+            UNKNOWN_RANK,
+        ),
+        "into",
+        "Reshape",
+        False,
+    ),
+    "a count of elements": (
+        gathered(
+            [node("NonZero", ["x"], "a", "which")], "a", info("x", FLOAT, ["n"]), axis=1
+        ),
+        "which",
+        "NonZero",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_first_node_is_told_that_lost_a_size(name: str) -> None:
+    made, lost_by, operator, is_told = MODELS[name]
+    (gather,) = og.audit(made, levels=()).gathers
+    told_by = "--shape x=1,3,12,12" if is_told else None
+    assert gather.range.state == "not-proved"
+    assert gather.range.lost == Lost(lost_by, operator, told_by)
+
+
+@pytest.mark.parametrize("name", [name for name, row in MODELS.items() if row[-1]])
+def test_the_shape_that_is_told_proves_the_gather(name: str) -> None:
+    made = MODELS[name][0]
+    (gather,) = og.audit(made, shapes={"x": [1, 3, 12, 12]}, levels=()).gathers
+    assert (gather.range.state, gather.range.lost) == ("proved", None)
+
+
+def test_an_open_size_of_an_input_is_not_lost() -> None:
+    nodes = [
+        node("Exp", ["scale"], "far"),
+        node("Cast", ["far"], "which", to=INT64),
+        node("Gather", ["x", "which"], "y"),
+    ]
+    inputs = [info("x", FLOAT, ["n"]), info("scale", FLOAT, [2])]
+    (gather,) = og.audit(model(nodes, inputs, ["y"]), levels=()).gathers
+    assert (gather.range.state, gather.range.lost) == ("not-proved", None)
