@@ -41,6 +41,7 @@ from onnxgather.auditing.algebra.sizes import (
     MOST_OF_INPUT,
     AnySize,
     AnySizes,
+    NodeName,
     Size,
     Symbol,
     first_lost_by,
@@ -573,35 +574,53 @@ class Ranges:
             value = _with_seen_type(value, seen_type)
         if value.sizes is not None:
             sizes = tuple(map(_kept_size, value.sizes))
+            if operation is not None:
+                self._note_lost(scope, operation, value.sizes, sizes)
             if sizes != value.sizes:
                 value = value.resized(sizes)
-            if operation is not None:
-                self._note_lost(scope, operation, sizes)
         value = self._limited(value)
         if self._earlier is not None and scope is self._main:
             value = self._earlier.shared(name, value)
         self._put(scope, name, value)
 
     def _note_lost(
-        self, scope: Scope, operation: Operation, sizes: Sequence[AnySize]
+        self,
+        scope: Scope,
+        operation: Operation,
+        computed: AnySizes,
+        kept: Sequence[AnySize],
     ) -> None:
         """Note which node lost the new symbols in the sizes of an output.
 
-        It is the one that lost a size of an input, of the same axis if there is one;
-        else it is the operation itself.
+        Args:
+            scope: The scope of the operation.
+            operation: The operation.
+            computed: The sizes as the operator computes them.
+            kept: The sizes with new symbols.
         """
-        for axis, size in enumerate(sizes):
+        for axis, size in enumerate(kept):
             for symbol in new_symbols(size):
-                of_axis: list[AnySize] = []
-                of_all: list[AnySize] = []
-                for name in filter(None, operation.inputs):
-                    known = [each or 0 for each in self.value(scope, name).sizes or ()]
-                    of_all += known
-                    if len(known) == len(sizes):
-                        of_axis.append(known[axis])
-                own = (operation.label, operation.operator)
-                earlier = first_lost_by(*of_axis) or first_lost_by(*of_all)
-                symbol.lost_by = earlier or own
+                earlier: NodeName | None = None
+                # A count that the operator makes is lost by no other node.
+                if computed[axis] is None:
+                    earlier = self._lost_before(scope, operation, axis, len(kept))
+                symbol.lost_by = earlier or (operation.label, operation.operator)
+
+    def _lost_before(
+        self, scope: Scope, operation: Operation, axis: int, rank: int
+    ) -> NodeName | None:
+        """Return which node lost a size of an input of an operation, if one did.
+
+        A size of the same axis comes first.
+        """
+        of_axis: list[AnySize] = []
+        of_all: list[AnySize] = []
+        for name in filter(None, operation.inputs):
+            sizes = self.value(scope, name).sizes or ()
+            of_all += [size for size in sizes if size is not None]
+            if len(sizes) == rank:
+                of_axis.append(sizes[axis] or 0)
+        return first_lost_by(*of_axis) or first_lost_by(*of_all)
 
     def _put(self, scope: Scope, name: str, value: Bounds) -> None:
         """Put a value with the others of its scope, and write its type."""

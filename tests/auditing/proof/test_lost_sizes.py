@@ -63,6 +63,12 @@ MODELS = {
         "Reshape",
         False,
     ),
+    "a count of elements behind a pool": (
+        gathered([POOL, node("NonZero", ["a"], "b", "which")], "b", IMAGE, axis=1),
+        "which",
+        "NonZero",
+        False,
+    ),
     "a count of elements": (
         gathered(
             [node("NonZero", ["x"], "a", "which")], "a", info("x", FLOAT, ["n"]), axis=1
