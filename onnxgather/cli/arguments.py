@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import click
 
 from onnxgather.checking.check_options import CHECK_OPTIONS, either, pairs
-from onnxgather.core.checks import shown
+from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.providers import (
     DIRECTML_DLL,
@@ -158,6 +158,19 @@ def _shard(text: str) -> tuple[int, int]:
 
     with as_usage():
         return parse_shard("the shard", text)
+
+
+def tool(name: str) -> str:
+    """Return the name of a tool in whose format inputs are written.
+
+    Raises:
+        BadParameter: There is no such tool.
+    """
+    from onnxgather.auditing.inputs.formats import FORMATS
+
+    with as_usage():
+        check_choice("the tool", name, FORMATS)
+    return name
 
 
 def _pairs(read: Callable[[str], object], hint: str = "") -> Any:

@@ -14,7 +14,12 @@ import click
 from msgspec.structs import asdict
 
 from onnxgather.cli import arguments
-from onnxgather.cli.outputs import Outputs, check_no_terminal, write_in_pieces
+from onnxgather.cli.outputs import (
+    Folder,
+    Outputs,
+    check_no_terminal,
+    write_in_pieces,
+)
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonCommand
 from onnxgather.cli.terminal import Progress, json_bytes, say
@@ -25,6 +30,7 @@ from onnxgather.core.files import check_apart
 from onnxgather.core.options import POLICIES, OutOfRange
 
 if TYPE_CHECKING:
+    from onnxgather.auditing.audit import AuditedModel
     from onnxgather.auditing.hardening.harden import HardenedModel
     from onnxgather.auditing.hardening.verify import Verified
     from onnxgather.auditing.output.findings import AuditReport, Baseline, FinishedAudit
@@ -47,6 +53,20 @@ class AuditOptions:
     """The states that each --fail-on makes findings."""
     baseline: str | None
     jobs: int
+    tool: str | None
+    """The tool in whose format inputs are written; None for an .npz file."""
+    boundary: bool
+    """Whether inputs at the ends of the conditions are written, too."""
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The options whose value is a folder of files."""
+        writes_folder = self.boundary
+        if self.tool is not None:
+            from onnxgather.auditing.inputs.formats import FORMATS
+
+            writes_folder = not FORMATS[self.tool].suffix
+        return ("--write-inputs",) if writes_folder else ()
 
 
 @click.command("audit", cls=JsonCommand)
@@ -73,6 +93,20 @@ class AuditOptions:
         "Write inputs that are made at random, in range, with which the model runs, as"
         " .npz."
     ),
+)
+@click.option(
+    "--for",
+    "tool",
+    type=arguments.tool,
+    metavar="TOOL",
+    help=(
+        "Write the inputs of --write-inputs as a tool reads them: trtexec,"
+        " onnxruntime_perf_test, polygraphy, benchmark_app or perf_analyzer."
+    ),
+)
+@arguments.flag(
+    "--boundary",
+    help="Write inputs at both ends of each condition of the contract, too.",
 )
 @arguments.fail_on_states
 @arguments.file(
@@ -108,7 +142,7 @@ def audit_command(**values: Any) -> int:
     is_single = len(models) == 1 and models == [*dict.fromkeys(options.paths)]
     _check_usage(options, models, is_single)
     baseline = _baseline(options)
-    outputs.check_writable()
+    outputs.check_writable(options.folders)
 
     audits = _audits(options, batch, models)
     if not audits:
@@ -117,9 +151,18 @@ def audit_command(**values: Any) -> int:
     outputs.check_apart(external_files)
     report = _report(options, batch, audits, baseline)
     contents = _contents(report, is_single, baseline)
+    input_lines = list[str]()
+    first = next(iter(audits.values()))
+    # The model is kept where --write-inputs is given, which needs a single model.
+    if first.audited:
+        contents["--write-inputs"] = partial(
+            _input_files, options, first.audited, input_lines
+        )
     not_audited = {*models} - audits.keys()
     contents["--write-baseline"] = partial(baseline.of_today, report, not_audited)
     is_printed = outputs.write(batch, contents)
+    for line in input_lines:
+        say(line, err=True)
     if not is_printed:
         _say(report, is_single, options.every, baseline)
 
@@ -156,11 +199,39 @@ def _check_usage(options: AuditOptions, models: Sequence[str], is_single: bool) 
     for option in ("--contract", "--write-inputs"):
         if option in outputs.by_option and not is_single:
             raise click.UsageError(f"{option} must be given with one model")
+    _check_usage_of_inputs(options)
     if options.baseline and outputs.write_baseline_file:
         raise click.UsageError(
             "--baseline must come without --write-baseline, which compares with"
             " FILE too"
         )
+
+
+def _check_usage_of_inputs(options: AuditOptions) -> None:
+    """Check the options that say how inputs are written.
+
+    Raises:
+        UsageError: They come without --write-inputs, or its path is of another kind.
+    """
+    path = options.outputs.write_inputs_file
+    if path is None:
+        for option, is_given in (
+            ("--for", options.tool is not None),
+            ("--boundary", options.boundary),
+        ):
+            if is_given:
+                raise click.UsageError(f"{option} must come with --write-inputs")
+        return
+
+    if options.folders:
+        if path == STANDARD:
+            raise click.UsageError(
+                "--write-inputs must be a folder, as there are several files, got -"
+            )
+    # polygraphy reads a path without a suffix as a folder.
+    elif options.tool and path != STANDARD and not path.endswith(".json"):
+        rule = f"--write-inputs must end in .json for {options.tool}"
+        raise click.UsageError(f"{rule}, got {path}")
 
 
 def _baseline(options: AuditOptions) -> Baseline:
@@ -235,7 +306,7 @@ def _report(
 
 def _contents(
     report: AuditReport, is_single: bool, baseline: Baseline
-) -> dict[str, Callable[[], bytes]]:
+) -> dict[str, Callable[[], bytes | Folder]]:
     """Return what makes the content of each file, by the options."""
     from onnxgather.auditing.output.page import audit_page
     from onnxgather.auditing.output.reports import (
@@ -245,7 +316,7 @@ def _contents(
     )
 
     first = next(iter(report.models.values()))
-    contents = {
+    contents: dict[str, Callable[[], bytes | Folder]] = {
         "--json": lambda: json_bytes(_record(report, is_single, baseline)),
         "--junit": partial(audit_junit, report),
         "--markdown": partial(audit_markdown, report, baseline),
@@ -253,12 +324,38 @@ def _contents(
         "--html": partial(audit_page, report.models),
         "--contract": partial(json_bytes, first.audit.contract),
     }
-    # The model is kept where --write-inputs is given, which needs a single model.
-    if first.audited:
-        from onnxgather.auditing.hardening.verify import made_inputs
-
-        contents["--write-inputs"] = partial(made_inputs, first.audited)
     return contents
+
+
+def _input_files(
+    options: AuditOptions, audited: AuditedModel, lines: list[str]
+) -> bytes | Folder:
+    """Return the inputs that --write-inputs writes: a file, or those of a folder.
+
+    Args:
+        options: The options of the command.
+        audited: The audit of the model.
+        lines: The lines to print are added: what each set is, what reads them.
+    """
+    from onnxgather.auditing.inputs.formats import FORMATS, NPZ, Request
+    from onnxgather.auditing.inputs.sets import input_sets, meanings
+
+    inputs_format = NPZ if options.tool is None else FORMATS[options.tool]
+    sets, missing = input_sets(
+        audited, at_ends=options.boundary, defaults=options.tool is None
+    )
+    path = options.outputs.write_inputs_file or ""
+    arrays = [made.arrays for made in sets]
+    request = Request(audited.network, path, arrays, bool(options.folders))
+    files = inputs_format.written(request)
+    if options.boundary:
+        lines += meanings(sets, missing)
+    if options.tool is not None and path != STANDARD:
+        lines += inputs_format.command_lines(request)
+    if options.folders:
+        return files
+    (content,) = files.values()
+    return content
 
 
 def _record(report: AuditReport, is_single: bool, baseline: Baseline) -> dict[str, Any]:

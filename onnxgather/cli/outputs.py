@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
@@ -19,8 +26,10 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, NOT_RUN, OnnxGatherError
 from onnxgather.core.files import (
     check_apart,
+    check_new_folder,
     check_writable,
     is_model,
+    write_into_folder,
     write_pieces,
     write_whole,
 )
@@ -30,6 +39,9 @@ from onnxgather.core.programs.program import Program
 if TYPE_CHECKING:
     from onnxgather.checking.known_differences import Known
     from onnxgather.checking.results import Report
+
+Folder = Mapping[str, bytes]
+"""The contents of the files of a folder, by their paths in it."""
 
 _UNSAFE = frozenset('%/\\:*?"<>|')
 """The characters that some file systems forbid in a name, and the % that escapes
@@ -121,17 +133,24 @@ class Outputs:
         if self.by_option:
             self.check_apart(chain.from_iterable(map(_with_external_data, inputs)))
 
-    def check_writable(self) -> None:
+    def check_writable(self, folders: Collection[str] = ()) -> None:
         """Check that each file can be written, before the work that it is for.
 
+        Args:
+            folders: The options whose value is a folder of files.
+
         Raises:
-            OnnxGatherError: A file cannot be written.
+            OnnxGatherError: A file cannot be written, or a folder has files.
         """
-        for file in self.by_option.values():
-            if file != STANDARD:
+        for option, file in self.by_option.items():
+            if option in folders:
+                check_new_folder(file)
+            elif file != STANDARD:
                 check_writable(file)
 
-    def write(self, batch: Batch, contents: Mapping[str, Callable[[], bytes]]) -> bool:
+    def write(
+        self, batch: Batch, contents: Mapping[str, Callable[[], bytes | Folder]]
+    ) -> bool:
         """Write the files, and print those whose path is "-".
 
         Args:
@@ -147,14 +166,20 @@ class Outputs:
                 printed.append(option)
                 continue
             with batch.step(file, failing="be written"):
-                write_whole(file, contents[option]())
+                content = contents[option]()
+                if isinstance(content, Mapping):
+                    write_into_folder(file, content)
+                else:
+                    write_whole(file, content)
                 batch.progress.clear()
                 say(f"written: {file}", err=True)
 
         # The standard output comes last, after the errors of files.
         batch.progress.clear()
         for option in printed:
-            say(contents[option]())
+            content = contents[option]()
+            if not isinstance(content, Mapping):  # a folder has no place on it
+                say(content)
         return bool(printed)
 
     def write_report(

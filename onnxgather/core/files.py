@@ -13,7 +13,7 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -133,6 +133,34 @@ def check_writable(path: str) -> None:
             tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:
         raise _sentence(path, error, "its folder") from None
+
+
+def check_new_folder(path: str) -> None:
+    """Check that files can be written to a new or empty folder; make it if it is new.
+
+    Raises:
+        OnnxGatherError: It has files, or is none, or cannot be made.
+    """
+    folder = Path(path)
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise OnnxGatherError(f"{path}: must be a folder, got a file")
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise OnnxGatherError(f"{path}: must be a new or an empty folder")
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise _sentence(path, error, "it") from None
+
+
+def write_into_folder(path: str, files: Mapping[str, bytes]) -> None:
+    """Write files to a folder, by their paths in it, each as `write_whole` does.
+
+    Raises:
+        OnnxGatherError: A file cannot be written.
+    """
+    for file, content in files.items():
+        write_whole(os.path.join(path, file), content)
 
 
 def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -> None:

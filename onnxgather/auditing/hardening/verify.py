@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from io import BytesIO
 from itertools import islice
 from typing import Any, Literal
-from zipfile import ZipFile, ZipInfo
 
 import msgspec
 import numpy as np
@@ -87,18 +85,21 @@ def index_inputs(network: Network, gathers: Iterable[AuditedGather]) -> set[str]
     return names & set(network.main.inputs)
 
 
-def make_inputs(audited: AuditedModel, random: Generator) -> dict[str, Array]:
+def make_inputs(
+    audited: AuditedModel, random: Generator, given: Mapping[str, int] | None = None
+) -> dict[str, Array]:
     """Return small random inputs of a model, in the ranges that its audit names.
 
     Args:
         audited: The audit of the model.
         random: The source of random numbers.
+        given: The numbers of some open sizes, by their names.
 
     Raises:
         OnnxGatherError: An input is of a type or a rank of which no array can be made.
     """
     network = audited.network
-    sizes = _make_sizes(audited, random)
+    sizes = _make_sizes(audited, random, given or {})
     inputs: dict[str, Array] = {}
     for name in network.main.inputs:
         dimensions = network.dimensions[name]
@@ -118,8 +119,10 @@ def make_inputs(audited: AuditedModel, random: Generator) -> dict[str, Array]:
     return inputs
 
 
-def _make_sizes(audited: AuditedModel, random: Generator) -> dict[str, int]:
-    """Return a number for each open size of a model."""
+def _make_sizes(
+    audited: AuditedModel, random: Generator, given: Mapping[str, int]
+) -> dict[str, int]:
+    """Return a number for each open size of a model: the given one, or a random one."""
     # Every second time all sizes are the same, as some models run only then.
     common_size = 0
     if random.random() < 0.5:
@@ -137,7 +140,7 @@ def _make_sizes(audited: AuditedModel, random: Generator) -> dict[str, int]:
         if not size:
             longest = min(high, max(low, LONGEST))
             size = int(random.integers(low, longest + 1))
-        sizes[name] = max(low, min(size, high))
+        sizes[name] = given.get(name, max(low, min(size, high)))
         # The size may be a sum of others, such as `past + sequence`.
         with suppress(KeyError):
             sizes[name] = max(0, low_of(size_from(name, sizes)))
@@ -284,24 +287,6 @@ def in_range(
         rule = f"{path}: the model must run with inputs that are made for it"
         why = why or "none meet its contract"
         raise ProviderError(f"{rule}, but {why}; give --inputs FILE")
-
-
-def made_inputs(audited: AuditedModel, seed: int = 0) -> bytes:
-    """Return random inputs in range with which a model runs, as an .npz file.
-
-    Raises:
-        OnnxGatherError: An array can be made for no input of such a type.
-        ProviderError: There is no CPU provider, or the model runs with none of them.
-    """
-    whole = opened(audited.network, serialized(audited.network.proto))
-    inputs, _ = next(in_range(audited, whole, default_rng(seed)))
-    content = BytesIO()
-    # np.savez does not accept each name.
-    with ZipFile(content, "w") as archive:
-        for name, array in inputs.items():
-            with archive.open(ZipInfo(f"{name}.npy"), "w") as stream:
-                np.lib.format.write_array(stream, array)
-    return content.getvalue()
 
 
 def verify(

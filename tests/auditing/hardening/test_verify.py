@@ -114,10 +114,12 @@ def test_a_seed_makes_the_same_inputs_in_each_process() -> None:
 from onnx import parser
 from onnxgather.auditing.audit import Premises, audit_model
 from onnxgather.core.model.network import read_network
-from onnxgather.auditing.hardening.verify import made_inputs
+from onnxgather.auditing.inputs.formats import npz
+from onnxgather.auditing.inputs.sets import input_sets
 text = "g (float[a, b, c, d, e, f] x) => (y) { y = Neg (x) }"
 model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\\n{text}')
-print(made_inputs(audit_model(Premises(read_network(model))), 1).hex())
+sets, _ = input_sets(audit_model(Premises(read_network(model))), 1)
+print(npz(sets[0].arrays).hex())
 """
     made = {
         subprocess.run(

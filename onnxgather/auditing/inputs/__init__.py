@@ -1,0 +1,1 @@
+"""Inputs of a model that meet its contract, in the formats of other tools."""

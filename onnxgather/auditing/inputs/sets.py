@@ -1,0 +1,403 @@
+"""Sets of inputs of a model that meet its contract: random ones, and ones at its ends.
+
+A set at an end is a random set in which one element, one row or one size is at the end
+of one condition. Each set is checked against the whole contract, and the model runs
+with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.random import default_rng
+
+from onnxgather.auditing.algebra.sizes import low_of, size_from
+from onnxgather.auditing.audit import AuditedModel
+from onnxgather.auditing.hardening.verify import (
+    MOST_MADE,
+    in_range,
+    make_inputs,
+    opened,
+    outputs,
+)
+from onnxgather.auditing.proof.contract import Condition, check_inputs, expression_of
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.model.values import serialized
+
+LARGEST_SIZE = 4096
+"""The largest size at an end of which inputs are made, as the model runs with them, and
+the memory of a run may grow with the square of a size."""
+
+MOST_ELEMENTS = 2**24
+"""The most elements that the inputs of a set at an end of a size have together."""
+
+RANDOM = "random, in range"
+"""The meaning of a set that is at no end."""
+
+Side = Literal["low", "high"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputSet:
+    """Inputs for one run of a model."""
+
+    arrays: dict[str, Array]
+    meaning: str
+    """The condition and its end, as words."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingSet:
+    """A set that could not be made."""
+
+    meaning: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.meaning}: {self.why}"
+
+
+def input_sets(
+    audited: AuditedModel, seed: int = 0, at_ends: bool = False, defaults: bool = True
+) -> tuple[list[InputSet], list[MissingSet]]:
+    """Return sets of inputs with which a model runs, and those that could not be made.
+
+    Args:
+        audited: The audit of the model.
+        seed: The seed of random numbers.
+        at_ends: Whether the random set is followed by a set for each end of each
+            condition of the contract.
+        defaults: Whether inputs that have a default are in the sets; if not, the model
+            runs with the default.
+
+    Raises:
+        OnnxGatherError: An array can be made for no input of such a type.
+        ProviderError: There is no CPU provider, or the model runs with no random set.
+    """
+    maker = _Maker(audited, seed, defaults)
+    sets = [maker.random_set()]
+    missing: list[MissingSet] = []
+    if at_ends:
+        for condition in audited.contract.conditions:
+            for side in _sides(condition):
+                made = maker.set_at(condition, side)
+                if isinstance(made, InputSet):
+                    sets.append(made)
+                else:
+                    missing.append(made)
+    return sets, missing
+
+
+def _sides(condition: Condition) -> Iterator[Side]:
+    """Yield the ends that a condition has, one where both are the same number."""
+    low = _end(condition, "low")
+    high = _end(condition, "high")
+    if low is not None:
+        yield "low"
+    if high is not None and high != low:
+        yield "high"
+
+
+def _end(condition: Condition, side: Side) -> int | str | None:
+    """Return an end: a number, an expression, or None for an open end."""
+    expression: str | None = getattr(condition, f"{side}_expression")
+    number: int | None = getattr(condition, side)
+    return number if expression is None else expression
+
+
+class _Maker:
+    """What makes sets of inputs of one model, and runs it with each."""
+
+    def __init__(self, audited: AuditedModel, seed: int, defaults: bool) -> None:
+        self._audited = audited
+        self._contract = audited.contract
+        self._plain = audited.contract.plain
+        self._random = default_rng(seed)
+        network = audited.network
+        self._model = opened(network, serialized(network.proto))
+        self._defaults: dict[str, Array] = {}
+        if not defaults:
+            for name in network.main.defaults:
+                array = network.main.constant(name)
+                if array is not None:
+                    self._defaults[name] = array
+
+    def random_set(self) -> InputSet:
+        """Return random inputs in range.
+
+        Raises:
+            OnnxGatherError: As `input_sets`.
+        """
+        if self._defaults:
+            made = self._first({}, RANDOM, lambda arrays: True)
+            if isinstance(made, MissingSet):
+                rule = f"{self._audited.network.path}: no inputs can be made"
+                raise OnnxGatherError(f"{rule}: {made.why}; give --inputs FILE")
+            return made
+        arrays, _ = next(in_range(self._audited, self._model, self._random))
+        return InputSet(arrays, RANDOM)
+
+    def set_at(self, condition: Condition, side: Side) -> InputSet | MissingSet:
+        """Return inputs at an end of a condition, or why there are none."""
+        end = _end(condition, side)
+        meaning = f"{condition}: {side} end, {end}"
+        if condition.of == "values":
+            return self._first({}, meaning, self._putting_value(condition, side))
+        if condition.of == "difference":
+            return self._first({}, meaning, self._putting_difference(condition, side))
+        number = getattr(condition, side)
+        why = ""
+        for sizes in self._sizes_at(condition, number):
+            if max(sizes.values(), default=0) > LARGEST_SIZE:
+                why = why or f"a size is more than {LARGEST_SIZE:,}"
+                continue
+            made = self._first(sizes, meaning, self._has_size(condition, number))
+            if isinstance(made, InputSet):
+                return made
+            why = made.why
+        return MissingSet(meaning, why or "no sizes were found that give it")
+
+    def _first(
+        self,
+        sizes: Mapping[str, int],
+        meaning: str,
+        change: Callable[[dict[str, Array]], bool],
+    ) -> InputSet | MissingSet:
+        """Return the first inputs that can be changed so, and with which it runs."""
+        why = "no such inputs were found"
+        tries = MOST_MADE if not sizes else MOST_MADE // 10
+        for _ in range(tries):
+            if self._elements(sizes) > MOST_ELEMENTS:
+                return MissingSet(meaning, f"more than {MOST_ELEMENTS:,} elements")
+            arrays = make_inputs(self._audited, self._random, sizes) | self._defaults
+            if not change(arrays):
+                continue
+            try:
+                check_inputs(self._plain, arrays)
+            except OnnxGatherError:
+                continue
+            result = outputs(self._model, arrays)
+            if isinstance(result, list):
+                return InputSet(_without(arrays, self._defaults), meaning)
+            why = f"the model does not run: {result}"
+        return MissingSet(meaning, why)
+
+    def _elements(self, sizes: Mapping[str, int]) -> int:
+        """Return how many elements inputs have at least, with some sizes given."""
+        total = 0
+        for dimensions in self._audited.network.dimensions.values():
+            numbers = [
+                sizes.get(size, 1) if isinstance(size, str) else size
+                for size in dimensions or ()
+            ]
+            total += math.prod(numbers)
+        return total
+
+    def _sizes_of(self, arrays: Mapping[str, Array]) -> dict[str, int]:
+        """Return the number of each open size that arrays have."""
+        numbers: dict[str, int] = {}
+        for name, ((input_name, dim), *_) in self._contract.sizes.items():
+            numbers[name] = arrays[input_name].shape[dim]
+        return numbers
+
+    # The ends of values and differences.
+
+    def _putting_value(
+        self, condition: Condition, side: Side
+    ) -> Callable[[dict[str, Array]], bool]:
+        """Return what puts the end of a condition on values into one element."""
+
+        def put(arrays: dict[str, Array]) -> bool:
+            array = arrays[condition.input or ""]
+            sizes = self._sizes_of(arrays)
+            plain = condition.with_numbers(sizes)
+            number = _as_element(plain, side, array.dtype)
+            if number is None or not array.size:
+                return False
+            place = int(self._random.integers(array.size))
+            index = [*map(int, np.unravel_index(place, array.shape))]
+            if condition.columns:
+                index[-1] = condition.columns[place % len(condition.columns)]
+            array[tuple(index)] = number
+            if array.ndim and array.dtype.kind in "iu":
+                row = array[tuple(index[:-1])]
+                self._keep_differences(condition.input, row, index[-1], sizes)
+            return True
+
+        return put
+
+    def _keep_differences(
+        self,
+        input_name: str | None,
+        row: Array,
+        column: int,
+        sizes: Mapping[str, int],
+    ) -> None:
+        """Change the columns of a row that conditions compare with one column of it."""
+        for condition in self._contract.conditions:
+            if condition.of != "difference" or condition.input != input_name:
+                continue
+            first, second = condition.columns or (0, 0)
+            if column not in (first, second):
+                continue
+            plain = condition.with_numbers(sizes)
+            number = int(row[column])
+            other = second if column == first else first
+            low, high = self._ends_of_column(input_name, other, row, sizes)
+            # The first column minus the second one is between the ends.
+            if column == first:
+                least = None if plain.high is None else number - plain.high
+                most = None if plain.low is None else number - plain.low
+            else:
+                least = None if plain.low is None else number + plain.low
+                most = None if plain.high is None else number + plain.high
+            low = low if least is None else max(low, least)
+            high = high if most is None else min(high, most)
+            if low <= high:
+                row[other] = min(max(int(row[other]), low), high)
+
+    def _putting_difference(
+        self, condition: Condition, side: Side
+    ) -> Callable[[dict[str, Array]], bool]:
+        """Return what makes the difference of two columns an end, in one row."""
+        column, other = condition.columns or (0, 0)
+
+        def put(arrays: dict[str, Array]) -> bool:
+            array = arrays[condition.input or ""]
+            if not array.size:
+                return False
+            sizes = self._sizes_of(arrays)
+            difference = getattr(condition.with_numbers(sizes), side)
+            low, high = self._ends_of_column(condition.input, column, array, sizes)
+            other_low, other_high = self._ends_of_column(
+                condition.input, other, array, sizes
+            )
+            # The first column is the other one plus the difference.
+            least = max(other_low, low - difference)
+            most = min(other_high, high - difference)
+            if least > most:
+                return False
+            rows = array.reshape(-1, array.shape[-1])
+            row = rows[int(self._random.integers(len(rows)))]
+            number = min(max(int(row[other]), least), most)
+            row[other] = number
+            row[column] = number + difference
+            arrays[condition.input or ""] = rows.reshape(array.shape)
+            return True
+
+        return put
+
+    def _ends_of_column(
+        self,
+        input_name: str | None,
+        column: int,
+        array: Array,
+        sizes: Mapping[str, int],
+    ) -> tuple[int, int]:
+        """Return the ends that conditions on values set to a column of integers."""
+        limits = np.iinfo(array.dtype)
+        low = int(limits.min)
+        high = int(limits.max)
+        for condition in self._contract.conditions:
+            if condition.of != "values" or condition.input != input_name:
+                continue
+            if condition.columns and column not in condition.columns:
+                continue
+            plain = condition.with_numbers(sizes)
+            low = low if plain.low is None else max(low, plain.low)
+            high = high if plain.high is None else min(high, plain.high)
+        return low, high
+
+    # The ends of sizes.
+
+    def _has_size(
+        self, condition: Condition, number: int
+    ) -> Callable[[dict[str, Array]], bool]:
+        """Return what says whether inputs have the size or the sizes of an end."""
+        expression = expression_of(condition, self._contract.sizes)
+
+        def has(arrays: dict[str, Array]) -> bool:
+            value = size_from(expression, self._sizes_of(arrays))
+            return low_of(value) == number
+
+        return has
+
+    def _sizes_at(self, condition: Condition, number: int) -> Iterator[dict[str, int]]:
+        """Yield open sizes with which an expression of them is a number.
+
+        Some models run only where all sizes are the same, others only where each is
+        small, so there are several.
+        """
+        names = [*self._contract.sizes]
+        expression = expression_of(condition, self._contract.sizes)
+        if condition.of == "size":
+            yield {expression: number}
+            yield dict.fromkeys(names, 1) | {expression: number}
+            yield dict.fromkeys(names, number)
+            return
+        for others in (1, 2, 3, 4, 8):
+            for name in names:
+                sizes = dict.fromkeys(names, others)
+                solved = _solved(expression, name, sizes, number)
+                if solved is not None:
+                    yield sizes | {name: solved}
+
+
+def _without(arrays: Mapping[str, Array], names: Mapping[str, Any]) -> dict[str, Array]:
+    return {name: array for name, array in arrays.items() if name not in names}
+
+
+def _as_element(condition: Condition, side: Side, dtype: np.dtype[Any]) -> Any:
+    """Return an end as an element of a data type; None where it has no such element.
+
+    A float beside the end is taken where the end is between two floats.
+    """
+    number = getattr(condition, side)
+    if dtype.kind == "f":
+        element = dtype.type(number)
+        if not condition.admits(float(element)):
+            inside = -np.inf if side == "high" else np.inf
+            element = np.nextafter(element, dtype.type(inside))
+        return element
+    if dtype.kind == "b":
+        return bool(number) if number in (0, 1) else None
+    limits = np.iinfo(dtype)
+    return number if limits.min <= number <= limits.max else None
+
+
+def _solved(
+    expression: str, name: str, sizes: Mapping[str, int], number: int
+) -> int | None:
+    """Return the size of a name with which an expression is a number, if there is one.
+
+    Args:
+        expression: A polynomial of sizes.
+        name: The size to solve for.
+        sizes: All sizes.
+        number: The value of the expression.
+    """
+
+    def value(size: int) -> int:
+        return low_of(size_from(expression, {**sizes, name: size}))
+
+    # A line through two values finds each size in which the expression is linear.
+    start = value(0)
+    slope = value(1) - start
+    if not slope or (number - start) % slope:
+        return None
+    size = (number - start) // slope
+    if size < 0 or value(size) != number:
+        return None
+    return size
+
+
+def meanings(sets: Sequence[InputSet], missing: Sequence[MissingSet]) -> list[str]:
+    """Return what each set is, and which could not be made, a line each."""
+    lines = [f"set {number}: {made.meaning}" for number, made in enumerate(sets)]
+    lines += [f"no set: {not_made}" for not_made in missing]
+    return lines

@@ -1,0 +1,216 @@
+"""`audit --write-inputs` with `--for` and `--boundary`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from command_line import files, outcome
+from onnx import parser
+
+import onnxgather as og
+
+EMBEDDING = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (int64[n] ids) => (y) <float[3] table = {0, 1, 2}> { y = Gather (table, ids) }"""
+
+
+def saved(path: str = "m.onnx") -> str:
+    """Write a model with an embedding."""
+    Path(path).write_bytes(parser.parse_model(EMBEDDING).SerializeToString())
+    return path
+
+
+def audited(*options: str) -> tuple[int, str, str]:
+    """Return exit code and outputs of an audit that writes inputs."""
+    return outcome("audit", saved(), "--levels", "none", *options)
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "written", "command"),
+    [
+        (
+            "trtexec",
+            "out",
+            ["out/0-ids.bin"],
+            "trtexec --onnx=m.onnx --shapes=ids:5 --loadInputs=ids:out/0-ids.bin",
+        ),
+        (
+            "onnxruntime_perf_test",
+            "out",
+            ["out/test_data_set_0/input_0.pb"],
+            "cp m.onnx out/ && onnxruntime_perf_test -m times -r 10 out/m.onnx",
+        ),
+        (
+            "polygraphy",
+            "out.json",
+            ["out.json"],
+            "polygraphy run m.onnx --onnxrt --load-inputs out.json",
+        ),
+        (
+            "benchmark_app",
+            "out",
+            ["out/0-ids.npy"],
+            "benchmark_app -m m.onnx -layout '[...]' -i ids:out/0-ids.npy",
+        ),
+        (
+            "perf_analyzer",
+            "out.json",
+            ["out.json"],
+            "perf_analyzer -m m --input-data out.json",
+        ),
+    ],
+)
+def test_audit_writes_inputs_for_a_tool_and_says_what_reads_them(
+    tool: str, path: str, written: list[str], command: str
+) -> None:
+    code, text, error = audited("--write-inputs", path, "--for", tool)
+    assert code == 0
+    assert text == audited()[1]
+    assert files() == sorted(["m.onnx", *written])
+    assert error == f"written: {path}\n{command}\n"
+
+
+def test_inputs_are_made_at_both_ends_of_each_condition() -> None:
+    code, _, error = audited("--write-inputs", "out", "--boundary")
+    assert (code, files()) == (0, ["m.onnx", "out/0.npz", "out/1.npz", "out/2.npz"])
+    condition = "each value of ids is from -3 to 2"
+    assert error == (
+        "written: out\n"
+        "set 0: random, in range\n"
+        f"set 1: {condition}: low end, -3\n"
+        f"set 2: {condition}: high end, 2\n"
+    )
+    contract = og.audit("m.onnx", levels=[]).contract
+    for number, end in ((1, -3), (2, 2)):
+        with np.load(f"out/{number}.npz") as made:
+            assert end in made["ids"]
+            og.check_inputs(contract, dict(made))
+
+
+def test_several_sets_are_in_folders_of_their_own_or_in_one_file() -> None:
+    for tool, path in (
+        ("trtexec", "a"),
+        ("benchmark_app", "b"),
+        ("onnxruntime_perf_test", "c"),
+        ("polygraphy", "d.json"),
+        ("perf_analyzer", "e.json"),
+    ):
+        options = ("--write-inputs", path, "--for", tool, "--boundary")
+        assert audited(*options)[0] == 0
+    assert files() == [
+        *[f"a/{number}/0-ids.bin" for number in range(3)],
+        *[f"b/{number}/0-ids.npy" for number in range(3)],
+        *[f"c/test_data_set_{number}/input_0.pb" for number in range(3)],
+        "d.json",
+        "e.json",
+        "m.onnx",
+    ]
+    assert len(json.loads(Path("d.json").read_bytes())) == 3
+    assert len(json.loads(Path("e.json").read_bytes())["data"]) == 3
+
+
+def test_json_for_a_tool_may_be_printed() -> None:
+    code, text, error = audited("--write-inputs", "-", "--for", "perf_analyzer")
+    assert (code, error) == (0, "")
+    assert [*json.loads(text)["data"][0]] == ["ids"]
+
+
+def test_an_input_with_a_default_is_not_written_for_a_tool() -> None:
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]>\n'
+        "g (int64[n] ids, float[1] x) => (y) <float[3] t = {0, 1, 2}> "
+        "{ z = Gather (t, ids)  y = Add (z, x) }"
+    )
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.array([5], np.float32), "x")
+    )
+    Path("d.onnx").write_bytes(model.SerializeToString())
+    for tool, path, expected in (
+        ("polygraphy", "out.json", ["ids"]),
+        (None, "out.npz", ["ids", "x"]),
+    ):
+        options = ["--for", tool] if tool else []
+        code, _, _ = outcome(
+            "audit", "d.onnx", "--levels", "none", "--write-inputs", path, *options
+        )
+        assert code == 0
+        if tool:
+            assert [*json.loads(Path(path).read_bytes())[0]] == expected
+        else:
+            with np.load(path) as made:
+                assert made.files == expected
+
+
+USAGE = [
+    (["--for", "trtexec"], "--for must come with --write-inputs"),
+    (["--boundary"], "--boundary must come with --write-inputs"),
+    (
+        ["--for", "trtexex", "--write-inputs", "out"],
+        "Invalid value for '--for': the tool must be one of trtexec,"
+        " onnxruntime_perf_test, polygraphy, benchmark_app, perf_analyzer,"
+        " got 'trtexex'; did you mean \"trtexec\"?",
+    ),
+    (
+        ["--for", "trtexec", "--write-inputs", "-"],
+        "--write-inputs must be a folder, as there are several files, got -",
+    ),
+    (
+        ["--boundary", "--write-inputs", "-"],
+        "--write-inputs must be a folder, as there are several files, got -",
+    ),
+    (
+        ["--for", "polygraphy", "--write-inputs", "out"],
+        "--write-inputs must end in .json for polygraphy, got out",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), USAGE)
+def test_options_of_inputs_that_do_not_go_together_are_a_sentence(
+    options: list[str], sentence: str
+) -> None:
+    code, text, error = audited(*options)
+    assert (code, text) == (2, "")
+    assert error.endswith(f"Error: {sentence}\n")
+
+
+def test_inputs_for_a_tool_are_of_one_model() -> None:
+    options = ("--write-inputs", "out", "--for", "trtexec")
+    code, _, error = outcome("audit", saved(), saved("n.onnx"), *options)
+    assert code == 2
+    assert error.endswith("Error: --write-inputs must be given with one model\n")
+
+
+def test_a_folder_of_inputs_must_be_new_or_empty() -> None:
+    options = ("--write-inputs", "out", "--for", "trtexec")
+    Path("out").mkdir()
+    assert audited(*options)[0] == 0
+    assert audited(*options) == (
+        2,
+        "",
+        "Error: out: must be a new or an empty folder\n",
+    )
+    Path("file").touch()
+    assert audited("--write-inputs", "file", "--boundary") == (
+        2,
+        "",
+        "Error: file: must be a folder, got a file\n",
+    )
+
+
+def test_a_name_that_a_tool_cannot_read_is_a_sentence() -> None:
+    text = EMBEDDING.replace("ids", "i")
+    model = parser.parse_model(text)
+    model.graph.input[0].name = model.graph.node[0].input[1] = "a,b"
+    Path("n.onnx").write_bytes(model.SerializeToString())
+    options = ("--write-inputs", "out", "--for", "trtexec", "--levels", "none")
+    code, _, error = outcome("audit", "n.onnx", *options)
+    assert code == 2
+    assert error == (
+        "Error: n.onnx: input 'a,b' must have a name without ',',"
+        " which trtexec reads otherwise\n"
+    )
