@@ -166,10 +166,10 @@ def tool(name: str) -> str:
     Raises:
         BadParameter: There is no such tool.
     """
-    from onnxgather.auditing.inputs.formats import FORMATS
+    from onnxgather.auditing.inputs.formats import INPUT_FORMATS
 
     with as_usage():
-        check_choice("the tool", name, FORMATS)
+        check_choice("the tool", name, INPUT_FORMATS)
     return name
 
 

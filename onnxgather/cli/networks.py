@@ -63,9 +63,9 @@ class AuditOptions:
         """The options whose value is a folder of files."""
         writes_folder = self.boundary
         if self.tool is not None:
-            from onnxgather.auditing.inputs.formats import FORMATS
+            from onnxgather.auditing.inputs.formats import INPUT_FORMATS
 
-            writes_folder = not FORMATS[self.tool].suffix
+            writes_folder = not INPUT_FORMATS[self.tool].suffix
         return ("--write-inputs",) if writes_folder else ()
 
 
@@ -337,10 +337,10 @@ def _input_files(
         audited: The audit of the model.
         lines: The lines to print are added: what each set is, what reads them.
     """
-    from onnxgather.auditing.inputs.formats import FORMATS, NPZ, Request
+    from onnxgather.auditing.inputs.formats import INPUT_FORMATS, NPZ, Request
     from onnxgather.auditing.inputs.sets import input_sets, meanings
 
-    inputs_format = NPZ if options.tool is None else FORMATS[options.tool]
+    inputs_format = NPZ if options.tool is None else INPUT_FORMATS[options.tool]
     sets, missing = input_sets(
         audited, at_ends=options.boundary, defaults=options.tool is None
     )

@@ -342,7 +342,7 @@ NPZ = Format(
 )
 """The format without `--for`."""
 
-FORMATS = {
+INPUT_FORMATS = {
     row.tool: row
     for row in (
         Format(

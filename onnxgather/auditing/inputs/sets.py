@@ -29,11 +29,11 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.values import serialized
 
-LARGEST_SIZE = 4096
+LARGEST_MADE = 4096
 """The largest size at an end of which inputs are made, as the model runs with them, and
 the memory of a run may grow with the square of a size."""
 
-MOST_ELEMENTS = 2**24
+MOST_ELEMENTS_OF_SET = 2**24
 """The most elements that the inputs of a set at an end of a size have together."""
 
 RANDOM = "random, in range"
@@ -153,8 +153,8 @@ class _Maker:
         number = getattr(condition, side)
         why = ""
         for sizes in self._sizes_at(condition, number):
-            if max(sizes.values(), default=0) > LARGEST_SIZE:
-                why = why or f"a size is more than {LARGEST_SIZE:,}"
+            if max(sizes.values(), default=0) > LARGEST_MADE:
+                why = why or f"a size is more than {LARGEST_MADE:,}"
                 continue
             made = self._first(sizes, meaning, self._has_size(condition, number))
             if isinstance(made, InputSet):
@@ -172,8 +172,10 @@ class _Maker:
         why = "no such inputs were found"
         tries = MOST_MADE if not sizes else MOST_MADE // 10
         for _ in range(tries):
-            if self._elements(sizes) > MOST_ELEMENTS:
-                return MissingSet(meaning, f"more than {MOST_ELEMENTS:,} elements")
+            if self._elements(sizes) > MOST_ELEMENTS_OF_SET:
+                return MissingSet(
+                    meaning, f"more than {MOST_ELEMENTS_OF_SET:,} elements"
+                )
             arrays = make_inputs(self._audited, self._random, sizes) | self._defaults
             if not change(arrays):
                 continue

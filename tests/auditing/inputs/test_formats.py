@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnxgather.auditing.inputs.formats import FORMATS, NPZ, Files, Request
+from onnxgather.auditing.inputs.formats import INPUT_FORMATS, NPZ, Files, Request
 from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
@@ -115,7 +115,7 @@ def option(line: str, name: str) -> str:
 
 
 def test_trtexec_finds_the_bytes_of_each_input(request_of_two_sets: Request) -> None:
-    row = FORMATS["trtexec"]
+    row = INPUT_FORMATS["trtexec"]
     write(request_of_two_sets, row.written(request_of_two_sets))
     lines = row.command_lines(request_of_two_sets)
     for arrays, line in zip(request_of_two_sets.sets, lines, strict=True):
@@ -139,7 +139,7 @@ def test_trtexec_finds_the_bytes_of_each_input(request_of_two_sets: Request) -> 
 def test_a_colon_in_the_path_quotes_the_names_for_trtexec(tmp_path: Path) -> None:
     network = network_with(tmp_path, PLAIN)
     request = Request(network, "a:b", [arrays_of(PLAIN, 2)])
-    (line,) = FORMATS["trtexec"].command_lines(request)
+    (line,) = INPUT_FORMATS["trtexec"].command_lines(request)
     first = option(line, "--loadInputs=").split(",")[0]
     assert first == f"'ids':{Path('a:b', '0-ids.bin')}"
 
@@ -147,7 +147,7 @@ def test_a_colon_in_the_path_quotes_the_names_for_trtexec(tmp_path: Path) -> Non
 def test_onnx_reads_the_files_of_onnxruntime_perf_test(
     request_of_two_sets: Request,
 ) -> None:
-    row = FORMATS["onnxruntime_perf_test"]
+    row = INPUT_FORMATS["onnxruntime_perf_test"]
     write(request_of_two_sets, row.written(request_of_two_sets))
     for number, arrays in enumerate(request_of_two_sets.sets):
         folder = Path(request_of_two_sets.path, f"test_data_set_{number}")
@@ -165,7 +165,7 @@ def test_onnx_reads_the_files_of_onnxruntime_perf_test(
 
 
 def test_external_data_is_copied_beside_the_model(tmp_path: Path) -> None:
-    row = FORMATS["onnxruntime_perf_test"]
+    row = INPUT_FORMATS["onnxruntime_perf_test"]
     for file in ("w.bin", "weights/w.bin"):
         table = onnx.TensorProto(name="t", data_type=onnx.TensorProto.FLOAT, dims=[1])
         table.data_location = onnx.TensorProto.EXTERNAL
@@ -190,7 +190,7 @@ def test_external_data_is_copied_beside_the_model(tmp_path: Path) -> None:
 def test_the_json_of_polygraphy_has_arrays_in_numpys_format(
     request_of_two_sets: Request,
 ) -> None:
-    files = FORMATS["polygraphy"].written(request_of_two_sets)
+    files = INPUT_FORMATS["polygraphy"].written(request_of_two_sets)
     for run, arrays in zip(
         json.loads(files[""]), request_of_two_sets.sets, strict=True
     ):
@@ -198,7 +198,7 @@ def test_the_json_of_polygraphy_has_arrays_in_numpys_format(
         for stored in run.values():
             assert stored["polygraphy_class"] == "ndarray"
             assert base64.b64decode(stored["array"]).startswith(b"\x93NUMPY")
-    (line,) = FORMATS["polygraphy"].command_lines(request_of_two_sets)
+    (line,) = INPUT_FORMATS["polygraphy"].command_lines(request_of_two_sets)
     model = request_of_two_sets.network.path
     start = f"polygraphy run {model} --onnxrt --load-inputs "
     assert line == start + request_of_two_sets.path
@@ -206,7 +206,7 @@ def test_the_json_of_polygraphy_has_arrays_in_numpys_format(
 
 def test_polygraphy_reads_its_json(request_of_two_sets: Request) -> None:
     polygraphy: Any = pytest.importorskip("polygraphy.json")
-    write(request_of_two_sets, FORMATS["polygraphy"].written(request_of_two_sets))
+    write(request_of_two_sets, INPUT_FORMATS["polygraphy"].written(request_of_two_sets))
     runs = polygraphy.load_json(request_of_two_sets.path)
     for run, arrays in zip(runs, request_of_two_sets.sets, strict=True):
         assert [*run] == [*arrays]
@@ -214,7 +214,7 @@ def test_polygraphy_reads_its_json(request_of_two_sets: Request) -> None:
 
 
 def test_numpy_reads_the_files_of_benchmark_app(request_of_two_sets: Request) -> None:
-    row = FORMATS["benchmark_app"]
+    row = INPUT_FORMATS["benchmark_app"]
     write(request_of_two_sets, row.written(request_of_two_sets))
     lines = row.command_lines(request_of_two_sets)
     for arrays, line in zip(request_of_two_sets.sets, lines, strict=True):
@@ -236,7 +236,7 @@ def test_benchmark_app_reads_its_files(request_of_two_sets: Request) -> None:
     names = "openvino.tools.benchmark.utils"
     utils: Any = pytest.importorskip(f"{names}.utils")
     filling: Any = pytest.importorskip(f"{names}.inputs_filling")
-    row = FORMATS["benchmark_app"]
+    row = INPUT_FORMATS["benchmark_app"]
     write(request_of_two_sets, row.written(request_of_two_sets))
     read = openvino.Core().read_model(request_of_two_sets.network.path)
     lines = row.command_lines(request_of_two_sets)
@@ -251,7 +251,7 @@ def test_benchmark_app_reads_its_files(request_of_two_sets: Request) -> None:
 
 
 def test_perf_analyzer_finds_bytes_and_shapes(request_of_two_sets: Request) -> None:
-    files = FORMATS["perf_analyzer"].written(request_of_two_sets)
+    files = INPUT_FORMATS["perf_analyzer"].written(request_of_two_sets)
     content = json.loads(files[""])
     assert [*content] == ["data"]
     for run, arrays in zip(content["data"], request_of_two_sets.sets, strict=True):
@@ -263,7 +263,7 @@ def test_perf_analyzer_finds_bytes_and_shapes(request_of_two_sets: Request) -> N
             assert stored["shape"] == ([*array.shape] or [1])
             assert base64.b64decode(stored["content"]["b64"]) == array.tobytes()
             assert math.prod(stored["shape"]) == array.size
-    (line,) = FORMATS["perf_analyzer"].command_lines(request_of_two_sets)
+    (line,) = INPUT_FORMATS["perf_analyzer"].command_lines(request_of_two_sets)
     assert line == f"perf_analyzer -m m --input-data {request_of_two_sets.path}"
 
 
@@ -272,7 +272,7 @@ def test_trtexec_cannot_read_some_names(tmp_path: Path, mark: str) -> None:
     names = (f"a{mark}b", *PLAIN[1:])
     request = Request(network_with(tmp_path, names), "out", [arrays_of(names, 2)])
     with pytest.raises(OnnxGatherError) as raised:
-        FORMATS["trtexec"].written(request)
+        INPUT_FORMATS["trtexec"].written(request)
     assert str(raised.value) == (
         f"{request.network.path}: input {names[0]!r} must have a name without"
         f" {shown(mark)},"
@@ -293,7 +293,7 @@ def test_some_paths_cannot_be_read(
 ) -> None:
     request = Request(network_with(tmp_path, PLAIN), path, [arrays_of(PLAIN, 2)])
     with pytest.raises(OnnxGatherError) as raised:
-        FORMATS[tool].written(request)
+        INPUT_FORMATS[tool].written(request)
     assert str(raised.value) == (
         f"{path}: must be a path without {mark!r}, which {tool} reads otherwise"
     )
@@ -304,7 +304,7 @@ def test_trtexec_has_no_int16(tmp_path: Path) -> None:
     arrays["ids"] = arrays["ids"].astype(np.int16)
     request = Request(network_with(tmp_path, PLAIN), "out", [arrays])
     with pytest.raises(OnnxGatherError) as raised:
-        FORMATS["trtexec"].written(request)
+        INPUT_FORMATS["trtexec"].written(request)
     assert str(raised.value) == (
         f"{request.network.path}: input 'ids' must be of a type that trtexec has,"
         " got int16"
