@@ -26,7 +26,7 @@ GATHER = node("Gather", ["table", "ids"], "rows", "gather")
 SHAPES = {"ids": [5, 2]}
 KEPT = {"ids": (0, 3)}
 IF_KEPT = "proved-if"
-IN_TABLE = Condition(of="values", input="ids", low=-4, high=3)
+IN_TABLE = Condition(of="values", input="ids", low=-4, high=3, exact=True)
 
 
 def one(*given: Any, **more: Any) -> AuditedGather:

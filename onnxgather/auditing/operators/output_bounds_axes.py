@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxgather.auditing.algebra.bounds import (
     ELEMENTS,
+    FLOATS,
     INTEGERS,
     LIMITS,
     Bounds,
@@ -28,6 +29,9 @@ from onnxgather.auditing.operators.output_bounds_table import (
 from onnxgather.core.descriptors.arrays import Array
 
 AXIS_BOUNDS = BoundsTable()
+
+COLUMNS_SUMMED = 2**12
+"""The most positions on an axis of which a CumSum has bounds for each."""
 
 # Positions, which the size of an axis bounds.
 
@@ -160,14 +164,20 @@ def _range(call: Call) -> Bounds | None:
 def _reduced(call: Call) -> Bounds | None:
     x = call.x
     axes = call.option("axes", 1, [])
-    if x.sizes is None or axes is None or x.data_type not in INTEGERS:
+    if x.sizes is None or axes is None:
+        return None
+    is_float_sum = x.data_type in FLOATS and call.operator == "ReduceSum"
+    if x.data_type not in INTEGERS and not is_float_sum:
         return None
     rank = len(x.sizes)
     if not axes and not call.attributes.get("noop_with_empty_axes", 0):
         axes = list(range(rank))
     along = tuple({axis % rank for axis in axes})
     count = elements_of(tuple(x.sizes[axis] for axis in along))
-    if call.operator == "ReduceSum":
+    if is_float_sum:
+        fewest = 1 if count is not None and count >= 1 else 0
+        bounds = _float_sums(x, hull(x.bounds, along), fewest, count)
+    elif call.operator == "ReduceSum":
         bounds = _sums(x, along, count)
     elif count is not None and count >= 1:
         bounds = hull(x.bounds, along)
@@ -207,14 +217,80 @@ def _times(bounds: Array, fewest: AnySize, most: AnySize) -> Array:
     return np.concatenate([lowest, highest], axis=-1)
 
 
+def _float_sums(
+    x: Bounds, bounds: Array, fewest: int, most: AnySize | None
+) -> Array | None:
+    """Return the bounds of sums of floats, which are added in any order.
+
+    None if a sum may be infinite.
+
+    Args:
+        x: The value whose elements are summed.
+        bounds: The least and the greatest number of an element.
+        fewest: The least number of elements in a sum: 0 or 1.
+        most: The greatest number of them; None if it is not known.
+    """
+    if x.nan or most is None or not np.isfinite(bounds).all():
+        return None
+    count = high_of(most)
+    info = np.finfo(FLOATS[x.data_type])
+    exact = 2.0 ** (info.nmant + 1)
+    low = np.floor(bounds[..., :1].astype(np.float64))
+    high = np.ceil(bounds[..., 1:].astype(np.float64))
+    # Case 1: the data type has all integers up to the farthest sum. A rounding is
+    # monotone, so no sum is beyond that of the integers.
+    if max(abs(low).max(), abs(high).max()) * count <= exact:
+        lowest = np.where(low < 0, low * count, low * fewest)
+        highest = np.where(high > 0, high * count, high * fewest)
+        return np.concatenate([lowest, highest], axis=-1)
+    # Case 2: more elements, none of them beyond a power of two.
+    farthest = float(abs(bounds.astype(np.float64)).max())
+    limit = 2.0 ** math.ceil(math.log2(farthest)) * _most_of_ones(count, exact)
+    if not limit < float(info.max) / 2:
+        return None
+    lowest = np.where(low < 0, -limit, low * fewest)
+    highest = np.where(high > 0, limit, high * fewest)
+    return np.concatenate([lowest, highest], axis=-1)
+
+
+def _most_of_ones(count: int, exact: float) -> float:
+    """Return a number that no sum of floats from 0 to 1 is above, in any order.
+
+    Up to `exact` elements, each sum of ones is exact. An addition is at most the
+    smaller number away from what is exact, as the larger number is as near. So a sum is
+    at most `a + 2*b`, and `2 * exact * (count / exact) ** 1.585` stays above it:
+    `(a + b) ** p >= a ** p + 2 * b ** p` for `a >= b` and `2 ** p >= 3`.
+    """
+    if count <= exact:
+        return float(count)
+    return 2 * exact * (count / exact) ** 1.585
+
+
 @AXIS_BOUNDS.computes("CumSum")
 def _cum_sum(call: Call) -> Bounds | None:
     x = call.x
     axes = call.option("axis", 1)
-    if x.sizes is None or axes is None or x.data_type not in INTEGERS:
+    if x.sizes is None or axes is None:
         return None
     most = x.sizes[axes[0]]
     if most is None:
         return None
     fewest = 0 if call.attributes.get("exclusive", 0) else 1
+    # Case 1: floats, which are rounded.
+    if x.data_type in FLOATS:
+        sums = _float_sums(x, x.whole, fewest, most)
+        return None if sums is None else call.selected(sums)
+    if x.data_type not in INTEGERS:
+        return None
+    # Case 2: each position has as many elements in its sum as it counts.
+    is_reversed = bool(call.attributes.get("reverse", 0))
+    if isinstance(most, int) and 0 < most <= COLUMNS_SUMMED:
+        counts = [position + fewest for position in range(most)]
+        if is_reversed:
+            counts.reverse()
+        axis = axes[0] % len(x.sizes)
+        after = (1,) * (len(x.sizes) - axis - 1)
+        factors = np.array(counts, object).reshape(-1, *after, 1)
+        return call.selected(x.whole * factors)
+    # Case 3: integers between two ends.
     return call.selected(_times(x.whole, fewest, most))

@@ -13,9 +13,12 @@ A trial computes anew only the values between the inputs and the indices.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import (
     COLUMNS,
@@ -23,12 +26,14 @@ from onnxgather.auditing.algebra.bounds import (
     INTEGERS,
     UNBOUNDED,
     Bounds,
+    elements_of,
     interval,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named
 from onnxgather.auditing.operators.index_operators import given_indices
+from onnxgather.auditing.proof.columns import Difference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
-from onnxgather.auditing.proof.ranges import Ranges
+from onnxgather.auditing.proof.ranges import Ranges, input_bounds
 from onnxgather.core.model.network import Network, Operation, Scope, taken
 
 MOST_OPERATIONS = 200
@@ -37,21 +42,54 @@ MOST_OPERATIONS = 200
 MOST_TRIED = 30_000
 """After so many computed values no more trials of a network begin."""
 
+FARTHEST_FROM_SIZE = 2**20
+"""How far from an open size an end is tried."""
+
+LARGEST_ASKED = 2**24
+"""A condition that only larger sizes meet is none."""
+
 FARTHEST = 2**62
 """The largest number to try for a float input that must not be infinite."""
 
 STARTS = ((0, 1), (0, 0), (1, 1))
 """The first ranges to try, for all inputs at once."""
 
-Interval = tuple[float, float]
-"""The lowest and the highest value: integers, or infinity."""
+Interval = tuple[Any, Any]
+"""The lowest and the highest value: integers, infinity, or open sizes."""
 
-InputRanges = dict[str, list[Interval]]
-"""The range of each input: one interval, or one for each column of the last axis."""
+ValueRanges = dict[str, list[Interval]]
+"""The range of each value: one interval, or one for each column of the last axis."""
 
 
-LIMITS_TRIED: dict[str, Interval] = {**INTEGERS, **dict.fromkeys(FLOATS, UNBOUNDED)}
+LIMITS_TRIED: dict[str, tuple[float, float]] = {
+    **INTEGERS,
+    **dict.fromkeys(FLOATS, UNBOUNDED),
+}
 """The widest range to try, by data type."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """What leads to the indices of a gather."""
+
+    names: list[str]
+    """The values whose ranges are tried: inputs, and differences of columns."""
+    operations: list[Operation]
+    """The operations between them and the indices."""
+    differences: Mapping[str, Difference]
+    """The differences among the names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """Ranges under which a gather is proved."""
+
+    path: _Path
+    ranges: ValueRanges
+    starts: ValueRanges
+    """The ranges as they were before they grew."""
+    sizes: tuple[Condition, ...]
+    """What the proof still asks of sizes."""
 
 
 class Search:
@@ -73,6 +111,7 @@ class Search:
             for body in operation.bodies.values():
                 for scope in body.scopes():
                     self._callers[scope] = number
+        self._always_run = set(_scopes_that_run(self._main))
 
     def conditions(self, scope: Scope, gather: Operation) -> tuple[Condition, ...]:
         """Return the conditions under which a gather is proved.
@@ -82,83 +121,189 @@ class Search:
         # Case 1: the sizes alone decide.
         size_conditions = self._size_conditions(self._ranges, scope, gather)
         if size_conditions is not None:
-            return size_conditions
-
-        input_names, operations = self._path_to(scope, gather)
-
-        def try_ranges(trial: InputRanges) -> tuple[Condition, ...] | None:
-            """Return what a trial still asks of sizes; None if it proves nothing."""
-            if self._values_left < 0:
-                return None
-            bounds = {
-                name: self._bounds(name, intervals) for name, intervals in trial.items()
-            }
-            changed = self._ranges.again(self._main, operations, bounds)
-            self._values_left -= changed.computed
-            return self._size_conditions(changed, scope, gather)
-
-        # Case 2: no values of inputs lead to the indices.
-        if not input_names:
-            return ()
-
-        # Case 3: a narrow range proves the gather; widen it.
-        for start in STARTS:
-            trial: InputRanges = {name: [start] for name in input_names}
-            wanted = try_ranges(trial)
-            if wanted is None:
-                continue
-            value_conditions = self._widen(
-                trial, lambda wider, same=wanted: try_ranges(wider) == same
+            return tuple(
+                replace(condition, exact=self._is_exact_size(scope, gather, condition))
+                for condition in size_conditions
             )
-            # The budget ended within a search, so ends may be wrong.
-            if self._values_left < 0:
-                return ()
-            return (*value_conditions, *wanted)
 
-        # Case 4: not even a narrow range proves it.
-        return ()
-
-    def _widen(
-        self, trial: InputRanges, holds: Callable[[InputRanges], bool]
-    ) -> list[Condition]:
-        """Return conditions with the widest ranges that still prove, input by input."""
+        # Case 2: ranges of values prove it.
+        outcome = self._narrow_ranges(scope, gather)
+        # The budget ended within a search, so ends may be wrong.
+        if outcome is None or self._values_left < 0:
+            return ()
         conditions: list[Condition] = []
+        for name in outcome.ranges:
+            own = self._value_conditions(scope, gather, outcome, name)
+            if own is None:
+                return ()
+            conditions += own
+        return (*conditions, *outcome.sizes)
+
+    def _narrow_ranges(self, scope: Scope, gather: Operation) -> _Outcome | None:
+        """Return the widest ranges of values that prove a gather; None without them.
+
+        Ranges with which the proof asks nothing of sizes are preferred, and ranges of
+        differences to those of their columns.
+        """
+        paths = [self._path_to(scope, gather, with_differences=True)]
+        if paths[0].differences:
+            paths.append(self._path_to(scope, gather, with_differences=False))
+        asking: _Outcome | None = None
+        for path in paths:
+            # No values of inputs lead to the indices.
+            if not path.names:
+                continue
+            outcome = self._of_numbers(scope, gather, path)
+            if outcome is not None and not outcome.sizes:
+                return outcome
+            of_sizes = self._of_sizes(scope, gather, path)
+            if of_sizes is not None:
+                return of_sizes
+            asking = asking or outcome
+        return asking
+
+    def _of_numbers(
+        self, scope: Scope, gather: Operation, path: _Path
+    ) -> _Outcome | None:
+        """Return the widest ranges whose ends are numbers."""
+        for start in STARTS:
+            starts = {name: [start] for name in path.names}
+            outcome = self._grown(scope, gather, path, starts)
+            if outcome is not None and not self._has_open_difference(outcome):
+                return outcome
+        return None
+
+    def _of_sizes(
+        self, scope: Scope, gather: Operation, path: _Path
+    ) -> _Outcome | None:
+        """Return the widest ranges whose ends are the size of an axis of the gather."""
+        types = [self._ranges.value(self._main, name).data_type for name in path.names]
+        if not all(data_type in INTEGERS for data_type in types):
+            return None
+        tops: list[AnySize] = []
+        for coordinate in self._ranges.coordinates(scope, gather):
+            size = coordinate.size
+            if not isinstance(size, Size) or in_named(size) != size:
+                continue
+            tops += [size - 1, size - 2]
+        for top in dict.fromkeys(tops):
+            starts: ValueRanges = {name: [(0, top)] for name in path.names}
+            outcome = self._grown(scope, gather, path, starts)
+            if outcome is not None and not outcome.sizes:
+                return outcome
+        return None
+
+    def _try(
+        self, scope: Scope, gather: Operation, path: _Path, trial: ValueRanges
+    ) -> tuple[Condition, ...] | None:
+        """Return what a trial still asks of sizes; None if it proves nothing."""
+        changed = self._changed(path, trial)
+        if changed is None:
+            return None
+        return self._size_conditions(changed, scope, gather)
+
+    def _changed(self, path: _Path, trial: ValueRanges) -> Ranges | None:
+        """Return the bounds of a trial; None if there were too many trials."""
+        if self._values_left < 0:
+            return None
+        bounds = {
+            name: self._bounds(name, intervals) for name, intervals in trial.items()
+        }
+        changed = self._ranges.again(self._main, path.operations, bounds)
+        self._values_left -= changed.computed
+        return changed
+
+    def _grown(
+        self, scope: Scope, gather: Operation, path: _Path, starts: ValueRanges
+    ) -> _Outcome | None:
+        """Return the widest ranges that still prove; None if the first do not.
+
+        What the proof asks of sizes stays as it is.
+        """
+        wanted = self._try(scope, gather, path, starts)
+        if wanted is None:
+            return None
+
+        def holds(trial: ValueRanges) -> bool:
+            return self._try(scope, gather, path, trial) == wanted
+
+        trial = dict(starts)
         for name in list(trial):
             others = {other: trial[other] for other in trial if other != name}
-            if holds(others):  # any value of this input will do
+            if holds(others):  # any value of it will do
                 trial = others
                 continue
             widest = self._widest_interval(name, others, trial[name][0], holds)
             trial = others | {name: [widest]}
-            columns = self._columns_that_matter(name, trial, holds)
+            is_difference = name in path.differences
+            columns = (
+                None if is_difference else self._columns_that_matter(name, trial, holds)
+            )
             if columns is not None:
                 trial = others | {name: self._free_all_but(name, widest, columns)}
-            conditions.append(self._value_condition(name, columns, widest))
-        return conditions
+            count = None if is_difference else self._column_count(name)
+            if count is not None:
+                kept = range(count) if columns is None else columns
+                intervals = self._widest_columns(name, trial, kept, holds)
+                trial = others | {name: intervals}
+        # Every value is free: its bounds alone would have proved the gather.
+        if not trial:
+            return None
+        return _Outcome(path, trial, starts, wanted)
 
     def _widest_interval(
         self,
         name: str,
-        others: InputRanges,
+        others: ValueRanges,
         start: Interval,
-        holds: Callable[[InputRanges], bool],
+        holds: Callable[[ValueRanges], bool],
     ) -> Interval:
-        """Return the widest interval of an input that still proves.
+        """Return the widest interval of a value that still proves.
 
         The high end grows first.
         """
-        start_low, start_high = start
+        low, high = start
         lowest, highest = self._limits(name)
-        high = _farthest(
-            start_high, highest, lambda n: holds(others | {name: [(start_low, n)]})
+        # Case 1: an end that is a size moves by numbers.
+        if isinstance(high, Size):
+            top = high
+            high = top + _farthest(
+                0,
+                FARTHEST_FROM_SIZE,
+                lambda n: holds(others | {name: [(low, top + n)]}),
+            )
+            bottom = -top - 1
+            if holds(others | {name: [(bottom, high)]}):
+                distance = _farthest(
+                    0,
+                    FARTHEST_FROM_SIZE,
+                    lambda n: holds(others | {name: [(bottom - n, high)]}),
+                )
+                return bottom - distance, high
+            low = -_farthest(0, -lowest, lambda n: holds(others | {name: [(-n, high)]}))
+            return low, high
+        # Case 2: both ends are numbers.
+        return self._wider(
+            start,
+            (lowest, highest),
+            lambda interval: holds(others | {name: [interval]}),
         )
-        low = -_farthest(
-            -start_low, -lowest, lambda n: holds(others | {name: [(-n, high)]})
-        )
+
+    def _wider(
+        self,
+        start: Interval,
+        limits: tuple[float, float],
+        holds: Callable[[Interval], bool],
+    ) -> Interval:
+        """Return the widest interval of numbers for which `holds` is true."""
+        low, high = start
+        lowest, highest = limits
+        high = _farthest(high, highest, lambda n: holds((low, n)))
+        low = -_farthest(-low, -lowest, lambda n: holds((-n, high)))
         return low, high
 
     def _columns_that_matter(
-        self, name: str, trial: InputRanges, holds: Callable[[InputRanges], bool]
+        self, name: str, trial: ValueRanges, holds: Callable[[ValueRanges], bool]
     ) -> tuple[int, ...] | None:
         """Return the columns of the last axis that must keep the range.
 
@@ -182,6 +327,34 @@ class Search:
             return None
         return tuple(matter)
 
+    def _widest_columns(
+        self,
+        name: str,
+        trial: ValueRanges,
+        kept: Sequence[int],
+        holds: Callable[[ValueRanges], bool],
+    ) -> list[Interval]:
+        """Return the intervals of all columns, where those that are kept grow alone."""
+        intervals = list(trial[name])
+        count = self._column_count(name) or 1
+        if len(kept) < 2:
+            return intervals
+        intervals = [*intervals] * count if len(intervals) == 1 else intervals
+        for column in kept:
+            # An end that is a size stays.
+            if any(isinstance(end, Size) for end in intervals[column]):
+                continue
+
+            def holds_with(interval: Interval, column: int = column) -> bool:
+                changed = [*intervals]
+                changed[column] = interval
+                return holds(trial | {name: changed})
+
+            intervals[column] = self._wider(
+                intervals[column], self._limits(name), holds_with
+            )
+        return intervals
+
     def _column_count(self, name: str) -> int | None:
         """Return the length of an input's last axis; None if no column may be free."""
         value_type = self._main.types[name]
@@ -204,17 +377,182 @@ class Search:
             interval_of_kept if column in kept else limits for column in range(count)
         ]
 
-    def _value_condition(
-        self, name: str, columns: tuple[int, ...] | None, widest: Interval
-    ) -> Condition:
-        """Return the condition; an end at the limit of a data type is open."""
+    def _has_open_difference(self, outcome: _Outcome) -> bool:
+        """Return whether a difference has an end at the limit of its data type.
+
+        An integer without an end may be beyond the type, where the model wraps it.
+        """
+        for name in outcome.path.differences:
+            for low, high in outcome.ranges.get(name, ()):
+                lowest, highest = self._limits(name)
+                if low == lowest or high == highest:
+                    return True
+        return False
+
+    # What is found, as conditions.
+
+    def _value_conditions(
+        self, scope: Scope, gather: Operation, outcome: _Outcome, name: str
+    ) -> list[Condition] | None:
+        """Return the conditions on a value: one for each range of its columns.
+
+        None if a range is one to start with that could not grow, unless just beyond it
+        the gather surely fails.
+        """
+        intervals = outcome.ranges[name]
+        limits = self._limits(name)
+        columns_by_interval: dict[Interval, list[int]] = {}
+        for column, own in enumerate(intervals):
+            if own != limits or len(intervals) == 1:
+                columns_by_interval.setdefault(own, []).append(column)
+        difference = outcome.path.differences.get(name)
+        conditions: list[Condition] = []
+        for own, columns in columns_by_interval.items():
+            is_of_all = len(columns) == len(intervals)
+            beyond = self._fails_beyond(scope, gather, outcome, name, columns)
+            if own in STARTS and own in outcome.starts[name] and not any(beyond):
+                return None
+            ends = _ends_as_fields(own, limits)
+            # Between two integers, floats are beyond an end and may be in range.
+            is_of_integers = self._main.types[name].data_type in INTEGERS
+            exact = bool(beyond) and all(beyond) and is_of_integers
+            if difference is not None:
+                condition = Condition(
+                    of="difference",
+                    input=difference.input,
+                    columns=(difference.column, difference.other),
+                    exact=exact,
+                    **ends,
+                )
+            else:
+                condition = Condition(
+                    of="values",
+                    input=name,
+                    columns=None if is_of_all else tuple(columns),
+                    exact=exact,
+                    **ends,
+                )
+            conditions.append(condition)
+        return conditions
+
+    def _fails_beyond(
+        self,
+        scope: Scope,
+        gather: Operation,
+        outcome: _Outcome,
+        name: str,
+        columns: Sequence[int],
+    ) -> list[bool]:
+        """Return for each end whether an index surely leaves its axis just beyond it.
+
+        All elements of some columns are then the number just beyond the end, and the
+        other values are within their ranges, such as at one end of each. An end at the
+        limit of the data type is left out.
+        """
+        intervals = outcome.ranges[name]
+        low, high = intervals[columns[0]]
         lowest, highest = self._limits(name)
-        low, high = widest
-        low_end = None if low == lowest else int(low)
-        high_end = None if high == highest else int(high)
-        return Condition(
-            of="values", input=name, columns=columns, low=low_end, high=high_end
-        )
+        beyond: list[bool] = []
+        for end, limit, step in ((low, lowest, -1), (high, highest, 1)):
+            if end == limit:
+                continue
+            number = end + step
+            outside = [*intervals]
+            for column in columns:
+                outside[column] = (number, number)
+            others = {key: outcome.ranges[key] for key in outcome.ranges if key != name}
+            fails = any(
+                self._surely_fails(scope, gather, outcome, trial | {name: outside})
+                for trial in _corners_of(others)
+            )
+            beyond.append(fails)
+        return beyond
+
+    def _surely_fails(
+        self, scope: Scope, gather: Operation, outcome: _Outcome, trial: ValueRanges
+    ) -> bool:
+        """Return whether an index surely leaves its axis for some inputs of a trial."""
+        # A gather in a branch or a loop may not run, and columns that a difference is
+        # of may have ranges of their own.
+        inputs = {d.input for d in outcome.path.differences.values()}
+        if scope not in self._always_run:
+            return False
+        if inputs & trial.keys():
+            return False
+        # Case 1: for all sizes.
+        changed = self._changed(outcome.path, trial)
+        if changed is None:
+            return False
+        if _leaves_surely(changed, scope, gather):
+            return True
+        # Case 2: for the largest sizes that the proof allows.
+        fixed: dict[str, int] = {}
+        for condition in outcome.sizes:
+            if condition.of != "size" or condition.high is None:
+                return False
+            fixed[condition.expression or ""] = condition.high
+        if not fixed or outcome.path.differences or scope is not self._main:
+            return False
+        return self._leaves_with_sizes(scope, gather, fixed, trial)
+
+    def _is_exact_size(
+        self, scope: Scope, gather: Operation, condition: Condition
+    ) -> bool:
+        """Return whether an index surely leaves its axis just beyond each end."""
+        if scope is not self._main or condition.of != "size":
+            return False
+        name = condition.expression or ""
+        numbers: list[int] = []
+        if condition.low is not None:
+            numbers.append(condition.low - 1)
+        if condition.high is not None:
+            numbers.append(condition.high + 1)
+        for number in numbers:
+            (symbol,) = self._ranges.sizes[name].symbols
+            if not symbol.low <= number <= symbol.high:
+                return False
+            if not self._leaves_with_sizes(scope, gather, {name: number}, {}):
+                return False
+        return True
+
+    def _leaves_with_sizes(
+        self,
+        scope: Scope,
+        gather: Operation,
+        fixed: Mapping[str, int],
+        trial: ValueRanges,
+    ) -> bool:
+        """Return whether an index surely leaves its axis with numbers as some sizes."""
+        operations = self._operations_before(gather)
+        if operations is None or self._values_left < 0:
+            return False
+        sizes = {**self._ranges.sizes, **fixed}
+        values: dict[str, Bounds] = {}
+        for name in self._main.inputs:
+            value = input_bounds(self._network, name, sizes)
+            if name in trial:
+                value = _within(value, trial[name])
+            values[name] = value
+        changed = self._ranges.anew(self._main, operations, values)
+        self._values_left -= changed.computed
+        return _leaves_surely(changed, scope, gather)
+
+    def _operations_before(self, gather: Operation) -> list[Operation] | None:
+        """Return all operations before a gather; None if they are too many."""
+        before: set[int] = set()
+        waiting = list(taken(gather))
+        visited: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            number = self._producers.get(name)
+            if name in visited or number is None or number in before:
+                continue
+            visited.add(name)
+            before.add(number)
+            if len(before) > MOST_OPERATIONS:
+                return None
+            waiting.extend(taken(self._main.operations[number]))
+        return [self._main.operations[number] for number in sorted(before)]
 
     def _size_conditions(
         self, ranges: Ranges, scope: Scope, gather: Operation
@@ -249,6 +587,9 @@ class Search:
         )
         if (-open_part).low > constant:  # no sizes satisfy it
             return None
+        # An end of what a proof assumes leads to it: no real sizes satisfy it.
+        if constant < -LARGEST_ASKED:
+            return None
 
         (symbols, count), *other_terms = open_part.terms.items()
         *other_symbols, symbol = symbols
@@ -269,13 +610,20 @@ class Search:
         )
 
     def _path_to(
-        self, scope: Scope, gather: Operation
-    ) -> tuple[list[str], list[Operation]]:
+        self, scope: Scope, gather: Operation, with_differences: bool
+    ) -> _Path:
         """Return the inputs behind the indices of a gather, and the operations between.
 
         A gather in a body stands for the operation of the main graph that has the body.
-        Both lists are empty if the path is too long.
+        There is nothing if the path is too long.
+
+        Args:
+            scope: The graph of the gather.
+            gather: The gather.
+            with_differences: Whether a difference of two columns of an input stands
+                for what leads to it.
         """
+        nothing = _Path([], [], {})
         caller = self._callers.get(scope)
         on_path: set[int] = set()
         if caller is None:
@@ -285,36 +633,103 @@ class Search:
             waiting = list(taken(self._main.operations[caller]))
 
         visited: set[str] = set()
+        differences: dict[str, Difference] = {}
         while waiting:
             if len(on_path) > MOST_OPERATIONS:
-                return [], []
+                return nothing
             name = waiting.pop()
             if name in visited or self._ranges.value(self._main, name).is_exact:
                 continue
             visited.add(name)
             producer = self._producers.get(name)
-            if producer is not None:
-                on_path.add(producer)
-                waiting.extend(taken(self._main.operations[producer]))
+            if producer is None:
+                continue
+            operation = self._main.operations[producer]
+            if with_differences:
+                difference = difference_of(self._ranges, self._main, operation)
+                if difference is not None:
+                    differences[name] = difference
+                    continue
+            on_path.add(producer)
+            waiting.extend(taken(operation))
         if len(on_path) > MOST_OPERATIONS:
-            return [], []
+            return nothing
 
         types = self._main.types
-        input_names = [
+        names = [
             name
-            for name in self._main.inputs
+            for name in (*self._main.inputs, *differences)
             if name in visited and types[name].data_type in LIMITS_TRIED
         ]
         operations = [self._main.operations[number] for number in sorted(on_path)]
-        return input_names, operations
+        return _Path(names, operations, differences)
 
-    def _limits(self, name: str) -> Interval:
+    def _limits(self, name: str) -> tuple[float, float]:
         return LIMITS_TRIED[self._main.types[name].data_type]
 
     def _bounds(self, name: str, intervals: Sequence[Interval]) -> Bounds:
-        value = self._ranges.value(self._main, name)
-        low, high = np.array(intervals, object).T
-        return interval(value.data_type, value.sizes, low[:, None], high[:, None])
+        return _within(self._ranges.value(self._main, name), intervals)
+
+
+def _scopes_that_run(scope: Scope) -> Iterator[Scope]:
+    """Yield a graph that runs, and the functions that it calls."""
+    yield scope
+    for operation in scope.operations:
+        if "function" in operation.bodies:
+            yield from _scopes_that_run(operation.bodies["function"])
+
+
+def _within(value: Bounds, intervals: Sequence[Interval]) -> Bounds:
+    """Return a value with other bounds: one interval, or one for each column."""
+    ends = np.empty((len(intervals), 2), object)
+    for row, (low, high) in enumerate(intervals):
+        ends[row] = low, high
+    return interval(value.data_type, value.sizes, ends[:, :1], ends[:, 1:])
+
+
+def _corners_of(ranges: ValueRanges) -> Iterator[ValueRanges]:
+    """Yield ranges, then their high ends alone, and their low ends alone."""
+    yield ranges
+    if not ranges:
+        return
+    for side in (1, 0):
+        yield {
+            name: [(own[side], own[side]) for own in intervals]
+            for name, intervals in ranges.items()
+        }
+
+
+def _leaves_surely(ranges: Ranges, scope: Scope, gather: Operation) -> bool:
+    """Return whether some index of a gather surely leaves its axis."""
+    for coordinate in ranges.coordinates(scope, gather):
+        value = coordinate.value
+        count = elements_of(value.sizes)
+        # There may be no index, or its axis is not known.
+        if count is None or not count >= 1 or coordinate.size is None:
+            continue
+        if value.nan:
+            continue
+        bounds = value.bounds
+        # Of tuples, the bounds of all coordinates together are those of none.
+        is_tuple = coordinate.input.is_tuple or coordinate.input.column is not None
+        if is_tuple or value.data_type not in INTEGERS:
+            bounds = np.array([[coordinate.low, coordinate.high]], object)
+        lowest_allowed = -coordinate.size if coordinate.from_end else 0
+        for low, high in bounds.reshape(-1, 2).tolist():
+            if low >= coordinate.size or high < lowest_allowed:
+                return True
+    return False
+
+
+def _ends_as_fields(own: Interval, limits: tuple[float, float]) -> dict[str, Any]:
+    """Return an interval as the fields of a condition; an end at a limit is open."""
+    fields: dict[str, Any] = {}
+    for name, end, limit in zip(("low", "high"), own, limits, strict=True):
+        if isinstance(end, Size):
+            fields[f"{name}_expression"] = repr(end)
+        elif end != limit:
+            fields[name] = int(end)
+    return fields
 
 
 def _farthest(start: float, last: float, holds: Callable[[float], bool]) -> float:

@@ -23,11 +23,7 @@ from onnxgather.auditing.records import Audit, AuditedGather
 
 MODELS = {made.name: made for made in index_models()}
 JUDGED = {name: made for name, made in MODELS.items() if made.op != "OneHot"}
-HIGHEST = {
-    # of (4, 3) and of (3, 3), for both coordinates
-    **dict.fromkeys(["GatherND", "ScatterND"], 2),
-    "TensorScatter circular": None,
-}
+HIGHEST = {"TensorScatter circular": None}
 """The end of the indices of a model, where it is not its own last index."""
 
 
@@ -48,6 +44,8 @@ def ends(made: IndexModel) -> tuple[int | None, int | None]:
         for c in contract["conditions"]
         if (c["of"], c["input"]) == ("values", made.which)
     ]
+    # Each coordinate of a tuple has ends of its own.
+    told = [c for c in told if c["columns"] in (None, [made.place[-1]])]
     return (told[0]["low"], told[0]["high"]) if len(told) == 1 else (None, None)
 
 

@@ -79,14 +79,18 @@ def network_of(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Any]) -> Ne
 
 
 def shown(condition: Condition) -> str:
-    """A condition as `ids[0]: -64..63` of values, `n of x.0: 6..` of a size, or `n - m:
-    ..0`."""
-    ends = "..".join(
-        "" if end is None else str(end) for end in (condition.low, condition.high)
-    )
+    """A condition as `ids[0]: -64..63` of values, `x[1] - x[0]: 0..9` of a difference,
+    `n of x.0: 6..` of a size, or `n - m: ..0`; one that is exact has a `!`."""
+    low = condition.low if condition.low is not None else condition.low_expression
+    high = condition.high if condition.high is not None else condition.high_expression
+    ends = "..".join("" if end is None else str(end) for end in (low, high))
+    ends += "!" if condition.exact else ""
     if condition.of == "values":
         columns = "" if condition.columns is None else str([*condition.columns])
         return f"{condition.input}{columns}: {ends}"
+    if condition.of == "difference":
+        columns = " - ".join(f"{condition.input}[{n}]" for n in condition.columns or ())
+        return f"{columns}: {ends}"
     where = f" of {condition.input}.{condition.dim}" if condition.of == "size" else ""
     return f"{condition.expression}{where}: {ends}"
 
@@ -111,20 +115,20 @@ IDS = {"ids": ("INT64", 4)}
     ("lines", "inputs", "expected"),
     [
         # Values.
-        ("y = Gather table, ids", TABLE | IDS, "ids: -64..63"),
-        ("i = Add ids, one\ny = Gather table, i", TABLE | IDS, "ids: -65..62"),
-        ("i = Neg ids\ny = Gather table, i", TABLE | IDS, "ids: -63..64"),
-        ("i = Mul ids, two\ny = Gather table, i", TABLE | IDS, "ids: -32..31"),
-        ("y = Gather table, ids", TABLE | {"ids": ("INT32", 4)}, "ids: -64..63"),
+        ("y = Gather table, ids", TABLE | IDS, "ids: -64..63!"),
+        ("i = Add ids, one\ny = Gather table, i", TABLE | IDS, "ids: -65..62!"),
+        ("i = Neg ids\ny = Gather table, i", TABLE | IDS, "ids: -63..64!"),
+        ("i = Mul ids, two\ny = Gather table, i", TABLE | IDS, "ids: -32..31!"),
+        ("y = Gather table, ids", TABLE | {"ids": ("INT32", 4)}, "ids: -64..63!"),
         (
             "y = Gather table, ids",
             {"table": ("FLOAT", 1), "ids": ("INT64", 4)},
-            "ids: -1..0",
+            "ids: -1..0!",
         ),
         (
             "y = Gather table, ids",
             {"table": ("FLOAT", 2), "ids": ("INT64", 4)},
-            "ids: -2..1",
+            "ids: -2..1!",
         ),
         ("i = Div six, ids\ny = Gather table, i", TABLE | IDS, "ids: 1.."),
         ("i = Add ids, far\ny = Gather table, i", TABLE | IDS, ""),
@@ -136,7 +140,7 @@ IDS = {"ids": ("INT64", 4)}
         (
             "i = Cast x; to=7\ny = Gather table, i",
             TABLE | {"x": ("UINT8", 4)},
-            "x: ..63",
+            "x: ..63!",
         ),
         (
             "c = Clip x, low, high\ni = Cast c; to=7\ny = Gather table, i",
@@ -158,7 +162,7 @@ IDS = {"ids": ("INT64", 4)}
         (
             "i = Add a, b\ny = Gather table, i",
             TABLE | {"a": ("INT64", 4), "b": ("INT64", 4)},
-            "a: -64..62, b: 0..1",
+            "a: -64..62!, b: 0..1!",
         ),
         (
             "m = Min a, b\ni = Max m, low 32\ny = Gather table, i",
@@ -168,23 +172,23 @@ IDS = {"ids": ("INT64", 4)}
         (
             "i = Add a, x\ny = Gather table, a",
             TABLE | {"a": ("INT64", 4), "x": ("INT64", 4)},
-            "a: -64..63",
+            "a: -64..63!",
         ),
         # Of columns.
         (
             "y = GatherND data, ids",
             {"data": ("FLOAT", 5, 7), "ids": ("INT64", 4, 2)},
-            "ids: -5..4",
+            "ids[0]: -5..4!, ids[1]: -7..6!",
         ),
         (
             "i = Slice ids, at 0, at 1, axis 1\ny = Gather table, i",
             TABLE | {"ids": ("INT64", 4, 3)},
-            "ids[0]: -64..63",
+            "ids[0]: -64..63!",
         ),
         (
             "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
             TABLE | {"ids": ("INT64", 4, 2)},
-            "ids[1]: -64..63",
+            "ids[1]: -64..63!",
         ),
         (
             "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
@@ -194,12 +198,12 @@ IDS = {"ids": ("INT64", 4)}
         (
             "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
             TABLE | {"ids": ("INT64", 4, 16)},
-            "ids[1]: -64..63",
+            "ids[1]: -64..63!",
         ),
         (
             "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
             TABLE | {"ids": ("INT64", 4, 17)},
-            "ids: -64..63",
+            "ids: -64..63!",
         ),
         (
             "s = Slice x, at 0, at 1, axis 1\ni = Cast s; to=7\ny = Gather table, i",
@@ -207,7 +211,7 @@ IDS = {"ids": ("INT64", 4)}
             "x: -64..63",
         ),
         # Of sizes.
-        ("y = Gather table, five", {"table": ("FLOAT", "n")}, "n of table.0: 6.."),
+        ("y = Gather table, five", {"table": ("FLOAT", "n")}, "n of table.0: 6..!"),
         (
             "y = Gather table, five",
             {"ids": ("FLOAT", "n"), "table": ("FLOAT", 3, "m", "n")},
@@ -216,27 +220,27 @@ IDS = {"ids": ("INT64", 4)}
         (
             "y = Gather table, five; axis=-1",
             {"table": ("FLOAT", 3, "m", "n")},
-            "n of table.2: 6..",
+            "n of table.2: 6..!",
         ),
         (
             "d = Concat table, table; axis=0\ny = Gather d, five",
             {"table": ("FLOAT", "n")},
-            "n of table.0: 3..",
+            "n of table.0: 3..!",
         ),
         (
             "d = Concat table, table; axis=0\ny = Gather d, six",
             {"table": ("FLOAT", "n")},
-            "n of table.0: 4..",
+            "n of table.0: 4..!",
         ),
         (
             "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
             TABLE | {"x": ("FLOAT", "n")},
-            "n of x.0: ..64",
+            "n of x.0: ..64!",
         ),
         (
             "s = Size x\nt = Mul s, two\ni = Range zero, t, one\ny = Gather table, i",
             TABLE | {"x": ("FLOAT", "n")},
-            "n of x.0: ..32",
+            "n of x.0: ..32!",
         ),
         (
             "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
@@ -251,7 +255,7 @@ IDS = {"ids": ("INT64", 4)}
         (
             "s = Size x\nt = Add s, last\ni = Range zero, t, one\ny = Gather table, i",
             TABLE | {"x": ("FLOAT", "n")},
-            "n of x.0: ..1",
+            "n of x.0: ..1!",
         ),
         (
             "s = Size x\nt = Add s, far\ni = Range zero, t, one\ny = Gather table, i",
@@ -266,18 +270,18 @@ IDS = {"ids": ("INT64", 4)}
         (
             "s = Size x\nt = Sub zero, s\ny = Gather table, t",
             TABLE | {"x": ("FLOAT", "n")},
-            "n of x.0: ..64",
+            "n of x.0: ..64!",
         ),
         # Of values and sizes.
         (
             "y = Gather table, ids",
             {"table": ("FLOAT", "n")} | IDS,
-            "ids: -2..1, n of table.0: 2..",
+            "ids: -n..n - 1!",
         ),
         (
             "y = GatherND data, ids",
             {"data": ("FLOAT", "n", 7), "ids": ("INT64", 4, 2)},
-            "ids: -2..1, n of data.0: 2..",
+            "ids[0]: -2..1, ids[1]: -7..6!, n of data.0: 2..",
         ),
         (
             "y = GatherND data, ids",
@@ -309,7 +313,7 @@ def test_conditions_are_tried_over_200_operations(
     monkeypatch.setattr(conditions, "MOST_OPERATIONS", 3)
     nodes = nodes_of("a = Neg ids\nb = Neg a\ni = Neg b\ny = Gather table, i")
     network = network_of(nodes, TABLE | IDS)
-    assert asked(network) == "ids: -63..64"
+    assert asked(network) == "ids: -63..64!"
     monkeypatch.setattr(conditions, "MOST_OPERATIONS", 2)
     assert asked(network) == ""
 
