@@ -79,6 +79,8 @@ class Premises:
     """Whether open sizes of inputs may be 0; else they are at least 1."""
     levels: Levels = field(default_factory=Levels)
     """Which graphs that ONNX Runtime makes of the model are audited too."""
+    no_negative: bool = False
+    """Whether an index below 0 that depends on an input counts as out of range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ def audit(
     allow_empty: bool = False,
     levels: Sequence[str] | None = None,
     runtimes: Sequence[str] = (),
+    no_negative: bool = False,
 ) -> Audit:
     """Return what DirectML makes of each gather of a model, and where its indices go.
 
@@ -133,6 +136,8 @@ def audit(
             onnxruntime is installed.
         runtimes: The Python interpreters of other environments, whose ONNX Runtime is
             asked for these graphs in place of the installed one.
+        no_negative: Whether an index below 0 that depends on an input counts as out of
+            range; else it counts from the end where ONNX lets it.
 
     Raises:
         OnnxGatherError: The model, an input, a size, a range or the contract is not as
@@ -144,7 +149,7 @@ def audit(
     network = read_network(model)
     contracts = [] if assume is None else [assume]
     conditions = given_conditions(network, ranges, contracts)
-    premises = Premises(network, shapes, conditions, allow_empty, graphs)
+    premises = Premises(network, shapes, conditions, allow_empty, graphs, no_negative)
     return audit_model(premises, inputs).audit
 
 
@@ -213,7 +218,9 @@ def audit_model(
         shapes[name] = array.shape
 
     conditions = tightened(premises.conditions)
-    contract = Contract.of(network, conditions, premises.allow_empty)
+    contract = Contract.of(
+        network, conditions, premises.allow_empty, premises.no_negative
+    )
     shape_conditions = sizes_given(contract.sizes, shapes)
     # This raises an error if the conditions exclude the given sizes.
     tightened([*contract.conditions, *shape_conditions])

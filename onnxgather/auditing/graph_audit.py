@@ -81,6 +81,8 @@ RUN_TIMEOUT = 60.0
 LARGEST = 2**63 - 1
 """The largest number of INT64, and the largest size that an index is compared with."""
 
+COUNTS_FROM_END = "The index counts from the end."
+
 EMPTY = "the DirectML provider does nothing, as a tensor is empty"
 
 
@@ -259,6 +261,7 @@ class _Stage:
             seen,
             earlier,
             contract.sizes,
+            not contract.no_negative,
         )
         self._search = Search(network, self.bounds)
 
@@ -305,9 +308,16 @@ class _Stage:
                 for name in operation.inputs
             ]
             return _first_out_of_range(call, "constant", arrays)
+        # Of other inputs, an index below 0 is out of range.
+        from_end = {
+            coordinate.input.position: coordinate.from_end
+            for coordinate in self.bounds.coordinates(scope, operation)
+        }
         for execution in self._captured.gathers.get(operation, ()):
             arrays = execution.inputs
-            found = _first_out_of_range(call.with_arrays(arrays), "inputs", arrays)
+            found = _first_out_of_range(
+                call.with_arrays(arrays), "inputs", arrays, from_end
+            )
             if found is not None:
                 return found
         return None
@@ -474,25 +484,42 @@ def _index_arrays(
 
 
 def _first_out_of_range(
-    call: Call, source: Literal["constant", "inputs"], arrays: Sequence[Array | None]
+    call: Call,
+    source: Literal["constant", "inputs"],
+    arrays: Sequence[Array | None],
+    from_end: Mapping[int, bool] | None = None,
 ) -> Found | None:
-    """Return the first index that is known to be out of range."""
+    """Return the first index that is known to be out of range.
+
+    Args:
+        call: The operation.
+        source: Where the arrays are from.
+        arrays: The inputs that hold indices.
+        from_end: Whether an index below 0 counts from the end, by the position of the
+            input; None where ONNX's rule holds.
+    """
     first_coordinate = 0
     for array, coordinates in _index_arrays(call, arrays):
         index_input = coordinates[0].input
-        mask = _outside(array, coordinates)
+        position = index_input.position
+        counts_from_end = (from_end or {}).get(position, index_input.from_end)
+        mask = _outside(array, coordinates, counts_from_end)
         if mask is not None and mask.any():
             where = np.unravel_index(np.argmax(mask), mask.shape)
-            position = tuple(map(int, where))
+            place = tuple(map(int, where))
             coordinate = first_coordinate
             if len(coordinates) > 1:  # the last axis holds tuples
-                coordinate += position[-1]
+                coordinate += place[-1]
+            providers = out_of_range(call.operator, call.operation.domain)
+            onnx_mask = _outside(array, coordinates, index_input.from_end)
+            if onnx_mask is not None and not onnx_mask[place]:
+                providers = dict.fromkeys(providers, COUNTS_FROM_END)
             return Found(
                 source,
-                at=position,
-                value=int(array[position]),
+                at=place,
+                value=int(array[place]),
                 count=int(mask.sum()),
-                providers=out_of_range(call.operator, call.operation.domain),
+                providers=providers,
                 name=index_input.name,
                 coordinate=coordinate,
             )
@@ -500,7 +527,9 @@ def _first_out_of_range(
     return None
 
 
-def _outside(array: Array, coordinates: Sequence[Coordinate]) -> Array | None:
+def _outside(
+    array: Array, coordinates: Sequence[Coordinate], from_end: bool
+) -> Array | None:
     """Return which indices are out of range; None if the size of an axis is open."""
     sizes: list[int] = []
     for coordinate in coordinates:
@@ -509,7 +538,7 @@ def _outside(array: Array, coordinates: Sequence[Coordinate]) -> Array | None:
         sizes.append(min(coordinate.size, LARGEST))
     mask: Array = is_outside(array, np.array(sizes))
     mask = mask.reshape(array.shape)  # a number has no shape
-    if not coordinates[0].input.from_end:
+    if not from_end:
         mask |= array < 0
     return mask
 

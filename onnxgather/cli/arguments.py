@@ -337,6 +337,13 @@ _tokenizer = click.option(
 _allow_empty = flag(
     "--allow-empty", help="Let open sizes of inputs be 0; else they are at least 1."
 )
+no_negative = flag(
+    "--no-negative",
+    help=(
+        "Count an index below 0 that depends on an input as out of range; else it"
+        " counts from the end, as ONNX lets it."
+    ),
+)
 _levels = click.option(
     "--levels",
     type=_level_names,
@@ -370,6 +377,7 @@ class Given:
     allow_empty: bool
     levels: tuple[str, ...] | None
     runtimes: tuple[str, ...]
+    no_negative: bool = False
 
     @property
     def files(self) -> list[str]:
@@ -392,7 +400,12 @@ class Given:
         of_tokenizers = [token_condition(text, network) for text in self.tokenizers]
         conditions = given_conditions(network, self.ranges, self.assume)
         return Premises(
-            network, self.shapes, conditions + of_tokenizers, self.allow_empty, levels
+            network,
+            self.shapes,
+            conditions + of_tokenizers,
+            self.allow_empty,
+            levels,
+            self.no_negative,
         )
 
 

@@ -75,6 +75,7 @@ class AuditOptions:
 )
 @arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
 @arguments.given
+@arguments.no_negative
 @arguments.flag(
     "--all", "every", help="List each gather, those too that compute shapes."
 )

@@ -670,7 +670,7 @@ def test_json_has_every_field_of_schema_2() -> None:
         "high": 3,
         "low_expression": None,
         "high_expression": None,
-        "exact": False,
+        "exact": True,
     }
     assert json.loads(text) == {
         "schema": 2,

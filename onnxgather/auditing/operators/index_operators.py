@@ -82,6 +82,9 @@ class IndexOperator(msgspec.Struct, frozen=True):
     it is not a known difference of DirectML's own gathers."""
 
 
+RANGE_GIVEN = "the range given of"
+"""How the reason of bounds starts that were given of an input."""
+
 _ROWS = (
     files("onnxgather.auditing.operators").joinpath("index_operators.json").read_bytes()
 )
@@ -160,7 +163,7 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
         first_axis = index_input.axis_of(call.operation)
         bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
         for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
-            is_constant = low == high or _is_constant(value)
+            is_constant = _is_constant(value, low == high)
             from_end = index_input.from_end and (allow_negative or is_constant)
             coordinate = Coordinate(
                 input=index_input,
@@ -174,9 +177,18 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
     return coordinates
 
 
-def _is_constant(value: Bounds) -> bool:
-    """Return whether only constants of the model lead to a value."""
-    return value.why == ("constant",) and not value.stops
+def _is_constant(value: Bounds, is_exact: bool) -> bool:
+    """Return whether only constants of the model lead to a coordinate of a value.
+
+    Args:
+        value: The value.
+        is_exact: Whether the coordinate is one number.
+    """
+    if value.why == ("constant",) and not value.stops:
+        return True
+    # A range that is given of an input may be one number.
+    is_given = any(reason.startswith(RANGE_GIVEN) for reason in value.why)
+    return is_exact and not is_given
 
 
 def _indices_of(call: Call, index_input: IndexInput) -> Bounds | None:

@@ -35,7 +35,7 @@ class GraphValues(Protocol):
         ...
 
 
-class Difference(NamedTuple):
+class ColumnDifference(NamedTuple):
     """A column of a graph input minus another one, row by row."""
 
     input: str
@@ -45,7 +45,7 @@ class Difference(NamedTuple):
 
 def difference_of(
     values: GraphValues, main: Scope, operation: Operation
-) -> Difference | None:
+) -> ColumnDifference | None:
     """Return the difference of columns that an operation of the main graph computes.
 
     None if it computes another value.
@@ -65,7 +65,7 @@ def difference_of(
     other_input, other_column = second
     if input_name != other_input or column == other_column:
         return None
-    return Difference(input_name, column, other_column)
+    return ColumnDifference(input_name, column, other_column)
 
 
 def _column_of(values: GraphValues, main: Scope, name: str) -> tuple[str, int] | None:

@@ -31,7 +31,7 @@ from onnxgather.auditing.algebra.bounds import (
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named
 from onnxgather.auditing.operators.index_operators import given_indices
-from onnxgather.auditing.proof.columns import Difference, difference_of
+from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.ranges import Ranges, input_bounds
 from onnxgather.core.model.network import Network, Operation, Scope, taken
@@ -76,7 +76,7 @@ class _Path:
     """The values whose ranges are tried: inputs, and differences of columns."""
     operations: list[Operation]
     """The operations between them and the indices."""
-    differences: Mapping[str, Difference]
+    differences: Mapping[str, ColumnDifference]
     """The differences among the names."""
 
 
@@ -121,10 +121,14 @@ class Search:
         # Case 1: the sizes alone decide.
         size_conditions = self._size_conditions(self._ranges, scope, gather)
         if size_conditions is not None:
-            return tuple(
+            judged = tuple(
                 replace(condition, exact=self._is_exact_size(scope, gather, condition))
                 for condition in size_conditions
             )
+            # A condition that only the least size meets is as narrow as a start.
+            if any(map(self._is_of_least_size, judged)):
+                return ()
+            return judged
 
         # Case 2: ranges of values prove it.
         outcome = self._narrow_ranges(scope, gather)
@@ -483,7 +487,7 @@ class Search:
         changed = self._changed(outcome.path, trial)
         if changed is None:
             return False
-        if _leaves_surely(changed, scope, gather):
+        if self._leaves_surely(changed, scope, gather):
             return True
         # Case 2: for the largest sizes that the proof allows.
         fixed: dict[str, int] = {}
@@ -494,6 +498,13 @@ class Search:
         if not fixed or outcome.path.differences or scope is not self._main:
             return False
         return self._leaves_with_sizes(scope, gather, fixed, trial)
+
+    def _is_of_least_size(self, condition: Condition) -> bool:
+        """Return whether only the least size meets a condition that is not exact."""
+        if condition.of != "size" or condition.exact:
+            return False
+        (symbol,) = self._ranges.sizes[condition.expression or ""].symbols
+        return condition.high == symbol.low
 
     def _is_exact_size(
         self, scope: Scope, gather: Operation, condition: Condition
@@ -535,7 +546,31 @@ class Search:
             values[name] = value
         changed = self._ranges.anew(self._main, operations, values)
         self._values_left -= changed.computed
-        return _leaves_surely(changed, scope, gather)
+        return self._leaves_surely(changed, scope, gather)
+
+    def _leaves_surely(self, ranges: Ranges, scope: Scope, gather: Operation) -> bool:
+        """Return whether some index of a gather surely leaves its axis."""
+        # A trial with one number is no constant.
+        own = self._ranges.coordinates(scope, gather)
+        from_end = {coordinate.input: coordinate.from_end for coordinate in own}
+        for coordinate in ranges.coordinates(scope, gather):
+            value = coordinate.value
+            count = elements_of(value.sizes)
+            # There may be no index, or its axis is not known.
+            if count is None or not count >= 1 or coordinate.size is None:
+                continue
+            if value.nan:
+                continue
+            bounds = value.bounds
+            # Of tuples, the bounds of all coordinates together are those of none.
+            is_tuple = coordinate.input.is_tuple or coordinate.input.column is not None
+            if is_tuple or value.data_type not in INTEGERS:
+                bounds = np.array([[coordinate.low, coordinate.high]], object)
+            lowest_allowed = -coordinate.size if from_end[coordinate.input] else 0
+            for low, high in bounds.reshape(-1, 2).tolist():
+                if low >= coordinate.size or high < lowest_allowed:
+                    return True
+        return False
 
     def _operations_before(self, gather: Operation) -> list[Operation] | None:
         """Return all operations before a gather; None if they are too many."""
@@ -633,7 +668,7 @@ class Search:
             waiting = list(taken(self._main.operations[caller]))
 
         visited: set[str] = set()
-        differences: dict[str, Difference] = {}
+        differences: dict[str, ColumnDifference] = {}
         while waiting:
             if len(on_path) > MOST_OPERATIONS:
                 return nothing
@@ -697,28 +732,6 @@ def _corners_of(ranges: ValueRanges) -> Iterator[ValueRanges]:
             name: [(own[side], own[side]) for own in intervals]
             for name, intervals in ranges.items()
         }
-
-
-def _leaves_surely(ranges: Ranges, scope: Scope, gather: Operation) -> bool:
-    """Return whether some index of a gather surely leaves its axis."""
-    for coordinate in ranges.coordinates(scope, gather):
-        value = coordinate.value
-        count = elements_of(value.sizes)
-        # There may be no index, or its axis is not known.
-        if count is None or not count >= 1 or coordinate.size is None:
-            continue
-        if value.nan:
-            continue
-        bounds = value.bounds
-        # Of tuples, the bounds of all coordinates together are those of none.
-        is_tuple = coordinate.input.is_tuple or coordinate.input.column is not None
-        if is_tuple or value.data_type not in INTEGERS:
-            bounds = np.array([[coordinate.low, coordinate.high]], object)
-        lowest_allowed = -coordinate.size if coordinate.from_end else 0
-        for low, high in bounds.reshape(-1, 2).tolist():
-            if low >= coordinate.size or high < lowest_allowed:
-                return True
-    return False
 
 
 def _ends_as_fields(own: Interval, limits: tuple[float, float]) -> dict[str, Any]:

@@ -212,15 +212,23 @@ class Contract(
     shapes: Mapping[str, list[Count]] = {}
     """The shapes that were given of inputs whose rank the model leaves open; left out
     where there is no such input."""
+    no_negative: bool = False
+    """Whether an index below 0 that depends on an input counts as out of range, as
+    with `--no-negative`; left out where ONNX's rule holds."""
     conditions: tuple[Condition, ...]
     """All of these hold."""
 
     @classmethod
     def of(
-        cls, network: Network, conditions: tuple[Condition, ...], allow_empty: bool
+        cls,
+        network: Network,
+        conditions: tuple[Condition, ...],
+        allow_empty: bool,
+        no_negative: bool = False,
     ) -> Contract:
-        """Return the contract of a model; `allow_empty` is that of `audit`."""
+        """Return the contract of a model; the flags are those of `audit`."""
         check_type("allow_empty", allow_empty, "True or False", bool)
+        check_type("no_negative", no_negative, "True or False", bool)
         scalars = [name for name, sizes in network.dimensions.items() if sizes == ()]
         types: dict[str, CheckedType] = {}
         for name in network.dimensions:
@@ -233,6 +241,7 @@ class Contract(
             sizes=open_sizes(network),
             scalars=tuple(scalars),
             types=types,
+            no_negative=no_negative,
             conditions=conditions,
         )
 

@@ -58,6 +58,7 @@ from onnxgather.auditing.algebra.sizes import (
 )
 from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.auditing.operators.index_operators import (
+    RANGE_GIVEN,
     Coordinate,
     coordinates_of,
     is_inside,
@@ -71,7 +72,7 @@ from onnxgather.auditing.operators.output_bounds_order import (
 )
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE
 from onnxgather.auditing.operators.output_types_of_runtime import types_of_outputs
-from onnxgather.auditing.proof.columns import Difference, difference_of
+from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, NamedSizes, open_sizes
 from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.core.checks import check_type
@@ -225,13 +226,13 @@ def _given_sizes(network: Network, named: NamedSizes) -> dict[str, int]:
 
 def _differences(
     conditions: Iterable[Condition], sizes: Mapping[str, AnySize]
-) -> dict[Difference, tuple[AnySize, AnySize]]:
+) -> dict[ColumnDifference, tuple[AnySize, AnySize]]:
     """Return the ends of the differences of columns that conditions are on.
 
     A difference without one of its ends may be beyond its data type, so it says
     nothing.
     """
-    differences: dict[Difference, tuple[AnySize, AnySize]] = {}
+    differences: dict[ColumnDifference, tuple[AnySize, AnySize]] = {}
     for condition in conditions:
         columns = condition.columns or ()
         if condition.of != "difference" or len(columns) != 2:
@@ -239,7 +240,7 @@ def _differences(
         low, high = _ends_of(condition, sizes)
         if low is None or high is None:
             continue
-        difference = Difference(condition.input or "", *columns)
+        difference = ColumnDifference(condition.input or "", *columns)
         if difference in differences:
             other_low, other_high = differences[difference]
             low = larger(low, other_low)
@@ -319,7 +320,7 @@ def input_bounds(
     nan = value.nan and not is_covered.all()
     low = ends[:, :1]
     high = ends[:, 1:]
-    why = (f"the range given of {name}",)
+    why = (f"{RANGE_GIVEN} {name}",)
     return interval(data_type, shape, low, high, nan, why=why)
 
 
@@ -357,7 +358,7 @@ class Ranges:
         """The open sizes of the inputs of the network, by name."""
         self.allow_negative = True
         """Whether an index below 0 that depends on an input counts from the end."""
-        self.differences: Mapping[Difference, tuple[AnySize, AnySize]] = {}
+        self.differences: Mapping[ColumnDifference, tuple[AnySize, AnySize]] = {}
         """The ends of differences of columns, which conditions give."""
         self._main = main
         self._earlier = earlier
