@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -437,26 +438,7 @@ def _arrays(draw: Any, data_type: str, shape: Shape, known: dict[Any, int]) -> A
             for size in (known.get(size, size) for size in shape)
         ]
     dtype = NUMPY_TYPES[data_type]
-    pool: list[Any] = [0, 1, 2, 3]
-    if dtype.kind in "iu":
-        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-        pool += [
-            number for number in (*POOL, 2**63, 2**64 - 1) if least <= number <= most
-        ]
-        pool += [least, most]
-    elif dtype.kind == "f":
-        most = float(np.finfo(dtype).max)
-        pool += [number for number in POOL if abs(number) <= most]
-        pool += [
-            np.nan,
-            np.inf,
-            -np.inf,
-            -0.0,
-            0.5,
-            -0.5,
-            most,
-            float(np.finfo(dtype).tiny),
-        ]
+    pool: list[Any] = [0, 1, 2, 3, *wild_numbers(dtype)]
     count = int(np.prod(sizes_drawn))
     few = st.sampled_from(pool[:4]) if draw(st.booleans()) else st.sampled_from(pool)
     numbers = draw(st.lists(few, min_size=count, max_size=count))
@@ -528,3 +510,34 @@ def _expressions(open_sizes: list[str], most_factors: int) -> Any:
             f"{sign} {count}*{'*'.join(names)}" for sign, count, names in terms
         )
     )
+
+
+def wild_inputs(inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the inputs, and others: each with wild numbers, and each of other sizes."""
+    yield inputs
+    for name, array in inputs.items():
+        for number in wild_numbers(array.dtype):
+            everywhere = np.full_like(array, number)
+            yield {**inputs, name: everywhere}
+            if array.size:
+                somewhere = array.copy()
+                somewhere.flat[-1] = number
+                yield {**inputs, name: somewhere}
+        for dim, size in enumerate(array.shape):
+            for other in (0, size + 1, size + 7):
+                shape = [*array.shape]
+                shape[dim] = other
+                yield {**inputs, name: np.resize(array, shape)}
+
+
+def wild_numbers(dtype: np.dtype[Any]) -> list[Any]:
+    """Small numbers, large ones, and those at the ends of a data type."""
+    if dtype.kind == "f":
+        most = float(np.finfo(dtype).max)
+        wild = [np.nan, np.inf, -np.inf, -0.0, 0.5, -0.5, most]
+        return [*wild, *(number for number in POOL if abs(number) <= most)]
+    if dtype.kind not in "iu":
+        return [False, True] if dtype.kind == "b" else []
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    wild = [*POOL, 2**63, 2**64 - 1, least, most]
+    return sorted({number for number in wild if least <= number <= most})
