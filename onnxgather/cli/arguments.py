@@ -325,7 +325,10 @@ _range = click.option(
 _assume = file(
     "--assume",
     multiple=True,
-    help="A contract of the model, whose conditions hold.",
+    help=(
+        "A contract of the model, whose conditions hold; or a folder of contracts of"
+        " several models, *.contract.json."
+    ),
 )
 _tokenizer = click.option(
     "--tokenizer",
@@ -382,8 +385,12 @@ class Given:
     @property
     def files(self) -> list[str]:
         """The files that are read."""
+        # --help must not load what reads files.
+        from onnxgather.cli.contracts import contracts_in
+
         tokenizer_files = [text.rpartition("=")[2] for text in self.tokenizers]
-        return [*self.assume, *tokenizer_files]
+        contracts = [file for path in self.assume for file in contracts_in(path)]
+        return [*contracts, *tokenizer_files]
 
     def read(self, model: str) -> Premises:
         """Return the model of a file, and what holds of its inputs."""
@@ -391,6 +398,7 @@ class Given:
         from onnxgather.auditing.audit import Premises, given_conditions
         from onnxgather.auditing.levels import Levels
         from onnxgather.auditing.proof.tokenizer import token_condition
+        from onnxgather.cli.contracts import contracts_of
         from onnxgather.core.model.network import read_network
 
         with as_usage(click.UsageError):
@@ -398,7 +406,10 @@ class Given:
         network = read_network(model)
         # The tokenizers are read first, so their errors come before those of contracts.
         of_tokenizers = [token_condition(text, network) for text in self.tokenizers]
-        conditions = given_conditions(network, self.ranges, self.assume)
+        contracts = list[str]()
+        for path in self.assume:
+            contracts += contracts_of(path, network)
+        conditions = given_conditions(network, self.ranges, contracts)
         return Premises(
             network,
             self.shapes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,14 @@ import click
 from msgspec.structs import asdict
 
 from onnxgather.cli import arguments
+from onnxgather.cli.contracts import (
+    check_contract_file,
+    check_contract_files,
+    contract_content,
+    contract_files,
+    is_guard,
+    without_model,
+)
 from onnxgather.cli.outputs import (
     Folder,
     Outputs,
@@ -21,12 +29,12 @@ from onnxgather.cli.outputs import (
     write_in_pieces,
 )
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import STANDARD, Batch, JsonCommand
+from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import number_of
 from onnxgather.core.errors import FINDINGS, GOOD
-from onnxgather.core.files import check_apart
+from onnxgather.core.files import check_apart, write_whole
 from onnxgather.core.options import POLICIES, OutOfRange
 
 if TYPE_CHECKING:
@@ -85,7 +93,10 @@ class AuditOptions:
 @arguments.file(
     "--contract",
     "contract_file",
-    help="Write the conditions on inputs under which the gathers are proved.",
+    help=(
+        "Write the conditions on inputs under which the gathers are proved: a .json"
+        " file, or a guard as .onnx or .py; of several models a folder."
+    ),
 )
 @arguments.file(
     "--write-inputs",
@@ -136,14 +147,25 @@ def audit_command(**values: Any) -> int:
     range, or one that the DirectML provider refuses, is a finding.
     """  # noqa: E501
     options = AuditOptions(**values)
-    outputs = options.outputs
     batch = Batch(prints=False)
-    models = _models(options, batch)
+    sources = _models(options, batch)
+    models = [source.path for source in sources]
     # A folder or a pattern is a list of models, even if it names only one.
     is_single = len(models) == 1 and models == [*dict.fromkeys(options.paths)]
+    contracts = dict[str, str]()
+    contract_file = options.outputs.contract_file
+    if contract_file is not None and models and not is_single:
+        contracts = contract_files(contract_file, sources)
+        # These files are written apart from the others.
+        others = replace(options.outputs, contract_file=None)
+        options = replace(options, outputs=others)
+    outputs = options.outputs
     _check_usage(options, models, is_single)
     baseline = _baseline(options)
     outputs.check_writable(options.folders)
+    check_contract_files(
+        contracts, [*_inputs(options, models), *outputs.by_option.values()]
+    )
 
     audits = _audits(options, batch, models)
     if not audits:
@@ -151,10 +173,10 @@ def audit_command(**values: Any) -> int:
     external_files = chain.from_iterable(audit.files for audit in audits.values())
     outputs.check_apart(external_files)
     report = _report(options, batch, audits, baseline)
-    contents = _contents(report, is_single, baseline)
+    contents = _contents(outputs, report, is_single, baseline)
     input_lines = list[str]()
     first = next(iter(audits.values()))
-    # The model is kept where --write-inputs is given, which needs a single model.
+    # The model is kept where a file needs it, and then there is a single model.
     if first.audited:
         contents["--write-inputs"] = partial(
             _input_files, options, first.audited, input_lines
@@ -164,6 +186,8 @@ def audit_command(**values: Any) -> int:
     is_printed = outputs.write(batch, contents)
     for line in input_lines:
         say(line, err=True)
+    _write_contracts(batch, contracts, audits)
+    _say_contracts_without_model(options, batch, audits)
     if not is_printed:
         _say(report, is_single, options.every, baseline)
 
@@ -175,13 +199,50 @@ def audit_command(**values: Any) -> int:
     return batch.finish()
 
 
-def _models(options: AuditOptions, batch: Batch) -> list[str]:
-    """Return the paths of the models; a model that is named twice is there once."""
+def _write_contracts(
+    batch: Batch, files: Mapping[str, str], audits: Mapping[str, FinishedAudit]
+) -> None:
+    """Write the contracts of several models.
+
+    Args:
+        batch: It keeps the errors of the files.
+        files: The files, by the models.
+        audits: The audits, by the models; a model without an audit has no contract.
+    """
+    for model, finished_audit in audits.items():
+        if model not in files:
+            continue
+        file = files[model]
+        with batch.step(file, failing="be written"):
+            write_whole(file, json_bytes(finished_audit.audit.contract))
+            batch.tell(f"written: {file}")
+
+
+def _say_contracts_without_model(
+    options: AuditOptions, batch: Batch, audits: Mapping[str, FinishedAudit]
+) -> None:
+    """Tell which contracts in folders of --assume are of no model of the audit."""
+    digests = {audit.audit.contract["digest"] for audit in audits.values()}
+    for file in without_model(options.given.assume, digests):
+        batch.tell(f"{file}: the contract fits no model of this audit")
+
+
+def _models(options: AuditOptions, batch: Batch) -> list[Source]:
+    """Return the models; a model that is named twice is there once."""
     # Two paths of one file differ, so the full paths are compared.
-    paths = dict[str, str]()
+    sources = dict[str, Source]()
     for source in batch.sources(options.paths, ".onnx"):
-        paths.setdefault(os.path.abspath(source.path), source.path)
-    return [*paths.values()]
+        sources.setdefault(os.path.abspath(source.path), source)
+    return [*sources.values()]
+
+
+def _inputs(options: AuditOptions, models: Sequence[str]) -> list[str]:
+    """Return the files that the command reads, without the external data of models."""
+    inputs = [*models, *options.given.files]
+    for file in (options.inputs, options.baseline):
+        if file:
+            inputs.append(file)
+    return inputs
 
 
 def _check_usage(options: AuditOptions, models: Sequence[str], is_single: bool) -> None:
@@ -192,14 +253,11 @@ def _check_usage(options: AuditOptions, models: Sequence[str], is_single: bool) 
         UsageError: An option must come with one model, or without another option.
     """
     outputs = options.outputs
-    inputs = [*models, *options.given.files]
-    for file in (options.inputs, options.baseline):
-        if file:
-            inputs.append(file)
-    outputs.check_apart(inputs)
-    for option in ("--contract", "--write-inputs"):
-        if option in outputs.by_option and not is_single:
-            raise click.UsageError(f"{option} must be given with one model")
+    outputs.check_apart(_inputs(options, models))
+    if "--write-inputs" in outputs.by_option and not is_single:
+        raise click.UsageError("--write-inputs must be given with one model")
+    if outputs.contract_file is not None:
+        check_contract_file(outputs.contract_file)
     _check_usage_of_inputs(options)
     if options.baseline and outputs.write_baseline_file:
         raise click.UsageError(
@@ -282,7 +340,7 @@ def _audited(
     files = external_paths(audited.network.path, audited.network.proto)
     # A model and its run may be large, and another process may have to send them.
     kept = None
-    if options.outputs.write_inputs_file is not None:
+    if options.outputs.write_inputs_file or is_guard(options.outputs.contract_file):
         kept = audited
     return FinishedAudit(audited.audit, files, pictures, kept)
 
@@ -306,7 +364,7 @@ def _report(
 
 
 def _contents(
-    report: AuditReport, is_single: bool, baseline: Baseline
+    outputs: Outputs, report: AuditReport, is_single: bool, baseline: Baseline
 ) -> dict[str, Callable[[], bytes | Folder]]:
     """Return what makes the content of each file, by the options."""
     from onnxgather.auditing.output.page import audit_page
@@ -317,13 +375,14 @@ def _contents(
     )
 
     first = next(iter(report.models.values()))
+    contract_file = outputs.contract_file or STANDARD
     contents: dict[str, Callable[[], bytes | Folder]] = {
         "--json": lambda: json_bytes(_record(report, is_single, baseline)),
         "--junit": partial(audit_junit, report),
         "--markdown": partial(audit_markdown, report, baseline),
         "--sarif": lambda: json_bytes(audit_sarif(report, baseline)),
         "--html": partial(audit_page, report.models),
-        "--contract": partial(json_bytes, first.audit.contract),
+        "--contract": partial(contract_content, contract_file, first),
     }
     return contents
 

@@ -1,0 +1,184 @@
+"""The files of contracts: the formats of a model's, and folders of those of several."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from command_line import call, outcome
+from network_draft import session
+from onnx_graphs import INT64, constant, info, model, node
+
+import onnxgather as og
+from onnxgather.auditing.proof.contract_python import guard
+
+SPEED = ("--levels", "none")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(path: str, rows: int = 4) -> dict[str, Any]:
+    """Write a model that gathers from a table of some rows; return its contract."""
+    proto = model(
+        [node("Gather", ["table", "ids"], "y")],
+        [info("ids", INT64, ["n"])],
+        ["y"],
+        [constant("table", np.zeros((rows, 2), np.float32))],
+    )
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(proto.SerializeToString())
+    return og.audit(path, levels=()).contract
+
+
+def test_the_name_of_a_contract_chooses_its_format() -> None:
+    contract = written("m.onnx")
+    for name in ("c.json", "c.py", "c.onnx", "c.ONNX"):
+        code, _, error = outcome("audit", "m.onnx", *SPEED, "--contract", name)
+        assert (code, error) == (0, f"written: {name}\n")
+    assert json.loads(Path("c.json").read_bytes()) == contract
+    assert Path("c.py").read_text() == guard(contract)
+    expected = og.contract_model(contract, "m.onnx")
+    assert onnx.load("c.onnx") == onnx.load("c.ONNX") == expected
+    ok, broken = session(onnx.load("c.onnx")).run(None, {"ids": np.array([3, 4])})
+    assert (bool(ok), broken.tolist()) == (False, [0])
+    code, text, _ = outcome("audit", "m.onnx", *SPEED, "--contract", "-")
+    assert (code, json.loads(text)) == (0, contract)
+
+
+@pytest.mark.parametrize("name", ["c", "c.txt", "c.npz", "json"])
+def test_another_name_of_a_contract_is_refused(name: str) -> None:
+    written("m.onnx")
+    code, text, error = outcome("audit", "m.onnx", "--contract", name)
+    assert (code, text) == (2, "")
+    assert error.endswith(
+        f"Error: --contract must end in .json, .onnx, .py for a model, got {name}\n"
+    )
+    assert not os.path.exists(name)
+
+
+def test_a_contract_is_not_written_over_its_model() -> None:
+    written("m.onnx")
+    code, _, error = outcome("audit", "m.onnx", "--contract", "m.onnx")
+    assert (code, error) == (
+        2,
+        "Error: m.onnx must not be written, as it is an input\n",
+    )
+
+
+def test_several_models_have_a_folder_of_contracts() -> None:
+    contracts = {path: written(path, k) for k, path in enumerate(MODELS, 3)}
+    code, _, error = outcome("audit", "a", *SPEED, "--contract", "c", "--jobs", "2")
+    files = ["c/m.onnx.contract.json", "c/x/m.onnx.contract.json"]
+    assert (code, error) == (0, "".join(f"written: {file}\n" for file in files))
+    assert [json.loads(Path(file).read_bytes()) for file in files] == [
+        contracts["a/m.onnx"],
+        contracts["a/x/m.onnx"],
+    ]
+    # A file that is there is written anew.
+    assert call("audit", "a", *SPEED, "--contract", "c").exit_code == 0
+
+
+MODELS = ("a/m.onnx", "a/x/m.onnx", "b/m.onnx", "b/M.bin")
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (["a"], ["m.onnx", "x/m.onnx"]),
+        (["a/x"], ["m.onnx"]),
+        (["a", "b"], ["a/m.onnx", "a/x/m.onnx", "b/m.onnx"]),
+        (["a", "a/x"], ["m.onnx", "x/m.onnx"]),
+        (["a/m.onnx", "b/m.onnx"], ["a/m.onnx", "b/m.onnx"]),
+        (["a/m.onnx", "a/x"], ["m.onnx", "x/m.onnx"]),
+        (["b/m.onnx", "b/M.bin"], ["M.bin", "m.onnx"]),
+        (["*/m.onnx"], ["a/m.onnx", "b/m.onnx"]),
+        (["./a/../a"], ["m.onnx", "x/m.onnx"]),
+    ],
+)
+def test_contracts_have_the_paths_of_their_models(
+    given: list[str], names: list[str]
+) -> None:
+    for path in MODELS:
+        written(path)
+    assert call("audit", *given, *SPEED, "--contract", "c").exit_code == 0
+    found = [path for path in Path("c").rglob("*") if path.is_file()]
+    assert sorted(path.relative_to("c").as_posix() for path in found) == [
+        f"{name}.contract.json" for name in names
+    ]
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.onnx", "c.py", "-"])
+def test_a_file_is_no_folder_of_contracts(name: str) -> None:
+    for path in MODELS:
+        written(path)
+    code, text, error = outcome("audit", "a", "--contract", name)
+    assert (code, text) == (2, "")
+    assert error.endswith(
+        f"Error: --contract must be a folder for 2 models, got {name}\n"
+    )
+
+
+def test_a_contract_in_a_folder_is_written_over_no_input() -> None:
+    written("a/m.onnx")
+    call("audit", "a", *SPEED, "--contract", "c")
+    code, _, error = outcome("audit", "a", "--assume", "c", "--contract", "c")
+    assert (code, error) == (
+        2,
+        "Error: c/m.onnx.contract.json must not be written, as it is an input\n",
+    )
+
+
+def test_a_folder_of_contracts_is_assumed_by_digest() -> None:
+    for k, path in enumerate(MODELS, 3):
+        written(path, k)
+    assert call("audit", "a", *SPEED, "--contract", "c").exit_code == 0
+    Path("c/tokenizer.json").write_text("{}")  # no contract, by its name
+    strict = ("audit", *SPEED, "--fail-on", "not-proved", "--assume", "c", "--json")
+    code, text, error = outcome(*strict, "a")
+    assert (code, error) == (0, "")
+    states = [
+        each["gathers"][0]["range"]["state"] for each in json.loads(text)["models"]
+    ]
+    assert states == ["proved", "proved"]
+    # A model without a contract is audited without one.
+    code, text, error = outcome(*strict, "a/m.onnx", "b/m.onnx")
+    states = [
+        each["gathers"][0]["range"]["state"] for each in json.loads(text)["models"]
+    ]
+    assert states == ["proved", "proved-if"]
+    assert (
+        error == "c/x/m.onnx.contract.json: the contract fits no model of this audit\n"
+    )
+    code, text, error = outcome("audit", "a/m.onnx", *SPEED, "--assume", "c")
+    assert (code, "4 rows" in text, "1 proved in range" in text) == (0, False, True)
+    assert (
+        call("harden", "b/m.onnx", *SPEED, "-o", "h.onnx", "--assume", "c").exit_code
+        == 0
+    )
+    code, text, _ = outcome(
+        "harden", "a/m.onnx", *SPEED, "-o", "h.onnx", "--assume", "c"
+    )
+    assert (code, text) == (0, "a/m.onnx -> h.onnx: 0 nodes rewritten\n")
+
+
+def test_a_folder_without_a_contract_is_refused() -> None:
+    written("m.onnx")
+    Path("c").mkdir()
+    for text, sentence in (
+        (None, "c: the folder must have a *.contract.json file, got none"),
+        ("{}", "c/x.contract.json: $ must have digest"),
+    ):
+        if text:
+            Path("c/x.contract.json").write_text(text)
+        code, _, error = outcome("audit", "m.onnx", "--assume", "c")
+        assert (code, error) == (2, f"Error: {sentence}\n")
