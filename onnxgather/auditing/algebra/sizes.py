@@ -301,7 +301,28 @@ def never_negative(size: AnySize) -> bool:
     term is still negative, a known fact that cancels it is subtracted: the rest must be
     at least 0, too.
     """
-    return size >= 0 if isinstance(size, int) else _is_proved(size)
+    if isinstance(size, int):
+        return size >= 0
+    if _is_proved(size):
+        return True
+    # An integer is at least 0 if it is above -1, which a multiple may show.
+    for count in _multiples(size):
+        multiple = size * count + (count - 1)
+        if isinstance(multiple, Size) and _is_proved(multiple):
+            return True
+    return False
+
+
+def _multiples(size: Size) -> set[int]:
+    """Return the counts of symbols in facts that no term of a size is a multiple of."""
+    counts: set[int] = set()
+    for symbol in size.symbols:
+        own_count = size.terms.get((symbol,), 0)
+        for fact in symbol.facts:
+            count = fact.terms.get((symbol,), 0)
+            if own_count < 0 and count < 0 and own_count % count:
+                counts.add(-count)
+    return counts
 
 
 def _is_proved(size: Size) -> bool:
@@ -407,6 +428,15 @@ def quotient(size: AnySize, divisor: AnySize) -> AnySize:
     exact, rest = _divided(size, divisor)
     if rest == 0:
         return exact
+    if isinstance(divisor, int):
+        multiple, rest = _split_by(size, divisor)
+        # Case 1: what is no multiple is at least 0.
+        if multiple != 0 and rest >= 0:
+            return multiple + quotient(rest, divisor)
+        # Case 2: it is at most 0, so that it is rounded up on the other side of 0.
+        opposite = divisor - 1 - rest
+        if not rest >= 0 and opposite >= 0:
+            return multiple - quotient(opposite, divisor)
     derived = _newest_symbol(size, divisor).derived
     key = ("quotient", size, divisor)
     if key not in derived:
@@ -419,6 +449,30 @@ def quotient(size: AnySize, divisor: AnySize) -> AnySize:
         _add_facts(symbol, rest, divisor - 1 - rest)
         derived[key] = result
     return derived[key]
+
+
+def _split_by(size: AnySize, divisor: int) -> tuple[AnySize, AnySize]:
+    """Return the largest part of a size that is a multiple, divided, and the rest.
+
+    The number in the rest is below the divisor.
+    """
+    quotients: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, count in terms_of(size).items():
+        if not monomial or count % divisor == 0:
+            quotients[monomial] = count // divisor
+            rest[monomial] = count % divisor
+        else:
+            rest[monomial] = count
+    return _simplified(quotients), _simplified(rest)
+
+
+def exact_quotient(size: AnySize, divisor: AnySize) -> AnySize | None:
+    """Return what times the divisor is the size; None if no polynomial is."""
+    if divisor == 0:
+        return None
+    exact, rest = _divided(size, divisor)
+    return exact if rest == 0 else None
 
 
 def _divided(size: AnySize, divisor: AnySize) -> tuple[AnySize, AnySize]:
@@ -444,6 +498,23 @@ def _divided(size: AnySize, divisor: AnySize) -> tuple[AnySize, AnySize]:
 def _rank(monomial: Monomial) -> tuple[int, list[int]]:
     """Return the place of a product of symbols in the order of all."""
     return len(monomial), [symbol.order for symbol in monomial]
+
+
+def at_least_one(size: AnySize) -> AnySize:
+    """Return a size that a run refuses where it is 0.
+
+    It is a symbol of its own: other values with the same size may be 0.
+    """
+    if isinstance(size, int) or size >= 1:
+        return size
+    derived = _newest_symbol(size).derived
+    key = ("at least one", size)
+    if key not in derived:
+        symbol = Symbol("", 1, size.high)
+        result = Size({(symbol,): 1})
+        _add_facts(symbol, result - size, size - result)
+        derived[key] = result
+    return derived[key]
 
 
 def in_float(size: AnySize) -> AnySize:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxgather.auditing.algebra.bounds import (
+    COLUMNS,
     FLOATS,
     INTEGERS,
     LIMITS,
@@ -174,6 +175,10 @@ def _remainder(call: Call) -> Bounds | None:
     if is_integer and not is_known and never_negative(dividend.whole[0]):
         is_positive = never_negative(divisor.whole[0] - 1)
         if is_positive:
+            if _is_open_by_number(dividend, divisor):
+                whole = dividend.low // divisor.low
+                rest = dividend.low - whole * divisor.low
+                return call.elementwise(rest, rest)
             fits = dividend.high < divisor.low
             low = np.where(fits, dividend.low, 0)
             limit = least(dividend.high, divisor.high - 1)
@@ -196,6 +201,19 @@ def _remainder(call: Call) -> Bounds | None:
     low = np.where(fits, dividend.low, lowest)
     high = np.where(fits, dividend.high, highest)
     return call.elementwise(low, high)
+
+
+def _is_open_by_number(dividend: Bounds, divisor: Bounds) -> bool:
+    """Return whether a few sizes are divided by known numbers.
+
+    The remainder is then what the quotient, a symbol for each size, leaves.
+    """
+    if not dividend.is_exact or not _is_number(divisor):
+        return False
+    if max(dividend.bounds.size, divisor.bounds.size) > 2 * COLUMNS:
+        return False
+    fits = dividend.high < divisor.low
+    return not fits.any()
 
 
 # Functions of one number.

@@ -28,7 +28,9 @@ from onnxgather.auditing.algebra.sizes import (
     AnySize,
     AnySizes,
     Size,
+    at_least_one,
     exact_of,
+    exact_quotient,
     high_of,
     in_float,
     larger,
@@ -178,9 +180,21 @@ def _elements(value: Bounds | None) -> AnySizes | None:
 
 
 def _number(value: Bounds | None) -> AnySize | None:
-    """Return the first integer of a value; None where it is not known."""
+    """Return the first number of a value, an integer; None where it is not known."""
+    if value is not None and value.data_type in ("FLOAT", "DOUBLE"):
+        return _whole_number(value)
     elements = _elements(value)
     return elements[0] if elements else None
+
+
+def _whole_number(value: Bounds) -> int | None:
+    """Return the first number of a float value where FLOAT holds it as an integer."""
+    floats = value.exact
+    if floats is None or not floats.size:
+        return None
+    number = float(floats.flat[0])
+    is_whole = abs(number) <= EXACT_IN_FLOAT and number == int(number)
+    return int(number) if is_whole else None
 
 
 def _integers(call: Call, name: str, position: int) -> Sequence[AnySize | None] | None:
@@ -276,42 +290,48 @@ def _reshape(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSize
     keeps_zeros = call.attributes.get("allowzero", 0)
     padding = [None] * len(wanted)
     own_sizes = [*(sizes or ()), *padding]
+    if _are_sizes(wanted, sizes):
+        return [tuple(wanted)]
     shape: list[AnySize | None] = []
+    likely: list[AnySize | None] = []
     for number, own in zip(wanted, own_sizes, strict=False):
         size = number
+        other = number
         # 0 stands for the size of the input.
         if number == 0 and not keeps_zeros:
-            size = own
+            size = other = own
         # An open number may be -1, or 0 and stand for the size of the input.
         elif isinstance(number, Size) and number != own:
-            least = 0 if keeps_zeros else 1
-            size = number if number >= least else None
+            size = number if number >= (0 if keeps_zeros else 1) else None
+            other = _open_number(number, own) if size is None else size
         shape.append(size)
+        likely.append(other)
     count = elements_of(sizes)
     filled = _filled(shape, count)
-    # Case 1: the elements are as many as before, whatever the open sizes are.
-    if -1 in wanted or (count is not None and elements_of(filled) == count):
-        return [filled]
-    # Case 2: they must be, and a level may not check it.
-    unchecked = _without_unchecked(shape, wanted, own_sizes)
-    return [_filled(unchecked, count)]
+    return [_filled(likely, count) if None in filled else filled]
 
 
-def _without_unchecked(
-    shape: Sequence[AnySize | None],
-    wanted: Sequence[AnySize | None],
-    own_sizes: Sequence[AnySize | None],
-) -> list[AnySize | None]:
-    """Return the sizes of a Reshape, without those that only its check guarantees.
+def _open_number(number: Size, own: AnySize | None) -> AnySize | None:
+    """Return the size that a number from 0 of a Reshape asks for; None if not clear.
 
-    The check is that the elements are as many as before. From optimization level 1 on
-    ONNX Runtime may write 0 for a size of the input, and -1 for one other computed size
-    of a Reshape: "reshaped: fewer rows" in tests/helpers/rewritten_models.py.
+    The size of the input takes the place of 0.
     """
-    computed = [axis for axis, size in enumerate(wanted) if isinstance(size, Size)]
-    others = [axis for axis in computed if wanted[axis] != own_sizes[axis]]
-    unchecked = others or computed
-    return [None if axis in unchecked else size for axis, size in enumerate(shape)]
+    if own is None or not own >= 1 or not number >= 0:
+        return None
+    highest = max(number.high, high_of(own))
+    return unknown_size(highest, larger(number, 1))
+
+
+def _are_sizes(wanted: Sequence[AnySize | None], sizes: AnySizes | None) -> bool:
+    """Return whether the numbers of a Reshape are its sizes, none of them 0 or -1.
+
+    Their product is the number of elements, which is above 0.
+    """
+    if sizes is None or not all(size is not None and size >= 1 for size in sizes):
+        return False
+    if not all(number is not None and number >= 0 for number in wanted):
+        return False
+    return elements_of(wanted) == elements_of(sizes)
 
 
 def _filled(shape: Sequence[AnySize | None], count: AnySize | None) -> AnySizes:
@@ -323,8 +343,13 @@ def _filled(shape: Sequence[AnySize | None], count: AnySize | None) -> AnySizes:
     rest = elements_of(others)
     left = None
     has_one_open = len(shape) - len(others) == 1
-    if has_one_open and count is not None and rest is not None and rest > 0:
-        left = quotient(count, rest)
+    if has_one_open and count is not None and rest is not None:
+        # ONNX Runtime refuses -1 where the other sizes have no elements.
+        if -1 in shape:
+            left = exact_quotient(count, rest)
+        is_full = all(size is not None and size > 0 for size in others)
+        if left is None and (is_full or rest > 0):
+            left = quotient(count, rest)
     return tuple(left if size in (None, -1) else size for size in shape)
 
 
@@ -341,7 +366,7 @@ def _range(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]
     count = _rounded_up(larger(0, span), abs(delta))
     # Older versions subtract in the data type, which may be too narrow.
     widest = max(high_of(span), -low_of(span))
-    _, highest = INTEGERS[call.x.data_type]
+    _, highest = INTEGERS.get(call.x.data_type, (0, 2 * EXACT_IN_FLOAT + 2))
     return [(count if widest < highest / 2 else None,)]
 
 
@@ -451,7 +476,7 @@ def _split(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]
 @sized("Pad")
 def _pad(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     sizes = _all_sizes(call.x)
-    pads = _integers(call, "pads", 1)
+    pads = _pads(call)
     if sizes is None or pads is None:
         return inferred
     every_axis = list(range(len(sizes)))
@@ -461,12 +486,25 @@ def _pad(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     padded: list[AnySize | None] = [*sizes]
     half = len(pads) // 2
     for number, axis in enumerate(axes):
-        before = pads[number]
-        after = pads[number + half]
-        padded[axis] = None
-        if before is not None and after is not None:
-            padded[axis] = sizes[axis] + before + after
+        least_before, most_before = pads[number]
+        least_after, most_after = pads[number + half]
+        least = sizes[axis] + least_before + least_after
+        most = sizes[axis] + most_before + most_after
+        padded[axis] = least
+        if least != most:
+            is_limited = high_of(most) <= MOST
+            padded[axis] = unknown_size(most, least) if is_limited else None
     return [tuple(padded)]
+
+
+def _pads(call: Call) -> list[tuple[AnySize, AnySize]] | None:
+    """Return the least and the greatest number of each padding of a Pad."""
+    if "pads" in call.attributes:
+        return [(number, number) for number in call.attributes["pads"]]
+    every = call.of(1).full
+    if every is None:
+        return None
+    return [(low, high) for low, high in every.reshape(-1, 2)]
 
 
 @sized("Slice")
@@ -595,11 +633,12 @@ def _window_count(
     # A pool wider than its input has 1 window; of 0, SAME is inferred as 1.
     is_convolution = "Conv" in call.operator
     least = 0 if is_convolution and not is_same else stride
+    # ONNX Runtime refuses a convolution without a window.
     if room >= least:
-        return quotient(room, stride)
+        count = quotient(room, stride)
+        return at_least_one(count) if is_convolution else count
     if isinstance(room, int) or is_same:
         return None
-    # ONNX Runtime refuses a convolution without a window.
     if is_convolution:
         return quotient(larger(stride, room), stride)
     # A pool has a window more than it has steps, or none at all.

@@ -70,8 +70,8 @@ def shape_at(model: onnx.ModelProto, level: int, *sizes: Any) -> list[int] | str
         ("float[B, P, 12] x", "b, p, four", "y", "not-proved"),
         # The size that is given beside -1 is no other.
         ("float[B, 12] x", "minus, p, four", "y", "proved"),
-        # Nothing says which of two sizes is what is left.
-        ("float[B, 12] x", "b, p, q", "y", "not-proved"),
+        # Of two sizes that are left each level keeps the check.
+        ("float[B, 12] x", "b, p, q", "y", "proved"),
     ],
 )
 def test_a_size_that_only_the_check_guarantees_is_not_believed(
