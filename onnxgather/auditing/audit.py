@@ -24,10 +24,9 @@ from onnxgather.auditing.graph_audit import (
     OperationKey,
     audit_graph,
     notes_of,
-    operations_of,
 )
 from onnxgather.auditing.levels import AuditedLevels, Levels, audit_levels, with_levels
-from onnxgather.auditing.operators.index_operators import coordinates_of
+from onnxgather.auditing.lost_sizes import TrialShapes, with_told_sizes
 from onnxgather.auditing.proof.contract import (
     Condition,
     Contract,
@@ -37,10 +36,9 @@ from onnxgather.auditing.proof.contract import (
     sizes_given,
     tightened,
 )
+from onnxgather.auditing.proof.given_ends import GivenRange
 from onnxgather.auditing.proof.ranges import (
     IndexRange,
-    Lost,
-    ranges_of,
 )
 from onnxgather.auditing.records import Audit, AuditedGather
 from onnxgather.core.checks import (
@@ -81,6 +79,9 @@ class Premises:
     """Which graphs that ONNX Runtime makes of the model are audited too."""
     no_negative: bool = False
     """Whether an index below 0 that depends on an input counts as out of range."""
+    given: Sequence[GivenRange] = ()
+    """The least and the greatest element of inputs, which are among the conditions
+    too. An end that leads to an index out of range is a finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,10 @@ def audit(
     network = read_network(model)
     contracts = [] if assume is None else [assume]
     conditions = given_conditions(network, ranges, contracts)
-    premises = Premises(network, shapes, conditions, allow_empty, graphs, no_negative)
+    given = given_ranges(ranges)
+    premises = Premises(
+        network, shapes, conditions, allow_empty, graphs, no_negative, given
+    )
     return audit_model(premises, inputs).audit
 
 
@@ -176,6 +180,14 @@ def given_conditions(
     for given in assume:
         conditions += read_contract(given, network).conditions
     return conditions
+
+
+def given_ranges(ranges: Mapping[str, tuple[int, int]] | None) -> list[GivenRange]:
+    """Return the ranges of inputs that `given_conditions` accepts, as records."""
+    return [
+        GivenRange("range", name, int(low), int(high))
+        for name, (low, high) in (ranges or {}).items()
+    ]
 
 
 def _range_condition(where: str, name: str, ends: object) -> Condition:
@@ -225,11 +237,14 @@ def audit_model(
     # This raises an error if the conditions exclude the given sizes.
     tightened([*contract.conditions, *shape_conditions])
 
-    file = audit_graph(network, shapes, arrays, contract)
+    given = premises.given
+    file = audit_graph(network, shapes, arrays, contract, given=given)
     levels = AuditedLevels()
     # A model without gathers needs no other graph.
     if file.gathers:
-        levels = audit_levels(network, premises.levels, shapes, arrays, contract, file)
+        levels = audit_levels(
+            network, premises.levels, shapes, arrays, contract, file, given
+        )
     merged = with_levels(file, levels)
     gathers = merged.gathers
     captured = merged.captured
@@ -245,8 +260,16 @@ def audit_model(
     # The shapes that an option names agree with the sizes that are given.
     full_contract = contract.joined(shape_conditions)
     open_shapes = _open_shapes(premises.network, shapes, full_contract)
-    gathers = _with_telling_shapes(premises, gathers, shapes, open_shapes)
-    options = _options(premises.network, captured, gathers.values(), open_shapes)
+    shape_options = list(_shape_options(open_shapes))
+    if shape_options:
+        trial = TrialShapes(
+            {**shapes, **open_shapes},
+            " ".join(shape_options),
+            premises.conditions,
+            premises.allow_empty,
+        )
+        gathers = with_told_sizes(premises.network, gathers, trial)
+    options = _options(premises.network, captured, gathers.values(), shape_options)
     return AuditedModel(
         merged.network, gathers, captured, list(options), contract, levels
     )
@@ -267,7 +290,7 @@ def _options(
     network: Network,
     captured: Captured,
     gathers: Collection[AuditedGather],
-    open_shapes: Mapping[str, Sequence[int]],
+    shape_options: Sequence[str],
 ) -> Iterator[str]:
     """Yield the options of the command with which an audit says more."""
     is_static = all(
@@ -275,7 +298,7 @@ def _options(
     )
     was_run = bool(captured.gathers or captured.stop)
     if not is_static and not was_run:
-        yield from _shape_options(open_shapes)
+        yield from shape_options
         yield "--inputs FILE.npz"
     stopping: set[str] = set()
     for gather in gathers:
@@ -318,50 +341,6 @@ def _shape_options(shapes: Mapping[str, Sequence[int]]) -> Iterator[str]:
     for name, shape in shapes.items():
         numbers = ",".join(map(str, shape))
         yield f"--shape {quote(f'{name}={numbers}')}"
-
-
-def _with_telling_shapes(
-    premises: Premises,
-    gathers: dict[OperationKey, AuditedGather],
-    shapes: Mapping[str, Sequence[int]],
-    open_shapes: Mapping[str, Sequence[int]],
-) -> dict[OperationKey, AuditedGather]:
-    """Return the records; those whose lost size the shapes tell have these as options.
-
-    That they tell it is tried: the bounds of the file are computed with them.
-
-    Args:
-        premises: The model, and what holds of its inputs.
-        gathers: The records.
-        shapes: The shapes that are given.
-        open_shapes: Shapes of the inputs whose shape is open and not given.
-    """
-    # A size that a graph of ONNX Runtime lost is not one of the file.
-    lost_by_key = {
-        key: gather.range.lost
-        for key, gather in gathers.items()
-        if gather.range.lost and gather.range.level is None
-    }
-    if not lost_by_key or not open_shapes:
-        return gathers
-    try:
-        network = read_network(premises.network, {**shapes, **open_shapes})
-        bounds = ranges_of(network, premises.conditions, premises.allow_empty)
-    except OnnxGatherError:  # the model allows no such shapes
-        return gathers
-
-    unknown: set[OperationKey] = set()
-    for key, scope, operation in operations_of(network):
-        if key in lost_by_key:
-            coordinates = coordinates_of(bounds.given(scope, operation))
-            if not all(isinstance(each.size, int) for each in coordinates):
-                unknown.add(key)
-    options = " ".join(_shape_options(open_shapes))
-    told: dict[OperationKey, AuditedGather] = {}
-    for key in lost_by_key.keys() - unknown:
-        lost: Lost = replace(lost_by_key[key], told_by=options)
-        told[key] = replace(gathers[key], range=replace(gathers[key].range, lost=lost))
-    return gathers | told
 
 
 def _sizes_that_meet(contract: Contract) -> dict[str, int]:

@@ -12,7 +12,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from functools import reduce
-from itertools import chain, groupby, zip_longest
+from itertools import groupby, zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -42,6 +42,7 @@ from onnxgather.auditing.proof.contract import (
     tightened,
 )
 from onnxgather.auditing.proof.earlier import EarlierGraph
+from onnxgather.auditing.proof.given_ends import GivenRange, ends_that_leave
 from onnxgather.auditing.proof.ranges import (
     Found,
     IndexRange,
@@ -115,6 +116,7 @@ def audit_graph(
     arrays: Mapping[str, Array],
     contract: Contract,
     file: AuditedGraph | None = None,
+    given: Sequence[GivenRange] = (),
 ) -> AuditedGraph:
     """Audit a graph in stages: each knows more sizes, and looks at what is left open.
 
@@ -125,6 +127,8 @@ def audit_graph(
         contract: What holds of the inputs.
         file: The audit of the file, if this is another graph of the model. It runs
             only where a gather is open, as the run of the file shows the indices.
+        given: The ranges that are given of inputs. An end that leads to an index out of
+            range decides the state of a gather.
 
     Raises:
         OnnxGatherError: ONNX allows no such gather.
@@ -152,7 +156,35 @@ def audit_graph(
         if any(not gather.is_settled for gather in gathers.values()):
             bounds = refine("run")
         _put_seen(gathers, network, captured)
+    if given:
+        _put_given_ends(gathers, network, bounds, given, contract)
     return AuditedGraph(network, gathers, captured, bounds, stages)
+
+
+def _put_given_ends(
+    gathers: dict[OperationKey, AuditedGather],
+    network: Network,
+    bounds: Ranges,
+    given: Sequence[GivenRange],
+    contract: Contract,
+) -> None:
+    """Put in the records which gathers can leave an axis by the ranges given."""
+    open_keys: dict[Operation, OperationKey] = {}
+    scopes: dict[Operation, Scope] = {}
+    for key, scope, operation in operations_of(network):
+        record = gathers.get(key)
+        if record is not None and record.range.state not in DECIDED:
+            open_keys[operation] = key
+            scopes[operation] = scope
+    if not scopes:
+        return
+    ends = ends_that_leave(network, bounds, given, contract.conditions, scopes)
+    for operation, end in ends.items():
+        key = open_keys[operation]
+        record = gathers[key]
+        # The conditions stay: under them the gather is proved.
+        index_range = replace(record.range, state="out-of-range", input=None, given=end)
+        gathers[key] = replace(record, range=index_range)
 
 
 def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Operation]]:
@@ -591,14 +623,12 @@ def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
     """Return the range of a gather, from its ranges in the calls of a function."""
     worst = max(ranges, key=badness)
     conditions: tuple[Condition, ...] = ()
-    if worst.state == "proved-if":
-        all_conditions = chain.from_iterable(
-            index_range.conditions for index_range in ranges
-        )
+    if worst.state == "proved-if" or worst.given is not None:
         try:
-            conditions = tightened(all_conditions)
+            conditions = common_conditions(ranges)
         except OnnxGatherError:  # no inputs meet the conditions of all calls
-            worst = replace(worst, state="not-proved")
+            if worst.given is None:
+                worst = replace(worst, state="not-proved")
     return replace(
         worst,
         low=ends_of_all(min, [index_range.low for index_range in ranges]),
@@ -606,6 +636,22 @@ def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
         size=common_sizes([index_range.size for index_range in ranges]),
         conditions=conditions,
     )
+
+
+def common_conditions(ranges: Sequence[IndexRange]) -> tuple[Condition, ...]:
+    """Return the conditions under which a gather is proved in all calls, or graphs.
+
+    There are none if no conditions prove it in one of them.
+
+    Raises:
+        OnnxGatherError: No inputs meet the conditions of all.
+    """
+    conditions: list[Condition] = []
+    for index_range in ranges:
+        if index_range.state != "proved" and not index_range.conditions:
+            return ()
+        conditions += index_range.conditions
+    return tuple(tightened(conditions))
 
 
 def ends_of_all(

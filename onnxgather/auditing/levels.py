@@ -30,9 +30,11 @@ from onnxgather.auditing.graph_audit import (
     OperationKey,
     audit_graph,
     badness,
+    common_conditions,
 )
 from onnxgather.auditing.matches import FileNames, Matches
-from onnxgather.auditing.proof.contract import Condition, Contract, tightened
+from onnxgather.auditing.proof.contract import Contract
+from onnxgather.auditing.proof.given_ends import GivenRange
 from onnxgather.auditing.proof.ranges import IndexRange
 from onnxgather.auditing.records import (
     AskedRuntime,
@@ -169,6 +171,7 @@ def audit_levels(
     arrays: Mapping[str, Array],
     contract: Contract,
     file: AuditedGraph,
+    given: Sequence[GivenRange] = (),
 ) -> AuditedLevels:
     """Audit the graphs that ONNX Runtime makes of a model on the CPU.
 
@@ -179,6 +182,7 @@ def audit_levels(
         arrays: The inputs of a run, by name; no run where there are none.
         contract: What holds of the inputs.
         file: The audit of the file.
+        given: The ranges that are given of inputs.
 
     Raises:
         ProviderError: An environment that must be asked has no ONNX Runtime, or does
@@ -189,7 +193,12 @@ def audit_levels(
     if not names:
         return result
     audit_one = partial(
-        audit_graph, shapes=shapes, arrays=arrays, contract=contract, file=file
+        audit_graph,
+        shapes=shapes,
+        arrays=arrays,
+        contract=contract,
+        file=file,
+        given=given,
     )
     for python in levels.pythons or [sys.executable]:
         with tempfile.TemporaryDirectory(prefix="onnxgather-") as folder:
@@ -462,14 +471,17 @@ def _worst(
     It has the conditions of all of them.
     """
     worst = own
-    conditions: list[Condition] = [*own.conditions]
+    ranges: list[IndexRange] = [own]
     for row, index_range in others:
-        conditions += index_range.conditions
+        ranges.append(index_range)
         if badness(index_range) > badness(worst):
             worst = replace(index_range, level=row.level, seen=own.seen)
-    if worst.state != "proved-if":
+    # Without an end that is given, no conditions prove an index out of range.
+    if worst.state != "proved-if" and worst.given is None:
         return worst
     try:
-        return replace(worst, conditions=tightened(conditions))
+        return replace(worst, conditions=common_conditions(ranges))
     except OnnxGatherError:  # no inputs meet the conditions of all graphs
-        return replace(worst, state="not-proved", conditions=())
+        if worst.given is None:
+            worst = replace(worst, state="not-proved")
+        return replace(worst, conditions=())

@@ -395,8 +395,9 @@ class Given:
     def read(self, model: str) -> Premises:
         """Return the model of a file, and what holds of its inputs."""
         # --help must not load the audit, nor onnx.
-        from onnxgather.auditing.audit import Premises, given_conditions
+        from onnxgather.auditing.audit import Premises, given_conditions, given_ranges
         from onnxgather.auditing.levels import Levels
+        from onnxgather.auditing.proof.given_ends import given_ids
         from onnxgather.auditing.proof.tokenizer import token_condition
         from onnxgather.cli.contracts import contracts_of
         from onnxgather.core.model.network import read_network
@@ -406,6 +407,8 @@ class Given:
         network = read_network(model)
         # The tokenizers are read first, so their errors come before those of contracts.
         of_tokenizers = [token_condition(text, network) for text in self.tokenizers]
+        given = given_ranges(self.ranges)
+        given += [given_ids(condition) for condition in of_tokenizers]
         contracts = list[str]()
         for path in self.assume:
             contracts += contracts_of(path, network)
@@ -417,6 +420,7 @@ class Given:
             self.allow_empty,
             levels,
             self.no_negative,
+            given,
         )
 
 

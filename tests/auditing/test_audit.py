@@ -17,7 +17,7 @@ from onnxgather.auditing import graph_audit
 from onnxgather.auditing.audit import audit as audit_of
 from onnxgather.auditing.proof import conditions
 from onnxgather.auditing.proof.contract import Condition
-from onnxgather.auditing.proof.ranges import Found, ranges_of
+from onnxgather.auditing.proof.ranges import Found, GivenEnd, ranges_of
 from onnxgather.auditing.records import AuditedGather, Tensor
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
@@ -104,6 +104,7 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "conditions": (msgspec.to_builtins(IN_TABLE),),
             "level": None,
             "lost": None,
+            "given": None,
         },
         "domain": "",
         "runtime": None,
@@ -170,7 +171,9 @@ def test_a_range_proves_what_it_keeps_in_range() -> None:
     )
     assert (found.sizes_from, found.input) == ("file", None)
     found = one(embedding(), ranges={"ids": (0, 4)}).range
-    assert (found.state, found.high, found.conditions) == (IF_KEPT, (4,), (IN_TABLE,))
+    assert (found.state, found.high) == ("out-of-range", (4,))
+    assert (found.conditions, found.found) == ((IN_TABLE,), None)
+    assert found.given == GivenEnd("range", "ids", 4, 4, 0)
 
 
 def test_constant_indices_are_proved_or_found_out_of_range() -> None:
@@ -681,9 +684,10 @@ def test_a_proof_tells_the_open_size_unless_only_a_run_would_tell_it() -> None:
 
 
 def test_conditions_that_exclude_what_is_known_prove_nothing() -> None:
-    assert one(embedding(), ranges={"ids": (3, 64)}).range.state == IF_KEPT
+    found = one(embedding(), ranges={"ids": (3, 64)}).range
+    assert (found.state, found.conditions) == ("out-of-range", (IN_TABLE,))
     found = one(embedding(), ranges={"ids": (5, 64)}).range
-    assert (found.state, found.conditions) == ("not-proved", ())
+    assert (found.state, found.conditions) == ("out-of-range", ())
 
 
 def test_a_shape_with_too_few_sizes_is_refused() -> None:

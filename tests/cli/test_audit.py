@@ -139,9 +139,9 @@ not proved    2 gathers, because of x:
             "audit", embedding(), "--all", "--shape", "ids=5,2", "--range", "ids=0:5"
         )[1]
         == f"""\
-m.onnx: in range under conditions; 3 gathers: 1 proved under conditions, 2 proved in range
-proved if     tokens (Gather, main graph): each value of ids is from -4 to 3; else the indices are \
-0..5 of 4
+m.onnx: can leave an axis; 3 gathers: 1 out of range, 2 proved in range
+OUT OF RANGE  tokens (Gather, main graph): can leave its axis: the range given of ids contains 5, \
+and the axis has 4 elements; in range if each value of ids is from -4 to 3
 proved        counted (Gather, main graph): 1 of 2, constant
 proved        fixed (Gather, main graph): 0..3 of 4, constant
 {ASSUMES}{PROVIDERS}{CONTRACT}{HARDEN}"""  # noqa: E501
@@ -473,9 +473,13 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
     told["added_tokens"] = [{"id": 4, "content": "[PAD]"}]
     Path("t.json").write_text(json.dumps(told), encoding="utf-8")
     code, text, _ = outcome("audit", path, *given)
-    said = "each value of ids is from -4 to 3; else the indices are 0..4 of 4\n"
+    said = (
+        "can leave its axis: the tokenizer of ids has ids to 4, and the axis has 4"
+        " elements; in range if each value of ids is from -4 to 3"
+    )
     assert code == 1
-    assert f"proved if     tokens (Gather, main graph): {said}" in text
+    assert f"OUT OF RANGE  tokens (Gather, main graph): {said}\n" in text
+    assert outcome("audit", path, *given[:2])[0] == 1
     rewritten = outcome("harden", path, "-o", "o.onnx", "--tokenizer", "ids=t.json")[1]
     assert rewritten.endswith("m.onnx -> o.onnx: 1 node rewritten\n")
 
@@ -658,7 +662,7 @@ def test_json_has_every_field_of_schema_2() -> None:
     path = embedding(NODES[:1])
     digest = f"sha256:{hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
     code, text, _ = outcome("audit", path, "--range", "ids=-4:5", "--json")
-    assert code == 0
+    assert code == 1
     condition = {
         "of": "values",
         "input": "ids",
@@ -673,7 +677,7 @@ def test_json_has_every_field_of_schema_2() -> None:
     }
     assert json.loads(text) == {
         "schema": 2,
-        "verdict": "proved-if",
+        "verdict": "out-of-range",
         "assumes": "open sizes of inputs are at least 1",
         "contract": {
             "digest": digest,
@@ -697,18 +701,25 @@ def test_json_has_every_field_of_schema_2() -> None:
                 "refused": None,
                 "feature_level": None,
                 "range": {
-                    "state": "proved-if",
+                    "state": "out-of-range",
                     "low": [-4],
                     "high": [5],
                     "size": [4],
                     "why": "the range given of ids",
                     "sizes_from": "file",
-                    "input": "the range given of ids",
+                    "input": None,
                     "found": None,
                     "seen": None,
                     "conditions": [condition],
                     "level": None,
                     "lost": None,
+                    "given": {
+                        "source": "range",
+                        "input": "ids",
+                        "value": 5,
+                        "index": 5,
+                        "coordinate": 0,
+                    },
                 },
                 "domain": "",
                 "runtime": {
@@ -717,7 +728,7 @@ def test_json_has_every_field_of_schema_2() -> None:
                     "levels": [
                         {
                             "level": level,
-                            "state": "proved-if",
+                            "state": "out-of-range",
                             "op": "Gather",
                             "version": onnxruntime.__version__,
                             "out_of_range": None,

@@ -22,6 +22,7 @@ from onnxgather.auditing.audit import (
     Premises,
     audit_model,
     given_conditions,
+    given_ranges,
 )
 from onnxgather.auditing.graph_audit import Calls, OperationKey, calls_of, operations_of
 from onnxgather.auditing.levels import Levels
@@ -165,7 +166,8 @@ def harden(
     contracts = [] if assume is None else [assume]
     conditions = given_conditions(network, ranges, contracts)
     graphs = Levels(levels, runtimes)
-    premises = Premises(network, shapes, conditions, allow_empty, graphs)
+    given = given_ranges(ranges)
+    premises = Premises(network, shapes, conditions, allow_empty, graphs, given)
     return hardened(premises, out_of_range).model
 
 

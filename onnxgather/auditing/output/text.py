@@ -20,7 +20,7 @@ from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
 from onnxgather.auditing.output.verdict import VERDICTS, badness_of, verdict_of
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
-from onnxgather.auditing.proof.ranges import IndexRange, Lost
+from onnxgather.auditing.proof.ranges import GivenEnd, IndexRange, Lost
 from onnxgather.auditing.records import Audit, AuditedGather, counted
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain
@@ -175,6 +175,8 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
             return "because of axes of unknown size"
         return f"because of {index_range.input}"
     if index_range.state == "out-of-range":
+        if index_range.given is not None:
+            return "what is given of an input leads to it"
         wrong_index = index_range.found
         if wrong_index is None or wrong_index.source == "constant":
             return "the model has such an index"
@@ -437,7 +439,7 @@ def _commands(model: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
             " and HI:",
             [f"{again} {ranges}"],
         )
-    if audit.proved_if:
+    if audit.proved_if or any(gather.range.given for gather in audit.gathers):
         contract = quote(f"{stem}.contract.json")
         yield (
             "to write the conditions to a file, and to take them as given:",
@@ -550,8 +552,31 @@ def where(gather: AuditedGather) -> str:
     return f"{gather.op}, {gather.place}"
 
 
+def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
+    """Return which end of a given range leaves the axis, and what keeps it there."""
+    size = None
+    if index_range.size:
+        size = index_range.size[given.coordinate]
+    axis = "the axis has an open size"
+    if size is not None:
+        axis = f"the axis has {number_of(size, 'element')}"
+    if given.source == "tokenizer":
+        end = f"the tokenizer of {given.input} has ids to {given.value}"
+    else:
+        end = f"the range given of {given.input} contains {given.value}"
+    if given.index is not None and given.index != given.value:
+        end = f"{end}, which leads to the index {given.index}"
+    text = f"can leave its axis: {end}, and {axis}"
+    if index_range.conditions:
+        conditions = " and ".join(map(str, index_range.conditions))
+        text = f"{text}; in range if {conditions}"
+    return text
+
+
 def _wrong_index(index_range: IndexRange) -> str:
     """Return the index that is out of range; the bounds if no single index is known."""
+    if index_range.given is not None:
+        return _given_end(index_range, index_range.given)
     wrong_index = index_range.found
     if wrong_index is None or index_range.size is None:
         return indices_text(index_range)

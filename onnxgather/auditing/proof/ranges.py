@@ -981,12 +981,28 @@ class Lost(msgspec.Struct, frozen=True):
     if no such options are known."""
 
 
+class GivenEnd(msgspec.Struct, frozen=True):
+    """An end of the range given of an input, which leads to an index out of range."""
+
+    source: Literal["range", "tokenizer"]
+    """What gives it: a range of the input, or the tokenizer that computes its ids."""
+    input: str
+    """The graph input."""
+    value: int
+    """The element of the input: the least or the greatest one that is given."""
+    index: int | None
+    """The index that it leads to; None if that is not a single known number."""
+    coordinate: int
+    """Which of the coordinates that the range has."""
+
+
 class IndexRange(msgspec.Struct, frozen=True):
     """The range of the indices of a gather, a number for each coordinate of a tuple."""
 
     state: Literal["proved", "proved-if", "not-proved", "out-of-range"]
     """Proved: each index is in range, or there is no index. Proved if: the same if the
-    inputs meet the conditions. Out of range: an index is not in range."""
+    inputs meet the conditions. Out of range: an index is known that is not in range: a
+    constant, one of a run, or one that a given range of an input leads to."""
     low: tuple[int | None, ...] | None
     """The smallest index, before negative indices are counted from the end. A number is
     None if it is unbounded, and all is None if there is no index."""
@@ -1011,6 +1027,9 @@ class IndexRange(msgspec.Struct, frozen=True):
     the file decides it."""
     lost: Lost | None = None
     """What lost the size of an axis that stops the proof."""
+    given: GivenEnd | None = None
+    """What shows that an index is out of range if neither a constant nor a run does:
+    an end of a given range. The conditions say where the gather is proved."""
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:

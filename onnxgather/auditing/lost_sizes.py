@@ -1,0 +1,72 @@
+"""Shapes that tell the size of an axis that a node of a model loses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from onnxgather.auditing.graph_audit import OperationKey, operations_of
+from onnxgather.auditing.operators.index_operators import coordinates_of
+from onnxgather.auditing.proof.contract import Condition
+from onnxgather.auditing.proof.ranges import Lost, ranges_of
+from onnxgather.auditing.records import AuditedGather
+from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.model.network import Network, read_network
+
+
+@dataclass(frozen=True, slots=True)
+class TrialShapes:
+    """Shapes of the inputs of a model that are tried."""
+
+    shapes: Mapping[str, Sequence[int]]
+    """The shapes, by input; those that are given too."""
+    options: str
+    """The options of the command that give those that are not given."""
+    conditions: Sequence[Condition]
+    """What holds of the inputs."""
+    allow_empty: bool
+    """Whether open sizes may be 0."""
+
+
+def with_told_sizes(
+    network: Network, gathers: dict[OperationKey, AuditedGather], trial: TrialShapes
+) -> dict[OperationKey, AuditedGather]:
+    """Return the records, with the options that tell a size that a node loses.
+
+    The bounds of the file are computed again with the shapes of the trial. Only a
+    gather that has its sizes then gets the options.
+
+    Args:
+        network: The model, with the sizes of its file.
+        gathers: The records.
+        trial: The shapes.
+    """
+    lost_by_key: dict[OperationKey, Lost] = {}
+    for key, gather in gathers.items():
+        # A size that a graph of ONNX Runtime lost is not one of the file.
+        if gather.range.lost is not None and gather.range.level is None:
+            lost_by_key[key] = gather.range.lost
+    if not lost_by_key:
+        return gathers
+    try:
+        sized = read_network(network, trial.shapes)
+        bounds = ranges_of(sized, trial.conditions, trial.allow_empty)
+    except OnnxGatherError:  # the model allows no such shapes
+        return gathers
+
+    unknown: set[OperationKey] = set()
+    for key, scope, operation in operations_of(sized):
+        if key in lost_by_key:
+            coordinates = coordinates_of(bounds.given(scope, operation))
+            if not all(isinstance(each.size, int) for each in coordinates):
+                unknown.add(key)
+    told: dict[OperationKey, AuditedGather] = {}
+    for key, lost in lost_by_key.items():
+        if key in unknown:
+            continue
+        told_lost = replace(lost, told_by=trial.options)
+        index_range = replace(gathers[key].range, lost=told_lost)
+        told[key] = replace(gathers[key], range=index_range)
+    return gathers | told

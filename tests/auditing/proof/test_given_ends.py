@@ -1,0 +1,128 @@
+"""A range that is given of an input, and leads to an index out of range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx_graphs import FLOAT, INT64, constant, info, model, node
+
+import onnxgather as og
+from onnxgather.auditing.audit import Premises, audit_model, given_conditions
+from onnxgather.auditing.levels import Levels
+from onnxgather.auditing.proof.contract import Condition
+from onnxgather.auditing.proof.given_ends import GivenRange
+from onnxgather.auditing.proof.ranges import GivenEnd, IndexRange
+from onnxgather.core.model.network import read_network
+
+TABLE = constant("table", np.zeros((4, 3), np.float32))
+IDS = info("ids", INT64, ["n"])
+PICK = node("Gather", ["table", "which"], "y", "pick")
+TWO = constant("two", np.array(2))
+FOUR = constant("four", np.array(4))
+
+
+def picked(*nodes: onnx.NodeProto) -> onnx.ModelProto:
+    """A model that computes indices from ids, and gathers."""
+    return model([*nodes, PICK], [IDS], ["y"], [TABLE, TWO, FOUR])
+
+
+def index_range(
+    made: onnx.ModelProto, given: tuple[int, int], **more: Any
+) -> IndexRange:
+    (gather,) = og.audit(made, ranges={"ids": given}, levels=(), **more).gathers
+    return gather.range
+
+
+DOUBLED = picked(node("Mul", ["ids", "two"], "which"))
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "index"),
+    [((0, 2), 2, 4), ((-3, 1), -3, -6), ((-9, 9), 9, 18), ((5, 6), 6, 12)],
+)
+def test_an_end_that_leads_out_of_the_axis_is_told_with_its_index(
+    given: tuple[int, int], value: int, index: int
+) -> None:
+    found = index_range(DOUBLED, given)
+    assert found.state == "out-of-range"
+    assert found.given == GivenEnd("range", "ids", value, index, 0)
+    data = {"ids": np.full(1, value)}
+    (run,) = og.audit(DOUBLED, inputs=data, levels=()).gathers
+    assert run.range.found is not None
+    assert run.range.found.value == index
+
+
+def test_a_range_in_the_axis_is_proved() -> None:
+    found = index_range(DOUBLED, (-2, 1))
+    assert (found.state, found.given) == ("proved", None)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        # The remainder is in range, whatever the ids are.
+        [
+            node("Mod", ["ids", "four"], "rest"),
+            node("Mul", ["rest", "two"], "twice"),
+            node("Sub", ["twice", "rest"], "which"),
+        ],
+        # The ids subtract themselves: the bounds do not see it.
+        [node("Sub", ["ids", "ids"], "none"), node("Add", ["none", "two"], "which")],
+        # No index is left of ids that are too large.
+        [
+            node("Less", ["ids", "four"], "small"),
+            node("Compress", ["ids", "small"], "which"),
+        ],
+    ],
+)
+def test_no_end_is_told_that_leads_to_no_index_out_of_range(
+    nodes: list[onnx.NodeProto],
+) -> None:
+    found = index_range(picked(*nodes), (0, 9))
+    assert (found.state in ("proved-if", "not-proved"), found.given) == (True, None)
+
+
+def test_an_end_that_another_condition_excludes_is_not_told() -> None:
+    network = read_network(DOUBLED)
+    conditions = given_conditions(network, {"ids": (0, 9)}, [])
+    conditions.append(Condition(of="values", input="ids", low=0, high=1))
+    given = [GivenRange("range", "ids", 0, 9)]
+    premises = Premises(network, None, conditions, levels=Levels(()), given=given)
+    (gather,) = audit_model(premises).gathers.values()
+    assert (gather.range.state, gather.range.given) == ("proved", None)
+
+    columns = Condition(of="values", input="ids", columns=(0,), high=1)
+    conditions = [*given_conditions(network, {"ids": (0, 9)}, []), columns]
+    premises = Premises(network, None, conditions, levels=Levels(()), given=given)
+    (gather,) = audit_model(premises).gathers.values()
+    assert gather.range.given is None
+
+
+def test_a_run_that_is_out_of_range_comes_first() -> None:
+    found = index_range(DOUBLED, (0, 9), inputs={"ids": np.array([3])})
+    assert (found.state, found.given) == ("out-of-range", None)
+    assert found.found is not None
+    assert found.found.value == 6
+
+
+def test_a_float_is_an_end_only_if_each_type_has_it() -> None:
+    nodes = [node("Cast", ["x"], "which", to=INT64), PICK]
+    made = model(nodes, [info("x", FLOAT, ["n"])], ["y"], [TABLE])
+    for high, state in ((9, "out-of-range"), (2**20, "proved-if")):
+        (gather,) = og.audit(made, ranges={"x": (0, high)}, levels=()).gathers
+        assert gather.range.state == state
+
+
+def test_the_other_graphs_have_the_state_and_the_conditions_stay() -> None:
+    made = picked(node("Add", ["ids", "two"], "which"))
+    (gather,) = og.audit(made, ranges={"ids": (0, 9)}).gathers
+    assert gather.runtime is not None
+    assert {row.state for row in gather.runtime.levels} == {"out-of-range"}
+    assert gather.range.conditions == (
+        Condition(of="values", input="ids", low=-6, high=1),
+    )
+    audit = og.audit(made, ranges={"ids": (0, 9)})
+    assert [one["high"] for one in audit.contract["conditions"]] == [1]
