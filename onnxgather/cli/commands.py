@@ -43,7 +43,7 @@ COMMANDS = {
     "doctor": ("examine", "Say which wheels and providers work."),
     "explain": ("translate", "Say where an output element comes from."),
     "extract": ("networks", "Take gathers out of an ONNX model, with their data."),
-    "harden": ("networks", "Keep the indices of an ONNX model in range."),
+    "harden": ("harden", "Keep the indices of an ONNX model in range."),
     "report": ("check", "Make one report of several."),
     "repro": ("examine", "Reduce a difference to a folder that shows it."),
     "run": ("translate", "Run a program, print what dxdispatch prints."),

@@ -1,10 +1,9 @@
-"""The commands `audit`, `extract` and `harden`, for the gathers of ONNX models."""
+"""The commands `audit` and `extract`, for the gathers of ONNX models."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -25,22 +24,16 @@ from onnxgather.cli.contracts import (
 from onnxgather.cli.outputs import (
     Folder,
     Outputs,
-    check_no_terminal,
-    write_in_pieces,
 )
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
-from onnxgather.cli.terminal import Progress, json_bytes, say
+from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
-from onnxgather.core.checks import number_of
-from onnxgather.core.errors import FINDINGS, GOOD
-from onnxgather.core.files import check_apart, write_whole
-from onnxgather.core.options import POLICIES, OutOfRange
+from onnxgather.core.errors import FINDINGS
+from onnxgather.core.files import write_whole
 
 if TYPE_CHECKING:
     from onnxgather.auditing.audit import AuditedModel
-    from onnxgather.auditing.hardening.harden import HardenedModel
-    from onnxgather.auditing.hardening.verify import Verified
     from onnxgather.auditing.output.findings import AuditReport, Baseline, FinishedAudit
     from onnxgather.auditing.records import Audit
     from onnxgather.core.model.given_inputs import GivenArray
@@ -521,143 +514,3 @@ def _say_extracted(gathers: Sequence[Extracted], model: str, output: str) -> Non
             say(f"cropped: {name}: {gather.cropped}")
     written = sum(gather.folder is not None for gather in gathers)
     say(f"{model} -> {output}: {written} of {len(gathers)} gathers")
-
-
-@click.command("harden", cls=JsonCommand)
-@click.argument("model", type=arguments.FILE, metavar="MODEL")
-@arguments.file(
-    "-o",
-    "--output",
-    required=True,
-    metavar="OUT",
-    help="The model to write; - prints it.",
-)
-@arguments.hardening
-@arguments.given
-@arguments.flag("--verify", help="Audit OUT, run MODEL and OUT, and harden OUT again.")
-@arguments.file(
-    "--inputs", help="Inputs of MODEL with indices in range, as .npz, for --verify."
-)
-@arguments.json_file("nodes")
-@arguments.as_records(given=arguments.Given, outputs=Outputs)
-def harden_command(
-    model: str,
-    output: str,
-    out_of_range: str,
-    given: arguments.Given,
-    verify: bool,
-    inputs: str | None,
-    outputs: Outputs,
-) -> int:
-    """Write an ONNX model in which no index that may be out of range is an error.
-
-    Only nodes that the audit does not prove are rewritten, and GatherElements whose
-    data DirectML refuses; every other part keeps its bytes. A scatter drops writes out
-    of range. A node that cannot be kept in range is left, and named. External data
-    stays in its files, so OUT must then be in the folder of MODEL.
-    """
-    from onnxgather.auditing.hardening.harden import harden_file, hardening_rule
-    from onnxgather.core.model.given_inputs import checked, read_inputs
-
-    prints_json = outputs.json_file == STANDARD
-    if output == STANDARD and prints_json:
-        raise click.UsageError(
-            "--json must come with a file as --output, as - prints the model"
-        )
-    check_no_terminal(output)
-    if inputs is not None and not verify:
-        raise click.UsageError("--inputs must come with --verify, which runs the model")
-    read = [*given.files]
-    if inputs:
-        read.append(inputs)
-    # That OUT is apart from MODEL and its external data is checked in `harden_file`.
-    check_apart([(output, "--output")], read)
-    outputs.check_apart_from_models([model, output, *read])
-    outputs.check_writable()
-
-    with foreseen(f"{model}: cannot be read"):
-        premises = given.read(model)
-    arrays = None
-    if inputs is not None:
-        arrays = checked(premises.network, read_inputs(inputs))
-    with foreseen(f"{model}: cannot be read"):
-        hardened = harden_file(premises, output, out_of_range, write_in_pieces)
-    if not prints_json:
-        _say_hardened(hardened, model, output, hardening_rule(out_of_range))
-
-    record: dict[str, Any] = {
-        "model": model,
-        "output": output,
-        "rewritten": hardened.rewritten,
-        "left": hardened.left,
-    }
-    holds = True
-    if verify:
-        from onnxgather.auditing.hardening.verify import verify as verify_model
-
-        checks = partial(verify_model, premises, hardened, out_of_range, arrays)
-        verified = _verified(checks, prints_json, output == STANDARD)
-        record["verified"] = verified
-        holds = all(result.holds for result in verified)
-    batch = Batch(prints=False)
-    outputs.write(batch, {"--json": partial(json_bytes, record)})
-    return batch.finish([GOOD if holds else FINDINGS])
-
-
-def _verified(
-    checks: Callable[..., Iterator[Verified]], prints_json: bool, prints_model: bool
-) -> list[Verified]:
-    """Return the results of the checks of a hardened model; print each at once.
-
-    Args:
-        checks: It yields the results, and calls its argument `tried` after each run.
-        prints_json: Whether the standard output is for JSON, so no result is printed.
-        prints_model: Whether the standard output is for the model.
-    """
-    results: list[Verified] = []
-    with closing(Progress()) as progress:
-        count_run = partial(progress.count, "Runs tried:")
-        for result in checks(tried=count_run):
-            results.append(result)
-            if prints_json:
-                continue
-            holds = "holds" if result.holds else "does not hold"
-            progress.clear()
-            say(f"{result.check}: {holds}: {result.said}", err=prints_model)
-    return results
-
-
-def _say_hardened(
-    hardened: HardenedModel, model: str, output: str, rule: OutOfRange | int
-) -> None:
-    """Print what became of each node, and what the new model does with a bad index."""
-    prints_model = output == STANDARD
-    for node in (*hardened.rewritten, *hardened.left):
-        say(str(node), err=prints_model)
-    count = len(hardened.rewritten)
-    nodes = number_of(count, "node")
-    say(f"{model} -> {output}: {nodes} rewritten", err=prints_model)
-    if not count:
-        return
-
-    # Scatters have no output element for a bad index, so the rule is for other nodes.
-    scatters = sum("Scatter" in node.operator for node in hardened.rewritten)
-    effects = list[str]()
-    if count > scatters:
-        effects.append(f"returns {_returned_value(rule)}")
-    if scatters:
-        effects.append("drops the write of a scatter")
-    left = ""
-    if hardened.left:
-        left = f", but in {number_of(len(hardened.left), 'node')} left"
-    name = "the model" if prints_model else output
-    sentence = f"{name} no longer fails on a bad index{left}"
-    say(f"{sentence}; it {' and '.join(effects)}.", err=True)
-
-
-def _returned_value(rule: OutOfRange | int) -> str:
-    """Return what a hardened gather returns for a bad index, as a sentence calls it."""
-    policy = POLICIES.get(rule) if isinstance(rule, str) else None
-    if policy is None:
-        return f"row {rule}"
-    return policy.element or policy.returns

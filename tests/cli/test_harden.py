@@ -156,7 +156,7 @@ def test_the_runs_of_verify_are_progress(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Progress, "show", show)
     assert outcome("harden", "model.onnx", "-o", "out.onnx", "--verify")[0] == 0
     # 8, the same 8, and 64 wild ones
-    assert told == [f"Runs tried: {k}" for k in range(1, 81)]
+    assert told == ["model.onnx", *(f"Runs tried: {k}" for k in range(1, 81))]
 
 
 def test_harden_verifies_what_it_wrote() -> None:
@@ -201,3 +201,184 @@ def test_no_input_is_replaced_by_the_hardened_model() -> None:
         rule = f"Error: {name} must not be written, as it is an input\n"
         assert outcome("harden", "model.onnx", "-o", name, *options) == (2, "", rule)
         assert Path(name).read_bytes() == before
+
+
+UNRANKED = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[n] x, int64[r] sizes, int64[k] ids) => (y, z)
+<float[3] table = {0, 1, 2}> {
+  data = Reshape (x, sizes)
+  y = Gather (data, ids)
+  z = Gather (table, ids)
+}"""
+REWRITTEN = (
+    "an index outside [-3, 3) was an error, and now the output holds the elements at"
+    " the clamped indices"
+)
+
+
+def write(path: str, text: str = EMBEDDING) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(parser.parse_model(text).SerializeToString())
+
+
+def test_nodes_that_are_left_are_counted_with_the_reason() -> None:
+    write("model.onnx", UNRANKED)
+    code, text, told = outcome("harden", "model.onnx", "-o", "out.onnx")
+    assert (code, text.splitlines()) == (
+        1,
+        [
+            f"main graph: Gather 'z': {REWRITTEN}",
+            "left: main graph: Gather 'y': the rank of the data is unknown",
+            "model.onnx -> out.onnx: 1 node rewritten",
+        ],
+    )
+    assert told == "1 of 2 gathers can still fail: the rank of the data is unknown.\n"
+    assert Path("out.onnx").exists()
+    code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", "--json")
+    assert (code, [one["node"] for one in json.loads(text)["left"]]) == (1, ["y"])
+
+
+def test_the_models_of_a_folder_are_hardened_to_a_folder() -> None:
+    write("m/a.onnx")
+    write("m/below/b.onnx", UNRANKED)
+    write("m/c.onnx", EMBEDDING.replace("Gather (table, ids)", "Size (ids)"))
+    Path("m/d.onnx").write_bytes(b"none")
+    code, text, told = outcome("harden", "m", "-o", "out/new")
+    broken = (
+        "m/d.onnx: must be an ONNX model, got bytes that are cut short, or no model"
+    )
+    failing = "1 of 2 gathers can still fail: the rank of the data is unknown"
+    below = "m/below/b.onnx -> out/new/below/b.onnx: 1 node rewritten"
+    assert (code, text, told) == (
+        2,
+        f"""\
+m/a.onnx -> out/new/a.onnx: 1 node rewritten
+m/c.onnx -> out/new/c.onnx: 0 nodes rewritten
+{below}; {failing}
+3 models -> out/new: 2 nodes rewritten; in 1 model {failing}; 1 model could not be \
+hardened
+""",
+        f"Error: {broken}\n",
+    )
+    files = sorted(path.as_posix() for path in Path("out").rglob("*.onnx"))
+    assert files == ["out/new/a.onnx", "out/new/below/b.onnx", "out/new/c.onnx"]
+    assert Path("out/new/c.onnx").read_bytes() == Path("m/c.onnx").read_bytes()
+    assert outcome("harden", "m/a.onnx", "-o", "a.onnx")[0] == 0
+    assert Path("out/new/a.onnx").read_bytes() == Path("a.onnx").read_bytes()
+
+    code, text, _ = outcome("harden", "m", "-o", "out/new", "--json")
+    record = json.loads(text)
+    assert (code, record["unusable"]) == (2, [broken])
+    outputs = [one["output"] for one in record["models"]]
+    assert outputs == ["out/new/a.onnx", "out/new/c.onnx", "out/new/below/b.onnx"]
+
+
+def test_a_pattern_and_an_existing_folder_are_for_several_models() -> None:
+    write("m/a.onnx")
+    code, text, _ = outcome("harden", "m/*.onnx", "-o", "out")
+    assert (code, text) == (
+        0,
+        """\
+m/a.onnx -> out/a.onnx: 1 node rewritten
+1 model -> out: 1 node rewritten; none of them can fail on a bad index
+""",
+    )
+    # The folder is there now: a model goes into it, and replaces the one before.
+    Path("out/a.onnx").write_bytes(b"before")
+    assert outcome("harden", "m/a.onnx", "m/a.onnx", "-o", "out")[0] == 0
+    assert outcome("harden", "m/a.onnx", "-o", "out")[1] == text
+    assert Path("out/a.onnx").read_bytes() != b"before"
+    assert [path.name for path in Path("out").iterdir()] == ["a.onnx"]
+
+
+def test_verify_checks_each_model_of_a_folder() -> None:
+    write("m/a.onnx")
+    write("m/b.onnx")
+    code, text, _ = outcome("harden", "m", "-o", "out", "--verify")
+    assert (code, text.count("bytes: holds: "), text.count("again: holds: ")) == (
+        0,
+        2,
+        2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("m", "-o", "m/hardened"),
+            "m/hardened must be outside of m, whose models are hardened",
+        ),
+        (("m", "-o", "m"), "m must be outside of m, whose models are hardened"),
+        (("m/*.onnx", "-o", "m"), "m/a.onnx must not be written, as it is an input"),
+        (
+            ("m/a.onnx", "m/*/a.onnx", "-o", "out"),
+            "out/a.onnx must not be written twice, for m/a.onnx and m/n/a.onnx",
+        ),
+        (
+            ("m/**/*.onnx", "-o", "m/n"),
+            "m/n/a.onnx must not be written, as it is an input",
+        ),
+        (
+            ("m/b.onnx", "m/n/a.onnx", "-o", "m/n"),
+            "m/n/a.onnx must not be written, as it is an input",
+        ),
+        (
+            ("m/b.onnx", "m/n/o/c.onnx", "-o", "m/n"),
+            "m/n/o/c.onnx must be outside of m/n, to which models are written",
+        ),
+        (
+            ("m", "-o", "out.onnx"),
+            "--output must be a folder for several models, got out.onnx",
+        ),
+        (("m", "-o", "-"), "--output must be a folder for several models, got -"),
+        (
+            ("m", "-o", "file"),
+            "--output must be a folder for several models, got file",
+        ),
+        (("none", "-o", "out"), "none: no such file or directory"),
+    ],
+)
+def test_a_folder_that_would_lose_a_model_is_refused(
+    arguments: tuple[str, ...], sentence: str
+) -> None:
+    for path in ("m/a.onnx", "m/b.onnx", "m/n/a.onnx", "m/n/o/c.onnx"):
+        write(path)
+    Path("file").write_bytes(b"kept")
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    code, text, told = outcome("harden", *arguments)
+    assert (code, text, told.splitlines()[-1]) == (2, "", f"Error: {sentence}")
+    after = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_a_model_that_cannot_be_written_loses_nothing() -> None:
+    write("m/a.onnx")
+    write("m/b.onnx")
+    Path("out/a.onnx").mkdir(parents=True)
+    code, text, told = outcome("harden", "m", "-o", "out")
+    assert (code, told) == (2, "Error: out/a.onnx: is a directory\n")
+    assert text.startswith("m/b.onnx -> out/b.onnx: 1 node rewritten\n")
+    assert Path("out/a.onnx").is_dir()
+
+
+def test_a_model_with_external_data_is_refused_and_the_others_are_written() -> None:
+    write("m/a.onnx")
+    made = parser.parse_model(EMBEDDING)
+    table = made.graph.initializer[0]
+    content = np.arange(3, dtype=np.float32).tobytes()
+    table.ClearField("float_data")
+    table.raw_data = content
+    onnx.external_data_helper.set_external_data(table, "b.data")
+    table.ClearField("raw_data")
+    Path("m/b.data").write_bytes(content)
+    Path("m/b.onnx").write_bytes(made.SerializeToString())
+    code, text, told = outcome("harden", "m", "-o", "out")
+    why = "as it refers to its external data, 'b.data'"
+    assert (code, told) == (
+        2,
+        f"Error: out/b.onnx must be in the folder of m/b.onnx, {why}\n",
+    )
+    assert text.startswith("m/a.onnx -> out/a.onnx: 1 node rewritten\n1 model -> ")
+    assert not Path("out/b.onnx").exists()

@@ -96,6 +96,10 @@ class Rewritten(msgspec.Struct, frozen=True):
         return f"{self.place}: {self.operator} {shown(self.node)}: {changes}"
 
 
+UNCALLED = "the function is never called"
+"""Why a node is left that never runs."""
+
+
 class Left(msgspec.Struct, frozen=True):
     """A node that stays as it is, although its indices may be out of range."""
 
@@ -103,6 +107,11 @@ class Left(msgspec.Struct, frozen=True):
     node: str
     operator: str
     why: str
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether the node may get an index out of range."""
+        return self.why != UNCALLED
 
     def __str__(self) -> str:
         return f"left: {self.place}: {self.operator} {shown(self.node)}: {self.why}"
@@ -121,6 +130,18 @@ class HardenedModel:
     first output that they have now."""
     audits: tuple[AuditedModel, AuditedModel] | None = None
     """Of the model before and after hardening, if both are known."""
+
+    @property
+    def failing(self) -> list[Left]:
+        """The nodes that can still fail."""
+        return [left for left in self.left if left.can_fail]
+
+    @property
+    def gathers(self) -> list[AuditedGather]:
+        """The records of all gathers and other operators with indices."""
+        if self.audits is None:
+            return []
+        return list(self.audits[0].gathers.values())
 
 
 def harden(
@@ -304,8 +325,7 @@ def _left_uncalled(audited: AuditedModel) -> list[Left]:
     left: dict[OperationKey, Left] = {}
     for key, scope, operation, _ in not_proved(audited):
         if key not in called:
-            why = "the function is never called"
-            left[key] = Left(scope.where, operation.label, operation.operator, why)
+            left[key] = Left(scope.where, operation.label, operation.operator, UNCALLED)
     return list(left.values())
 
 
@@ -533,7 +553,7 @@ def _dimensions_that_may_be_empty(
     empty: set[int] = set()
     for dimension in map(int, node.indexed().flat):
         if sizes is None:
-            raise OnnxGatherError("the rank of the data must be known, but is not")
+            raise OnnxGatherError("the rank of the data is unknown")
         size = sizes[dimension]
         if size is None or not size >= 1:  # an open size need not be comparable
             empty.add(dimension)
