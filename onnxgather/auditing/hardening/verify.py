@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -111,10 +111,13 @@ def make_inputs(
             sizes[size] if isinstance(size, str) else size for size in dimensions
         )
         array = _drawn(data_type, shape, random)
-        if array.dtype.kind in "iu":
-            for condition in audited.contract.conditions:
-                if condition.is_of_elements and condition.input == name:
-                    _draw_in_range(array, condition.with_numbers(sizes), random)
+        if array.dtype.kind in "iuf":
+            conditions = [
+                condition.with_numbers(sizes)
+                for condition in audited.contract.conditions
+                if condition.is_of_elements and condition.input == name
+            ]
+            _draw_in_all_ranges(array, conditions, random)
         inputs[name] = array
     return inputs
 
@@ -165,6 +168,92 @@ def _drawn(data_type: str, shape: tuple[int, ...], random: Generator) -> Array:
     return random.integers(0, 2, shape).astype(dtype)
 
 
+def _draw_in_all_ranges(
+    array: Array, conditions: Sequence[Condition], random: Generator
+) -> None:
+    """Draw the numbers of an array anew that conditions are about."""
+    for condition in conditions:
+        if condition.of != "values":
+            continue
+        if array.dtype.kind == "f":
+            _move_into_range(array, condition)
+        else:
+            _draw_in_range(array, condition, random)
+    # A difference changes columns that are in their own ranges already.
+    for condition in conditions:
+        if condition.of == "difference":
+            _draw_difference(array, condition, conditions, random)
+
+
+def _move_into_range(array: Array, condition: Condition) -> None:
+    """Move the floats of an array that are beyond an end inside, as far as they were.
+
+    Those that are then beyond the other end become the middle.
+    """
+    part: Any = Ellipsis
+    if condition.columns:
+        part = (Ellipsis, [*condition.columns])
+    numbers = array[part]
+    low = condition.low
+    high = condition.high
+    if low is not None:
+        numbers = np.where(numbers < low, 2 * low - numbers, numbers)
+    if high is not None:
+        numbers = np.where(numbers > high, 2 * high - numbers, numbers)
+    if low is not None and high is not None:
+        numbers = np.where(numbers < low, (low + high) / 2, numbers)
+    array[part] = numbers
+
+
+def _draw_difference(
+    array: Array,
+    condition: Condition,
+    conditions: Sequence[Condition],
+    random: Generator,
+) -> None:
+    """Draw the first column of a difference anew, in its own range, too."""
+    first, second = condition.columns or (0, 0)
+    low = -LONGEST if condition.low is None else condition.low
+    high = low + 2 * LONGEST if condition.high is None else condition.high
+    first_low, first_high = ends_of_column(array.dtype, conditions, first)
+    second_low, second_high = ends_of_column(array.dtype, conditions, second)
+    # The second column leaves room for the first, which is it plus the difference.
+    least = max(second_low, first_low - high)
+    most = min(second_high, first_high - low)
+    # No number meets both, as with a size that another condition excludes.
+    if least > most or low > high:
+        return
+    seconds = np.clip(array[..., second], least, most).astype(np.int64)
+    lows = np.maximum(first_low, seconds + low)
+    highs = np.minimum(first_high, seconds + high)
+    array[..., second] = seconds
+    array[..., first] = random.integers(lows, highs, endpoint=True)
+
+
+def ends_of_column(
+    dtype: np.dtype[Any], conditions: Iterable[Condition], column: int
+) -> tuple[int, int]:
+    """Return the ends that conditions on values set to a column of an input.
+
+    Args:
+        dtype: A type of integers.
+        conditions: Conditions on the input, whose ends are numbers.
+        column: The number of the column.
+    """
+    limits = np.iinfo(dtype)
+    low = int(limits.min)
+    high = int(limits.max)
+    for condition in conditions:
+        is_of_others = condition.columns and column not in condition.columns
+        if condition.of != "values" or is_of_others:
+            continue
+        if condition.low is not None:
+            low = max(low, condition.low)
+        if condition.high is not None:
+            high = min(high, condition.high)
+    return low, high
+
+
 def _draw_in_range(array: Array, condition: Condition, random: Generator) -> None:
     """Draw the integers of an array anew that a condition is about, in its range."""
     limits = np.iinfo(array.dtype)
@@ -176,10 +265,6 @@ def _draw_in_range(array: Array, condition: Condition, random: Generator) -> Non
     if low > high:
         return
     drawn = random.integers(low, high, array.shape, array.dtype, endpoint=True)
-    if condition.of == "difference":
-        column, other = condition.columns or (0, 0)
-        array[..., column] = array[..., other] + drawn[..., column]
-        return
     if condition.columns is None:
         array[...] = drawn
         return

@@ -19,6 +19,7 @@ from onnxgather.auditing.algebra.sizes import low_of, size_from
 from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.hardening.verify import (
     MOST_MADE,
+    ends_of_column,
     in_range,
     make_inputs,
     opened,
@@ -227,41 +228,12 @@ class _Maker:
                 index[-1] = condition.columns[place % len(condition.columns)]
             array[tuple(index)] = number
             if array.ndim and array.dtype.kind in "iu":
+                conditions = self._conditions_on(condition.input, sizes)
                 row = array[tuple(index[:-1])]
-                self._keep_differences(condition.input, row, index[-1], sizes)
+                _keep_differences(row, index[-1], conditions)
             return True
 
         return put
-
-    def _keep_differences(
-        self,
-        input_name: str | None,
-        row: Array,
-        column: int,
-        sizes: Mapping[str, int],
-    ) -> None:
-        """Change the columns of a row that conditions compare with one column of it."""
-        for condition in self._contract.conditions:
-            if condition.of != "difference" or condition.input != input_name:
-                continue
-            first, second = condition.columns or (0, 0)
-            if column not in (first, second):
-                continue
-            plain = condition.with_numbers(sizes)
-            number = int(row[column])
-            other = second if column == first else first
-            low, high = self._ends_of_column(input_name, other, row, sizes)
-            # The first column minus the second one is between the ends.
-            if column == first:
-                least = None if plain.high is None else number - plain.high
-                most = None if plain.low is None else number - plain.low
-            else:
-                least = None if plain.low is None else number + plain.low
-                most = None if plain.high is None else number + plain.high
-            low = low if least is None else max(low, least)
-            high = high if most is None else min(high, most)
-            if low <= high:
-                row[other] = min(max(int(row[other]), low), high)
 
     def _putting_difference(
         self, condition: Condition, side: Side
@@ -275,10 +247,9 @@ class _Maker:
                 return False
             sizes = self._sizes_of(arrays)
             difference = getattr(condition.with_numbers(sizes), side)
-            low, high = self._ends_of_column(condition.input, column, array, sizes)
-            other_low, other_high = self._ends_of_column(
-                condition.input, other, array, sizes
-            )
+            conditions = self._conditions_on(condition.input, sizes)
+            low, high = ends_of_column(array.dtype, conditions, column)
+            other_low, other_high = ends_of_column(array.dtype, conditions, other)
             # The first column is the other one plus the difference.
             least = max(other_low, low - difference)
             most = min(other_high, high - difference)
@@ -294,26 +265,15 @@ class _Maker:
 
         return put
 
-    def _ends_of_column(
-        self,
-        input_name: str | None,
-        column: int,
-        array: Array,
-        sizes: Mapping[str, int],
-    ) -> tuple[int, int]:
-        """Return the ends that conditions on values set to a column of integers."""
-        limits = np.iinfo(array.dtype)
-        low = int(limits.min)
-        high = int(limits.max)
-        for condition in self._contract.conditions:
-            if condition.of != "values" or condition.input != input_name:
-                continue
-            if condition.columns and column not in condition.columns:
-                continue
-            plain = condition.with_numbers(sizes)
-            low = low if plain.low is None else max(low, plain.low)
-            high = high if plain.high is None else min(high, plain.high)
-        return low, high
+    def _conditions_on(
+        self, input_name: str | None, sizes: Mapping[str, int]
+    ) -> list[Condition]:
+        """Return the conditions on the elements of an input, with numbers as ends."""
+        return [
+            condition.with_numbers(sizes)
+            for condition in self._contract.conditions
+            if condition.is_of_elements and condition.input == input_name
+        ]
 
     # The ends of sizes.
 
@@ -348,6 +308,31 @@ class _Maker:
                 solved = _solved(expression, name, sizes, number)
                 if solved is not None:
                     yield sizes | {name: solved}
+
+
+def _keep_differences(row: Array, column: int, conditions: Sequence[Condition]) -> None:
+    """Change the columns of a row that conditions compare with one column of it."""
+    number = int(row[column])
+    for condition in conditions:
+        columns = condition.columns or ()
+        if condition.of != "difference" or column not in columns:
+            continue
+        first, second = columns
+        least = condition.low
+        most = condition.high
+        other = first
+        if column == first:
+            # The second column is the first one minus the difference.
+            other = second
+            least = None if condition.high is None else -condition.high
+            most = None if condition.low is None else -condition.low
+        low, high = ends_of_column(row.dtype, conditions, other)
+        if least is not None:
+            low = max(low, number + least)
+        if most is not None:
+            high = min(high, number + most)
+        if low <= high:
+            row[other] = min(max(int(row[other]), low), high)
 
 
 def _without(arrays: Mapping[str, Array], names: Mapping[str, Any]) -> dict[str, Array]:
