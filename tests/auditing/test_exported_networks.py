@@ -184,7 +184,7 @@ def test_a_quantized_gather_of_open_ids_is_proved_under_conditions(
     model, inputs = NETWORKS[name]
     found = [g for g in og.audit(model).gathers if g.op == "GatherBlockQuantized"]
     assert len(found) == count
-    word = Condition(of="values", input="in0", low=-1000, high=999)
+    word = Condition(of="values", input="in0", low=-1000, high=999, exact=True)
     assert [g.range.conditions for g in found if word in g.range.conditions] == [
         (word,)
     ]

@@ -27,6 +27,7 @@ from random_networks import OTHERS, Graph
 from runtime_faults import IS_OLD
 
 import onnxgather as og
+from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.records import Audit
 from onnxgather.core.descriptors.arrays import Array
 
@@ -42,6 +43,15 @@ DRAWS = 5
 
 MOST_OF_A_SIZE = 128
 """The largest open size that is drawn at the end of a condition."""
+
+ELEMENTS = ("values", "difference")
+"""The kinds of conditions that elements meet."""
+
+TRIES_BEYOND = 12
+"""How often inputs are drawn just beyond an end of an exact condition."""
+
+LEAST_SHOWN = 8
+"""In so many of the draws the indices must be seen, so that a claim is wrong."""
 
 TYPES = {"FLOAT": "FLOAT32", "DOUBLE": "FLOAT64"}
 """The names of types where DirectML's differ from ONNX's."""
@@ -172,6 +182,8 @@ class _Check:
         """The nodes of the gathers that are proved for the inputs that are fed."""
         self.left = set[str]()
         """The nodes of the gathers of which an index has left its axis."""
+        self.shown = set[str]()
+        """The nodes of the gathers whose indices were seen."""
         self.audit: Callable[..., Audit] = og.audit
         self.running: _Sessions | None = None
         self.level = 0
@@ -231,6 +243,7 @@ class _Check:
             self._run(conditional if {*under} and self._all_hold() else always)
         for name in under[:1]:
             self._break_each(self.records[name], observed)
+            self._check_exact(self.records[name], observed)
 
     def _all_hold(self) -> bool:
         """Whether each gather that is proved under conditions is proved for what is
@@ -256,10 +269,21 @@ class _Check:
                     sizes[name] = _inside(random, condition, sizes[name])
         feeds = graph.feeds(random, sizes, case.ranges or {})
         for condition in conditions:
-            if condition["input"] in feeds and condition["of"] == "values":
-                limit(feeds, condition)
+            if condition["input"] in feeds and condition["of"] in ELEMENTS:
+                limit(feeds, self._with_numbers(condition, feeds))
         self._feed(feeds)
         return self._meets(self._given())
+
+    def _with_numbers(self, condition: dict[str, Any], feeds: Feeds) -> dict[str, Any]:
+        """A condition with numbers as ends, for inputs that are fed."""
+        sizes = dict[str, int]()
+        for name, ((which, dim), *_) in self.contract["sizes"].items():
+            if which in feeds and feeds[which].ndim > dim:
+                sizes[name] = feeds[which].shape[dim]
+        told = msgspec.convert(condition, Condition)
+        with contextlib.suppress(KeyError):  # a size of an input that is not fed
+            told = told.with_numbers(sizes)
+        return msgspec.to_builtins(told)
 
     def _feed(self, feeds: Feeds) -> None:
         """Take inputs, and tell which gathers are proved for them."""
@@ -299,6 +323,71 @@ class _Check:
         ]
         return [*given, *(self.case.assume or {"conditions": []})["conditions"]]
 
+    def _check_exact(self, record: dict[str, Any], observed: _Sessions | None) -> None:
+        """Look for inputs just beyond each end of an exact condition of a gather with
+        which an index leaves its axis."""
+        conditions: list[dict[str, Any]] = record["range"]["conditions"]
+        fed = [c for c in conditions if c["input"] in {None, *self.graph.draft.inputs}]
+        for condition in fed:
+            if not condition["exact"] or len(fed) < len(conditions):
+                continue
+            for side in ("low", "high"):
+                if condition[side] is None and not condition[f"{side}_expression"]:
+                    continue
+                self.found.runs["ends of exact conditions"] += 1
+                if self._looks_beyond(record, condition, side, observed) == "inside":
+                    said = f"exact, but no index leaves beyond the {side} of"
+                    self.level = 0
+                    self._wrong(record["output_name"], f"{said} {condition}")
+
+    def _looks_beyond(
+        self,
+        record: dict[str, Any],
+        condition: dict[str, Any],
+        side: str,
+        observed: _Sessions | None,
+    ) -> str:
+        """Whether an index leaves its axis just beyond an end ("outside"), or each time
+        the indices were seen inside ("inside"), or were hardly seen ("")."""
+        others = [c for c in record["range"]["conditions"] if c is not condition]
+        shown = 0
+        for k in range(TRIES_BEYOND):
+            self._draw(meets=True)
+            feeds = self.fed
+            sizes = self.graph.sizes(self.random, 1) | self.case.fixed
+            for each in [*others, condition]:
+                end = each["high"] if each["low"] is None else each["low"]
+                name = self._size(each) if each["of"] == "size" else ""
+                if each is condition and name:
+                    end = condition[side] + (1 if side == "high" else -1)
+                if name and (k % 2 or each is condition):
+                    sizes[name] = min(end, MOST_OF_A_SIZE + 1)
+            if condition["of"] == "size" or k % 2:
+                feeds = self.graph.feeds(self.random, sizes, self.case.ranges or {})
+            for other in others:
+                if other["of"] in ELEMENTS:
+                    numbers = self._with_numbers(other, feeds)
+                    limit(feeds, numbers)
+                    if k % 3:
+                        put(feeds, numbers, numbers[("", "low", "high")[k % 3]])
+            if condition["of"] in ELEMENTS:
+                numbers = self._with_numbers(condition, feeds)
+                way = 1 if side == "high" else -1
+                put(feeds, numbers, numbers[side] + way)
+            self.fed = feeds
+            too_large = any(array.size > MOST_ELEMENTS for array in feeds.values())
+            known = [*self._given(), *others]
+            if too_large or not self._meets(known) or self._meets([condition]):
+                continue
+            self.holds.clear()
+            self.left.clear()
+            self.shown.clear()
+            self._look(observed)
+            if record["node"] in self.left:
+                return "outside"
+            shown += record["node"] in self.shown
+        return "inside" if shown >= LEAST_SHOWN else ""
+
     def _break_each(self, record: dict[str, Any], observed: _Sessions | None) -> None:
         """Draw inputs that break one condition of a gather, and count whether an index
         leaves."""
@@ -311,8 +400,9 @@ class _Check:
             others = [each for each in conditions if each is not condition]
             for _ in range(8):
                 self._draw(meets=True)
-                if condition["of"] == "values":
-                    _break(random, self.fed, condition)
+                if condition["of"] in ELEMENTS:
+                    numbers = self._with_numbers(condition, self.fed)
+                    _break(random, self.fed, numbers)
                 else:
                     sizes = self.graph.sizes(random, self.case.least) | self.case.fixed
                     if condition["of"] == "size" and condition["high"] is not None:
@@ -321,8 +411,8 @@ class _Check:
                     sizes |= self.case.fixed
                     self.fed = self.graph.feeds(random, sizes, self.case.ranges or {})
                     for other in others:
-                        if other["of"] == "values" and other in fed:
-                            limit(self.fed, other)
+                        if other["of"] in ELEMENTS and other in fed:
+                            limit(self.fed, self._with_numbers(other, self.fed))
                 too_large = any(
                     self.fed[n].size > MOST_ELEMENTS for n in self.graph.draft.inputs
                 )
@@ -457,6 +547,7 @@ class _Check:
         if node.op_type == "RotaryEmbedding" and indices.ndim == 1:
             sizes = (sizes[0] + 1 - values[node.input[0]].shape[1],)
         told, name = record["range"], node.output[0]
+        self.shown.add(record["node"])
         least = -np.array(sizes) * is_from_end
         is_outside = bool(((columns < least) | (columns >= np.array(sizes))).any())
         self.left |= {record["node"]} if is_outside else set()
@@ -588,6 +679,13 @@ def _part(array: Array, condition: dict[str, Any]) -> Array:
 def limit(feeds: Feeds, condition: dict[str, Any]) -> None:
     """Bring the elements of an input between the ends of a condition."""
     array = feeds[condition["input"]].copy()
+    if condition["of"] == "difference":
+        column, other = condition["columns"]
+        apart = array[..., column] - array[..., other]
+        apart = np.clip(apart, condition["low"], condition["high"])
+        array[..., column] = array[..., other] + apart
+        feeds[condition["input"]] = array
+        return
     part = np.nan_to_num(_part(array, condition), nan=0)
     low, high = condition["low"], condition["high"]
     part = part if low is None else np.where(part < low, low, part)
@@ -599,6 +697,20 @@ def limit(feeds: Feeds, condition: dict[str, Any]) -> None:
     feeds[condition["input"]] = array
 
 
+def put(feeds: Feeds, condition: dict[str, Any], number: int | None) -> None:
+    """Put a number into each element that a condition is on, if the type has it."""
+    array = feeds[condition["input"]].copy()
+    if number is None or not array.ndim:
+        return
+    with contextlib.suppress(OverflowError, ValueError, IndexError):
+        if condition["of"] == "difference":
+            column, other = condition["columns"]
+            array[..., column] = array[..., other] + number
+        else:
+            array[..., condition["columns"] or slice(None)] = number
+    feeds[condition["input"]] = array
+
+
 def _break(random: Random, feeds: Feeds, condition: dict[str, Any]) -> None:
     """Bring one element of an input, or all of them, just beyond an end of a
     condition."""
@@ -607,6 +719,9 @@ def _break(random: Random, feeds: Feeds, condition: dict[str, Any]) -> None:
         end + way * random.choice([1, 1, 5]) for end, way in ends if end is not None
     ]
     array = feeds[condition["input"]].copy()
+    if condition["of"] == "difference":
+        put(feeds, condition, random.choice(beyond))
+        return
     # there may be no element, or none beyond
     with contextlib.suppress(IndexError, OverflowError, ValueError):
         column = random.choice(

@@ -225,6 +225,28 @@ def counted_mask(d: Draft) -> None:
     return gather(d, near_table(d, where), where)
 
 
+def float_counts(d: Draft) -> None:
+    """CumSum or ReduceSum of a mask of floats, as positions in a table."""
+    x = ids(d)
+    mask = d.op("Cast", x, to=d.random.choice([FLOAT, onnx.TensorProto.DOUBLE]))
+    if chance(d, 0.5):
+        mask = d.op("Cast", d.op("Cast", x, to=BOOL), to=FLOAT)
+    if chance(d, 0.5):
+        factor = d.random.choice([0.25, 0.3, -1, 2])
+        dtype = str(d.values[mask].dtype)
+        mask = d.op("Mul", mask, d.constant(factor, dtype))
+    if chance(d, 0.6):
+        axis = np.array(d.random.choice([1, -1, 0]))
+        flags = {"exclusive": int(chance(d, 0.3)), "reverse": int(chance(d, 0.3))}
+        counts = d.op("CumSum", mask, axis, **flags)
+    else:
+        counts = d.op("ReduceSum", mask, np.array([1]), keepdims=1)
+    if chance(d, 0.5):
+        counts = d.op("Floor", counts)
+    where = d.op("Cast", counts, to=INT64)
+    gather(d, near_table(d, where), where)
+
+
 def last_token(d: Draft) -> None:
     """ReduceSum(mask) - 1: where each text ends."""
     name, batch = two_names(d)
@@ -889,6 +911,7 @@ CHAINS: dict[str, Chain] = {
             mask_of_pairs,
             selected,
             counted_mask,
+            float_counts,
         ),
         *(
             last_token,
