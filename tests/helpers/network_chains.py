@@ -650,6 +650,116 @@ def padded(d: Draft) -> None:
     gather(d, y, where)
 
 
+def picture(d: Draft) -> str:
+    """An image of open sizes."""
+    sides = [open_name(d) if chance(d, 0.7) else d.random.randint(1, 9) for _ in "hw"]
+    batch = open_name(d) if chance(d, 0.7) else 1
+    return d.input("float32", [batch, 1, *sides], "near")
+
+
+def stretched(d: Draft) -> None:
+    """Places in an image that a Resize makes: its batch stays, its sides may grow."""
+    x = picture(d)
+    factor = d.random.choice([2, 2, 1, 0.5, 3, 1.5, 0.25, 0.9])
+    side = d.random.choice([1, factor])
+    if d.opset >= 18 and chance(d, 0.4):
+        scales = d.constant([factor], "float32")
+        y = d.op("Resize", x, "", scales, axes=[d.random.choice([2, 3, -1])])
+    elif chance(d, 0.25) and d.opset >= 13:
+        shape = d.op("Shape", x)
+        front = d.op("Slice", shape, np.array([0]), np.array([2]), np.array([0]))
+        sizes = d.op("Concat", front, np.array([4, 6]), axis=0)
+        y = d.op("Resize", x, "", "", sizes)
+    elif d.opset >= 13:
+        y = d.op("Resize", x, "", d.constant([1, 1, factor, side], "float32"))
+    else:
+        y = d.op("Upsample", x, scales=[1.0, 1.0, max(1.0, factor), max(1.0, side)])
+    if chance(d, 0.3) and d.values[y].shape == d.values[x].shape:
+        y = d.op(d.random.choice(["Add", "Mul"]), y, x)
+    if chance(d, 0.3) and d.values[y].shape[2:] == d.values[x].shape[2:]:
+        y = d.op("Concat", y, x, axis=1)
+    axis = d.random.choice([0, 0, 2, 3])
+    of_places(d, x, y, axis)
+
+
+def of_places(d: Draft, x: str, y: str, axis: int) -> None:
+    """A gather of the places on an axis of an image, in the image or in another one."""
+    way = d.random.randrange(4)
+    if way == 0:
+        return gather(d, y, arange(d, size_of(d, x, axis)), axis)
+    if way == 1:
+        return gather(d, y, arange(d, size_of(d, y, axis)), axis)
+    if way == 2:
+        index = d.op("ArgMax", y, axis=axis, keepdims=0)
+        rank = d.values[index].ndim
+        return gather(d, y, d.op("Unsqueeze", index, np.array([rank])), axis)
+    flat = d.op("Flatten", y, axis=1)
+    index = d.op("ArgMax", flat, axis=1, keepdims=d.random.randrange(2))
+    return gather(d, flat, index, 1)
+
+
+def pooled(d: Draft) -> None:
+    """Places in an image after windows with a stride, whose counts are computed."""
+    x = picture(d)
+    width = d.random.randint(1, 4)
+    stride = d.random.randint(1, 3)
+    options: dict[str, Any] = {
+        "kernel_shape": [width, width],
+        "strides": [stride, stride],
+    }
+    if chance(d, 0.4):
+        options["pads"] = [d.random.randrange(width) for _ in range(4)]
+    if chance(d, 0.5):
+        weights = d.constant(np.ones([2, 1, width, width], np.float32), "float32")
+        y = d.op("Conv", x, weights, **options)
+    else:
+        operator = d.random.choice(["MaxPool", "AveragePool"])
+        if chance(d, 0.3):
+            options["ceil_mode"] = 1
+        y = d.op(operator, x, **options)
+    axis = d.random.choice([2, 3])
+    if chance(d, 0.4):
+        # The count, as a model computes it.
+        pads = options.get("pads", [0, 0, 0, 0])
+        room = pads[axis - 2] + pads[axis] - width + d.random.choice([0, 0, 0, 1])
+        steps = d.op("Add", size_of(d, x, axis), np.array(room))
+        count = d.op("Add", d.op("Div", steps, np.array(stride)), np.array(1))
+        return gather(d, y, arange(d, count), axis)
+    if chance(d, 0.3):
+        y = d.op("ReduceMax", y, axes=[5 - axis], keepdims=0) if d.opset < 18 else y
+        return gather(d, y, d.constant(d.random.choice([0, -1, 1])), 2)
+    return of_places(d, x, y, axis)
+
+
+def blocks(d: Draft) -> None:
+    """An axis that is filled up to whole blocks, and cut into them."""
+    x = hidden(d, *two_names(d), 3)
+    width = d.random.randint(2, 4)
+    n = size_of(d, x, 1, rank=1)
+    rest = d.op("Mod", n, np.array([width]))
+    missing = d.op("Sub", np.array([width]), rest)
+    if chance(d, 0.8):
+        missing = d.op("Mod", missing, np.array([width]))
+    front = np.array([0, 0, 0, 0])
+    pads = d.op("Concat", front, missing, np.array([0]), axis=0)
+    y = d.op("Pad", x, pads)
+    count = d.op("Div", size_of(d, y, 1, rank=1), np.array([width]))
+    if chance(d, 0.2):
+        count = d.op("Div", n, np.array([width]))
+    batch = d.random.choice([size_of(d, x, 0, rank=1), np.array([-1]), np.array([0])])
+    shape = d.op("Concat", batch, count, np.array([width, 3]), axis=0)
+    z = d.op("Reshape", y, shape)
+    whole = size_of(d, z, 1)
+    if chance(d, 0.4):
+        return gather(d, z, arange(d, whole), 1)
+    if chance(d, 0.5):
+        blocks_of = d.op("Div", arange(d, size_of(d, y, 1)), np.array(width))
+        return gather(d, z, blocks_of, 1)
+    return gather(
+        d, z, d.constant(d.random.choice([0, -1, 1])), d.random.choice([1, 2])
+    )
+
+
 def of_boxes(d: Draft) -> None:
     """The boxes that NonMaxSuppression chooses."""
     name = open_name(d)
@@ -936,6 +1046,9 @@ CHAINS: dict[str, Chain] = {
         ),
         *(
             padded,
+            stretched,
+            pooled,
+            blocks,
             of_boxes,
             same_or_squeezed,
             gather_in_if,

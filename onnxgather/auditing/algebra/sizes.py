@@ -381,9 +381,24 @@ def _cancelling(size: Size) -> Iterable[tuple[Size, AnySize]]:
 
 
 def in_named(size: AnySize) -> AnySize | None:
-    """Return a number that a size is never below, in open sizes of inputs alone.
+    """Return a number in open sizes of inputs alone that is negative where a size is.
 
     None means that no such number is known.
+    """
+    simple = _in_named(size, lowered=False)
+    if isinstance(simple, Size):
+        return simple
+    # A count of which only the least number is known may be above it for large sizes.
+    lowered = _in_named(size, lowered=True)
+    return lowered if isinstance(lowered, Size) else simple
+
+
+def _in_named(size: AnySize, lowered: bool) -> AnySize | None:
+    """Return a number in open sizes alone that is negative where a size is.
+
+    Args:
+        size: The size.
+        lowered: Whether a fact gives the least number of a count, in place of 0.
     """
     # A fact may bring back a term that another fact cancelled.
     for _ in range(STEPS):
@@ -392,14 +407,30 @@ def in_named(size: AnySize) -> AnySize | None:
             return size
         monomial, count = term
         if count > 0:
-            # A product of counts is at least 0.
-            size = size - Size({monomial: 1}) * count
+            fact = _raising(monomial) if lowered else None
+            if fact is None:
+                # A product of counts is at least 0.
+                size = size - Size({monomial: 1}) * count
+                continue
+            # An integer is at least 0 if its multiple is above the negative multiple.
+            amount = fact.terms[monomial]
+            size = size * amount + (amount - 1) - fact * count
             continue
         cancelling = next(iter(_cancelling(Size({monomial: count}))), None)
         if cancelling is None:
             return None
         fact, factor = cancelling
         size = size - fact * factor
+    return None
+
+
+def _raising(monomial: Monomial) -> Size | None:
+    """Return a fact that says how large a count is at least; None if none does."""
+    if len(monomial) != 1:
+        return None
+    for fact in monomial[0].facts:
+        if fact.terms.get(monomial, 0) > 0:
+            return fact
     return None
 
 
