@@ -67,7 +67,7 @@ TRUSTED = """
     ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus
     Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu AffineGrid BatchNormalization
     BlackmanWindow CenterCropPad Col2Im Compress ConvTranspose DeformConv
-    DepthToSpace Det Einsum GRU Gather GatherElements GatherND Gemm
+    DepthToSpace Det GRU Gather GatherElements GatherND Gemm
     GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample HammingWindow HannWindow
     InstanceNormalization LSTM LayerNormalization MatMul MatMulInteger MaxRoiPool
     MelWeightMatrix Multinomial NegativeLogLikelihoodLoss NonMaxSuppression OneHot
@@ -675,6 +675,18 @@ def _is_broadcast_product(call: Call) -> bool:
     return rank < 3 or a[-1] > 0
 
 
+@sized("Einsum")
+def _einsum(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
+    if _einsum_broadcasts_nothing(call):
+        return _trusted(call, inferred)
+    # A letter of the result stands for an axis, whatever its size is.
+    equation = str(call.attributes["equation"]).replace(" ", "")
+    _, arrow, letters = equation.partition("->")
+    if not arrow or "." in equation:
+        return []
+    return [(None,) * len(letters)]
+
+
 def _einsum_broadcasts_nothing(call: Call) -> bool:
     """Return whether an Einsum broadcasts nothing, so that ONNX infers its sizes."""
     equation = str(call.attributes["equation"]).replace(" ", "")
@@ -729,7 +741,6 @@ def _has_elements(call: Call) -> bool:
 
 CONDITIONS: dict[str, Callable[[Call], bool]] = {
     "ConvTranspose": _has_default_padding,
-    "Einsum": _einsum_broadcasts_nothing,
     "PRelu": _keeps_sizes,
     "Squeeze": _names_axes,
     "Unsqueeze": _counts_axes,
