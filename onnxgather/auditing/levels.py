@@ -56,8 +56,7 @@ from onnxgather.core.model.network import (
     read_network,
 )
 from onnxgather.core.model.protos import bodies_of, external_files
-from onnxgather.core.model.values import ModelProto, name_of, serialized
-from onnxgather.core.model.wire import pieces_of
+from onnxgather.core.model.values import ModelProto, name_of, serialized_pieces
 
 RUNTIME_LEVELS: Mapping[str, int] = {"basic": 1, "extended": 2, "all": 99}
 """The levels of optimization, with ONNX Runtime's own numbers."""
@@ -262,10 +261,11 @@ class _Writer:
         self._content = b""
         path: str | None = network.path
         if not network.is_file:
-            path = _file_of(network.proto, folder)
+            path = _file_of(network, folder)
         # Its external data is in a folder that the model does not name.
         if path is None:
-            self._content = serialized(network.proto)
+            pieces = serialized_pieces(network.proto, network.weights)
+            self._content = b"".join(pieces)
         size = _size_of(network, path, len(self._content))
         self._arguments = {
             "target": folder,
@@ -306,19 +306,19 @@ def _decoded(header: bytes, _: bytes) -> _Answer:
     return msgspec.json.decode(header, type=_Answer)
 
 
-def _file_of(model: ModelProto, folder: str) -> str | None:
+def _file_of(network: Network, folder: str) -> str | None:
     """Write a model to a folder; return its path, or None if it has external data.
 
     Raises:
         OnnxGatherError: protobuf cannot write it.
     """
-    if external_files(model):
+    if external_files(network.proto):
         return None
     path = os.path.join(folder, "model.onnx")
     try:
         # A copy of a large model in memory would be as large.
         with open(path, "wb") as file:
-            file.writelines(pieces_of(model))
+            file.writelines(network.pieces())
     except (EncodeError, ValueError) as error:
         rule = "the model must be an object that protobuf can write"
         raise OnnxGatherError(f"{rule}, but it cannot: {error}") from None

@@ -53,6 +53,7 @@ from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.model.network import MAIN, Network, Operation, Scope, read_network
 from onnxgather.core.model.protos import bodies_of, external_files, key_of, names_in
 from onnxgather.core.model.values import ValueType, name_of, serialized_pieces
+from onnxgather.core.model.wire import Weights, without_weights
 from onnxgather.core.model.write import add_nodes
 from onnxgather.core.options import HARDENED, POLICIES, OutOfRange
 
@@ -122,6 +123,7 @@ class HardenedModel:
     """A hardened model."""
 
     model: ModelProto
+    """The model, without the bytes of `weights`."""
     rewritten: list[Rewritten] = field(default_factory=list[Rewritten])
     """In the order of the nodes, as `left`."""
     left: list[Left] = field(default_factory=list[Left])
@@ -130,6 +132,22 @@ class HardenedModel:
     first output that they have now."""
     audits: tuple[AuditedModel, AuditedModel] | None = None
     """Of the model before and after hardening, if both are known."""
+    weights: Weights = field(default_factory=dict[str, onnx.TensorProto])
+    """The large constants, which are those of the model before hardening: memory holds
+    them once."""
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the whole model.
+
+        Raises:
+            OnnxGatherError: protobuf cannot write it.
+        """
+        return b"".join(serialized_pieces(self.model, self.weights))
+
+    def network(self, place: str) -> Network:
+        """Return the model as plain data; `place` is that of `read_network`."""
+        return read_network(self.model, place=place, weights=self.weights)
 
     @property
     def failing(self) -> list[Left]:
@@ -188,8 +206,15 @@ def harden(
     conditions = given_conditions(network, ranges, contracts)
     graphs = Levels(levels, runtimes)
     given = given_ranges(ranges)
-    premises = Premises(network, shapes, conditions, allow_empty, graphs, given)
-    return hardened(premises, out_of_range).model
+    premises = Premises(
+        network, shapes, conditions, allow_empty, graphs, given=given
+    )
+    done = hardened(premises, out_of_range)
+    # The caller's model keeps its constants, and the new one has copies.
+    for tensor in done.model.graph.initializer:
+        if tensor.name in done.weights:
+            tensor.CopyFrom(done.weights[tensor.name])
+    return done.model
 
 
 def harden_file(
@@ -220,7 +245,7 @@ def harden_file(
         rule = f"{output} must be in the folder of {path}"
         why = f"as it refers to its external data, {shown(external[0])}"
         raise OnnxGatherError(f"{rule}, {why}")
-    write(output, serialized_pieces(result.model))
+    write(output, serialized_pieces(result.model, result.weights))
     return result
 
 
@@ -258,7 +283,7 @@ def hardened(
     counted = [key for key, gather in records.items() if _becomes_counted(gather)]
     while True:
         result = rewrite(audited.network, plain, own, reasons_to_leave, rule, counted)
-        new_network = read_network(result.model, place=plain.path)
+        new_network = result.network(plain.path)
         audited_again = audit_model(replace(premises, network=new_network))
         more_reasons: dict[OperationKey, str] = {}
         for _, scope, operation, _ in not_proved(audited_again):
@@ -389,8 +414,7 @@ def rewrite(
     Raises:
         OnnxGatherError: A size is not known under "directml".
     """
-    model = ModelProto()
-    model.CopyFrom(network.proto)
+    model, weights = without_weights(network.proto, network.weights)
     # A function that nothing calls has no sizes, and its nodes are left as they are.
     calls_by_key = calls_of(replace(network, uncalled={}))
     plain_calls_by_key = calls_of(replace(plain, uncalled={}))
@@ -401,7 +425,7 @@ def rewrite(
             keys.append(key)
 
     # The nodes of all keys are looked up before positions change.
-    result = HardenedModel(model)
+    result = HardenedModel(model, weights=weights)
     taken = names_in(model)
     for key, siblings in _siblings(model, keys).items():
         calls = calls_by_key[key]

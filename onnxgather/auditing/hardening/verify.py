@@ -29,7 +29,7 @@ from onnxgather.core.execution.runtime import (
     RefusedError,
     Setup,
 )
-from onnxgather.core.model.network import Network, folder_of, read_network
+from onnxgather.core.model.network import Network, folder_of
 from onnxgather.core.model.values import NUMBERS, serialized
 
 RUNS = 8
@@ -419,8 +419,8 @@ class _Verification:
         self._tried = tried
         self._network = premises.network
         self._random = default_rng(seed)
-        self._content = serialized(done.model)
-        self._new_premises = replace(premises, network=read_network(done.model))
+        self._content = done.content
+        self._new_premises = replace(premises, network=done.network("the model"))
         if done.audits is None:
             self._before = audit_model(premises)
             self._after = audit_model(self._new_premises)
@@ -522,7 +522,7 @@ class _Verification:
     def again(self, out_of_range: str) -> Verified:
         """Return whether hardening the hardened model changes nothing."""
         twice = hardened(self._new_premises, out_of_range, self._after)
-        holds = serialized(twice.model) == self._content
+        holds = twice.content == self._content
         changed = "nothing" if holds else number_of(len(twice.rewritten), "node")
         return Verified("again", holds, f"a second time changes {changed}")
 

@@ -38,7 +38,7 @@ from onnxgather.core.model.protos import (
     key_of,
 )
 from onnxgather.core.model.values import ValueType, load, name_of, numbers_in
-from onnxgather.core.model.wire import pieces_of
+from onnxgather.core.model.wire import NO_WEIGHTS, Weights, pieces_of
 
 MOST_NODES = 300_000
 """The most nodes that a model may have."""
@@ -223,12 +223,18 @@ class Network:
     """The bodies of functions that nothing calls."""
     is_file: bool = False
     """Whether `path` is a file that contains `proto`."""
+    weights: Weights = field(default_factory=dict[str, onnx.TensorProto])
+    """The constants whose bytes `proto` lacks, of another model."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes of the given model, in pieces if it is large."""
+        return pieces_of(self.proto, self.weights)
 
     @property
     def digest(self) -> str:
         """The digest of the given model, the same for a file and the object."""
         digest = hashlib.sha256()
-        for piece in pieces_of(self.proto):
+        for piece in self.pieces():
             digest.update(piece)
         return f"sha256:{digest.hexdigest()}"
 
@@ -257,6 +263,7 @@ def read_network(
     model: str | os.PathLike[str] | onnx.ModelProto | Network,
     shapes: Mapping[str, Sequence[int]] | None = None,
     place: str = "the model",
+    weights: Weights = NO_WEIGHTS,
 ) -> Network:
     """Return a model as plain data.
 
@@ -269,6 +276,7 @@ def read_network(
         shapes: The sizes of graph inputs, by their names.
         place: The path of a model that is given as an object, for errors; its external
             data are in the folder of the path.
+        weights: The constants whose bytes a model lacks that is given as an object.
 
     Raises:
         OnnxGatherError: The file cannot be read, contains no model, or a model that
@@ -281,6 +289,7 @@ def read_network(
     if isinstance(model, Network):
         path = model.path
         proto = model.proto
+        weights = model.weights
         is_file = model.is_file
     elif isinstance(model, onnx.ModelProto):
         path = place
@@ -290,12 +299,12 @@ def read_network(
         proto = load(path)
         is_file = True
     try:
-        network = _Reader(path, proto).network(shapes_given(shapes))
+        network = _Reader(path, proto, weights).network(shapes_given(shapes))
     # onnx checks no message when it parses it.
     except (UnicodeError, TypeError, ValueError, KeyError) as error:
         rule = "must be an ONNX model, but it is broken"
         raise OnnxGatherError(f"{path}: {rule}: {_on_one_line(error)}") from error
-    return replace(network, is_file=is_file)
+    return replace(network, is_file=is_file, weights=weights)
 
 
 def _on_one_line(error: Exception) -> str:
@@ -629,9 +638,10 @@ def _stored(node: onnx.NodeProto) -> onnx.TensorProto | None:
 class _Reader:
     """A model that becomes a `Network`."""
 
-    def __init__(self, path: str, model: onnx.ModelProto) -> None:
+    def __init__(self, path: str, model: onnx.ModelProto, weights: Weights) -> None:
         self._path = path
         self._model = model
+        self._weights = weights
         self._functions = {key_of(function): function for function in model.functions}
         self._called: set[Key] = set()
         _check_versions(path, model)
@@ -649,8 +659,8 @@ class _Reader:
             inputs = {value.name for value in graph.input}
             for tensor in graph.initializer:
                 if tensor.name in inputs:
-                    main.defaults[tensor.name] = tensor
-        self._fill(main)
+                    main.defaults[tensor.name] = self._weights.get(tensor.name, tensor)
+        self._fill(main, self._weights)
         values = {
             value.name: value for value in graph.input if value.name in main.inputs
         }
@@ -669,12 +679,17 @@ class _Reader:
                 )
         return Network(self._path, main, self._model, dimensions, uncalled)
 
-    def _fill(self, scope: Scope) -> Scope:
-        """Give a graph the content of its protobuf message."""
+    def _fill(self, scope: Scope, weights: Weights = NO_WEIGHTS) -> Scope:
+        """Give a graph the content of its protobuf message.
+
+        Args:
+            scope: The graph.
+            weights: The constants whose bytes the message lacks.
+        """
         proto = scope.proto
         scope.path = self._path
         check_names(self._path, proto)
-        constants = self._constants(proto)
+        constants = {**self._constants(proto), **weights}
         for name, tensor in constants.items():
             if name not in scope.defaults:
                 scope.stored[name] = tensor

@@ -17,7 +17,13 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import got, reason
-from onnxgather.core.model.wire import LARGE, parsed_in_pieces, pieces_of
+from onnxgather.core.model.wire import (
+    LARGE,
+    NO_WEIGHTS,
+    Weights,
+    parsed_in_pieces,
+    pieces_of,
+)
 from onnxgather.core.model.write import LARGEST_MODEL
 
 ModelProto = onnx.ModelProto
@@ -217,16 +223,20 @@ def serialized(model: onnx.ModelProto) -> bytes:
         raise OnnxGatherError(_UNWRITABLE) from None
 
 
-def serialized_pieces(model: onnx.ModelProto) -> Iterator[bytes]:
+def serialized_pieces(
+    model: onnx.ModelProto, weights: Weights = NO_WEIGHTS
+) -> Iterator[bytes]:
     """Yield the bytes of a model in pieces, if it is large.
+
+    `weights` is that of `pieces_of`.
 
     Raises:
         OnnxGatherError: As `serialized`, before the first piece.
     """
     try:
-        if sum(map(len, pieces_of(model))) > LARGEST_MODEL:
+        if sum(map(len, pieces_of(model, weights))) > LARGEST_MODEL:
             raise OnnxGatherError(_UNWRITABLE)
-        yield from pieces_of(model)
+        yield from pieces_of(model, weights)
     except (EncodeError, ValueError):
         raise OnnxGatherError(_UNWRITABLE) from None
 

@@ -9,7 +9,7 @@ some fields at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 import onnx
@@ -19,6 +19,14 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 LARGE = 2**24
 """A file of more bytes, or a model with a constant of more bytes, is read or written in
 pieces."""
+
+LEAST_WEIGHT_LEFT_OUT = 2**16
+"""A constant of more bytes is left out of a copy without weights."""
+
+Weights = Mapping[str, onnx.TensorProto]
+"""Constants of the main graph that a model lacks the bytes of, by their names."""
+
+NO_WEIGHTS: Weights = {}
 
 _GRAPH = 7
 """The number of the field of a model that is its graph."""
@@ -102,16 +110,60 @@ def _varint(stream: BinaryIO) -> int:
     raise DecodeError
 
 
-def pieces_of(model: onnx.ModelProto) -> Iterator[bytes]:
+def pieces_of(model: onnx.ModelProto, weights: Weights = NO_WEIGHTS) -> Iterator[bytes]:
     """Yield the bytes of a model, in pieces if it is large.
 
     Together they are those of `SerializeToString(deterministic=True)`.
+
+    Args:
+        model: The model.
+        weights: The constants whose bytes `without_weights` left out.
     """
-    is_large = any(len(tensor.raw_data) > LARGE for tensor in model.graph.initializer)
-    if is_large and _is_plain(model):
-        yield from _pieces(model)
+    if weights or (_has_larger(model, LARGE) and _is_plain(model)):
+        yield from _pieces(model, weights)
     else:
         yield model.SerializeToString(deterministic=True)
+
+
+def without_weights(
+    model: onnx.ModelProto, weights: Weights = NO_WEIGHTS
+) -> tuple[onnx.ModelProto, Weights]:
+    """Return a copy of a model without the bytes of large constants, and the constants.
+
+    The constants are those of the model, and no copies, so that memory holds them once.
+    A model that cannot be written in pieces is copied whole.
+
+    Args:
+        model: The model.
+        weights: The constants whose bytes it lacks already.
+    """
+    copy = onnx.ModelProto()
+    has_weights = weights or _has_larger(model, LEAST_WEIGHT_LEFT_OUT)
+    if not has_weights or not _is_plain(model):
+        copy.CopyFrom(model)
+        return copy, weights
+    left_out: dict[str, onnx.TensorProto] = {**weights}
+    stubs: dict[str, onnx.TensorProto] = {}
+    for tensor in model.graph.initializer:
+        if len(tensor.raw_data) > LEAST_WEIGHT_LEFT_OUT:
+            left_out[tensor.name] = tensor
+            stubs[tensor.name] = _without_bytes(tensor)
+    copy.MergeFromString(b"".join(_pieces(model, stubs)))
+    return copy, left_out
+
+
+def _without_bytes(tensor: onnx.TensorProto) -> onnx.TensorProto:
+    """Return a copy of a tensor without its raw data."""
+    copy = onnx.TensorProto()
+    for field, value in tensor.ListFields():
+        if field.name != "raw_data":
+            copy.MergeFromString(b"".join(_field_pieces(tensor, field, value)))
+    return copy
+
+
+def _has_larger(model: onnx.ModelProto, size: int) -> bool:
+    """Return whether a constant has more bytes than a size."""
+    return any(len(tensor.raw_data) > size for tensor in model.graph.initializer)
 
 
 def _is_plain(model: onnx.ModelProto) -> bool:
@@ -127,34 +179,52 @@ def _is_plain(model: onnx.ModelProto) -> bool:
     return True
 
 
-def _pieces(message: Message) -> Iterator[bytes]:
-    """Yield the fields of a message in the order of their numbers."""
+def _pieces(message: Message, weights: Weights = NO_WEIGHTS) -> Iterator[bytes]:
+    """Yield the fields of a message in the order of their numbers.
+
+    Args:
+        message: A model, its graph, or a large constant of it.
+        weights: The constants that are written in the place of those of their names.
+    """
     for field, value in message.ListFields():
-        if isinstance(value, Message):
-            yield from _piece(field.number, value)
-        elif field.message_type is not None:
-            for item in value:
-                yield from _piece(field.number, item)
-        elif isinstance(value, bytes):
-            yield _head(field.number, len(value))
-            yield value
-        else:
-            alone: Any = type(message)()
-            if isinstance(value, str | int | float):
-                setattr(alone, field.name, value)
+        yield from _field_pieces(message, field, value, weights)
+
+
+def _field_pieces(
+    message: Message, field: Any, value: Any, weights: Weights = NO_WEIGHTS
+) -> Iterator[bytes]:
+    """Yield a field of a message; `weights` is that of `_pieces`."""
+    if isinstance(value, Message):
+        yield from _piece(field.number, value, weights)
+    elif field.message_type is not None:
+        for item in value:
+            # Only the main graph gets here: a subgraph is written with its node.
+            if field.name == "initializer":
+                yield from _piece(field.number, weights.get(item.name, item))
             else:
-                getattr(alone, field.name).extend(value)
-            yield alone.SerializeToString(deterministic=True)
+                yield from _piece(field.number, item)
+    elif isinstance(value, bytes):
+        yield _head(field.number, len(value))
+        yield value
+    else:
+        alone: Any = type(message)()
+        if isinstance(value, str | int | float):
+            setattr(alone, field.name, value)
+        else:
+            getattr(alone, field.name).extend(value)
+        yield alone.SerializeToString(deterministic=True)
 
 
-def _piece(number: int, message: Message) -> Iterator[bytes]:
-    """Yield a field that is a message."""
+def _piece(
+    number: int, message: Message, weights: Weights = NO_WEIGHTS
+) -> Iterator[bytes]:
+    """Yield a field that is a message; `weights` is that of `_pieces`."""
     is_large_tensor = (
         isinstance(message, onnx.TensorProto) and len(message.raw_data) > LARGE
     )
     if is_large_tensor or isinstance(message, onnx.GraphProto):
-        yield _head(number, sum(map(len, _pieces(message))))
-        yield from _pieces(message)
+        yield _head(number, sum(map(len, _pieces(message, weights))))
+        yield from _pieces(message, weights)
     else:
         content = message.SerializeToString(deterministic=True)
         yield _head(number, len(content))
