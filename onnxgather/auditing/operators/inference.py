@@ -8,14 +8,14 @@ an answer.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import onnx
 from onnx import helper
 
-from onnxgather.auditing.algebra.bounds import INTEGERS, Bounds
+from onnxgather.auditing.algebra.bounds import INTEGERS, LIMITS, Bounds, elements_of
 from onnxgather.auditing.algebra.sizes import AnySize, AnySizes
 from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.core.model.network import Operation
@@ -29,7 +29,7 @@ _, _LARGEST = INTEGERS["INT64"]
 KEPT_ANSWERS = 2**13
 """The most answers that are kept; each is a few hundred bytes."""
 
-NUMBERS_UNREAD = """
+_UNREAD = """
     Abs Add And BatchNormalization Cast CastLike Ceil Clip Concat Conv Cos Div Dropout
     Elu Equal Erf Exp Floor Gather GatherElements GatherND Gelu Gemm Greater
     GreaterOrEqual HardSigmoid HardSwish Identity InstanceNormalization IsInf IsNaN
@@ -37,10 +37,13 @@ NUMBERS_UNREAD = """
     Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round ScatterElements ScatterND Shape
     Sigmoid Sign Sin Size Softmax Softplus Sqrt Sub Sum Tanh Transpose Where Xor
 """
-"""Operators of whose inputs ONNX reads the types and no elements. Weights of different
-layers then share an answer."""
 
-_NUMBERS_UNREAD = frozenset(NUMBERS_UNREAD.split())
+NUMBERS_UNREAD = frozenset(_UNREAD.split())
+"""Operators of whose inputs ONNX reads the types and no elements. Weights of different
+layers then share an answer. The rules of `output_types.py` read no elements either."""
+
+FLOATS_READ = {"OneHot", "Range", "Resize", "Upsample"}
+"""The operators of whose inputs of floats ONNX may read the elements."""
 
 Dims = tuple[int | str | None, ...] | None
 """Sizes as ONNX has them: an open size is a name. None is what ONNX does not infer."""
@@ -67,24 +70,45 @@ class _Answer(NamedTuple):
 def inferred_types(call: Call) -> list[OpenType]:
     """Return what ONNX infers of the outputs of an operation, from its node alone."""
     symbols: dict[AnySize | None, str] = {}
-    reads_numbers = call.operator not in _NUMBERS_UNREAD
-    inputs = tuple(_known(value, symbols, reads_numbers) for value in call.inputs)
+    read = types_read(call.operation)
+    inputs = tuple(_known(value, symbols, read) for value in call.inputs)
     node = _nameless(call.operation)
     answers = inferred_outputs(node, call.version, inputs)
     size_of = {symbol: size for size, symbol in symbols.items()}
     return [_open_type(answer, size_of) for answer in answers]
 
 
+def types_read(operation: Operation) -> Collection[str]:
+    """Return the data types of inputs whose elements decide the sizes of the outputs.
+
+    Only operators of ONNX read elements for this.
+    """
+    if operation.domain or operation.operator in NUMBERS_UNREAD:
+        return ()
+    if operation.operator in FLOATS_READ:
+        return NUMBERS
+    return LIMITS
+
+
 def _known(
-    value: Bounds | None, symbols: dict[AnySize | None, str], reads_numbers: bool
+    value: Bounds | None, symbols: dict[AnySize | None, str], read: Collection[str]
 ) -> _Known | None:
-    """Return what ONNX reads of an input; None for what is no tensor of numbers."""
+    """Return what ONNX reads of an input; None for what is no tensor of numbers.
+
+    Args:
+        value: The input.
+        symbols: The names of open sizes.
+        read: The data types whose elements ONNX reads.
+    """
     if value is None or value.data_type not in NUMBERS:
         return None
     data_type = NUMBERS[value.data_type]
     dims = _named_dims(value.sizes, symbols)
-    array = value.known if reads_numbers else None
-    if array is None or array.size > INFERRED_ELEMENTS:
+    count = elements_of(value.sizes)
+    is_small = isinstance(count, int) and count <= INFERRED_ELEMENTS
+    # The bounds of a value that nobody reads are not computed.
+    array = value.known if is_small and value.data_type in read else None
+    if array is None:
         return _Known(data_type, dims)
     elements = tuple(array.ravel().tolist())
     return _Known(data_type, dims, array.shape, elements)

@@ -13,8 +13,10 @@ from typing import Protocol
 import numpy as np
 import onnx
 
-from onnxgather.auditing.algebra.bounds import Bounds
+from onnxgather.auditing.algebra.bounds import LIMITS, Bounds
 from onnxgather.auditing.algebra.sizes import Size
+from onnxgather.auditing.operators.inference import types_read
+from onnxgather.auditing.proof.alike import Alike
 from onnxgather.core.model.network import Operation, Scope
 
 RELATED = {"Where"}
@@ -26,6 +28,8 @@ class GraphBounds(Protocol):
 
     sizes: Mapping[str, Size]
     """The open sizes of its inputs, by name."""
+    alike: Alike
+    """What its operations have computed."""
 
     def value(self, scope: Scope, name: str) -> Bounds:
         """Return the bounds of a value of a scope."""
@@ -46,21 +50,40 @@ class EarlierGraph:
 
     def __init__(self, main: Scope, bounds: GraphBounds) -> None:
         self.sizes = bounds.sizes
+        self.alike = bounds.alike
         self._main = main
         self._bounds = bounds
 
-    def shared(self, name: str, value: Bounds) -> Bounds:
+    def shared(
+        self, name: str, value: Bounds, tensor: onnx.TensorProto | None = None
+    ) -> Bounds:
         """Return the bounds of the value of that name here, if they are the same.
 
         Then the same object stands for both, and what follows need not compare.
+
+        Args:
+            name: The name.
+            value: The bounds in another graph.
+            tensor: The constant there, if it is one. Its bounds may be deferred.
         """
         if name not in self._main.types:
             return value
         own = self._bounds.value(self._main, name)
+        if tensor is not None:
+            own_tensor = self._main.tensor(name)
+            if own_tensor is not None and _is_same_tensor(own_tensor, tensor):
+                return own
+            # Few other floats than these lead to an index.
+            if value.data_type not in LIMITS:
+                return value
         return own if _is_same(own, value) else value
 
     def outputs(
-        self, scope: Scope, operation: Operation, inputs: Sequence[Bounds | None]
+        self,
+        scope: Scope,
+        operation: Operation,
+        inputs: Sequence[Bounds | None],
+        are_compared: bool = False,
     ) -> list[Bounds] | None:
         """Return the outputs of an operation of another graph, if it is the same here.
 
@@ -68,6 +91,8 @@ class EarlierGraph:
             scope: The main graph that contains the operation.
             operation: The operation.
             inputs: The bounds of its inputs there.
+            are_compared: Whether bounds are compared, even if the sizes of the outputs
+                do not come from them.
 
         Returns:
             None if the operation, its version or the bounds of its inputs are others.
@@ -82,6 +107,12 @@ class EarlierGraph:
             return None
         if not _is_same_operator(own, operation, version):
             return None
+        # The bounds of another object may be deferred, and are not computed for this.
+        reads = types_read(operation)
+
+        def is_read(value: Bounds | None) -> bool:
+            return are_compared or (value is not None and value.data_type in reads)
+
         # Another name does not matter, as the outputs depend on the bounds alone.
         own_inputs = [
             self._bounds.value(self._main, name) if name else None
@@ -89,9 +120,19 @@ class EarlierGraph:
         ]
         if len(own_inputs) != len(inputs):
             return None
-        if not all(map(_is_same, own_inputs, inputs)):
+        pairs = zip(own_inputs, inputs, strict=True)
+        if not all(a is b or (is_read(b) and _is_same(a, b)) for a, b in pairs):
             return None
         return [self._bounds.value(self._main, name) for name in own.outputs]
+
+
+def _is_same_tensor(a: onnx.TensorProto, b: onnx.TensorProto) -> bool:
+    """Return whether two constants surely have the same type, sizes and bytes."""
+    if not (a.HasField("raw_data") and b.HasField("raw_data")):
+        return False
+    if a.data_type != b.data_type or a.dims != b.dims:
+        return False
+    return a.raw_data == b.raw_data
 
 
 def _is_same(a: Bounds | None, b: Bounds | None) -> bool:
