@@ -547,13 +547,10 @@ class _Values:
                 operator = "Or" if end == "low" else "And"
                 other = is_above if end == "low" else is_not_above
                 checks[number] = nodes.add(operator, checks[number], other)
-        if checks:
-            return nodes.every(checks)
-
-        # Without an end each number holds, and NaN is none.
-        if self._dtype is np.int64:
-            return nodes.add("Equal", compared, compared)
-        return nodes.add("Not", nodes.add("IsNaN", compared))
+        if self._dtype is not np.int64:
+            # For OpenVINO, NaN is at least any number.
+            checks.append(nodes.add("Not", nodes.add("IsNaN", compared)))
+        return nodes.every(checks) if checks else nodes.add("Equal", value, value)
 
     def difference(self, value: str, other: str) -> str:
         """Return whether each difference of two elements is between the ends."""
@@ -567,18 +564,17 @@ class _Values:
             sides = [nodes.add("Add", side, middle) for side in sides]
         difference = nodes.add("Sub", *sides)
         checks = {end: self._within(difference, end) for end in self._ends()}
-        if self._data_type in ("INT64", "UINT64"):
-            # A difference that INT64 has not wraps around, to the other sign.
-            zero = nodes.integers(0)
-            is_negative = [nodes.add("Less", side, zero) for side in sides]
-            wrapped_sign = nodes.add("Less", difference, zero)
-            first, second = is_negative
-            differ = nodes.add("Xor", first, second)
-            wraps = nodes.add("And", differ, nodes.add("Xor", first, wrapped_sign))
-            for end, check in checks.items():
-                # Such a difference has the sign of its first number.
-                holds = first if end == "high" else second
-                checks[end] = nodes.either(wraps, holds, check)
+        # A difference that INT64 has not wraps around, to the other sign. OpenVINO
+        # computes INT64 as INT32, so this may be so of each data type.
+        zero = nodes.integers(0)
+        first, second = [nodes.add("Less", side, zero) for side in sides]
+        wrapped_sign = nodes.add("Less", difference, zero)
+        differ = nodes.add("Xor", first, second)
+        wraps = nodes.add("And", differ, nodes.add("Xor", first, wrapped_sign))
+        for end, check in checks.items():
+            # Such a difference has the sign of its first number.
+            holds = first if end == "high" else second
+            checks[end] = nodes.either(wraps, holds, check)
         return nodes.every([*checks.values()])
 
     def _ends(self) -> list[str]:
