@@ -206,9 +206,7 @@ def harden(
     conditions = given_conditions(network, ranges, contracts)
     graphs = Levels(levels, runtimes)
     given = given_ranges(ranges)
-    premises = Premises(
-        network, shapes, conditions, allow_empty, graphs, given=given
-    )
+    premises = Premises(network, shapes, conditions, allow_empty, graphs, given=given)
     done = hardened(premises, out_of_range)
     # The caller's model keeps its constants, and the new one has copies.
     for tensor in done.model.graph.initializer:

@@ -119,6 +119,9 @@ _SIZED_BY_BOUNDS = ("NonZero", "Range")
 """The operators whose bounds say more about the sizes of their outputs than their
 types."""
 
+_COUNTING = ("Compress", "NonMaxSuppression", "NonZero", "Range", "Unique")
+"""The operators whose outputs have sizes that depend on elements, not on sizes."""
+
 _CONTROL = ("If", "Loop", "Scan")
 """The operators whose bodies are followed."""
 
@@ -734,7 +737,7 @@ class Ranges:
         if value.sizes is not None:
             sizes = tuple(map(_kept_size, value.sizes))
             if operation is not None:
-                self.note_lost(scope, operation, value.sizes, sizes)
+                self.note_lost(scope, operation, sizes)
             if sizes != value.sizes:
                 value = value.resized(sizes)
         self._put(scope, name, self.settled(scope, name, value))
@@ -743,7 +746,6 @@ class Ranges:
         self,
         scope: Scope,
         operation: Operation,
-        computed: AnySizes,
         kept: Sequence[AnySize],
     ) -> None:
         """Note which node lost the new symbols in the sizes of an output.
@@ -751,14 +753,13 @@ class Ranges:
         Args:
             scope: The scope of the operation.
             operation: The operation.
-            computed: The sizes as the operator computes them.
-            kept: The sizes with new symbols.
+            kept: The sizes, with new symbols.
         """
         for axis, size in enumerate(kept):
             for symbol in new_symbols(size):
                 earlier: NodeName | None = None
                 # A count that the operator makes is lost by no other node.
-                if computed[axis] is None:
+                if operation.operator not in _COUNTING:
                     earlier = self._lost_before(scope, operation, axis, len(kept))
                 symbol.lost_by = earlier or (operation.label, operation.operator)
 
@@ -1069,7 +1070,7 @@ class _Outcome:
             kept = tuple(map(_kept_size, sizes)) if is_kept else None
             if kept is not None:
                 operation = self._call.operation
-                self._ranges.note_lost(self._scope, operation, sizes, kept)
+                self._ranges.note_lost(self._scope, operation, kept)
             sizes = kept
 
         def compute() -> Bounds:

@@ -328,7 +328,7 @@ SIZES: list[tuple[str, list[Bounds | None], dict[str, Any], Any]] = [
     ("MatMul", [floats(N, M, 4), floats(1, 4, 5)], {}, (N, M, 5)),
     ("MatMul", [floats(2, M, K), floats(2, K, 5)], {}, None),
     ("Einsum", [floats(N, M), floats(M, 3)], {"equation": "ij,jk->ik"}, (N, 3)),
-    ("Einsum", [floats(N, M), floats(1, 3)], {"equation": "ij,jk->ik"}, None),
+    ("Einsum", [floats(N, M), floats(1, 3)], {"equation": "ij,jk->ik"}, (None, None)),
     ("Expand", [floats(1, M), integers(N, 1)], {}, (N, M)),
     ("ConstantOfShape", [integers(N, 2)], {}, (N, 2)),
     ("Reshape", [floats(N, M, 4), integers(0, -1)], {}, (N, 4 * M)),

@@ -97,7 +97,7 @@ NAMES = ("g1", "g2", "g3", "g4", "g5", "g6", "g7")
 OUTPUTS = [*(info(name, INT64) for name in NAMES), info("rows", INT64), listed("out")]
 
 TEXT = """\
-m.onnx: 8 gathers: 7 not proved in range, 1 proved in range
+m.onnx: not proved in range; 8 gathers: 7 not proved in range, 1 proved in range
 not proved    2 gathers, because of SequenceConstruct made:
     inside (Gather, body of loop): index unbounded; the axis has 8 elements
     behind_loop (Gather, main graph): index unbounded; the axis has 8 elements
@@ -105,9 +105,11 @@ not proved    1 gather, because of SequenceConstruct then, SequenceConstruct els
     behind_if (Gather, main graph): index unbounded; the axis has 8 elements
 not proved    1 gather, because of given:
     behind_length (Gather, main graph): index unbounded; the axis has 8 elements
-not proved    2 gathers, because of axes of unknown size:
+not proved    1 gather, because of axes of unknown size:
     of_an_input (Gather, main graph): index 0; the axis has an unknown size
-    of_parts (Gather, main graph): index 0; the axis has an unknown size
+not proved    1 gather; the size is unknown behind parts (SplitToSequence); \
+`--inputs FILE.npz` may tell it:
+    of_parts (Gather, main graph): index 0
 not proved    1 gather, because of SequenceEmpty empty:
     behind_empty (Gather, main graph): index unbounded; the axis has 8 elements
 proved        beside (Gather, main graph): 0 of 8, constant

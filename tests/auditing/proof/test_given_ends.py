@@ -122,7 +122,7 @@ def test_the_other_graphs_have_the_state_and_the_conditions_stay() -> None:
     assert gather.runtime is not None
     assert {row.state for row in gather.runtime.levels} == {"out-of-range"}
     assert gather.range.conditions == (
-        Condition(of="values", input="ids", low=-6, high=1),
+        Condition(of="values", input="ids", low=-6, high=1, exact=True),
     )
     audit = og.audit(made, ranges={"ids": (0, 9)})
     assert [one["high"] for one in audit.contract["conditions"]] == [1]

@@ -12,8 +12,8 @@ from onnx_graphs import FLOAT, INT64, constant, info, model, node
 import onnxgather as og
 from onnxgather.auditing.proof.ranges import Lost
 
-POOL = node("MaxPool", ["x"], "a", "pool", kernel_shape=[2, 2], strides=[2, 2])
-AGAIN = node("MaxPool", ["a"], "b", "again", kernel_shape=[2, 2], strides=[2, 2])
+SMALLER = node("SpaceToDepth", ["x"], "a", "smaller", blocksize=2)
+AGAIN = node("SpaceToDepth", ["a"], "b", "again", blocksize=2)
 IMAGE = info("x", FLOAT, [1, 3, "h", "w"])
 SIZES = info("sizes", INT64, [2])
 UNKNOWN_RANK = info("sizes", INT64, ["rank"])
@@ -28,11 +28,16 @@ def gathered(
 
 
 MODELS = {
-    "a pool": (gathered([POOL], "a", IMAGE, axis=2), "pool", "MaxPool", True),
-    "the first of two pools": (
-        gathered([POOL, AGAIN], "b", IMAGE, axis=2),
-        "pool",
-        "MaxPool",
+    "blocks": (
+        gathered([SMALLER], "a", IMAGE, axis=2),
+        "smaller",
+        "SpaceToDepth",
+        True,
+    ),
+    "the first of two blocks": (
+        gathered([SMALLER, AGAIN], "b", IMAGE, axis=2),
+        "smaller",
+        "SpaceToDepth",
         True,
     ),
     "sizes that an input has": (
@@ -63,8 +68,8 @@ MODELS = {
         "Reshape",
         False,
     ),
-    "a count of elements behind a pool": (
-        gathered([POOL, node("NonZero", ["a"], "b", "which")], "b", IMAGE, axis=1),
+    "a count of elements behind blocks": (
+        gathered([SMALLER, node("NonZero", ["a"], "b", "which")], "b", IMAGE, axis=1),
         "which",
         "NonZero",
         False,
