@@ -473,7 +473,13 @@ def _worst(
     worst = own
     ranges: list[IndexRange] = [own]
     for row, index_range in others:
-        ranges.append(index_range)
+        # It is not always sure which gather of such a graph stands for this one, so
+        # its conditions are exact only where they are those of the file.
+        conditions = tuple(
+            replace(condition, exact=condition.exact and condition in own.conditions)
+            for condition in index_range.conditions
+        )
+        ranges.append(replace(index_range, conditions=conditions))
         if badness(index_range) > badness(worst):
             worst = replace(index_range, level=row.level, seen=own.seen)
     # Without an end that is given, no conditions prove an index out of range.

@@ -358,6 +358,8 @@ class _Check:
             for each in [*others, condition]:
                 end = each["high"] if each["low"] is None else each["low"]
                 name = self._size(each) if each["of"] == "size" else ""
+                if name in self.case.fixed:
+                    continue
                 if each is condition and name:
                     end = condition[side] + (1 if side == "high" else -1)
                 if name and (k % 2 or each is condition):
@@ -375,7 +377,9 @@ class _Check:
                 way = 1 if side == "high" else -1
                 put(feeds, numbers, numbers[side] + way)
             self.fed = feeds
-            too_large = any(array.size > MOST_ELEMENTS for array in feeds.values())
+            too_large = any(
+                feeds[n].size > MOST_ELEMENTS for n in self.graph.draft.inputs
+            )
             known = [*self._given(), *others]
             if too_large or not self._meets(known) or self._meets([condition]):
                 continue

@@ -13,6 +13,7 @@ from collections.abc import (
 )
 from functools import partial
 from shlex import quote
+from typing import Any
 
 import numpy as np
 
@@ -135,6 +136,18 @@ def assumption_lines(audit: Audit) -> Iterator[str]:
     """Yield what the proofs assume; nothing without a gather or an open size."""
     if audit.gathers and audit.contract["sizes"]:
         yield f"assumes       {audit.assumes}"
+    if audit.contract.get("no_negative"):
+        yield "assumes       an index below 0 is out of range, but for constants"
+    elif any(map(_allows_negative, audit.contract.get("conditions", ()))):
+        yield "assumes       an index below 0 counts from the end"
+
+
+def _allows_negative(condition: Mapping[str, Any]) -> bool:
+    """Return whether values below 0 meet a condition, as plain JSON."""
+    low = condition["low"]
+    is_below = low is not None and low < 0
+    is_of_size = (condition["low_expression"] or "").startswith("-")
+    return condition["of"] == "values" and (is_below or is_of_size)
 
 
 def provider_lines(gathers: Iterable[AuditedGather]) -> Iterator[str]:
@@ -373,6 +386,8 @@ def _conditions(index_range: IndexRange, sizes: NamedSizes) -> str:
     places = _places(index_range.conditions, sizes)
     if places:
         text += f", where {', '.join(places)}"
+    if not all(condition.exact for condition in index_range.conditions):
+        text += "; other inputs may be in range too"
     # Without both bounds there is no interval to show.
     for numbers in (index_range.low, index_range.high):
         if not numbers or None in numbers:
@@ -522,7 +537,7 @@ def _interval(
         if size is not None:
             return f"{index} of {size}"
     elif low is not None:
-        index = f"{low} and up"
+        index = f"{low} and up, no upper bound is known"
     elif high is not None:
         index = f"up to {high}"
     else:

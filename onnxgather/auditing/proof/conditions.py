@@ -29,7 +29,13 @@ from onnxgather.auditing.algebra.bounds import (
     elements_of,
     interval,
 )
-from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named
+from onnxgather.auditing.algebra.sizes import (
+    AnySize,
+    Size,
+    in_named,
+    low_of,
+    size_from,
+)
 from onnxgather.auditing.operators.index_operators import given_indices
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
@@ -510,21 +516,53 @@ class Search:
         self, scope: Scope, gather: Operation, condition: Condition
     ) -> bool:
         """Return whether an index surely leaves its axis just beyond each end."""
-        if scope is not self._main or condition.of != "size":
+        if scope is not self._main:
             return False
-        name = condition.expression or ""
-        numbers: list[int] = []
-        if condition.low is not None:
-            numbers.append(condition.low - 1)
-        if condition.high is not None:
-            numbers.append(condition.high + 1)
-        for number in numbers:
-            (symbol,) = self._ranges.sizes[name].symbols
-            if not symbol.low <= number <= symbol.high:
+        beyond: list[dict[str, int] | None] = []
+        if condition.of == "sizes":
+            beyond.append(self._sizes_beyond(condition))
+        else:
+            name = condition.expression or ""
+            if condition.low is not None:
+                beyond.append({name: condition.low - 1})
+            if condition.high is not None:
+                beyond.append({name: condition.high + 1})
+        for fixed in beyond:
+            if fixed is None or not all(map(self._may_be, fixed, fixed.values())):
                 return False
-            if not self._leaves_with_sizes(scope, gather, {name: number}, {}):
+            if not self._leaves_with_sizes(scope, gather, fixed, {}):
                 return False
         return True
+
+    def _may_be(self, name: str, number: int) -> bool:
+        """Return whether an open size may be a number."""
+        (symbol,) = self._ranges.sizes[name].symbols
+        return symbol.low <= number <= symbol.high
+
+    def _sizes_beyond(self, condition: Condition) -> dict[str, int] | None:
+        """Return sizes with which an expression is just beyond its high end.
+
+        All but one are the least; None if these do not lead beyond it.
+        """
+        expression = condition.expression or ""
+        if condition.high is None or condition.low is not None:
+            return None
+        least: dict[str, int] = {}
+        for name, size in self._ranges.sizes.items():
+            (symbol,) = size.symbols
+            least[name] = max(symbol.low, 1)
+        total = low_of(size_from(expression, least))
+        for name, number in least.items():
+            more = low_of(size_from(expression, {**least, name: number + 1}))
+            step = more - total
+            if step <= 0:
+                continue
+            missing = condition.high + 1 - total
+            number += max(0, -(-missing // step))
+            found = {**least, name: number}
+            if low_of(size_from(expression, found)) > condition.high:
+                return found
+        return None
 
     def _leaves_with_sizes(
         self,

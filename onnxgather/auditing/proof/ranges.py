@@ -1257,8 +1257,8 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     """Return the range of the indices of an operation, and what is proved of it."""
     coordinates = ranges.coordinates(scope, operation)
     row = operator_of(operation)
-    low = tuple(_number(coordinate, 0) for coordinate in coordinates)
-    high = tuple(_number(coordinate, 1) for coordinate in coordinates)
+    low = tuple(_told_number(coordinate, 0) for coordinate in coordinates)
+    high = tuple(_told_number(coordinate, 1) for coordinate in coordinates)
     sizes = numbers_in([coordinate.size for coordinate in coordinates]) or ()
     why = ", ".join(merged_reasons(coordinate.value.why for coordinate in coordinates))
 
@@ -1366,6 +1366,24 @@ def _is_surely_outside(
         return False
     count = elements_of(value.sizes)
     return count is not None and count >= 1
+
+
+_ASSUMED = {MOST, MOST - 1, MOST_OF_INPUT, MOST_OF_INPUT - 1}
+"""The largest sizes and positions that proofs assume."""
+
+
+def _told_number(coordinate: Coordinate, end: Literal[0, 1]) -> int | None:
+    """Return the least (0) or the greatest (1) number of a coordinate to be told.
+
+    It is None where `_number` is, and where the number is only what every proof
+    assumes of sizes.
+    """
+    number = _number(coordinate, end)
+    if number is None or abs(number) not in _ASSUMED:
+        return number
+    value = coordinate.value
+    is_given = any(reason.startswith(RANGE_GIVEN) for reason in value.why)
+    return number if is_given or value.why == ("constant",) else None
 
 
 def _number(coordinate: Coordinate, end: Literal[0, 1]) -> int | None:

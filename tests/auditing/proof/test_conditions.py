@@ -245,12 +245,12 @@ IDS = {"ids": ("INT64", 4)}
         (
             "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
             TABLE | {"x": ("FLOAT", "n", "m")},
-            "n*m: ..64",
+            "n*m: ..64!",
         ),
         (
             "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
             {"x": ("FLOAT", "n"), "table": ("FLOAT", "m")},
-            "n - m: ..0",
+            "n - m: ..0!",
         ),
         (
             "s = Size x\nt = Add s, last\ni = Range zero, t, one\ny = Gather table, i",
