@@ -417,10 +417,25 @@ def _in_named(size: AnySize, lowered: bool) -> AnySize | None:
             size = size * amount + (amount - 1) - fact * count
             continue
         cancelling = next(iter(_cancelling(Size({monomial: count}))), None)
-        if cancelling is None:
+        if cancelling is not None:
+            fact, factor = cancelling
+            size = size - fact * factor
+            continue
+        amount = _least_amount(monomial) if lowered else None
+        if amount is None:
             return None
-        fact, factor = cancelling
-        size = size - fact * factor
+        size = size * amount + (amount - 1)
+    return None
+
+
+def _least_amount(monomial: Monomial) -> int | None:
+    """Return how often a fact that limits a count has it; None if none limits it."""
+    if len(monomial) != 1:
+        return None
+    for fact in monomial[0].facts:
+        amount = -fact.terms.get(monomial, 0)
+        if amount > 1:
+            return amount
     return None
 
 

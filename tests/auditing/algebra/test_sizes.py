@@ -14,7 +14,11 @@ from onnxgather.auditing.algebra.sizes import (
     AnySize,
     Size,
     Symbol,
+    at_least_one,
+    exact_of,
+    exact_quotient,
     high_of,
+    in_float,
     in_named,
     is_made_since,
     larger,
@@ -298,13 +302,81 @@ def test_the_smaller_of_two_numbers_is_at_most_each() -> None:
         (S * T - N, -N),
         (5 - size(""), None),
         (5 - quotient(N, 2) * 2, 5 - N),
-        (5 - quotient(N, 2), None),
+        (5 - quotient(N, 2), 11 - N),
+        (quotient(N, 2) - 2, N - 4),
+        (3 - quotient(quotient(N, 2), 3), 23 - N),
+        (at_least_one(quotient(N, 4)) - 2, N - 8),
     ],
 )
 def test_the_least_that_named_sizes_tell_of_a_size(
     one: AnySize, expected: AnySize | None
 ) -> None:
     assert in_named(one) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "divisor"),
+    [(4 * N + M + 9, 4), (4 - N + 4 * M, 4), (3 - N + 6 * M, 3), (N - 1, 2)],
+)
+def test_a_quotient_is_the_number_rounded_down(size: Size, divisor: int) -> None:
+    found = quotient(size, divisor)
+    assert found * divisor <= size
+    assert found * divisor >= size - divisor + 1
+
+
+def test_what_fills_an_axis_up_makes_whole_blocks_of_it() -> None:
+    rest = N - 4 * quotient(N, 4)
+    missing = 4 - rest
+    filling = missing - 4 * quotient(missing, 4)
+    filled = N + filling
+    blocks = quotient(N + 3, 4)
+    assert filled == 4 * blocks
+    assert blocks >= 1
+    assert filled >= N
+    assert filled <= N + 3
+
+
+def test_a_multiple_shows_that_an_integer_is_not_negative() -> None:
+    counts = quotient(N + 2, 3)
+    assert 2 * counts >= 0
+    assert counts <= N
+    assert not counts + 1 <= N
+    assert quotient(N + 6, 4) >= quotient(N, 4) + 1
+
+
+def test_a_size_that_a_run_refuses_at_0_is_a_symbol_of_its_own() -> None:
+    count = quotient(N, 16)
+    there: Any = at_least_one(count)
+    assert at_least_one(count) == there
+    assert there >= 1
+    assert there >= count
+    assert there <= count
+    assert not count >= 1
+    assert at_least_one(N + 1) == N + 1
+    assert at_least_one(0) == 0
+
+
+def test_float_rounds_a_size_above_2_to_the_24() -> None:
+    small = size("small", 1, 2**24)
+    assert in_float(small) == small
+    large = size("large", 1, 2**24 + 1)
+    rounded: Any = in_float(large)
+    assert in_float(large) == rounded
+    assert rounded != large
+    assert rounded >= 1
+    assert exact_of(large, rounded) == large
+    assert exact_of(rounded, large) == large
+    assert exact_of(large, small) is None
+    assert exact_of(large, 2) is None
+    assert in_float(2**24 + 1) == 2**24
+
+
+def test_a_quotient_of_polynomials_is_one_or_none() -> None:
+    assert exact_quotient(N * M * 4, M * 2) == 2 * N
+    assert exact_quotient((N + 1) * (M - 1), M - 1) == N + 1
+    assert exact_quotient(N * M + 1, M) is None
+    assert exact_quotient(N, 0) is None
+    assert exact_quotient(12, 4) == 3
 
 
 def test_a_size_knows_its_symbols() -> None:
