@@ -186,6 +186,70 @@ FORMS: dict[str, Form] = {
         g = Gather(s, i(0))""",
         "g",
     ),
+    "places_of_a_resize": Form(
+        "float[B,1,H,W] x, int64 k",
+        """w = ConstantOfShape<value = float[1] {1}>(i[16,1,1,1])
+        c = Conv<kernel_shape=[1,1]>(x, w)
+        r = Resize<mode="nearest",coordinate_transformation_mode="asymmetric",
+                   nearest_mode="floor">(
+                c, f[], {f[1,1,2,2]|f[1,1,0.5,3]|f[1,1,1,2]})
+        s = Shape({c|r})
+        n = Gather(s, i({0|2|3}))
+        l = Sub(n, i(1))
+        t = Relu(r)
+        g = Gather<axis={0|2|3}>(t, {l|k})
+        z = Shape(r)""",
+        "g z",
+        values={"k": [-2, -1, 0, 1, 3]},
+    ),
+    "places_of_windows": Form(
+        "float[B,1,H,W] x, int64 k",
+        """w = ConstantOfShape<value = float[1] {1}>(i[16,1,2,2])
+        c = Conv<kernel_shape=[2,2],strides={[1,1]|[2,2]},pads=[1,1,0,0]>(x, w)
+        p = {MaxPool|AveragePool}<kernel_shape={[2,2]|[3,3]},
+                                  strides=[2,2]{|,ceil_mode=1}>(c)
+        m = {ReduceMax<axes=[1,3],keepdims=0>(p)|ArgMax<axis=3,keepdims=0>(p)}
+        s = Shape(p)
+        n = Gather(s, i(2))
+        l = Sub(n, i(1))
+        g = Gather<axis={1|2}>(m, {l|k})""",
+        "g s",
+        values={"k": [-2, -1, 0, 1]},
+        sizes={"H": [5, 6, 7, 8, 9], "W": [5, 6, 7, 8, 9]},
+    ),
+    "whole_blocks": Form(
+        "float[B,S,2] x, int64 k",
+        """s = Shape(x)
+        n = Gather(s, i[1])
+        a = Mod(n, i[3])
+        d = Sub(i[3], a)
+        m = Mod(d, i[3])
+        p = Concat<axis=0>(i[0,0,0,0], m, i[0])
+        y = Pad(x, p)
+        t = Shape(y)
+        e = Gather(t, i[1])
+        c = Div(e, i[3])
+        b = Gather(s, i[0])
+        u = Concat<axis=0>({b|i[-1]|i[0]}, c, i[3,2])
+        z = Reshape(y, u)
+        l = Sub(c, i[1])
+        g = Gather<axis={1|2}>(z, {l|k|i(0)})""",
+        "g",
+        values={"k": [-2, -1, 0, 1, 2]},
+    ),
+    "two_sizes_of_a_check": Form(
+        "float[B,12] x, float[P] y, float[Q] w",
+        """s = Shape(x)
+        b = {Gather(s, i[0])|Shape(y)}
+        p = Shape(y)
+        q = Shape(w)
+        c = Concat<axis=0>(b, p, q)
+        r = Reshape(x, c)
+        l = Sub({p|q}, i[1])
+        g = Gather<axis={1|2}>(r, l)""",
+        "g",
+        sizes={"B": [1, 2, 3], "P": [2, 2, 3], "Q": [6, 6, 4]},
+    ),
     "a_size_of_a_check": Form(
         "float[B,12] x, float[P] y",
         """s = Shape(x)
