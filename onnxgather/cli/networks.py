@@ -374,7 +374,7 @@ def _contents(
         "--junit": partial(audit_junit, report),
         "--markdown": partial(audit_markdown, report, baseline),
         "--sarif": lambda: json_bytes(audit_sarif(report, baseline)),
-        "--html": partial(audit_page, report.models),
+        "--html": partial(audit_page, report.models, len(report.unusable)),
         "--contract": partial(contract_content, contract_file, first),
     }
     return contents

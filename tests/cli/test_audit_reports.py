@@ -89,8 +89,7 @@ m/c.onnx            2             1        1           0          0       1
 OUT OF RANGE  m/c.onnx: fixed (Gather, main graph): {SAID["fixed"]}
     directml  No error: returns another element of the tensor, here `input[3,2]`
 REFUSED       m/c.onnx: odd (GatherElements, main graph): {SAID["odd"]}
-not proved    1 gather, because of x:
-    m/a b.onnx: wild (Gather, main graph): index unbounded; the axis has 4 elements
+not proved    m/a b.onnx: wild (Gather, main graph): {SAID["wild"]}
 proved if     1 gather of 1 model: --all lists the conditions
 runtime """)
 

@@ -11,8 +11,8 @@ from onnxgather.auditing.output.findings import AuditReport, GatherFinding
 from onnxgather.auditing.output.reports import report_verdict, table
 from onnxgather.auditing.output.text import (
     assumption_lines,
-    because,
     cause_of,
+    cause_of_all,
     indices_text,
     lines,
     named,
@@ -80,19 +80,24 @@ def _refused_lines(findings: Findings) -> Iterator[str]:
 
 
 def _not_proved_lines(findings: Findings) -> Iterator[str]:
-    """Yield a line for each cause, and under it a line for each model."""
+    """Yield a line for each cause; one for all sizes of a model that nodes lose."""
     texts = list[str]()
-    for of_cause in _alike(findings, _cause):
-        gathers = [finding.gather for finding in of_cause]
-        texts.append(f"not proved    {because(gathers, _cause(of_cause[0]))}:")
-        for of_model in _alike(of_cause, lambda finding: finding.model):
-            bounds = {indices_text(finding.gather.range) for finding in of_model}
-            text = _named_with_others(of_model)
-            # Of several bounds none stands for all.
-            if len(bounds) == 1:
-                text = f"{text}: {bounds.pop()}"
-            texts.append(f"    {text}")
+    for members in _alike(findings, _model_or_cause):
+        bounds = {indices_text(finding.gather.range) for finding in members}
+        parts = [cause_of_all([finding.gather for finding in members])]
+        # Of several bounds none stands for all.
+        if len(bounds) == 1:
+            parts.insert(0, bounds.pop())
+        texts.append(f"not proved    {_named_with_others(members)}: {'; '.join(parts)}")
     yield from _first(texts, MOST_LISTED, "not proved   ")
+
+
+def _model_or_cause(finding: GatherFinding) -> str:
+    """Return what findings on gathers that are not proved have in common."""
+    lost = finding.gather.range.lost
+    if lost is not None:
+        return f"{finding.model}: {lost.told_by}"
+    return cause_of(finding.gather, {})
 
 
 def _proved_if_lines(findings: Findings) -> Iterator[str]:
@@ -121,10 +126,6 @@ _LINES: dict[str, Callable[[Findings], Iterator[str]]] = {
 def _are_listed(findings: Findings) -> bool:
     """Return whether the exit code counts findings, so that each has its line."""
     return any(finding.counts for finding in findings)
-
-
-def _cause(finding: GatherFinding) -> str:
-    return cause_of(finding.gather, {})
 
 
 def _alike(
@@ -172,8 +173,12 @@ def _of_all_models(report: AuditReport) -> Iterator[str]:
             models_by_note.setdefault(f"run           {{}}: {run}", []).append(model)
         shared.update(dict.fromkeys(runtime_lines(audit)))
         assumed.update(dict.fromkeys(assumption_lines(audit)))
-        for note in audit.notes:
-            text = f"note          {{}}: {note}"
+        if audit.notes:
+            first, *others = audit.notes
+            more = ""
+            if others:
+                more = f"; {number_of(len(others), 'more note')}, which --all has"
+            text = f"note          {{}}: {first}{more}"
             models_by_note.setdefault(text, []).append(model)
     yield from shared
     yield from assumed

@@ -14,7 +14,7 @@ const texts = entries.map((item) => item.textContent.toLowerCase());
 const filters = document.getElementById("filters");
 const { model, operator, text } = filters.elements;
 
-/** Make the filters of what there is, and with several models a row for each, the worst first. */
+/** Make the filters of what there is. */
 function showFilters() {
   for (const state of report.states) {
     const count = entries.filter((item) => item.dataset.state === state).length;
@@ -28,28 +28,27 @@ function showFilters() {
   for (const one of [...new Set(entries.map((item) => item.dataset.operator))].sort())
     operator.append(make("option", { value: one }, one));
   if (models.length === 1) document.querySelector(".next").open = true;
-  else for (const state of report.states) models.forEach((one, k) => showRow(one, k, state));
+  else
+    models.forEach((section, number) => {
+      const name = section.querySelector("h2").textContent;
+      model.append(make("option", { value: number }, name));
+    });
 }
 
-/** Add a row for a model whose worst gather has a state; its button shows the model alone. */
-function showRow(section, number, state) {
-  if (section.dataset.worst !== state) return;
-  const name = section.querySelector("h2").textContent;
-  const click = () => {
-    model.value = number;
-    showChosen();
-    section.scrollIntoView();
-  };
-  model.append(make("option", { value: number }, name));
-  document.getElementById("models").append(
-    make(
-      "tr",
-      {},
-      make("td", {}, make("span", { class: `badge ${report.colours[state]}` }, state)),
-      make("th", { scope: "row" }, make("button", { type: "button", click }, name)),
-      make("td", {}, section.querySelector(".verdict").textContent),
-    ),
+/** Show one form of a contract, and a button for each form if there are several. */
+function showForms(forms) {
+  const parts = [...forms.children];
+  const buttons = parts.map((part) =>
+    make("button", { type: "button", click: () => choose(part) }, part.dataset.form),
   );
+  const choose = (chosen) =>
+    parts.forEach((part, number) => {
+      part.hidden = part !== chosen;
+      buttons[number].setAttribute("aria-pressed", part === chosen);
+    });
+  choose(parts[0]);
+  if (parts.length > 1)
+    forms.before(make("div", { class: "tabs", role: "group", "aria-label": "Form" }, ...buttons));
 }
 
 showFilters();
@@ -74,6 +73,9 @@ function showChosen() {
     for (const section of models)
       section.hidden ||= !section.querySelector(".entry:not([hidden])");
   if (wanted) for (const group of document.querySelectorAll(".group")) group.open = true;
+  // A line of a model is closed at first; what is looked for stands in it.
+  if (wanted || model.value)
+    for (const section of models) if (!section.hidden) section.open = true;
   document.getElementById("shown").textContent = `${shown.size} of ${entries.length} shown`;
   if (!shown.size) tellEmpty(countOf(fitting.map((item) => item.dataset)), states, showChosen);
   const chosen = new URLSearchParams();
@@ -96,5 +98,6 @@ filters.addEventListener("reset", () => setTimeout(showChosen));
 filters.addEventListener("submit", (event) => event.preventDefault());
 addEventListener("hashchange", readAddress);
 readAddress();
-for (const pasted of document.querySelectorAll(".repro > div"))
+for (const pasted of document.querySelectorAll(".repro > div:not([class]), .forms > div"))
   pasted.append(copyButton(pasted.textContent));
+for (const forms of document.querySelectorAll(".forms")) showForms(forms);

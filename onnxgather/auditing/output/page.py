@@ -6,14 +6,18 @@ opened.
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from shlex import quote
 from typing import Any
 
 from onnxgather.auditing.output.findings import FinishedAudit
 from onnxgather.auditing.output.text import (
     SHAPES,
     cause_of,
+    first_line,
     indices_text,
     next_commands,
     providers_of,
@@ -23,6 +27,7 @@ from onnxgather.auditing.output.text import (
     summary,
     where,
 )
+from onnxgather.auditing.output.verdict import badness_of, verdict_of_models
 from onnxgather.auditing.proof.contract import NamedSizes
 from onnxgather.auditing.proof.contract_python import guard
 from onnxgather.auditing.records import Audit, AuditedGather, Tensor, counted
@@ -54,28 +59,40 @@ _MOODS = {"proved": "good", "proved-if": "open", "not-proved": "open"}
 """The mood of the head by the worst state; it is bad with any other state."""
 
 
-def audit_page(audits: Mapping[str, FinishedAudit]) -> bytes:
+def audit_page(audits: Mapping[str, FinishedAudit], unusable: int = 0) -> bytes:
     """Return audits as one HTML page in UTF-8.
 
     Args:
         audits: The audits, with the pictures of gathers, by the paths of the models.
+        unusable: How many models more could not be audited.
     """
     gathers = list[AuditedGather]()
     details = list[Any]()
     sections = list[str]()
-    for path, finished in audits.items():
+    # The worst model is the first.
+    paths = sorted(audits, key=lambda path: badness_of(audits[path].audit))
+    is_alone = len(paths) == 1
+    for path in paths:
+        finished = audits[path]
         gathers += finished.audit.gathers
         section_texts = _section_texts(path, finished, details)
+        section_texts["open"] = " open" if is_alone else ""
         section = filled_part("auditing/output/page_of_model", section_texts)
         sections.append(section)
 
-    name = next(iter(audits))
-    if len(audits) > 1:
+    first = audits[paths[0]].audit
+    name = _text(paths[0])
+    verdict = f"{name}: {first_line(first)}"
+    census = ""
+    if not is_alone:
         name = number_of(len(audits), "model")
-    name = _text(name)
+        every = [finished.audit for finished in audits.values()]
+        verdict = verdict_of_models(every, unusable)
+        census = summary(Audit(gathers))
     texts = {
         "title": f"{name} · onnxgather audit",
-        "verdict": f"{name}: {summary(Audit(gathers))}",
+        "verdict": verdict,
+        "census": census,
         "mood": _MOODS.get(_worst(gathers), "bad"),
         "models": "".join(sections),
         "providers": _providers(gathers),
@@ -105,17 +122,47 @@ def _section_texts(
 ) -> dict[str, str]:
     """Return the texts on a model; its pictures are appended to the details."""
     audit = finished.audit
-    guard_lines = guard(audit.contract).splitlines()
+    worst = _worst(audit.gathers)
     return {
         "path": _text(path),
-        "worst": _worst(audit.gathers),
-        "verdict": summary(audit),
+        "worst": worst,
+        "badge": _badge(worst),
+        "bar": _bar(audit.gathers),
+        "verdict": first_line(audit),
         "notes": _listed("<li>", audit.notes, "</li>"),
         "commands": _commands(path, audit),
-        "gathers": _groups(finished, details),
+        "gathers": _groups(path, finished, details),
         "assumes": audit.assumes,
-        "guard": "\n".join(map(_text, guard_lines)),
+        "guards": _guards(path, audit),
     }
+
+
+def _guards(path: str, audit: Audit) -> str:
+    """Return the forms of the contract of a model, each with its name, as HTML."""
+    stem, _ = os.path.splitext(path)
+    file = quote(f"{stem}.contract.json")
+    forms = {
+        "Python": guard(audit.contract).rstrip("\n"),
+        "JSON": f"onnxgather audit {quote(path)} --contract {file}",
+    }
+    parts = list[str]()
+    for name, text in forms.items():
+        lines = "\n".join(map(_text, text.splitlines()))
+        pre = f'<pre tabindex="0">{lines}</pre>'
+        parts.append(f'<div data-form="{name}">{pre}</div>')
+    return "".join(parts)
+
+
+def _bar(gathers: Iterable[AuditedGather]) -> str:
+    """Return how many gathers are in each state, as a bar in HTML."""
+    counts = Counter(map(_state, gathers))
+    parts = list[str]()
+    for state, colour in _COLOURS.items():
+        if counts[state]:
+            style = f"flex-grow:{counts[state]}"
+            title = f"{counts[state]:,} {state}"
+            parts.append(f'<i class="{colour}" style="{style}" title="{title}"></i>')
+    return "".join(parts)
 
 
 def _commands(path: str, audit: Audit) -> str:
@@ -129,10 +176,11 @@ def _commands(path: str, audit: Audit) -> str:
     return "".join(parts)
 
 
-def _groups(finished: FinishedAudit, details: list[Any]) -> str:
+def _groups(path: str, finished: FinishedAudit, details: list[Any]) -> str:
     """Return the gathers of a model by state and cause, as HTML.
 
     Args:
+        path: The path of the model.
         finished: The audit of the model.
         details: The pictures of the page; those of the model are appended.
     """
@@ -157,7 +205,7 @@ def _groups(finished: FinishedAudit, details: list[Any]) -> str:
 
     parts = list[str]()
     for (state, cause), members in groups.items():
-        parts.append(_group(state, cause, members))
+        parts.append(_group(path, state, cause, members))
     return "".join(parts)
 
 
@@ -207,7 +255,12 @@ def _badge(state: str) -> str:
     return f'<span class="badge {_COLOURS[state]}">{_text(state)}</span>'
 
 
-def _group(state: str, cause: str, members: Sequence[tuple[AuditedGather, str]]) -> str:
+def _group(
+    path: str,
+    state: str,
+    cause: str,
+    members: Sequence[tuple[AuditedGather, str]],
+) -> str:
     """Return the gathers of one state and one cause, with their entries, as HTML."""
     gathers = [gather for gather, _ in members]
     entries = "".join(entry for _, entry in members)
@@ -217,7 +270,13 @@ def _group(state: str, cause: str, members: Sequence[tuple[AuditedGather, str]])
     if cause == SHAPES:
         is_open = ""
     start = f'<details class="group"{is_open}>'
-    return f"{start}<summary>{head}</summary>{entries}</details>"
+    lost = gathers[0].range.lost
+    command = ""
+    if lost is not None and lost.told_by is not None:
+        text = _text(f"onnxgather audit {quote(path)} {lost.told_by}")
+        pre = f'<pre tabindex="0">{text}</pre>'
+        command = f'<div class="repro"><div>{pre}</div></div>'
+    return f"{start}<summary>{head}</summary>{command}{entries}</details>"
 
 
 def _entry(gather: AuditedGather, sizes: NamedSizes, detail: int | None) -> str:

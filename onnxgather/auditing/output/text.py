@@ -201,9 +201,30 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
     return said(gather, sizes)
 
 
-def _of_lost_size(index_range: IndexRange, lost: Lost) -> str:
-    """Return which node lost the size of an axis, and what tells it."""
+def cause_of_all(gathers: Sequence[AuditedGather]) -> str:
+    """Return what stops the proof of gathers, of which one cause is like the others.
+
+    Of sizes that several nodes lose, the first node is named.
+    """
+    index_range = gathers[0].range
+    lost = index_range.lost
+    if lost is None:
+        return cause_of(gathers[0], {})
+    nodes = {gather.range.lost for gather in gathers}
+    return _of_lost_size(index_range, lost, len(nodes) - 1)
+
+
+def _of_lost_size(index_range: IndexRange, lost: Lost, others: int = 0) -> str:
+    """Return which node lost the size of an axis, and what tells it.
+
+    Args:
+        index_range: The range of the indices.
+        lost: The node.
+        others: How many other nodes lost sizes that the same options tell.
+    """
     text = f"the size is unknown behind {lost.node} ({lost.op})"
+    if others:
+        text = f"{text} and {number_of(others, 'more node')}"
     if lost.told_by is not None:
         return f"{text}; `{lost.told_by}` tells it"
     # A run reaches a gather in a branch or a loop only with some inputs.

@@ -768,16 +768,38 @@ class Ranges:
     ) -> NodeName | None:
         """Return which node lost a size of an input of an operation, if one did.
 
-        A size of the same axis comes first.
+        A size of the same axis comes first, and a rank that is lost comes last.
         """
         of_axis: list[AnySize] = []
         of_all: list[AnySize] = []
+        unranked: list[str] = []
         for name in filter(None, operation.inputs):
-            sizes = self.value(scope, name).sizes or ()
+            sizes = self.value(scope, name).sizes
+            if sizes is None:
+                unranked.append(name)
+                continue
             of_all += [size for size in sizes if size is not None]
             if len(sizes) == rank:
                 of_axis.append(sizes[axis] or 0)
-        return first_lost_by(*of_axis) or first_lost_by(*of_all)
+        earlier = first_lost_by(*of_axis) or first_lost_by(*of_all)
+        if earlier is None and unranked:
+            return self.rank_lost_by(scope, unranked[0])
+        return earlier
+
+    def rank_lost_by(self, scope: Scope, name: str) -> NodeName | None:
+        """Return the first node on the way to a value behind which its rank is lost.
+
+        None means that the value has a rank, or that an input of the model or of a body
+        has none.
+        """
+        if self.value(scope, name).sizes is not None:
+            return None
+        scope = scope.owner(name) or scope
+        producer = self.producer(scope, name)
+        if producer is None:
+            return None
+        own = (producer.label, producer.operator)
+        return self._lost_before(scope, producer, 0, -1) or own
 
     def _put(self, scope: Scope, name: str, value: Bounds) -> None:
         """Put a value with the others of its scope, and write its type."""
@@ -1300,35 +1322,11 @@ def _lost_size(
         if isinstance(size, Size) and size.lost_by:
             return Lost(*size.lost_by)
         if size is None:
-            producer = _rank_lost_by(
-                ranges, scope, operation.inputs[coordinate.input.data]
-            )
-            if producer is not None:
-                return Lost(producer.label, producer.operator)
+            data = operation.inputs[coordinate.input.data]
+            lost_by = ranges.rank_lost_by(scope, data)
+            if lost_by is not None:
+                return Lost(*lost_by)
     return None
-
-
-def _rank_lost_by(ranges: Ranges, scope: Scope, name: str) -> Operation | None:
-    """Return the first operation on the way to a value whose output has no rank.
-
-    None means that the value has a rank, or that an input has none.
-    """
-    first: Operation | None = None
-    while ranges.value(scope, name).sizes is None:
-        scope = scope.owner(name) or scope
-        producer = ranges.producer(scope, name)
-        if producer is None:  # an input of the model or of a body
-            return None
-        first = producer
-        unranked = [
-            other
-            for other in producer.inputs
-            if other and ranges.value(scope, other).sizes is None
-        ]
-        if not unranked:
-            break
-        name = unranked[0]
-    return first
 
 
 def _stop_of(operation: Operation, outside: Sequence[Coordinate]) -> str:

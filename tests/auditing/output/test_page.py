@@ -84,7 +84,8 @@ def test_a_gather_has_its_proof_and_its_picture() -> None:
         "2",
     ]
     assert found.texts["h1"] == [
-        "tokens: 3 gathers: 1 proved under conditions, 2 proved in range"
+        "tokens: in range under conditions; 3 gathers: 1 proved under conditions,"
+        " 2 proved in range"
     ]
     assert found.texts["h2"] == ["tokens", "What an index out of range of Gather does"]
     facts = dict([*zip(found.texts["dt"], found.texts["dd"], strict=True)][::-1])
@@ -130,22 +131,27 @@ def test_the_page_says_that_it_holds_weights_where_it_does(
 
 SEVERAL = """
 const shown = () => [...document.querySelectorAll(".model")].map((section) => section.hidden);
-const before = shown();
-document.querySelector("#models tr:nth-child(2) button").click();
-const after = shown();
-const address = location.hash;
+const opened = () => [...document.querySelectorAll(".model")].map((section) => section.open);
+const bars = [...document.querySelectorAll(".model > summary .bar")].map((bar) =>
+  [...bar.children].map((one) => [one.title, one.offsetWidth > 2]),
+);
+const before = [shown(), opened()];
+location.hash = "#model=1";
+await new Promise((done) => setTimeout(done, 50));
+const after = [shown(), opened()];
 const told = document.getElementById("shown").textContent;
 location.hash = "#states=out-of-range";
 await new Promise((done) => setTimeout(done, 50));
 return {
-  rows: [...document.querySelectorAll("#models tr")].map((row) =>
-    [...row.children].map((one) => one.textContent),
+  lines: [...document.querySelectorAll(".model > summary")].map((line) =>
+    [...line.children].map((one) => one.textContent),
   ),
+  bars,
   before,
   after,
-  address,
   told,
   filtered: shown(),
+  names: [...document.querySelectorAll("[name=model] option")].map((one) => one.textContent),
   meanings: [...document.querySelectorAll("#meanings > div")].map((one) =>
     [...one.children].map((each) => each.textContent),
   ),
@@ -181,14 +187,17 @@ def several() -> bytes:
 def test_several_models_have_a_section_each() -> None:
     found = Page(several())
     assert found.texts["h1"] == [
-        "3 models: 2 gathers: 1 out of range, 1 proved under conditions"
+        "1 of 3 models can leave an axis; 1 is in range under conditions; 1 has no"
+        " index"
     ]
+    census = "2 gathers: 1 out of range, 1 proved under conditions"
+    assert census in found.texts["p"]
     providers = "What an index out of range of Gather does"
-    assert found.texts["h2"] == ["good", printable(HOSTILE), "bad", providers]
+    assert found.texts["h2"] == ["bad", printable(HOSTILE), "good", providers]
     assert [value for name, value in found.attributes if name == "data-worst"] == [
-        "proved",
-        "proved-if",
         "out-of-range",
+        "proved-if",
+        "proved",
     ]
     assert not any("alert" in value for _, value in found.attributes)
     assert len(found.texts["script"]) == 2
@@ -197,20 +206,26 @@ def test_several_models_have_a_section_each() -> None:
 @pytest.mark.slow
 @BROWSER
 @pytest.mark.parametrize("width", [390, 1200])
-def test_several_models_have_a_table_the_worst_first_and_a_row_shows_its_model_alone(
+def test_several_models_have_a_line_each_and_the_worst_is_first(
     tmp_path: Path, width: int
 ) -> None:
     assert probed(tmp_path, several(), SEVERAL, width) == {
-        "rows": [
-            ["out-of-range", "bad", "1 gather: 1 out of range"],
-            ["proved-if", printable(HOSTILE), "1 gather: 1 proved under conditions"],
-            ["proved", "good", "no gather, and no other operator with indices"],
+        "lines": [
+            ["out-of-range", "bad", "", "1 gather: 1 out of range"],
+            [
+                "proved-if",
+                printable(HOSTILE),
+                "",
+                "1 gather: 1 proved under conditions",
+            ],
+            ["proved", "good", "", "no gather, and no other operator with indices"],
         ],
-        "before": [False, False, False],
-        "after": [True, False, True],
-        "address": "#model=1",
+        "bars": [[["1 out-of-range", True]], [["1 proved-if", True]], []],
+        "before": [[False, False, False], [False, False, False]],
+        "after": [[True, False, True], [False, True, False]],
         "told": "1 of 2 shown",
-        "filtered": [True, True, False],
+        "filtered": [False, True, True],
+        "names": ["all", "bad", printable(HOSTILE), "good"],
         "meanings": [
             ["out-of-range", "an index names no element of its axis"],
             [
@@ -231,7 +246,8 @@ def test_gathers_of_one_state_and_cause_stand_together_and_shapes_last() -> None
     ]
     states = [value for name, value in found.attributes if name == "data-state"]
     assert states == ["proved-if", "proved-if", "proved", "proved"]
-    assert [name for name, _ in found.attributes].count("open") == 1
+    # The model, its guard, and the group that is no group of shapes.
+    assert [name for name, _ in found.attributes].count("open") == 3
 
 
 def test_a_gather_of_shapes_that_is_not_proved_stands_among_the_others() -> None:
@@ -287,7 +303,10 @@ def test_the_contract_and_its_guard_stand_once() -> None:
     assert "Contract" not in found.texts["h2"]
     heads = [i for i in found.texts["span"] if i.startswith("Contract, and a guard")]
     assert heads == ["Contract, and a guard to paste in front of the model"]
-    assert found.texts["pre"][-1] == guard(told.contract).rstrip("\n")
+    assert found.texts["pre"][-2:] == [
+        guard(told.contract).rstrip("\n"),
+        "onnxgather audit tokens --contract tokens.contract.json",
+    ]
 
 
 COMMANDS = [
@@ -300,7 +319,7 @@ COMMANDS = [
 def test_the_next_commands_are_whole() -> None:
     for ranges, commands in ((None, COMMANDS), ({"ids": (0, 3)}, [])):
         found = Page(page("a model", ranges=ranges)[0])
-        assert found.texts["pre"][:-1] == commands
+        assert found.texts["pre"][:-2] == commands
 
 
 def test_the_worst_states_come_first() -> None:
@@ -359,10 +378,20 @@ await wait(50);
 const copied = [];
 navigator.clipboard.writeText = async (text) => copied.push(text.split("\\n")[0]);
 for (const one of document.querySelectorAll("details")) one.open = true;
-for (const copy of document.querySelectorAll("pre + button")) {
+const tabs = [...document.querySelectorAll(".tabs button")];
+const forms = [...document.querySelectorAll("[data-form]")];
+const chosen = [forms.map((one) => one.hidden)];
+const press = (copy) => {
   copy.focus();
   document.activeElement.click();
+};
+for (const copy of document.querySelectorAll("pre + button")) {
+  if (copy.parentElement.hidden) continue;
+  press(copy);
 }
+tabs[1].click();
+chosen.push(forms.map((one) => one.hidden));
+press(forms[1].querySelector("button"));
 await wait(50);
 navigator.clipboard.writeText = () => Promise.reject(new Error("not allowed"));
 document.querySelector("pre + button").click();
@@ -376,6 +405,8 @@ return {
   operators,
   found: found.map((one) => one.textContent),
   copied,
+  chosen,
+  tabs: tabs.map((one) => one.textContent),
   selected,
   fits: document.documentElement.scrollWidth <= innerWidth,
 };
@@ -427,6 +458,8 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
         "operators": ["all"],
         "hidden": [True, True],
         "found": ["y2"],
+        "chosen": [[False, True], [True, False]],
+        "tabs": ["Python", "JSON"],
         "selected": "onnxgather harden m -o m.hardened.onnx --verify",
         "copied": [
             "onnxgather harden m -o m.hardened.onnx --verify",
@@ -434,9 +467,26 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
                 "def check(inputs):  # arrays by name, for the model"
                 f" {audited.contract.digest!r}"
             ),
+            "onnxgather audit m --contract m.contract.json",
         ],
         "fits": True,
     }
+
+
+def test_gathers_of_a_lost_size_have_the_command_that_tells_it() -> None:
+    nodes = [
+        node("MaxPool", ["x"], "small", "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Gather", ["small", "two"], "y", axis=2),
+        node("Gather", ["small", "two"], "z", axis=3),
+    ]
+    x = info("x", FLOAT, [1, 3, "h", "w"])
+    made = model(nodes, [x], ["y", "z"], [constant("two", np.array(2))])
+    found = Page(audit_page({"a b": finished(audited_model(made))}))
+    cause = "the size is unknown behind pool (MaxPool); `--shape x=1,3,12,12` tells it"
+    assert f" 2 gathers: {cause}" in found.texts["summary"]
+    command = "onnxgather audit 'a b' --shape x=1,3,12,12"
+    # It is there in the group, and among the commands to run next.
+    assert found.texts["pre"].count(command) == 2
 
 
 def test_the_guard_of_hostile_names_is_inert() -> None:
@@ -446,7 +496,7 @@ def test_the_guard_of_hostile_names_is_inert() -> None:
     text = audit_page({"hostile": finished(audited)})
     found, printed = Page(text), dict[str, Any]()
     assert b"<script>alert" not in text
-    exec(found.texts["pre"][-1], printed)
+    exec(found.texts["pre"][-2], printed)
     assert printed["check"]({NAME: np.array([3])}) == {NAME: np.array([3])}
     with pytest.raises(ValueError, match="is from -4 to 3"):
         printed["check"]({NAME: np.array([4])})

@@ -16,6 +16,7 @@ SMALLER = node("SpaceToDepth", ["x"], "a", "smaller", blocksize=2)
 AGAIN = node("SpaceToDepth", ["a"], "b", "again", blocksize=2)
 IMAGE = info("x", FLOAT, [1, 3, "h", "w"])
 SIZES = info("sizes", INT64, [2])
+IMAGE_SHAPE = "--shape x=1,3,12,12"
 UNKNOWN_RANK = info("sizes", INT64, ["rank"])
 
 
@@ -32,13 +33,13 @@ MODELS = {
         gathered([SMALLER], "a", IMAGE, axis=2),
         "smaller",
         "SpaceToDepth",
-        True,
+        IMAGE_SHAPE,
     ),
     "the first of two blocks": (
         gathered([SMALLER, AGAIN], "b", IMAGE, axis=2),
         "smaller",
         "SpaceToDepth",
-        True,
+        IMAGE_SHAPE,
     ),
     "sizes that an input has": (
         gathered(
@@ -52,7 +53,7 @@ MODELS = {
         ),
         "into",
         "Reshape",
-        False,
+        None,
     ),
     "a rank that an input has": (
         gathered(
@@ -66,13 +67,24 @@ MODELS = {
         ),
         "into",
         "Reshape",
-        False,
+        None,
+    ),
+    "the length of the shape of a rank that an input has": (
+        gathered(
+            [node("Reshape", ["x", "sizes"], "a", "into"), node("Shape", ["a"], "b")],
+            "b",
+            info("x", FLOAT, ["n"]),
+            UNKNOWN_RANK,
+        ),
+        "into",
+        "Reshape",
+        "--shape x=2 --shape sizes=2",
     ),
     "a count of elements behind blocks": (
         gathered([SMALLER, node("NonZero", ["a"], "b", "which")], "b", IMAGE, axis=1),
         "which",
         "NonZero",
-        False,
+        None,
     ),
     "a count of elements": (
         gathered(
@@ -80,21 +92,22 @@ MODELS = {
         ),
         "which",
         "NonZero",
-        False,
+        None,
     ),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_first_node_is_told_that_lost_a_size(name: str) -> None:
-    made, lost_by, operator, is_told = MODELS[name]
+    made, lost_by, operator, told_by = MODELS[name]
     (gather,) = og.audit(made, levels=()).gathers
-    told_by = "--shape x=1,3,12,12" if is_told else None
     assert gather.range.state == "not-proved"
     assert gather.range.lost == Lost(lost_by, operator, told_by)
 
 
-@pytest.mark.parametrize("name", [name for name, row in MODELS.items() if row[-1]])
+@pytest.mark.parametrize(
+    "name", [name for name, row in MODELS.items() if row[-1] == IMAGE_SHAPE]
+)
 def test_the_shape_that_is_told_proves_the_gather(name: str) -> None:
     made = MODELS[name][0]
     (gather,) = og.audit(made, shapes={"x": [1, 3, 12, 12]}, levels=()).gathers
