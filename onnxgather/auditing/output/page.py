@@ -17,7 +17,6 @@ from onnxgather.auditing.output.findings import FinishedAudit
 from onnxgather.auditing.output.text import (
     SHAPES,
     cause_of,
-    first_line,
     indices_text,
     next_commands,
     providers_of,
@@ -27,7 +26,12 @@ from onnxgather.auditing.output.text import (
     summary,
     where,
 )
-from onnxgather.auditing.output.verdict import badness_of, verdict_of_models
+from onnxgather.auditing.output.verdict import (
+    VERDICTS,
+    badness_of,
+    verdict_of,
+    verdict_of_models,
+)
 from onnxgather.auditing.proof.contract import NamedSizes
 from onnxgather.auditing.proof.contract_python import guard
 from onnxgather.auditing.records import Audit, AuditedGather, Tensor, counted
@@ -82,17 +86,15 @@ def audit_page(audits: Mapping[str, FinishedAudit], unusable: int = 0) -> bytes:
 
     first = audits[paths[0]].audit
     name = _text(paths[0])
-    verdict = f"{name}: {first_line(first)}"
-    census = ""
+    verdict = f"{name}: {VERDICTS[verdict_of(first)].alone}"
     if not is_alone:
         name = number_of(len(audits), "model")
         every = [finished.audit for finished in audits.values()]
         verdict = verdict_of_models(every, unusable)
-        census = summary(Audit(gathers))
     texts = {
         "title": f"{name} · onnxgather audit",
         "verdict": verdict,
-        "census": census,
+        "census": summary(Audit(gathers)),
         "mood": _MOODS.get(_worst(gathers), "bad"),
         "models": "".join(sections),
         "providers": _providers(gathers),
@@ -128,7 +130,7 @@ def _section_texts(
         "worst": worst,
         "badge": _badge(worst),
         "bar": _bar(audit.gathers),
-        "verdict": first_line(audit),
+        "counts": _counts(audit.gathers),
         "notes": _listed("<li>", audit.notes, "</li>"),
         "commands": _commands(path, audit),
         "gathers": _groups(path, finished, details),
@@ -151,6 +153,16 @@ def _guards(path: str, audit: Audit) -> str:
         pre = f'<pre tabindex="0">{lines}</pre>'
         parts.append(f'<div data-form="{name}">{pre}</div>')
     return "".join(parts)
+
+
+def _counts(gathers: Iterable[AuditedGather]) -> str:
+    """Return how many gathers are in each state, as a short text."""
+    counts = Counter(map(_state, gathers))
+    parts = list[str]()
+    for state in _COLOURS:
+        if counts[state]:
+            parts.append(f"{counts[state]:,} {state.replace('-', ' ')}")
+    return ", ".join(parts) or "no index"
 
 
 def _bar(gathers: Iterable[AuditedGather]) -> str:

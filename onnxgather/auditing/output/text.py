@@ -184,7 +184,7 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
         if index_range.lost is not None:
             return _of_lost_size(index_range, index_range.lost)
         # An index has nothing to be compared with if a size is unknown.
-        if index_range.size is None or None in index_range.size:
+        if index_range.low is not None and None in (index_range.size or (None,)):
             return "because of axes of unknown size"
         return f"because of {index_range.input}"
     if index_range.state == "out-of-range":
@@ -529,6 +529,9 @@ def indices_text(index_range: IndexRange) -> str:
     Of tuples of indices, there is an interval for each coordinate.
     """
     if index_range.low is None or index_range.high is None:
+        # Of a node that ONNX Runtime runs in place of a gather, no index is known.
+        if index_range.state == "not-proved":
+            return "index unknown"
         return "no index"
     sizes = index_range.size
     if not sizes:

@@ -84,9 +84,10 @@ def test_a_gather_has_its_proof_and_its_picture() -> None:
         "2",
     ]
     assert found.texts["h1"] == [
-        "tokens: in range under conditions; 3 gathers: 1 proved under conditions,"
-        " 2 proved in range"
+        "tokens: in range under conditions",
     ]
+    census = "3 gathers: 1 proved under conditions, 2 proved in range"
+    assert found.texts["p"][1] == census
     assert found.texts["h2"] == ["tokens", "What an index out of range of Gather does"]
     facts = dict([*zip(found.texts["dt"], found.texts["dd"], strict=True)][::-1])
     assert facts["indices"] == "index unbounded; the axis has 4 elements; seen 0..3"
@@ -211,14 +212,14 @@ def test_several_models_have_a_line_each_and_the_worst_is_first(
 ) -> None:
     assert probed(tmp_path, several(), SEVERAL, width) == {
         "lines": [
-            ["out-of-range", "bad", "", "1 gather: 1 out of range"],
+            ["out-of-range", "bad", "", "1 out of range"],
             [
                 "proved-if",
                 printable(HOSTILE),
                 "",
-                "1 gather: 1 proved under conditions",
+                "1 proved if",
             ],
-            ["proved", "good", "", "no gather, and no other operator with indices"],
+            ["proved", "good", "", "no index"],
         ],
         "bars": [[["1 out-of-range", True]], [["1 proved-if", True]], []],
         "before": [[False, False, False], [False, False, False]],
