@@ -17,8 +17,8 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 LARGE = 2**24
-"""A file of more bytes, or a model with a constant of more bytes, is read or written in
-pieces."""
+"""A file of more bytes, or a model whose constants have more bytes together, is read or
+written in pieces; and so is a constant of more bytes."""
 
 LEAST_WEIGHT_LEFT_OUT = 2**16
 """A constant of more bytes is left out of a copy without weights."""
@@ -119,7 +119,7 @@ def pieces_of(model: onnx.ModelProto, weights: Weights = NO_WEIGHTS) -> Iterator
         model: The model.
         weights: The constants whose bytes `without_weights` left out.
     """
-    if weights or (_has_larger(model, LARGE) and _is_plain(model)):
+    if weights or (_bytes_of_constants(model) > LARGE and _is_plain(model)):
         yield from _pieces(model, weights)
     else:
         yield model.SerializeToString(deterministic=True)
@@ -138,7 +138,7 @@ def without_weights(
         weights: The constants whose bytes it lacks already.
     """
     copy = onnx.ModelProto()
-    has_weights = weights or _has_larger(model, LEAST_WEIGHT_LEFT_OUT)
+    has_weights = weights or _bytes_of_constants(model) > LEAST_WEIGHT_LEFT_OUT
     if not has_weights or not _is_plain(model):
         copy.CopyFrom(model)
         return copy, weights
@@ -161,9 +161,9 @@ def _without_bytes(tensor: onnx.TensorProto) -> onnx.TensorProto:
     return copy
 
 
-def _has_larger(model: onnx.ModelProto, size: int) -> bool:
-    """Return whether a constant has more bytes than a size."""
-    return any(len(tensor.raw_data) > size for tensor in model.graph.initializer)
+def _bytes_of_constants(model: onnx.ModelProto) -> int:
+    """Return how many bytes of raw data the constants of a model have together."""
+    return sum(len(tensor.raw_data) for tensor in model.graph.initializer)
 
 
 def _is_plain(model: onnx.ModelProto) -> bool:
