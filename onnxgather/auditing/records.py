@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import (
-    Collection,
-)
+from collections.abc import Collection
 from typing import Any, Literal
 
 import msgspec
 
-from onnxgather.auditing.proof.contract import (
-    NOT_EMPTY,
-    Assumption,
-)
-from onnxgather.auditing.proof.ranges import (
-    IndexRange,
-)
-from onnxgather.core.checks import (
-    html_table,
-    number_of,
-)
+from onnxgather.auditing.proof.contract import NOT_EMPTY, Assumption
+from onnxgather.auditing.proof.ranges import IndexRange
+from onnxgather.core.checks import html_table, number_of
 
 RANGE_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
 """The states of a range, from the best to the worst."""
@@ -111,6 +101,7 @@ class AuditedGather(msgspec.Struct, frozen=True):
     @property
     def is_settled(self) -> bool:
         """Whether all sizes are known, and the state of the indices is decided."""
+        # A run that shows sizes can then say nothing more of it.
         tensors = (self.data, self.indices, self.output)
         is_static = all(tensor.is_static for tensor in tensors)
         return is_static and self.range.state in DECIDED
@@ -138,6 +129,7 @@ class Audit(msgspec.Struct, frozen=True):
     schema: int = 2
 
     def __repr__(self) -> str:
+        # The records of all gathers would fill the screen of a notebook.
         counts = Counter(gather.range.state for gather in self.gathers)
         states = ", ".join(f"{count:,} {state}" for state, count in counts.items())
         text = f"Audit of {counted(self.gathers)}"
@@ -146,6 +138,7 @@ class Audit(msgspec.Struct, frozen=True):
         return f"<{text}>"
 
     def _repr_html_(self) -> str:
+        """Return a table for Jupyter, which calls this method by its name."""
         rows: list[tuple[str, str]] = []
         for gather in self.gathers:
             text = f"{gather.op}, {gather.place}: {gather.range.state}"
@@ -165,6 +158,8 @@ class Audit(msgspec.Struct, frozen=True):
     @property
     def refused(self) -> list[AuditedGather]:
         """The gathers that DirectML refuses and does not leave to the CPU."""
+        # The DirectML provider leaves what computes shapes to the CPU, so that it never
+        # gets to its own rules.
         return [
             gather
             for gather in self.gathers
@@ -188,6 +183,7 @@ class Audit(msgspec.Struct, frozen=True):
 def counted(gathers: Collection[AuditedGather]) -> str:
     """Return how many gathers there are, and how many other operators with indices."""
     total = len(gathers)
+    # GatherElements and GatherND count as gathers; scatters and embeddings do not.
     others = sum(not gather.op.startswith("Gather") for gather in gathers)
     gather_count = number_of(total - others, "gather")
     if others == 0:

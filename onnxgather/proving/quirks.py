@@ -55,8 +55,9 @@ class Quirk:
     def levels(self) -> tuple[OptimizationLevel, ...]:
         """Return the levels of optimization that show it."""
         levels = tuple(OPTIMIZATION_LEVELS)
-        end = levels.index(self.last_level) + 1
-        return levels[levels.index(self.level) : end]
+        first = levels.index(self.level)
+        last = levels.index(self.last_level)
+        return levels[first : last + 1]
 
     def avoid(self, is_met: object, **words: object) -> None:
         """Go on only where a model does not meet it.
@@ -68,7 +69,8 @@ class Quirk:
         Raises:
             UndecidedError: The model meets it.
         """
-        ensure(not is_met, self.refusal.format(**words))
+        refusal = self.refusal.format(**words)
+        ensure(not is_met, refusal)
 
 
 SHAPE_OF_FAILING = Quirk(
@@ -235,26 +237,38 @@ def reaching(scope: Scope, outputs: Iterable[str]) -> set[str]:
             for body in operation.bodies.values():
                 reached |= _reaching_through(body, operation, used)
             continue
-        dropped: Sequence[int] = ()
-        if not operation.domain:
-            dropped = SIZE_INPUTS.get(operation.operator, ())
-        for number, name in enumerate(operation.inputs):
-            if number not in dropped:
-                reached.add(name)
+        reached |= _inputs_with_elements(operation)
     return reached
+
+
+def _inputs_with_elements(operation: Operation) -> set[str]:
+    """Return the inputs of an operation whose elements decide those of its outputs."""
+    dropped: Sequence[int] = ()
+    # An operator of another domain may have the name of one of ONNX.
+    if not operation.domain:
+        dropped = SIZE_INPUTS.get(operation.operator, ())
+    names: set[str] = set()
+    for number, name in enumerate(operation.inputs):
+        if number not in dropped:
+            names.add(name)
+    return names
 
 
 def _reaching_through(
     body: Scope, operation: Operation, used: Sequence[bool]
 ) -> set[str]:
     """Return the values outside a body that its used outputs are computed from."""
-    pairs = zip(body.outputs, used, strict=False)
-    inside = reaching(body, [name for name, is_used in pairs if is_used])
-    outside = {
-        outer
-        for inner, outer in zip(body.inputs, operation.inputs, strict=False)
-        if inner in inside
-    }
+    outputs: list[str] = []
+    # A call may leave out the last outputs of a function.
+    for name, is_used in zip(body.outputs, used, strict=False):
+        if is_used:
+            outputs.append(name)
+    inside = reaching(body, outputs)
+    outside: set[str] = set()
+    # It may leave out the last inputs, too; the branches of an If have none.
+    for inner, outer in zip(body.inputs, operation.inputs, strict=False):
+        if inner in inside:
+            outside.add(outer)
     # The body of a node uses values of the graph around it by their names.
     if body.outer is not None:
         outside |= inside - body.types.keys()
@@ -269,10 +283,14 @@ def ensure_declared(
     Raises:
         UndecidedError: It has others, or two sizes have one name.
     """
-    DECLARED_SIZES.avoid(len(declared) != len(sizes), name=name)
+    has_other_rank = len(declared) != len(sizes)
+    DECLARED_SIZES.avoid(has_other_rank, name=name)
     for declared_size, size in zip(declared, sizes, strict=True):
         if isinstance(declared_size, int):
-            DECLARED_SIZES.avoid(declared_size != size, name=name)
-        elif declared_size:  # any size will do for a size without a name
+            is_other = declared_size != size
+            DECLARED_SIZES.avoid(is_other, name=name)
+        elif declared_size:
+            # The first size of a name decides; without a name any size will do.
             first_size = run.names.setdefault(declared_size, size)
-            SIZES_OF_ONE_NAME.avoid(first_size != size, name=name)
+            is_other = first_size != size
+            SIZES_OF_ONE_NAME.avoid(is_other, name=name)

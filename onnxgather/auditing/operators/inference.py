@@ -124,6 +124,8 @@ def _named_dims(sizes: AnySizes | None, symbols: dict[AnySize | None, str]) -> D
         if isinstance(size, int) and size <= _LARGEST:
             dims.append(size)
         else:
+            # Equal sizes get one name, so that ONNX knows that they are equal. The sizes
+            # that are not known share a name, which leads back to no size.
             name = f"size {len(symbols)}"
             dims.append(symbols.setdefault(size, name))
     return tuple(dims)
@@ -131,6 +133,7 @@ def _named_dims(sizes: AnySizes | None, symbols: dict[AnySize | None, str]) -> D
 
 def _nameless(operation: Operation) -> bytes:
     """Return the node of an operation, with numbers as the names of its values."""
+    # An input that is left out stays so. Two inputs of one name keep one number.
     number_of = {"": ""}
     for name in (*operation.inputs, *operation.outputs):
         number_of.setdefault(name, str(len(number_of)))
@@ -160,6 +163,7 @@ def inferred_outputs(
     data: dict[str, Any] = {}
     for name, known in zip(node.input, inputs, strict=True):
         if known is None:
+            # ONNX refuses a node with a named input that has no type at all.
             if name:
                 types[name] = onnx.TypeProto()
             continue
@@ -179,12 +183,17 @@ def _answer(proto: onnx.TypeProto | None) -> _Answer:
     """Return the type of an output as ONNX infers it."""
     value = onnx.ValueInfoProto(type=proto)
     data_type, numbers = ValueType.of(value)
+    # No rank is inferred, or the output is a scalar.
     if not numbers:
         return _Answer(data_type, numbers)
     dims: list[int | str | None] = []
     inferred_dims = value.type.tensor_type.shape.dim
     for number, dim in zip(numbers, inferred_dims, strict=True):
-        dims.append(dim.dim_param or None if number is None else number)
+        if number is not None:
+            dims.append(number)
+        else:
+            # A name is one that `_named_dims` gave; without a name nothing is inferred.
+            dims.append(dim.dim_param or None)
     return _Answer(data_type, tuple(dims))
 
 
@@ -194,5 +203,9 @@ def _open_type(answer: _Answer, size_of: Mapping[str, AnySize | None]) -> OpenTy
         return OpenType(answer.data_type)
     sizes: list[AnySize | None] = []
     for dim in answer.dims:
-        sizes.append(size_of.get(dim) if isinstance(dim, str) else dim)
+        if isinstance(dim, str):
+            # A name that was given to no size says nothing.
+            sizes.append(size_of.get(dim))
+        else:
+            sizes.append(dim)
     return OpenType(answer.data_type, tuple(sizes))

@@ -17,6 +17,7 @@ from onnxgather.auditing.algebra.bounds import LIMITS, Bounds
 from onnxgather.auditing.algebra.sizes import Size
 from onnxgather.auditing.operators.inference import types_read
 from onnxgather.auditing.proof.alike import Alike
+from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation, Scope
 
 RELATED = {"Where"}
@@ -141,15 +142,30 @@ def _is_same(a: Bounds | None, b: Bounds | None) -> bool:
         return True
     if a is None or b is None:
         return False
-    if (a.data_type, a.sizes, a.nan) != (b.data_type, b.sizes, b.nan):
+    if a.data_type != b.data_type:
         return False
-    if a.bounds.dtype != b.bounds.dtype or a.bounds.ndim != b.bounds.ndim:
+    if a.sizes != b.sizes:
         return False
-    # Where all elements along an axis have the same bounds, the axis may have size 1.
-    for size, other in zip(a.bounds.shape, b.bounds.shape, strict=True):
-        if size != other and 1 not in (size, other):
+    if a.nan != b.nan:
+        return False
+    return _are_equal(a.bounds, b.bounds)
+
+
+def _are_equal(a: Array, b: Array) -> bool:
+    """Return whether two arrays of bounds say the same of each element."""
+    # Equal numbers of another type may still lead to other results, as integers wrap.
+    if a.dtype != b.dtype:
+        return False
+    if a.ndim != b.ndim:
+        return False
+    for size, other in zip(a.shape, b.shape, strict=True):
+        # Where all elements along an axis have the same bounds, the axis may have size
+        # 1 in one of the arrays.
+        is_common = size == 1 or other == 1
+        if size != other and not is_common:
             return False
-    return bool(np.equal(a.bounds, b.bounds).all())
+    is_equal = np.equal(a, b)
+    return bool(is_equal.all())
 
 
 def _is_same_operator(a: Operation, b: Operation, version: int | None) -> bool:
@@ -157,16 +173,21 @@ def _is_same_operator(a: Operation, b: Operation, version: int | None) -> bool:
 
     ONNX Runtime writes an attribute that has its default, and a file may leave it out.
     """
-    if (a.operator, a.domain) != (b.operator, b.domain):
+    if a.operator != b.operator:
+        return False
+    if a.domain != b.domain:
         return False
     own = _attributes(a)
     other = _attributes(b)
     if own == other:
         return True
+    # The model imports no version of the domain, so the defaults are not known.
     if version is None:
         return False
     defaults = _defaults(a.operator, version, a.domain)
-    return {**defaults, **own} == {**defaults, **other}
+    own_with_defaults = defaults | own
+    other_with_defaults = defaults | other
+    return own_with_defaults == other_with_defaults
 
 
 @lru_cache(maxsize=1024)
@@ -179,13 +200,19 @@ def _defaults(operator: str, version: int, domain: str) -> dict[str, bytes]:
     defaults: dict[str, bytes] = {}
     for name, attribute in schema.attributes.items():
         default = attribute.default_value
+        # An attribute without a default has one without a type.
         if default.type:
-            defaults[name] = default.SerializeToString(deterministic=True)
+            defaults[name] = _bytes_of(default)
     return defaults
 
 
 def _attributes(operation: Operation) -> dict[str, bytes]:
-    return {
-        attribute.name: attribute.SerializeToString(deterministic=True)
-        for attribute in operation.proto.attribute
-    }
+    """Return the attributes of an operation, by name, as bytes that compare."""
+    attributes: dict[str, bytes] = {}
+    for attribute in operation.proto.attribute:
+        attributes[attribute.name] = _bytes_of(attribute)
+    return attributes
+
+
+def _bytes_of(attribute: onnx.AttributeProto) -> bytes:
+    return attribute.SerializeToString(deterministic=True)
