@@ -17,7 +17,6 @@ from onnxgather.auditing.algebra.bounds import LIMITS, Bounds
 from onnxgather.auditing.algebra.sizes import Size
 from onnxgather.auditing.operators.inference import types_read
 from onnxgather.auditing.proof.alike import Alike
-from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation, Scope
 
 RELATED = {"Where"}
@@ -148,23 +147,23 @@ def _is_same(a: Bounds | None, b: Bounds | None) -> bool:
         return False
     if a.nan != b.nan:
         return False
-    return _are_equal(a.bounds, b.bounds)
+    return _has_equal_bounds(a, b)
 
 
-def _are_equal(a: Array, b: Array) -> bool:
-    """Return whether two arrays of bounds say the same of each element."""
+def _has_equal_bounds(a: Bounds, b: Bounds) -> bool:
+    """Return whether the bounds of two values say the same of each element."""
     # Equal numbers of another type may still lead to other results, as integers wrap.
-    if a.dtype != b.dtype:
+    if a.bounds.dtype != b.bounds.dtype:
         return False
-    if a.ndim != b.ndim:
+    if a.bounds.ndim != b.bounds.ndim:
         return False
-    for size, other in zip(a.shape, b.shape, strict=True):
+    for size, other in zip(a.bounds.shape, b.bounds.shape, strict=True):
         # Where all elements along an axis have the same bounds, the axis may have size
         # 1 in one of the arrays.
         is_common = size == 1 or other == 1
         if size != other and not is_common:
             return False
-    is_equal = np.equal(a, b)
+    is_equal = np.equal(a.bounds, b.bounds)
     return bool(is_equal.all())
 
 
