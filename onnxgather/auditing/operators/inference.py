@@ -124,8 +124,8 @@ def _named_dims(sizes: AnySizes | None, symbols: dict[AnySize | None, str]) -> D
         if isinstance(size, int) and size <= _LARGEST:
             dims.append(size)
         else:
-            # Equal sizes get one name, so that ONNX knows that they are equal. Sizes that
-            # are not known share a name, which leads back to no size.
+            # Equal sizes get one name, so that ONNX knows that they are equal. Those
+            # that are not known share a name, which leads back to no size.
             name = f"size {len(symbols)}"
             dims.append(symbols.setdefault(size, name))
     return tuple(dims)
