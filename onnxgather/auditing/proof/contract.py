@@ -103,9 +103,9 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Of values or a difference: the greatest number where it depends on open sizes,
     such as `length - 1`; None where it does not."""
     exact: bool = False
-    """Whether beyond each end, where the other conditions hold, some input makes the
-    node fail. If not, the condition is only sufficient: inputs outside it may be in
-    range too."""
+    """Whether beyond each end some input, which meets the other conditions of the
+    gather, takes an index out of range. If not, the condition is only sufficient:
+    inputs outside it may be in range too."""
 
     def admits(self, number: float) -> bool:
         """Return whether a number is between the ends; NaN never is.
@@ -529,6 +529,7 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
         FileFormatError: The contract cannot be read, or breaks a rule.
     """
     rules = decoded(contract)
+    check_type("inputs", inputs, "a mapping from names", Mapping)
     numbers = _checked_sizes(rules, inputs)
     _check_shapes(rules, inputs)
     _check_types(rules, inputs)

@@ -713,6 +713,12 @@ def test_inputs_have_the_data_types_of_the_model() -> None:
     read_contract(told | {"types": {}}, NETWORK)
 
 
+def test_inputs_that_are_no_mapping_are_one_sentence() -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        check_inputs(WHOLE, None)  # type: ignore[reportArgumentType]
+    assert str(caught.value) == "inputs must be a mapping from names, got None"
+
+
 def test_an_input_that_is_missing_has_any_type() -> None:
     told = contract() | {"types": {"other": "FLOAT16"}}
     assert not is_refused(told, GOOD)
