@@ -28,6 +28,7 @@ NAV = {
         "targets",
         "parts",
         "hardening",
+        "guards",
         "capture",
         "glossary",
     ],

@@ -389,7 +389,7 @@ DIRECTED = [
 ]
 """Numbers at the ends of data types, and sizes whose products are large."""
 
-NAMES = ["a", "b'\"", "c\n)]", "inputs['a']", "and", "shape"]
+NAMES = ["a", "b'\"", "c\n)]", "inputs['a']", "v0", "c3"]
 POOL = [LEAST, LEAST + 1, -(2**31) - 1, -129, -3, -2, -1, 0, 1, 2, 3, 4, 255]
 POOL += [2**16, 2**24 + 1, 2**31, 2**32, 2**53 + 1, 2**62, MOST - 1, MOST]
 

@@ -100,7 +100,8 @@ class GuardNodes:
         """Add a node, unless there is the same node; return the name of its output."""
         key = (operator, inputs, tuple(attributes.items()))
         if key not in self._names:
-            name = new_name(operator.lower(), self.taken)
+            # Names are short, as they are most of a guard's bytes.
+            name = new_name(f"v{len(self._names)}", self.taken)
             node = helper.make_node(operator, inputs, [name], **attributes)
             self.nodes.append(node)
             self._names[key] = name
@@ -110,7 +111,7 @@ class GuardNodes:
         """Add a constant, unless there is the same constant; return its name."""
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._names:
-            name = new_name("number", self.taken)
+            name = new_name(f"c{len(self._names)}", self.taken)
             self.constants.append(numpy_helper.from_array(array, name))
             self._names[key] = name
         return self._names[key]
