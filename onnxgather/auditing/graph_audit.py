@@ -19,6 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import unknown
+from onnxgather.auditing.algebra.sizes import low_of
 from onnxgather.auditing.capture import (
     MOST_ITERATIONS,
     MOST_OF_ALL,
@@ -509,6 +510,9 @@ def _index_arrays(
         column = index_input.column
         if column is not None:
             array = array[..., column : column + 1]
+        if index_input.used is not None:
+            counts = call.of(index_input.used).whole
+            array = array[..., : max(0, int(counts.flat[-1]))]
         if array.dtype.kind == "f":
             with np.errstate(invalid="ignore"):  # of NaN a provider makes some integer
                 array = array.astype(np.int64)
@@ -554,6 +558,7 @@ def _first_out_of_range(
                 providers=providers,
                 name=index_input.name,
                 coordinate=coordinate,
+                low=int(low_of(coordinates[coordinate - first_coordinate].lowest)),
             )
         first_coordinate += len(coordinates)
     return None
@@ -570,8 +575,16 @@ def _outside(
         sizes.append(min(coordinate.size, LARGEST))
     mask: Array = is_outside(array, np.array(sizes))
     mask = mask.reshape(array.shape)  # a number has no shape
+    # Only an index that counts from the end may be below 0, and a length may have to
+    # be more than that.
+    lowest = 0
+    if not coordinates[0].input.from_end:
+        lowest = low_of(coordinates[0].lowest)
     if not from_end:
-        mask |= array < 0
+        mask |= array < lowest
+    ignored = coordinates[0].ignored
+    if ignored is not None:
+        mask &= array != ignored
     return mask
 
 

@@ -22,6 +22,7 @@ from onnxgather.auditing.graph_audit import (
     operations_of,
 )
 from onnxgather.auditing.operators.index_operators import (
+    INDEX_OPERATORS,
     given_indices,
     inputs_of,
     operator_of,
@@ -32,6 +33,9 @@ from onnxgather.core.model.network import Network, Operation, Scope
 _INLINED = ("_inlfunc_", "_if_")
 """The start of the names that ONNX Runtime gives to the values of a body that it puts
 in place of a node."""
+
+_FUNCTIONS = {row.operator for row in INDEX_OPERATORS.values() if row.is_function}
+"""The operators in whose place ONNX Runtime always puts a body."""
 
 _CUT = "an index out of range or below 0 gives other rows or none, and no error"
 """What a Slice does in place of a gather."""
@@ -215,7 +219,8 @@ class Matches:
         is_certain = len(self._names.producers.get(name, ())) == 1
         for owner in owners:
             self._matched.setdefault(owner, []).append(candidate)
-            if is_certain:
+            # The last node of a body is not the one that reads the indices.
+            if is_certain and self._file.gathers[owner].op not in _FUNCTIONS:
                 self._certain.add(owner)
 
     def _new_nodes(self) -> Iterator[_Candidate]:
@@ -241,6 +246,10 @@ class Matches:
     ) -> _Candidate:
         """Return the candidate of a node that computes the output of a gather."""
         own = self._file.gathers[key].range
+        # The nodes of a body that read the indices are candidates themselves.
+        is_body = self._file.gathers[key].op in _FUNCTIONS
+        if is_body:
+            return _Candidate(own, operation)
         if own.state in _PROVED and not self._is_safe(scope, operation, key):
             own = _open_range(operation)
         return _Candidate(own, operation, _cut_by(operation))
@@ -341,16 +350,21 @@ class Matches:
         """Return the gathers of the file that a node without their names may be."""
         name = candidate.operation.outputs[0]
         gathers = self._file.gathers
+        # Case 1: it stands in the body of an operator that is a function of ONNX.
+        if any(name.startswith(f"{_INLINED[0]}{operator}") for operator in _FUNCTIONS):
+            functions = [key for key in gathers if gathers[key].op in _FUNCTIONS]
+            if functions:
+                return functions
         inlined = [key for key in self._names.owners_inlined(name) if key in gathers]
         state = candidate.range.state
-        # Case 1: it stood in a function or in a branch, and was as bad there.
+        # Case 2: it stood in a function or in a branch, and was as bad there.
         is_explained = any(
             badness(gathers[key].range) >= _badness(candidate) for key in inlined
         )
         if inlined and (is_explained or state == "proved"):
             return inlined
         uncertain = [key for key in gathers if key not in self._certain]
-        # Case 2: the node is another, and reads the same values.
+        # Case 3: the node is another, and reads the same values.
         inputs = candidate.operation.inputs
         reading = [
             key
@@ -359,7 +373,7 @@ class Matches:
         ]
         if state in _PROVED:
             return inlined or reading
-        # Case 3: it may be any of them, as a proof must not be lost here.
+        # Case 4: it may be any of them, as a proof must not be lost here.
         return [*{*inlined, *uncertain}]
 
 

@@ -188,7 +188,7 @@ def test_constant_indices_are_proved_or_found_out_of_range() -> None:
     wild = one(fixed([0, 4], [-5, 3])).range
     assert (wild.state, wild.input) == ("out-of-range", None)
     assert wild.found is not None
-    assert wild.found == Found("constant", (0, 1), 4, 2, wild.found.providers)
+    assert wild.found == Found("constant", (0, 1), 4, 2, wild.found.providers, low=-4)
     assert wild.found.providers == {
         "cpu": "The node fails.",
         "directml": (

@@ -41,6 +41,8 @@ class IndexModel:
     model: onnx.ModelProto
     wraps: bool = False
     """Whether indices beyond the last start again at the first."""
+    least: int = 0
+    """The least index in range that does not count from the end."""
 
     @property
     def row(self) -> IndexOperator:
@@ -51,7 +53,10 @@ class IndexModel:
     def outside(self) -> list[int]:
         """Indices out of range, near and far."""
         from_end = next(one.from_end for one in self.row.inputs)
-        below = [-self.size - 1, -1000] if from_end else [-1, -self.size, -1000]
+        least = self.least
+        below = [least - 1, least - self.size, least - 1000]
+        if from_end:
+            below = [-self.size - 1, -1000]
         return below if self.wraps else [*below, self.size, self.size + 1, 1000]
 
     def with_index(self, index: int) -> Feeds:
@@ -74,13 +79,22 @@ def made(
     constants: Mapping[str, Any] | None = None,
     outputs: int = 1,
     wraps: bool = False,
+    least: int = 0,
+    sequence: bool = False,
+    fixed: bool = False,
     **attributes: Any,
 ) -> IndexModel:
-    """A model of one node. Inputs None are left out; constants are the model's own."""
+    """A model of one node. Inputs None are left out; constants are the model's own.
+
+    The first input may be a sequence of the first three ones. Sizes are open unless
+    they are fixed.
+    """
     feeds: Feeds = {k: np.asarray(v) for k, v in inputs.items() if v is not None}
     kept = dict(constants or {})
     graph_inputs = [
-        helper.make_tensor_value_info(k, data_type(v), [None] * v.ndim)
+        helper.make_tensor_value_info(
+            k, data_type(v), v.shape if fixed else [None] * v.ndim
+        )
         for k, v in feeds.items()
         if k not in kept
     ]
@@ -94,16 +108,34 @@ def made(
     ]
     names = [("" if v is None else k) for k, v in inputs.items()]
     out = [f"y{k}" for k in range(outputs)]
-    node = helper.make_node(op, names, out, name=op, domain=domain, **attributes)
+    nodes = [helper.make_node(op, names, out, name=op, domain=domain, **attributes)]
     value = helper.make_tensor_value_info("y0", onnx.TensorProto.FLOAT, None)
-    graph = helper.make_graph([node], "index", graph_inputs, [value], tensors)
+    if sequence:
+        nodes = _in_sequence(nodes[0], list(feeds))
+    graph = helper.make_graph(nodes, "index", graph_inputs, [value], tensors)
     opsets = [helper.make_opsetid("", opset)]
     opsets += [helper.make_opsetid(domain, 1)] if domain else []
     model = helper.make_model(
         graph, opset_imports=opsets, ir_version=8 if opset < 18 else 10
     )
     fed = {k: v for k, v in feeds.items() if k not in kept}
-    return IndexModel(name or op, op, domain, which, place, size, fed, model, wraps)
+    named = name or op
+    return IndexModel(named, op, domain, which, place, size, fed, model, wraps, least)
+
+
+def _in_sequence(node: onnx.NodeProto, tensors: list[str]) -> list[onnx.NodeProto]:
+    """Let a node read a sequence of three tensors; in the end there is one tensor."""
+    taken = ["three", *node.input[3:]]
+    if node.op_type == "SequenceInsert":
+        taken.insert(1, tensors[0])
+    del node.input[:]
+    node.input.extend(taken)
+    made_of = helper.make_node("SequenceConstruct", tensors[:3], ["three"])
+    if node.op_type == "SequenceAt":
+        return [made_of, node]
+    node.output[0] = "other"
+    joined = helper.make_node("ConcatFromSequence", ["other"], ["y0"], axis=0)
+    return [made_of, node, joined]
 
 
 def _f(*shape: int) -> Any:
@@ -252,6 +284,154 @@ def _scatter_nd(opset: int, reduction: str = "") -> IndexModel:
     )
 
 
+def _loss(op: str, *more_axes: int, **attributes: Any) -> IndexModel:
+    labels = _i([1, 2], [0, 0])[:, : 2 if more_axes else 1]
+    inputs = {
+        "scores": _f(2, 4, *more_axes),
+        "labels": labels if more_axes else labels[:, 0],
+    }
+    return made(
+        *(op, inputs, "labels", 4),
+        name=f"{op} {'of rows' if more_axes else 'of classes'}",
+        place=(0, 1) if more_axes else (0,),
+        **attributes,
+    )
+
+
+def _of_sequence(op: str, size: int) -> IndexModel:
+    tensors = {"a": _f(2), "b": _f(2) + 2, "c": _f(2) + 4}
+    inputs = {**tensors, "position": np.array(1)}
+    return made(op, inputs, "position", size, place=(), sequence=True)
+
+
+def _recurrent(op: str, gates: int) -> IndexModel:
+    weights = {"w": _f(1, 2 * gates, 4) / 99, "r": _f(1, 2 * gates, 2) / 99}
+    inputs = {"x": _f(3, 2, 4), **weights, "bias": None, "lengths": _i32(2, 3)}
+    return made(op, inputs, "lengths", 4, constants=weights, hidden_size=2)
+
+
+def _lengths_of_keys(*shape: int) -> IndexModel:
+    random = np.random.default_rng(3)
+    queries = random.normal(size=(*shape[:-2], 2, shape[-1])).astype(np.float32)
+    keys = random.normal(size=shape).astype(np.float32)
+    inputs = {"q": queries, "k": keys, "v": keys[..., ::-1].copy()}
+    inputs |= {"mask": None, "past_k": None, "past_v": None, "lengths": _i(3)}
+    more = {} if len(shape) == 4 else {"q_num_heads": 2, "kv_num_heads": 2}
+    return made(
+        *("Attention", inputs, "lengths", shape[-2] + 1),
+        name=f"Attention rank {len(shape)}",
+        opset=24,
+        **more,
+    )
+
+
+def grouped(
+    which: str,
+    size: int,
+    name: str,
+    *,
+    new: int = 1,
+    past: int = 4,
+    total: int = 5,
+    last: int | None = None,
+    rows: int = 0,
+    positions: bool = False,
+    **more: Any,
+) -> IndexModel:
+    """A model of GroupQueryAttention.
+
+    Args:
+        which: The input whose index is changed.
+        size: As of `IndexModel`.
+        name: What tells it from others.
+        new: How many tokens are new.
+        past: How many the cache has room for; 0 for no cache.
+        total: `total_sequence_length`.
+        last: `seqlens_k`; None for the last token of all.
+        rows: The rows of the rotary tables; 0 for none.
+        positions: Whether positions are given.
+        more: More of `made`.
+    """
+    heads, width = 2, 16
+    random = np.random.default_rng(4)
+
+    def values(*shape: int) -> Any:
+        return random.normal(size=shape).astype(np.float32)
+
+    inputs: dict[str, Any] = {
+        "q": values(1, new, heads * width),
+        "k": values(1, new, width),
+        "v": values(1, new, width),
+        "past_k": values(1, 1, past, width) if past else None,
+        "past_v": values(1, 1, past, width) if past else None,
+        "seqlens_k": _i32(total - 1 if last is None else last),
+        "total": np.array(total, np.int32),
+        "cos": values(rows, width // 2) if rows else None,
+        "sin": values(rows, width // 2) if rows else None,
+        "positions": _i([*range(total - new, total)]) if positions else None,
+    }
+    constants = {
+        name: inputs[name]
+        for name in ("seqlens_k", "total", "cos", "sin")
+        if name != which and inputs[name] is not None
+    }
+    return made(
+        *("GroupQueryAttention", inputs, which, size),
+        name=f"GroupQueryAttention {name}",
+        domain=MICROSOFT,
+        place={"total": (), "positions": (0, 0)}.get(which, (0,)),
+        constants=constants,
+        outputs=3,
+        fixed=True,
+        num_heads=heads,
+        kv_num_heads=1,
+        do_rotary=int(bool(rows)),
+        **more,
+    )
+
+
+def _decoder(op: str, which: str) -> IndexModel:
+    beams, longest, heads, width = 2, 6, 2, 8
+    random = np.random.default_rng(5)
+
+    def values(*shape: int) -> Any:
+        return random.normal(size=shape).astype(np.float32)
+
+    is_masked = op == "DecoderMaskedMultiHeadAttention"
+    inputs: dict[str, Any] = {
+        name: values(beams, 1, heads * width) for name in ("q", "k", "v")
+    }
+    inputs |= dict.fromkeys(["mask", "scores"] if is_masked else ["b", "m", "scores"])
+    for name in ("past_k", "past_v"):
+        inputs[name] = values(beams, heads, longest, width)
+    inputs["past"] = _i32(3)
+    if is_masked:
+        inputs["beams"] = _i32(beams)
+    shape = (1, beams, longest) if is_masked else (beams, 1, longest)
+    inputs["cache"] = np.zeros(shape, np.int32)
+    place, size, least = (0,), longest, 0
+    if which == "cache":
+        place, size = (0, 0, 0), shape[1]
+    elif which == "beams":
+        size, least = beams + 1, beams
+    others = {"past": inputs["past"]} if which != "past" else {}
+    if which != "cache":
+        others["cache"] = inputs["cache"]
+    if is_masked and which != "beams":
+        others["beams"] = inputs["beams"]
+    return made(
+        *(op, inputs, which, size),
+        name=f"{op} {which}",
+        domain=MICROSOFT,
+        place=place,
+        constants=others,
+        outputs=3,
+        least=least,
+        num_heads=heads,
+        **({"past_present_share_buffer": 1} if is_masked else {}),
+    )
+
+
 def index_models() -> list[IndexModel]:
     """The models, in the order of the package's table."""
     image = _f(3, 1, 4, 4)
@@ -354,6 +534,65 @@ def index_models() -> list[IndexModel]:
             wraps=True,
         ),
         made(
+            *("GatherND", {"data": _f(4, 3), "indices": _i([1, 2])}, "indices", 4),
+            name="GatherND Microsoft",
+            domain=MICROSOFT,
+            place=(0, 0),
+        ),
+        made(
+            *("ArrayFeatureExtractor", {"x": _f(2, 4), "y": _i(1, 2)}, "y", 4),
+            domain="ai.onnx.ml",
+        ),
+        made(
+            "CropAndResize",
+            {"x": image, "rois": _f32([0, 0, 1, 1]), "at": _i32(1), "to": _i32(2, 2)},
+            *("at", 3),
+            domain=MICROSOFT,
+            constants={"to": _i32(2, 2)},
+        ),
+        _loss("NegativeLogLikelihoodLoss", reduction="sum"),
+        _loss("NegativeLogLikelihoodLoss", 2, reduction="none"),
+        _loss("SoftmaxCrossEntropyLoss"),
+        _loss("SoftmaxCrossEntropyLoss", 2, reduction="none"),
+        made(
+            "NGramRepeatBlock",
+            {"ids": _i([1, 2, 1, 2, 1, 3, 1]), "scores": _f(1, 5)},
+            *("ids", 5),
+            domain=MICROSOFT,
+            place=(0, 1),
+            ngram_size=2,
+        ),
+        _of_sequence("SequenceAt", 3),
+        _of_sequence("SequenceErase", 3),
+        _of_sequence("SequenceInsert", 4),
+        _recurrent("GRU", 3),
+        _recurrent("LSTM", 4),
+        _recurrent("RNN", 1),
+        _lengths_of_keys(1, 2, 4, 8),
+        _lengths_of_keys(1, 4, 16),
+        grouped("seqlens_k", 5, "last"),
+        grouped("seqlens_k", 6, "last in a long cache", past=6),
+        grouped("seqlens_k", 3, "last of a prompt", new=3, past=0, total=3),
+        grouped("seqlens_k", 7, "last of more", new=3, total=7, least=2),
+        grouped("seqlens_k", 8, "last in tables", past=10, total=8, rows=8),
+        grouped("total", 6, "total", last=0, least=1),
+        grouped("total", 8, "total of more", new=3, total=7, least=7),
+        grouped("total", 4, "total of a prompt", new=3, past=0, total=3, least=3),
+        grouped("total", 9, "total in a long cache", new=3, past=8, least=3),
+        grouped("positions", 8, "positions", rows=8, positions=True),
+        grouped(
+            *("positions", 8, "positions of more"),
+            new=3,
+            total=7,
+            rows=8,
+            positions=True,
+        ),
+        *(
+            _decoder("DecoderMaskedMultiHeadAttention", which)
+            for which in ("past", "beams", "cache")
+        ),
+        *(_decoder("MultiHeadAttention", which) for which in ("past", "cache")),
+        made(
             *("OneHot", {"indices": _i(1, 2), "depth": _i(4)[0], "values": _f32(0, 1)}),
             *("indices", 4),
             constants={"depth": _i(4)[0]},
@@ -372,6 +611,7 @@ class Outcome(StrEnum):
 
     FAILS = "the run fails"
     ENDS = "the process ends"
+    ENDLESS = "the run does not end"
     ELSEWHERE = "the node runs on another provider"
     REFUSED = "the model does not load"
     ZERO = "the elements that depend on the index are 0"
@@ -394,7 +634,9 @@ class Asked:
 
     def __init__(self, worker: Worker, provider: str, made: IndexModel) -> None:
         self._made, self._worker, self._provider = made, worker, provider
-        self.inside = [self.answer(made.with_index(k)) for k in range(made.size)]
+        self.inside = [
+            self.answer(made.with_index(k)) for k in range(made.least, made.size)
+        ]
         """The output for each index in range, or what the provider makes of it."""
 
     def answer(self, feeds: Feeds) -> Array | Outcome:
@@ -410,6 +652,8 @@ class Asked:
         except RefusedError:
             return Outcome.REFUSED
         except NoAnswerError as error:
+            if error.how is Breakdown.LATE:
+                return Outcome.ENDLESS
             if error.how not in (Breakdown.DIED, Breakdown.EXITED):
                 raise
             return Outcome.ENDS
@@ -421,7 +665,7 @@ class Asked:
         if isinstance(answer, Outcome):
             return answer
         inside = [each for each in self.inside if not isinstance(each, Outcome)]
-        assert len(inside) == self._made.size
+        assert len(inside) == self._made.size - self._made.least
         flat, got = np.stack([each.ravel() for each in inside]), answer.ravel()
         # An index in range writes one element; in most of the others that element is
         # not written.

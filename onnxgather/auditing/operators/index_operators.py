@@ -8,7 +8,7 @@ to the axis.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from onnxgather.auditing.algebra.bounds import (
     unknown,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size
+from onnxgather.auditing.operators.cache_limits import group_query_limits, size_at
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation
@@ -56,6 +57,15 @@ class IndexInput(msgspec.Struct, frozen=True):
     counts: bool = False
     """Whether the positions of the second axis of the first input are the indices where
     the input is left out."""
+    is_length: bool = False
+    """Whether the input holds lengths, of which the size itself is in range."""
+    is_size: bool = False
+    """Whether the input must hold the size itself."""
+    ignored: str = ""
+    """The attribute with a number that stands for no index."""
+    used: int | None = None
+    """The position of an input that says how many numbers of the last axis are read;
+    None where all are."""
 
     def value_in(self, operation: Operation) -> str:
         """Return the name of the value of an operation; "" if the input is left out."""
@@ -77,6 +87,8 @@ class IndexOperator(msgspec.Struct, frozen=True):
     """Those that hold indices."""
     domain: str = ""
     """"" is ONNX's own."""
+    is_function: bool = False
+    """Whether ONNX Runtime runs the function that ONNX defines in its place."""
     providers: dict[str, str] = {}
     """What each provider does with an index out of range, by its short name, as far as
     it is not a known difference of DirectML's own gathers."""
@@ -135,13 +147,27 @@ class Coordinate:
     """The indices must be below it; None where it is not known."""
     from_end: bool
     """Whether indices below 0 surely count from the end."""
+    lowest: AnySize
+    """The indices must not be below it."""
+    is_exact: bool = True
+    """Whether an operator surely refuses any other index."""
+    ignored: int | None = None
+    """A number that stands for no index, though it may be out of range."""
 
     @property
     def is_inside(self) -> bool:
         """Return whether all indices are surely in range."""
-        if is_inside(self.low, self.high, self.size, self.from_end):
-            return True
-        return self.value.is_empty
+        return self.is_within or self.value.is_empty
+
+    @property
+    def is_within(self) -> bool:
+        """Return whether the interval of the indices is surely in range.
+
+        False if the size is not known.
+        """
+        if self.size is None:
+            return False
+        return self.lowest <= self.low and self.high <= self.size - 1
 
 
 def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
@@ -161,20 +187,77 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
         if value is None:
             continue
         first_axis = index_input.axis_of(call.operation)
+        ignored = _ignored_number(call, index_input)
         bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
+        if ignored is not None:
+            value, bounds_by_column = _without(value, ignored)
         for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
             is_constant = _is_constant(value, low == high)
             from_end = index_input.from_end and (allow_negative or is_constant)
+            size = room_of(call, index_input, axis)
             coordinate = Coordinate(
                 input=index_input,
                 value=value,
                 low=_integer(value, low, 0),
                 high=_integer(value, high, 1),
-                size=room_of(call, index_input, axis),
+                size=size,
                 from_end=from_end,
+                lowest=_lowest_of(call, index_input, size, from_end),
+                is_exact=_is_exact(call, index_input, value, ignored),
+                ignored=ignored,
             )
             coordinates.append(coordinate)
     return coordinates
+
+
+def _ignored_number(call: Call, index_input: IndexInput) -> int | None:
+    """Return the number of an input that stands for no index; None without one."""
+    number = call.attributes.get(index_input.ignored)
+    return None if number is None else int(number)
+
+
+def _without(value: Bounds, ignored: int) -> tuple[Bounds, Array]:
+    """Return a value without the elements that are surely ignored, and its bounds.
+
+    The bounds have the shape (1, 2).
+    """
+    rows = value.bounds.reshape(-1, 2)
+    is_ignored = (rows == ignored).all(axis=1)
+    if not is_ignored.any():
+        return value, value.whole.reshape(1, 2)
+    if is_ignored.all():  # no element is an index
+        return interval(value.data_type, (0,), 0, 0), np.zeros((1, 2), object)
+    kept = rows[~is_ignored]
+    return value, hull(kept, [0]).reshape(1, 2)
+
+
+def _lowest_of(
+    call: Call, index_input: IndexInput, size: AnySize | None, from_end: bool
+) -> AnySize:
+    """Return the least index in range of an axis."""
+    if call.operator == "GroupQueryAttention":
+        return group_query_limits(call, index_input.name).low
+    if size is None:
+        return 0
+    if index_input.is_size:
+        return size - 1
+    return -size if from_end else 0
+
+
+def _is_exact(
+    call: Call, index_input: IndexInput, value: Bounds, ignored: int | None
+) -> bool:
+    """Return whether the operator surely refuses an index that is out of range."""
+    if call.operator == "GroupQueryAttention":
+        return group_query_limits(call, index_input.name).is_exact
+    # Numbers that are not read may be out of range.
+    if index_input.used is not None:
+        return _used_count(call, index_input) is not None
+    # Without a cache of beams, the length is not always read.
+    if call.operator == "MultiHeadAttention":
+        return call.has(9) is not None
+    # Of a large value it is not known which elements are ignored.
+    return ignored is None or value.is_exact
 
 
 def _is_constant(value: Bounds, is_exact: bool) -> bool:
@@ -197,12 +280,37 @@ def _indices_of(call: Call, index_input: IndexInput) -> Bounds | None:
     Where an input that counts is left out, the positions are the indices.
     """
     value = call.has(index_input.position)
+    if value is not None and index_input.used is not None:
+        return _first_of(value, _used_count(call, index_input))
     if value is not None or not index_input.counts:
         return value
-    count = _size(call.has(0), 1)
+    count = size_at(call.has(0), 1)
     if count is None:
         return unknown("INT64", None)
     return interval("INT64", (count,), 0, count - 1)
+
+
+def _used_count(call: Call, index_input: IndexInput) -> int | None:
+    """Return how many numbers of the last axis are read; None if it is not known."""
+    counts = None if index_input.used is None else call.has(index_input.used)
+    if counts is None:
+        return None
+    low, high = counts.whole.tolist()
+    return low if low == high and isinstance(low, int) else None
+
+
+def _first_of(value: Bounds, count: int | None) -> Bounds:
+    """Return the first numbers of the last axis; all of them if `count` is None."""
+    size = value.sizes[-1] if value.sizes else None
+    if count is None or not isinstance(size, int) or not 0 <= count <= size:
+        return value
+    if count == 0:
+        return interval(value.data_type, (0,), 0, 0)
+    bounds = value.bounds
+    if bounds.shape[-2] != 1:  # else all numbers have the same bounds
+        bounds = bounds[..., :count, :]
+    sizes = (*(value.sizes or ())[:-1], count)
+    return replace(value, sizes=sizes, bounds=bounds)
 
 
 def _bounds_by_column(
@@ -240,19 +348,6 @@ def bounds_of_coordinates(value: Bounds, is_tuple: bool) -> Array:
     return np.broadcast_to(rows, (count, 2))
 
 
-def is_inside(
-    low: AnySize, high: AnySize, size: AnySize | None, from_end: bool = True
-) -> bool:
-    """Return whether all indices of an interval are surely in range of an axis.
-
-    False if the size is not known.
-    """
-    if size is None:
-        return False
-    lowest = -size if from_end else 0
-    return lowest <= low and high <= size - 1
-
-
 def _integer(value: Bounds, end: Any, side: int) -> AnySize:
     """Return a bound as an integer: of a float, what a Cast makes of it.
 
@@ -263,14 +358,6 @@ def _integer(value: Bounds, end: Any, side: int) -> AnySize:
     if value.data_type in FLOATS and not value.nan and math.isfinite(end):
         return int(end)
     return INTEGERS["INT64"][side]
-
-
-def _size(value: Bounds | None, axis: int) -> AnySize | None:
-    """Return the size of an axis; None where it is not known."""
-    if value is None or value.sizes is None:
-        return None
-    sizes = value.sizes
-    return sizes[axis] if -len(sizes) <= axis < len(sizes) else None
 
 
 # How far the indices of each operator reach.
@@ -287,15 +374,23 @@ def room_of(call: Call, index_input: IndexInput, axis: int) -> AnySize | None:
         return _depth(call)
     if operator == "MaxUnpool":
         return _unpooled(call)
-    size = _size(call.has(index_input.data), axis)
+    if operator == "GroupQueryAttention":
+        return group_query_limits(call, index_input.name).size
+    # How many elements a sequence has is not known.
+    if operator.startswith("Sequence"):
+        return None
+    # With another layout, the axes of the inputs are others.
+    if call.attributes.get("layout"):
+        return None
+    size = size_at(call.has(index_input.data), axis)
     # From an index on, an operator reads or writes as many elements of the axis.
     length: AnySize | None = 1
-    if operator == "ReverseSequence":  # the input holds lengths, not positions
+    if index_input.is_length or index_input.is_size:
         length = 0
     elif operator == "TensorScatter":
         if call.attributes.get("mode") == "circular":  # it wraps around the end
             return INTEGERS["INT64"][1] + 1
-        length = _size(call.of(1), axis)
+        length = size_at(call.of(1), axis)
     elif operator == "RotaryEmbedding" and call.operation.domain:
         length = _rotated_length(call, x)
     if size is None or length is None:
@@ -318,7 +413,7 @@ def _rotated_length(call: Call, x: Bounds) -> AnySize | None:
     if len(ids) > 1:
         return 1
     # One position alone is that of the first row.
-    return _size(x, rank - 2)
+    return size_at(x, rank - 2)
 
 
 def _unpooled(call: Call) -> AnySize | None:

@@ -623,9 +623,9 @@ def _wrong_index(index_range: IndexRange) -> str:
     if wrong_index.source == "constant":
         source = "a constant"
     size = index_range.size[wrong_index.coordinate] or 0
-    # Of other inputs, such as a length, a negative number does not count from the end.
-    rule = f"not from 0 to {size - 1}"
-    if wrong_index.name == "indices":
+    # Of some inputs, such as a length, a negative number does not count from the end.
+    rule = f"not from {wrong_index.low} to {size - 1}"
+    if wrong_index.low < 0:
         rule = f"on an axis of {size}"
     more = ""
     if wrong_index.count > 1:

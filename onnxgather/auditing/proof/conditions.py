@@ -176,12 +176,29 @@ class Search:
         self, scope: Scope, gather: Operation, path: _Path
     ) -> _Outcome | None:
         """Return the widest ranges whose ends are numbers."""
-        for start in STARTS:
-            starts = {name: [start] for name in path.names}
+        for starts in self._number_starts(scope, gather, path.names):
             outcome = self._grown(scope, gather, path, starts)
             if outcome is not None and not self._has_open_difference(outcome):
                 return outcome
         return None
+
+    def _number_starts(
+        self, scope: Scope, gather: Operation, names: Sequence[str]
+    ) -> Iterator[ValueRanges]:
+        """Yield the ranges of numbers from which values grow."""
+        for start in STARTS:
+            yield {name: [start] for name in names}
+        # A length may have to be more than any of these.
+        least: ValueRanges = {name: [STARTS[0]] for name in names}
+        is_other = False
+        for coordinate in self._ranges.coordinates(scope, gather):
+            name = coordinate.input.value_in(gather)
+            lowest = coordinate.lowest
+            if name in least and isinstance(lowest, int) and lowest > 0:
+                least[name] = [(lowest, lowest)]
+                is_other = True
+        if is_other:
+            yield least
 
     def _of_sizes(
         self, scope: Scope, gather: Operation, path: _Path
@@ -597,14 +614,17 @@ class Search:
             # There may be no index, or its axis is not known.
             if count is None or not count >= 1 or coordinate.size is None:
                 continue
-            if value.nan:
+            if value.nan or not coordinate.is_exact:
                 continue
             bounds = value.bounds
             # Of tuples, the bounds of all coordinates together are those of none.
             is_tuple = coordinate.input.is_tuple or coordinate.input.column is not None
-            if is_tuple or value.data_type not in INTEGERS:
+            has_others = is_tuple or coordinate.ignored is not None
+            if has_others or value.data_type not in INTEGERS:
                 bounds = np.array([[coordinate.low, coordinate.high]], object)
-            lowest_allowed = -coordinate.size if from_end[coordinate.input] else 0
+            lowest_allowed = coordinate.lowest
+            if coordinate.input.from_end and not from_end[coordinate.input]:
+                lowest_allowed = 0
             for low, high in bounds.reshape(-1, 2).tolist():
                 if low >= coordinate.size or high < lowest_allowed:
                     return True
@@ -635,9 +655,8 @@ class Search:
         for coordinate in ranges.coordinates(scope, gather):
             if coordinate.size is None:
                 return None
-            lowest_allowed = -coordinate.size if coordinate.from_end else 0
             room_above = coordinate.size - 1 - coordinate.high
-            room_below = coordinate.low - lowest_allowed
+            room_below = coordinate.low - coordinate.lowest
             for room in (room_above, room_below):
                 if room >= 0:
                     continue

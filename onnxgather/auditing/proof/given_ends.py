@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, interval
-from onnxgather.auditing.algebra.sizes import AnySize, Size
+from onnxgather.auditing.algebra.sizes import Size
 from onnxgather.auditing.operators.index_operators import Coordinate, coordinates_of
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.ranges import GivenEnd, Ranges
@@ -123,10 +123,9 @@ def _leaving(
 def _is_beyond(coordinate: Coordinate) -> bool:
     """Return whether each index of a coordinate is surely beyond its axis."""
     size = coordinate.size
-    if size is None:
+    if size is None or not coordinate.is_exact:
         return False
-    lowest: AnySize = -size if coordinate.input.from_end else 0
-    return coordinate.low >= size or coordinate.high < lowest
+    return coordinate.low >= size or coordinate.high < coordinate.lowest
 
 
 def _has_elements(coordinate: Coordinate) -> bool:

@@ -65,7 +65,6 @@ from onnxgather.auditing.operators.index_operators import (
     RANGE_GIVEN,
     Coordinate,
     coordinates_of,
-    is_inside,
     operator_of,
 )
 from onnxgather.auditing.operators.output_bounds import (
@@ -1212,6 +1211,8 @@ class Found(msgspec.Struct, frozen=True):
     """The input that holds the index, as the operator's definition has it."""
     coordinate: int = 0
     """Which of the coordinates that the range has."""
+    low: int = 0
+    """The least index in range there."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -1337,6 +1338,7 @@ def _stop_of(operation: Operation, outside: Sequence[Coordinate]) -> str:
         for coordinate in outside
         if not isinstance(coordinate.size, int)
     ]
+    unsized = [name for name in unsized if name]
     stops = ", ".join(merged_reasons(coordinate.value.stops for coordinate in outside))
     if stops:
         return stops
@@ -1355,12 +1357,11 @@ def _is_surely_outside(
     name = coordinate.input.value_in(operation)
     if not value.is_exact and not scope.is_constant(name):
         return False
-    low = coordinate.low
-    high = coordinate.high
-    if is_inside(low, high, coordinate.size, coordinate.from_end):
+    if coordinate.is_within or not coordinate.is_exact:
         return False
     is_open = _number(coordinate, 0) is None or _number(coordinate, 1) is None
-    if is_open or not isinstance(coordinate.size, int):
+    limits = (coordinate.lowest, coordinate.size)
+    if is_open or not all(isinstance(limit, int) for limit in limits):
         return False
     count = elements_of(value.sizes)
     return count is not None and count >= 1

@@ -6,6 +6,7 @@ What providers do with an index out of range is in `test_index_outcomes.py`.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,13 @@ from onnxgather.auditing.output.text import lines, provider_lines, said, summary
 from onnxgather.auditing.records import Audit, AuditedGather
 
 MODELS = {made.name: made for made in index_models()}
-JUDGED = {name: made for name, made in MODELS.items() if made.op != "OneHot"}
+UNSIZED = [name for name in MODELS if name.startswith("Sequence")]
+"""The models whose sequences have a length that is not known."""
+JUDGED = {
+    name: made
+    for name, made in MODELS.items()
+    if made.op != "OneHot" and name not in UNSIZED
+}
 HIGHEST = {"TensorScatter circular": None}
 """The end of the indices of a model, where it is not its own last index."""
 
@@ -45,13 +52,18 @@ def ends(made: IndexModel) -> tuple[int | None, int | None]:
         if (c["of"], c["input"]) == ("values", made.which)
     ]
     # Each coordinate of a tuple has ends of its own.
-    told = [c for c in told if c["columns"] in (None, [made.place[-1]])]
+    told = [c for c in told if not c["columns"] or made.place[-1] in c["columns"]]
     return (told[0]["low"], told[0]["high"]) if len(told) == 1 else (None, None)
 
 
 def wanted(made: IndexModel) -> tuple[int | None, int | None]:
+    # The other numbers in range are those of the tokens in the cache.
+    if made.name == "GroupQueryAttention total in a long cache":
+        return 11, 11
     high = HIGHEST.get(made.name, made.size - 1)
     is_from_end = made.row.inputs[0].from_end
+    if not is_from_end:
+        return made.least, high
     return (
         -made.size if high is None or high == made.size - 1 else -3
     ) * is_from_end, high
@@ -98,9 +110,8 @@ def test_under_its_contract_an_operator_is_proved_and_runs(name: str) -> None:
         for one in contract["conditions"]:
             if one["of"] == "values":
                 fed[one["input"]] = fed[one["input"]].copy()
-                fed[one["input"]][..., one["columns"] or slice(None)] = one[
-                    ("low", "high")[k]
-                ]
+                columns = (..., one["columns"]) if one["columns"] else ...
+                fed[one["input"]][columns] = one[("low", "high")[k]]
         og.check_inputs(contract, fed)
         assert results(whole, fed)
 
@@ -116,7 +127,9 @@ def test_an_index_out_of_range_in_a_run_is_found(name: str) -> None:
         assert found is not None
         assert (found.source, found.value, found.count) == ("inputs", index, 1)
         assert found.providers == (made.row.providers or found.providers)
-        assert found.at == made.place
+        # A total that is too small leaves no room for the last token either.
+        is_of_last = found.name == "seqlens_k"
+        assert found.at == ((0,) if is_of_last else made.place)
 
 
 @pytest.mark.parametrize("op", ["EmbedLayerNormalization", "QEmbedLayerNormalization"])
@@ -139,6 +152,18 @@ def test_positions_that_count_themselves_are_as_many_as_the_ids(op: str) -> None
     ).range.found
     assert beyond is not None
     assert (beyond.name, beyond.at, beyond.value) == ("position_ids", (5,), 5)
+
+
+@pytest.mark.parametrize("name", UNSIZED)
+def test_a_position_in_a_sequence_is_listed_and_not_proved(name: str) -> None:
+    made = MODELS[name]
+    listed = only(og.audit(made.model, ranges={"position": (0, 0)}))
+    record = listed.range
+    assert (listed.op, record.state, record.low, record.size) == (
+        *(made.op, "not-proved"),
+        *((0,), (None,)),
+    )
+    assert record.input == "the size of three"
 
 
 def of(count: int) -> dict[str, tuple[int, int]]:
@@ -345,6 +370,72 @@ def test_the_first_column_of_the_boxes_of_a_max_roi_pool_is_its_index() -> None:
     made = model(nodes, [x, info("whole", INT64, [1, 5])], ["y"], [far])
     found = only(og.audit(made, ranges={"whole": (0, 2**62)})).range
     assert (found.state, found.low, found.high) == ("proved-if", (0,), (None,))
+
+
+LABELS = np.array([[0, -100], [3, -4]])
+
+
+@pytest.mark.parametrize("op", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
+def test_a_label_that_is_ignored_is_in_range(op: str) -> None:
+    def state(labels: Any, **attributes: int) -> str:
+        loss = node(op, ["scores", "labels"], "y", **attributes)
+        scores = info("scores", FLOAT, [2, 4, 2])
+        made = model([loss], [scores], ["y"], [constant("labels", labels)])
+        return only(og.audit(made)).range.state
+
+    assert state(LABELS) == "out-of-range"
+    assert state(LABELS, ignore_index=-100) == "proved"
+    assert state(np.full_like(LABELS, -100), ignore_index=-100) == "proved"
+    assert state(LABELS, ignore_index=3) == "out-of-range"
+    assert state(LABELS + 1, ignore_index=-99) == "out-of-range"
+
+
+def test_a_label_of_a_run_that_is_ignored_is_no_finding() -> None:
+    loss = node("SoftmaxCrossEntropyLoss", ["x", "labels"], "y", ignore_index=-100)
+    inputs = [info("x", FLOAT, [2, 4, 2]), info("labels", INT64, [2, 2])]
+    made = model([loss], inputs, ["y"])
+    fed = {"x": np.zeros((2, 4, 2), np.float32), "labels": LABELS}
+    assert only(og.audit(made, fed)).range.found is None
+    wrong = {**fed, "labels": LABELS + (LABELS == 3)}
+    found = only(og.audit(made, wrong)).range.found
+    assert found is not None
+    assert (found.name, found.at, found.value, found.count) == ("labels", (1, 0), 4, 1)
+
+
+def test_a_length_that_is_not_in_the_cache_is_told_with_its_ends() -> None:
+    made = MODELS["GroupQueryAttention last of more"]
+    assert told(made.model, made.with_index(1))[1] == (
+        "OUT OF RANGE  GroupQueryAttention (GroupQueryAttention, main graph):"
+        " seqlens_k[0] is 1, by the given inputs, not from 2 to 6"
+    )
+
+
+def test_a_beam_that_is_not_read_is_no_finding() -> None:
+    made = MODELS["DecoderMaskedMultiHeadAttention cache"]
+    for last, state in ((2, "out-of-range"), (3, "proved-if"), (5, "proved-if")):
+        fed = {name: array.copy() for name, array in made.inputs.items()}
+        fed["cache"][0, 1, last] = 7
+        assert only(og.audit(made.model, fed)).range.state == state
+
+
+@pytest.mark.parametrize(
+    "more", [{"sliding_window_cache": 1}, {"kv_cache_bit_width": 8}]
+)
+def test_of_a_cache_with_other_rules_nothing_is_proved(more: dict[str, int]) -> None:
+    right = MODELS["GroupQueryAttention last"].model
+    made = onnx.ModelProto.FromString(right.SerializeToString())
+    ends = {"seqlens_k": (0, 4)}
+    assert only(og.audit(made, ranges=ends, levels=())).range.state == "proved"
+    for name, number in more.items():
+        made.graph.node[0].attribute.append(onnx.helper.make_attribute(name, number))
+    found = og.audit(made, ranges=ends, levels=())
+    assert only(found).range.state == "not-proved"
+
+
+def test_the_page_counts_the_operators() -> None:
+    page = Path(__file__).parents[3] / "docs/models.md"
+    counted = f"{len(index_operators.INDEX_OPERATORS)} operators in all"
+    assert counted in page.read_text(encoding="utf-8")
 
 
 def test_positions_of_an_unknown_rank_are_not_proved() -> None:
