@@ -339,10 +339,17 @@ def i64(*numbers: int) -> Array:
     return np.array(numbers, np.int64)
 
 
+def numbers_of_types() -> Iterator[tuple[np.dtype[Any], Array]]:
+    """The special numbers of each type, and usual ones, which have ends together."""
+    for dtype in TYPES:
+        yield dtype, specials(dtype)
+        usual = np.arange(14) % 8
+        yield dtype, (usual * (dtype != BOOLEAN)).astype(dtype)
+
+
 def cases_of_rows(operator: str) -> Iterator[Case]:
     """Operators of whole tensors: of each type, of several ranks, and of nothing."""
-    for dtype in TYPES:
-        numbers = specials(dtype)
+    for dtype, numbers in numbers_of_types():
         x = np.resize(numbers, (6, len(numbers) // 6 + 1))
         width = x.shape[1]
         empty = np.zeros((2, 0), dtype)
@@ -537,3 +544,13 @@ def test_a_mistake_is_seen(
 
     monkeypatch.setitem(TRANSFERS, operator, wrong)
     assert any(faults(case)[1] for case in cases_of(operator))
+
+
+def test_an_operator_without_bounds_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(faults(case)[0] for case in cases_of("Trilu"))
+
+    def nothing(call: Any) -> None:
+        """Bound nothing."""
+
+    monkeypatch.setitem(TRANSFERS, "Trilu", nothing)
+    assert not sum(faults(case)[0] for case in cases_of("Trilu"))
