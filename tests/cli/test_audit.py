@@ -164,7 +164,8 @@ def test_the_sizes_of_a_condition_are_told_with_their_places() -> None:
     path = save(model(nodes, inputs, ["y"], [constant("zero", 0), constant("one", 1)]))
     assert (
         "proved if     y (Gather, main graph): p + s is at most t, where p is size 0 of"
-        " a, s is size 0 of b, t is size 0 of data; from level extended on" in outcome("audit", path)[1]
+        " a, s is size 0 of b, t is size 0 of data; from level extended on"
+        in outcome("audit", path)[1]
     )
 
 
@@ -283,9 +284,9 @@ not proved    1 gather; the size is unknown behind data (Reshape); `--inputs FIL
 
 
 def pooled() -> str:
-    """A model in which the axis of two gathers is the size behind a pool."""
+    """A model in which the axis of two gathers is a size that SpaceToDepth computes."""
     nodes = [
-        node("MaxPool", ["x"], "small", "shrink", kernel_shape=[2, 2], strides=[2, 2]),
+        node("SpaceToDepth", ["x"], "small", "shrink", blocksize=2),
         node("Transpose", ["small"], "turned", perm=[2, 3, 0, 1]),
         node("Gather", ["turned", "first"], "y", "pick"),
         node("Gather", ["turned", "one"], "z", "other"),
@@ -298,14 +299,14 @@ def test_the_node_that_lost_a_size_is_told_with_the_shape_that_tells_it() -> Non
     text = outcome("audit", pooled())[1]
     assert text.startswith("""\
 m.onnx: 2 gathers: 2 not proved in range
-not proved    2 gathers; the size is unknown behind shrink (MaxPool); `--shape x=1,3,12,12` tells it:
+not proved    2 gathers; the size is unknown behind shrink (SpaceToDepth); `--shape x=1,3,12,12` tells it:
     pick (Gather, main graph): index 0..3
     other (Gather, main graph): index 1
 """)  # noqa: E501
     told = json.loads(outcome("audit", "m.onnx", "--json")[1])["gathers"][0]["range"]
     assert told["lost"] == {
         "node": "shrink",
-        "op": "MaxPool",
+        "op": "SpaceToDepth",
         "told_by": "--shape x=1,3,12,12",
     }
     text = outcome("audit", "m.onnx", "--shape", "x=1,3,12,12")[1]
@@ -318,7 +319,8 @@ def test_gathers_of_one_cause_share_a_line() -> None:
         Path(name).write_bytes(Path(path).read_bytes())
     text = outcome("audit", "a.onnx", "b.onnx")[1]
     cause = (
-        "the size is unknown behind shrink (MaxPool); `--shape x=1,3,12,12` tells it"
+        "the size is unknown behind shrink (SpaceToDepth);"
+        " `--shape x=1,3,12,12` tells it"
     )
     for name in ("a.onnx", "b.onnx"):
         line = f"not proved    {name}: pick (Gather, main graph) and 1 more: {cause}"

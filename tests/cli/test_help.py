@@ -173,9 +173,10 @@ print("heavy:", heavy)
             for name in one.opts
         }
         assert {*chain.from_iterable(OTHER_WORDS.values())} <= options
-        # The others name options of pip, of browsers, of pytest and of a script.
+        # The others name options of pip, of browsers, of pytest, of a script and of the
+        # tools that read inputs.
         package = Path(onnxgather.__file__).parent
-        others = ("doctor", "browser", "pytest_plugin", "forms")
+        others = ("doctor", "browser", "pytest_plugin", "forms", "formats")
         for path in package.rglob("*.py"):
             named = {
                 *re.findall(

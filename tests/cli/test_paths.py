@@ -113,7 +113,7 @@ def test_json_without_a_file_stands_before_any_path() -> None:
         ("doctor --json r.json", "doctor [OPTIONS]"),
         ("explain a.json --json r.json", "explain [OPTIONS] FILE"),
         ("extract a.onnx --json r.json", "extract [OPTIONS] MODEL"),
-        ("harden a.onnx --json r.json", "harden [OPTIONS] MODEL"),
+        ("harden a.onnx --json r.json", "harden [OPTIONS] MODEL..."),
         ("report merge a.json --json r.json", "report merge [OPTIONS] FILE..."),
         ("show a.json --json r.json", "show [OPTIONS] FILE..."),
     ],

@@ -98,10 +98,8 @@ OUTPUTS = [*(info(name, INT64) for name in NAMES), info("rows", INT64), listed("
 
 TEXT = """\
 m.onnx: not proved in range; 8 gathers and 5 other operators with indices: 12 not proved in range, 1 proved in range
-not proved    1 gather and 2 other operators with indices, because of axes of unknown size:
-    index (SequenceAt, body of loop): index 0..2; the axis has an unknown size
-    of_input (SequenceAt, main graph): index 0; the axis has an unknown size
-    of_an_input (Gather, main graph): index 0; the axis has an unknown size
+not proved    1 operator with indices; the size is unknown behind after (SequenceInsert); `--inputs FILE.npz` may tell it:
+    index (SequenceAt, body of loop): index 0..2
 not proved    2 gathers, because of SequenceConstruct made:
     inside (Gather, body of loop): index unbounded; the axis has 8 elements
     behind_loop (Gather, main graph): index unbounded; the axis has 8 elements
@@ -113,6 +111,10 @@ not proved    1 gather, because of SequenceConstruct then, SequenceConstruct els
     behind_if (Gather, main graph): index unbounded; the axis has 8 elements
 not proved    1 gather, because of given:
     behind_length (Gather, main graph): index unbounded; the axis has 8 elements
+not proved    1 operator with indices, because of axes of unknown size:
+    of_input (SequenceAt, main graph): index 0; the axis has an unknown size
+not proved    1 gather; the size is unknown behind of_input (SequenceAt); `--inputs FILE.npz` may tell it:
+    of_an_input (Gather, main graph): index 0
 not proved    1 gather; the size is unknown behind parts (SplitToSequence); `--inputs FILE.npz` may tell it:
     of_parts (Gather, main graph): index 0
 not proved    1 operator with indices; the size is unknown behind empty (SequenceEmpty); `--inputs FILE.npz` may tell it:
