@@ -234,7 +234,8 @@ def test_the_ensemble_has_the_names_and_types_of_both_models(guard_file: Path) -
     pattern = r'name: "(\w+)" data_type: (\w+) dims: \[ (.*?) \]'
     listed = {name: (kind, sizes) for name, kind, sizes in re.findall(pattern, text)}
     values = dict[str, tuple[str, str]]()
-    for model in (onnx.load(guard_file), onnx.load(KEYWORDS)):
+    for path in (guard_file, Path(KEYWORDS)):
+        model = onnx.ModelProto.FromString(path.read_bytes())
         for value in (*model.graph.input, *model.graph.output):
             tensor = value.type.tensor_type
             kind = onnx.TensorProto.DataType.Name(tensor.elem_type)

@@ -105,7 +105,8 @@ def agrees(case: GuardCase, ok: Any, broken: Any) -> bool:
 
 def values(low: int | None, high: int | None, **more: Any) -> Condition:
     """A condition on the values of `x`."""
-    return Condition(**{"of": "values", "input": "x", "low": low, "high": high} | more)
+    fields: dict[str, Any] = {"of": "values", "input": "x", "low": low, "high": high}
+    return Condition(**fields | more)
 
 
 def minus(low: int | None, high: int | None, **more: Any) -> Condition:
@@ -133,14 +134,9 @@ def _each(
 
 
 LEAST, MOST = -(2**63), 2**63 - 1
-PAIRS = [[[LEAST, MOST]], [[MOST, LEAST]], [[0, LEAST]], [[LEAST, 0]], [[-1, MOST]]]
-PAIRS += [
-    [[1, LEAST]],
-    [[LEAST, -1]],
-    [[MOST, -1]],
-    [[5, 7], [7, 5]],
-    [[2, 2]],
-    [[3, 5]],
+PAIRS = [
+    *([[LEAST, MOST]], [[MOST, LEAST]], [[0, LEAST]], [[LEAST, 0]], [[-1, MOST]]),
+    *([[1, LEAST]], [[LEAST, -1]], [[MOST, -1]], [[5, 7], [7, 5]], [[2, 2]], [[3, 5]]),
 ]
 MANY = 2**28
 
@@ -390,8 +386,10 @@ DIRECTED = [
 """Numbers at the ends of data types, and sizes whose products are large."""
 
 NAMES = ["a", "b'\"", "c\n)]", "inputs['a']", "v0", "c3"]
-POOL = [LEAST, LEAST + 1, -(2**31) - 1, -129, -3, -2, -1, 0, 1, 2, 3, 4, 255]
-POOL += [2**16, 2**24 + 1, 2**31, 2**32, 2**53 + 1, 2**62, MOST - 1, MOST]
+POOL = [
+    *(LEAST, LEAST + 1, -(2**31) - 1, -129, -3, -2, -1, 0, 1, 2, 3, 4, 255),
+    *(2**16, 2**24 + 1, 2**31, 2**32, 2**53 + 1, 2**62, MOST - 1, MOST),
+]
 
 
 @st.composite
@@ -427,15 +425,18 @@ def guard_cases(draw: Any) -> GuardCase:
 
 
 @st.composite
-def _arrays(draw: Any, data_type: str, shape: Shape, known: dict[Any, int]) -> Any:
+def _arrays(draw: Any, data_type: str, shape: Shape, known: dict[Any, Any]) -> Any:
     """Draw an array of an input; of a known rank it has that rank."""
     small = st.integers(0, 3)
+    sizes_drawn: list[int]
     if not shape:
         sizes_drawn = draw(st.lists(small, max_size=2)) if draw(st.booleans()) else []
     else:
         sizes_drawn = [
-            draw(small) if draw(st.integers(0, 9)) == 0 or size is None else size
-            for size in (known.get(size, size) for size in shape)
+            draw(small)
+            if draw(st.integers(0, 9)) == 0 or size is None
+            else known.get(size, size)
+            for size in shape
         ]
     dtype = NUMPY_TYPES[data_type]
     pool: list[Any] = [0, 1, 2, 3, *wild_numbers(dtype)]

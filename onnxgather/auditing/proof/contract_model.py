@@ -457,9 +457,10 @@ class _Guard:
         where = f"the contract: $.conditions[{number}]"
         values = self._values_of(where, condition)
         checks: list[str] = []
-        parts = [self._ranked(name)]
+        ranked = self._ranked(name)
+        parts = [ranked]
         if condition.columns is not None:
-            parts = [self._column(*parts, column) for column in condition.columns]
+            parts = [self._column(ranked, column) for column in condition.columns]
             last_size = self._size_or_zero(self._sizes_of(name), -1, 2**31)
             last_column = nodes.integers(max(condition.columns))
             checks.append(nodes.add("Greater", last_size, last_column))

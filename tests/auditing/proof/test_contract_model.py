@@ -31,6 +31,8 @@ from onnxgather.auditing.proof.contract import (
     rule_of_size,
 )
 from onnxgather.auditing.proof.contract_model import GuardNodes, contract_model
+from onnxgather.auditing.proof.contract_python import guard
+from onnxgather.core.model.write import check_model
 
 Add = Callable[..., str]
 Mistake = Callable[[Add], Add]
@@ -51,7 +53,7 @@ def answered(cases: Iterable[GuardCase]) -> Iterator[tuple[GuardCase, Any]]:
         if key not in sessions:
             made = contract_model(case.contract, case.model)
             if all(shape is not None for _, shape in case.types.values()):
-                onnx.checker.check_model(made, full_check=True)
+                check_model(made)
             sessions[key] = session(made, 3)
         yield case, results(sessions[key], case.inputs)
 
@@ -64,11 +66,24 @@ def test_the_guard_answers_what_check_inputs_answers(
     assert (ok.dtype, ok.shape) == (bool, ())
     assert (broken.dtype, broken.ndim) == (np.int64, 1)
     assert agrees(case, ok, broken), (ok, broken, case.broken(), case.meets())
+    assert case.meets() == meets_in_python(case)
+
+
+def meets_in_python(case: GuardCase) -> bool:
+    """Whether the guard in Python takes the inputs of a case."""
+    printed = dict[str, Any]()
+    exec(guard(case.contract), printed)
+    try:
+        printed["check"](case.inputs)
+    except (ValueError, IndexError):
+        return False
+    return True
 
 
 def test_numbers_at_the_ends_of_types_are_compared_exactly() -> None:
     for case, outputs in answered(DIRECTED):
         assert agrees(case, outputs["ok"], outputs["broken"]), case
+        assert case.meets() == meets_in_python(case), case
 
 
 @pytest.mark.parametrize("level", range(4))
@@ -95,7 +110,8 @@ def test_a_scalar_with_dimensions_is_refused_at_each_level(
 
 @pytest.mark.parametrize("allow_empty", [False, True])
 def test_the_rules_that_are_no_conditions_come_after_these(allow_empty: bool) -> None:
-    types: Any = {"x": ("INT64", ["n", "m"]), "y": ("FLOAT", ["n"]), "z": ("INT8", [])}
+    types: dict[str, Any] = {"x": ("INT64", ["n", "m"]), "y": ("FLOAT", ["n"])}
+    types["z"] = ("INT8", [])
     types["w"] = ("INT32", None)
     conditions = (values(0, 9), sizes("n*m", None, 6))
     inputs: Any = {"x": np.full((2, 4), 10), "y": np.zeros(3, np.float32)}
@@ -165,10 +181,10 @@ def test_a_scalar_with_a_default_may_be_left_out() -> None:
     # `check_inputs` asks for an input that a condition is of.
     guard = contract_model(contract, proto)
     assert not [each for each in guard.graph.initializer if each.name == "k"]
-    bare = contract | {"conditions": []}
+    bare: dict[str, Any] = contract | {"conditions": []}
     og.check_inputs(bare, {})
     guard = contract_model(bare, proto)
-    onnx.checker.check_model(guard, full_check=True)
+    check_model(guard)
     tried = session(guard)
     assert [tried.run(["ok"], fed)[0] for fed in ({}, {"k": np.array([1, 2])})] == [
         True,
