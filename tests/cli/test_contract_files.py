@@ -81,7 +81,9 @@ def test_several_models_have_a_folder_of_contracts() -> None:
     contracts = {path: written(path, k) for k, path in enumerate(MODELS, 3)}
     code, _, error = outcome("audit", "a", *SPEED, "--contract", "c", "--jobs", "2")
     files = ["c/m.onnx.contract.json", "c/x/m.onnx.contract.json"]
-    assert (code, error) == (0, "".join(f"written: {file}\n" for file in files))
+    # A slow run also tells how far it is.
+    lines = [line for line in error.splitlines() if line.startswith("written: ")]
+    assert (code, lines) == (0, [f"written: {file}" for file in files])
     assert [json.loads(Path(file).read_bytes()) for file in files] == [
         contracts["a/m.onnx"],
         contracts["a/x/m.onnx"],
