@@ -42,8 +42,8 @@ NUMBERS_UNREAD = frozenset(_UNREAD.split())
 """Operators of whose inputs ONNX reads the types and no elements. Weights of different
 layers then share an answer. The rules of `output_types.py` read no elements either."""
 
-FLOATS_READ = {"OneHot", "Range", "Resize", "Upsample"}
-"""The operators of whose inputs of floats ONNX may read the elements."""
+FLOATS_READ = {"NonZero", "OneHot", "Range", "Resize", "Upsample"}
+"""The operators of whose inputs of floats elements may be read for sizes."""
 
 Dims = tuple[int | str | None, ...] | None
 """Sizes as ONNX has them: an open size is a name. None is what ONNX does not infer."""
