@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -40,6 +41,13 @@ WILD_RUNS = 64
 
 MOST_MADE = 80
 """How many inputs are made to find those with which the model runs."""
+
+LARGER_SIZES = (1, 16, 32, 64, 128, 512, 2048)
+"""Open sizes that are tried where a model runs with none up to `LONGEST`: sizes of
+windows and images, and of pieces of sound."""
+
+MOST_ELEMENTS_MADE = 2**20
+"""The most elements that the inputs have together for which larger sizes are tried."""
 
 LONGEST = 8
 """The largest open size that is made, unless a condition needs a larger size."""
@@ -133,8 +141,10 @@ def _make_sizes(
     limits: dict[str | None, tuple[int, int]] = {}
     for condition in audited.contract.conditions:
         if condition.of == "size":
-            ends = (condition.low or 1, condition.high or LONGEST)
-            limits[condition.expression] = ends
+            low = condition.low or 1
+            # Without a high end, a size is no larger than it must be.
+            high = condition.high or max(low, LONGEST)
+            limits[condition.expression] = (low, high)
 
     sizes: dict[str, int] = {}
     for name in _open_sizes_in_order(audited.network):
@@ -148,6 +158,32 @@ def _make_sizes(
         with suppress(KeyError):
             sizes[name] = max(0, low_of(size_from(name, sizes)))
     return sizes
+
+
+def _larger_sizes(audited: AuditedModel, random: Generator) -> dict[str, int]:
+    """Return larger numbers for the open sizes, with few elements; {} if they are many.
+
+    A size that has a condition is left out, and so is a sum of sizes.
+    """
+    limited = {condition.expression for condition in audited.contract.conditions}
+    common_size = int(random.choice(LARGER_SIZES))
+    sizes: dict[str, int] = {}
+    for number, name in enumerate(_open_sizes_in_order(audited.network)):
+        # The first size is most often that of a batch.
+        is_batch = number == 0 and random.random() < 0.5
+        size = 1 if is_batch else common_size
+        if random.random() < 0.2:
+            size = int(random.choice(LARGER_SIZES))
+        if name not in limited and name.isidentifier():
+            sizes[name] = size
+    total = 0
+    for dimensions in audited.network.dimensions.values():
+        numbers = [
+            sizes.get(size, LONGEST) if isinstance(size, str) else size
+            for size in dimensions or ()
+        ]
+        total += math.prod(numbers)
+    return sizes if total <= MOST_ELEMENTS_MADE else {}
 
 
 def _open_sizes_in_order(network: Network) -> list[str]:
@@ -357,8 +393,11 @@ def in_range(
     """
     why = ""
     has_run = False
-    for _ in range(MOST_MADE):
-        inputs = make_inputs(audited, random)
+    for number in range(MOST_MADE):
+        sizes: dict[str, int] = {}
+        if number >= MOST_MADE // 2 and not has_run:
+            sizes = _larger_sizes(audited, random)
+        inputs = make_inputs(audited, random, sizes)
         with suppress(OnnxGatherError):  # of conditions over several sizes
             check_inputs(audited.contract.plain, inputs)
             result = run(whole, inputs)

@@ -314,10 +314,11 @@ def _keep_differences(row: Array, column: int, conditions: Sequence[Condition]) 
     """Change the columns of a row that conditions compare with one column of it."""
     number = int(row[column])
     for condition in conditions:
-        columns = condition.columns or ()
-        if condition.of != "difference" or column not in columns:
+        if condition.of != "difference":
             continue
-        first, second = columns
+        first, second = condition.columns or (column, column)
+        if column not in (first, second):
+            continue
         least = condition.low
         most = condition.high
         other = first

@@ -181,6 +181,23 @@ def test_no_random_inputs_beside_defaults_are_one_sentence() -> None:
     )
 
 
+def test_a_model_that_needs_larger_sizes_runs_with_larger_ones() -> None:
+    made = model(
+        "g (float[b, 1, n] x) => (y) { "
+        "w = Constant <value = float[1, 1, 9] {1, 1, 1, 1, 1, 1, 1, 1, 1}> () "
+        "y = Conv (x, w) }"
+    )
+    sets, _ = input_sets(audited(made))
+    assert sets[0].arrays["x"].shape[2] >= 9
+
+
+def test_a_size_that_must_be_large_has_no_other_end() -> None:
+    condition = Condition(of="size", input="w", dim=0, expression="s", low=20)
+    sets, missing = input_sets(audited(BOXES, condition), at_ends=True)
+    assert [made.arrays["w"].shape for made in sets] == [(20,), (20,)]
+    assert missing == []
+
+
 NOT_MADE = {"mistral_kv.dyn.onnx"}
 """Networks whose sizes depend on one another under several names, so that they run with
 no sizes that are drawn."""
