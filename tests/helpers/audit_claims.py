@@ -562,7 +562,9 @@ class _Check:
             )
         # The bounds are those of the graph that decides the state.
         is_of_the_file = told["level"] is None and self.level == 0
-        if is_of_the_file and told["state"] == "out-of-range" and not is_outside:
+        # A given range may lead to an index out of range, and need not.
+        is_surely = told["state"] == "out-of-range" and told["given"] is None
+        if is_of_the_file and is_surely and not is_outside:
             self._wrong(
                 name, f"out of range, but indices {_some(columns)} on axes of {sizes}"
             )

@@ -137,20 +137,29 @@ class Search:
             return judged
 
         # Case 2: ranges of values prove it.
-        outcome = self._narrow_ranges(scope, gather)
-        # The budget ended within a search, so ends may be wrong.
-        if outcome is None or self._values_left < 0:
-            return ()
+        for outcome in self._outcomes(scope, gather):
+            conditions = self._conditions_of(scope, gather, outcome)
+            # The budget ended within a search, so ends may be wrong.
+            if self._values_left < 0:
+                return ()
+            if conditions is not None:
+                return (*conditions, *outcome.sizes)
+        return ()
+
+    def _conditions_of(
+        self, scope: Scope, gather: Operation, outcome: _Outcome
+    ) -> list[Condition] | None:
+        """Return the conditions on values; None if one is as narrow as a start."""
         conditions: list[Condition] = []
         for name in outcome.ranges:
             own = self._value_conditions(scope, gather, outcome, name)
             if own is None:
-                return ()
+                return None
             conditions += own
-        return (*conditions, *outcome.sizes)
+        return conditions
 
-    def _narrow_ranges(self, scope: Scope, gather: Operation) -> _Outcome | None:
-        """Return the widest ranges of values that prove a gather; None without them.
+    def _outcomes(self, scope: Scope, gather: Operation) -> Iterator[_Outcome]:
+        """Yield the widest ranges of values that prove a gather, the best first.
 
         Ranges with which the proof asks nothing of sizes are preferred, and ranges of
         differences to those of their columns.
@@ -158,19 +167,22 @@ class Search:
         paths = [self._path_to(scope, gather, with_differences=True)]
         if paths[0].differences:
             paths.append(self._path_to(scope, gather, with_differences=False))
-        asking: _Outcome | None = None
+        asking: list[_Outcome] = []
         for path in paths:
             # No values of inputs lead to the indices.
             if not path.names:
                 continue
-            outcome = self._of_numbers(scope, gather, path)
-            if outcome is not None and not outcome.sizes:
-                return outcome
             of_sizes = self._of_sizes(scope, gather, path)
             if of_sizes is not None:
-                return of_sizes
-            asking = asking or outcome
-        return asking
+                yield of_sizes
+            of_numbers = self._of_numbers(scope, gather, path)
+            if of_numbers is None:
+                continue
+            if of_numbers.sizes:
+                asking.append(of_numbers)
+            else:
+                yield of_numbers
+        yield from asking
 
     def _of_numbers(
         self, scope: Scope, gather: Operation, path: _Path
@@ -299,12 +311,14 @@ class Search:
                 FARTHEST_FROM_SIZE,
                 lambda n: holds(others | {name: [(low, top + n)]}),
             )
-            bottom = -top - 1
-            if holds(others | {name: [(bottom, high)]}):
+            bottoms = [-top - 1, -top]
+            for bottom in bottoms:
+                if not holds(others | {name: [(bottom, high)]}):
+                    continue
                 distance = _farthest(
                     0,
                     FARTHEST_FROM_SIZE,
-                    lambda n: holds(others | {name: [(bottom - n, high)]}),
+                    lambda n, low=bottom: holds(others | {name: [(low - n, high)]}),
                 )
                 return bottom - distance, high
             low = -_farthest(0, -lowest, lambda n: holds(others | {name: [(-n, high)]}))

@@ -29,6 +29,10 @@ CONSTANTS: dict[str, Any] = {
     "six": 6,
     "last": 63,
     "far": 300,
+    "far size": 2**27,
+    "three": 3,
+    "minus one": -1,
+    "all three": [3],
     "axis 1": [1],
     "at 0": [0],
     "at 1": [1],
@@ -36,6 +40,7 @@ CONSTANTS: dict[str, Any] = {
     "low": np.float32(0),
     "high": np.float32(63),
     "low 32": np.int32(0),
+    "two 32": np.int32(2),
 }
 
 
@@ -210,6 +215,40 @@ IDS = {"ids": ("INT64", 4)}
             TABLE | {"x": ("FLOAT", 4, 3)},
             "x: -64..63",
         ),
+        # Of differences of columns.
+        (
+            "a = Gather box, three; axis=2\nb = Gather box, one; axis=2\n"
+            "i = Sub a, b\ny = Gather table, i",
+            TABLE | {"box": ("INT64", "n", 5, 4)},
+            "box[3] - box[1]: -64..63!",
+        ),
+        (
+            "a = Gather box, minus one; axis=-1\nb = Gather box, at 0; axis=1\n"
+            "c = Squeeze b, axis 1\nd = Sub c, a\ni = Add d, two 32\n"
+            "y = Gather table, i",
+            TABLE | {"box": ("INT32", "n", 4)},
+            "box[0] - box[3]: -66..61!",
+        ),
+        (
+            "c = Cast box; to=7\na = Slice c, at 1, at 2, axis 1\n"
+            "b = Slice c, at 2, all three, axis 1\n"
+            "i = Sub a, b\ny = Gather table, i",
+            TABLE | {"box": ("INT32", "n", 4)},
+            "box[1] - box[2]: -64..63!",
+        ),
+        (  # a column is added again: no range of the difference is exact
+            "a = Gather box, one; axis=1\nb = Gather box, two; axis=1\n"
+            "d = Sub a, b\ni = Add d, a\ny = Gather table, i",
+            TABLE | {"box": ("INT64", "n", 4)},
+            "box[1]: -16..31, box[2]: -1..32",
+        ),
+        (  # other rows meet: no difference of columns
+            "a = Gather box, one; axis=1\nb = Gather box, two; axis=1\n"
+            "c = Unsqueeze a, at 0\nd = Unsqueeze b, axis 1\n"
+            "i = Sub c, d\ny = Gather table, i",
+            TABLE | {"box": ("INT64", "n", 4)},
+            "box[1]: -1..63, box[2]: 0..63",
+        ),
         # Of sizes.
         ("y = Gather table, five", {"table": ("FLOAT", "n")}, "n of table.0: 6..!"),
         (
@@ -294,6 +333,62 @@ def test_conditions_are_the_weakest(
     lines: str, inputs: dict[str, Any], expected: str
 ) -> None:
     assert asked(network_of(nodes_of(lines), inputs)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "inputs", "expected"),
+    [
+        (
+            "i = Add ids, one\ny = Gather data, i",
+            {"data": ("FLOAT", "n")} | IDS,
+            "ids: -n - 1..n - 2!",
+        ),
+        (
+            "i = Sub ids, one\ny = Gather data, i",
+            {"data": ("FLOAT", "n")} | IDS,
+            "ids: -n + 1..n!",
+        ),
+        (
+            "d = Concat data, data; axis=0\ny = Gather d, ids",
+            {"data": ("FLOAT", "n")} | IDS,
+            "ids: -2*n..2*n - 1!",
+        ),
+        (
+            "f = Cast ids; to=7\ny = Gather data, f",
+            {"data": ("FLOAT", "n"), "ids": ("FLOAT", 4)},
+            "ids: -2..1, n of data.0: 2..",
+        ),
+    ],
+)
+def test_an_end_is_the_size_of_the_axis(
+    lines: str, inputs: dict[str, Any], expected: str
+) -> None:
+    assert asked(network_of(nodes_of(lines), inputs)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "inputs", "expected"),
+    [
+        # Only 0 is in range, and 1 and -1 surely leave the axis.
+        ("i = Mul ids, far\ny = Gather table, i", IDS, "ids: 0..0!"),
+        # The bounds of a square hold numbers that no square is.
+        (
+            "s = Mul ids, ids\nt = Mul s, far\ni = Sub t, t\ny = Gather table, i",
+            IDS,
+            "",
+        ),
+    ],
+)
+def test_a_range_that_cannot_grow_is_a_condition_only_if_it_is_exact(
+    lines: str, inputs: dict[str, Any], expected: str
+) -> None:
+    assert asked(network_of(nodes_of(lines), TABLE | inputs)) == expected
+
+
+def test_a_size_that_only_far_sizes_meet_is_no_condition() -> None:
+    lines = "s = Size x\nt = Sub s, far size\ny = Gather table, t"
+    network = network_of(nodes_of(lines), TABLE | {"x": ("FLOAT", "n")})
+    assert asked(network) == ""
 
 
 def test_a_gather_in_a_body_is_proved_by_what_leads_to_the_body() -> None:
