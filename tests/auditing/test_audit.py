@@ -718,3 +718,37 @@ def test_a_gather_of_what_a_range_becomes_may_have_more_indices_than_the_axis() 
     assert [each.range.state for each in audited.gathers] == ["proved-if", "proved-if"]
     made = model(nodes[:4], [info("x", FLOAT, ["n"])], ["y"], constants)
     assert og.Session(made).run(np.zeros(2, np.float32)).shape == (2,)
+
+
+def test_an_index_below_0_counts_from_the_end_unless_none_may() -> None:
+    """The constant -1 stays what it is."""
+    last = constant("last", np.array([-1]))
+    nodes = [
+        node("Gather", ["table", "ids"], "rows", "rows"),
+        node("Gather", ["table", "last"], "one", "one"),
+    ]
+    made = model(nodes, [IDS], ["rows", "one"], [TABLE, last])
+    audited = og.audit(made)
+    assert [g.range.conditions for g in audited.gathers] == [(IN_TABLE,), ()]
+    assert "no_negative" not in audited.contract
+    strict = og.audit(made, no_negative=True)
+    natural = msgspec.structs.replace(IN_TABLE, low=0)
+    assert [g.range.conditions for g in strict.gathers] == [(natural,), ()]
+    assert [g.range.state for g in strict.gathers] == [IF_KEPT, "proved"]
+    assert strict.contract["no_negative"]
+    given = og.audit(made, ranges={"ids": (-1, -1)}, no_negative=True)
+    assert given.gathers[0].range.state == "out-of-range"
+    assert og.audit(made, ranges={"ids": (-1, -1)}).gathers[0].range.state == "proved"
+
+
+def test_an_index_below_0_in_a_run_is_found_if_none_may() -> None:
+    made = model([GATHER], [IDS], ["rows"], [TABLE])
+    fed = {"ids": np.array([[3, -2]])}
+    assert one(made, inputs=fed).range.found is None
+    found = one(made, inputs=fed, no_negative=True).range.found
+    assert found is not None
+    assert (found.value, found.at, found.count) == (-2, (0, 1), 1)
+    assert {*found.providers.values()} == {"The index counts from the end."}
+    beyond = one(made, inputs={"ids": np.array([[3, -9]])}, no_negative=True)
+    assert beyond.range.found is not None
+    assert beyond.range.found.providers["cpu"] == "The node fails."

@@ -14,6 +14,7 @@ from random_networks import CHAINS, OTHERS, TRAPS, graph
 from onnxgather.auditing.operators import index_operators
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds import TRANSFERS
+from onnxgather.auditing.proof.conditions import Search
 
 
 @pytest.mark.one_quick_in(3)
@@ -64,4 +65,21 @@ def test_a_mistake_in_what_an_operator_takes_is_seen(
             found = check(made, Random(seed))
             if any(f".{operator}." in row["node"] for row in found.violations):
                 return
+    pytest.fail("no network shows the mistake")
+
+
+@pytest.mark.one_quick_in(2)
+@pytest.mark.parametrize("mistake", ["_fails_beyond", "_is_exact_size"])
+def test_a_condition_that_is_told_to_be_exact_and_is_not_is_seen(
+    mistake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*given: Any) -> Any:
+        """Tell that every condition is exact."""
+        return [True] if mistake == "_fails_beyond" else True
+
+    monkeypatch.setattr(Search, mistake, wrong)
+    for seed in range(600):
+        found = check(graph(seed), Random(seed))
+        if any(row["claim"].startswith("exact, but") for row in found.violations):
+            return
     pytest.fail("no network shows the mistake")

@@ -409,3 +409,54 @@ def test_the_attributes_of_older_versions_count(
                 exact is not None and (exact == array).all()
             )
         assert (ends == "") == (value.exact is not None)
+
+
+SUMMED = [
+    (np.float32, (0.0, 1.0), 300),
+    (np.float32, (-0.25, 0.3), 300),
+    (np.float32, (0.1, 0.1), 5000),
+    (np.float64, (-3.0, 2.5), 300),
+    (np.float16, (0.0, 1.0), 300),
+    (np.float16, (0.0, 1.0), 3000),
+    (np.float16, (0.7, 0.7), 9000),
+]
+
+
+@pytest.mark.parametrize("operator", ["CumSum", "ReduceSum"])
+@pytest.mark.parametrize(("dtype", "ends", "count"), SUMMED)
+def test_sums_of_floats_are_within_their_bounds(
+    operator: str, dtype: Any, ends: tuple[float, float], count: int
+) -> None:
+    """Beyond 2^11 a sum of FLOAT16 is rounded; the CPU provider sums it as FLOAT."""
+    low, high = (float(dtype(end)) for end in ends)
+    draws = np.random.default_rng(0).uniform(low, high, (2, count))
+    draws[1] = high
+    x = draws.clip(low, high).astype(dtype)
+    attributes = {"keepdims": 0} if operator == "ReduceSum" else {}
+    model = model_of(
+        [node(operator, "x axis", "y", **attributes)], x, axis=np.array([1])
+    )
+    if operator == "CumSum":
+        model = model_of([node(operator, "x axis", "y")], x, axis=np.array(1))
+    data_type = TensorProto.DataType.Name(
+        model.graph.input[0].type.tensor_type.elem_type
+    )
+    given = interval(data_type, x.shape, low, high)
+    network = read_network(model)
+    value = Ranges({}).evaluate(network.main, [given])[0]
+    for found in runs(model, x):
+        assert not outside(value, found)
+    exact = x.astype(np.float64).sum(1).max()
+    reach = value.whole.astype(np.float64).max()
+    assert exact * 0.99 <= reach
+    if float(np.finfo(dtype).max) > 1e5:
+        assert reach <= 2 * max(abs(low), abs(high), 1) * count
+
+
+def test_sums_that_may_be_infinite_have_no_bounds() -> None:
+    for low, high, nan in ((0, 1e38, False), (0, np.inf, False), (0, 1, True)):
+        x = np.zeros((2, 9), np.float32)
+        model = model_of([node("CumSum", "x axis", "y")], x, axis=np.array(1))
+        given = interval("FLOAT", x.shape, low, high, nan)
+        value = Ranges({}).evaluate(read_network(model).main, [given])[0]
+        assert value.whole.tolist() == [-np.inf, np.inf]
