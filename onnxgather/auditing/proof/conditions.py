@@ -301,34 +301,42 @@ class Search:
 
         The high end grows first.
         """
-        low, high = start
+        _, high = start
         lowest, highest = self._limits(name)
         # Case 1: an end that is a size moves by numbers.
         if isinstance(high, Size):
-            top = high
-            high = top + _farthest(
-                0,
-                FARTHEST_FROM_SIZE,
-                lambda n: holds(others | {name: [(low, top + n)]}),
-            )
-            bottoms = [-top - 1, -top]
-            for bottom in bottoms:
-                if not holds(others | {name: [(bottom, high)]}):
-                    continue
-                distance = _farthest(
-                    0,
-                    FARTHEST_FROM_SIZE,
-                    lambda n, low=bottom: holds(others | {name: [(low - n, high)]}),
-                )
-                return bottom - distance, high
-            low = -_farthest(0, -lowest, lambda n: holds(others | {name: [(-n, high)]}))
-            return low, high
+            return self._widest_from_size(high, -lowest, _with_own(holds, others, name))
         # Case 2: both ends are numbers.
         return self._wider(
             start,
             (lowest, highest),
-            lambda interval: holds(others | {name: [interval]}),
+            _with_own(holds, others, name),
         )
+
+    def _widest_from_size(
+        self, top: Size, most_below: float, holds: Callable[[Interval], bool]
+    ) -> Interval:
+        """Return the widest interval around 0 to a size that still proves.
+
+        Args:
+            top: The size, at which the high end starts.
+            most_below: How far below 0 a number may be.
+            holds: Whether an interval proves.
+        """
+        above = _farthest(0, FARTHEST_FROM_SIZE, lambda n: holds((0, top + int(n))))
+        high = top + int(above)
+        bottoms: list[AnySize] = [-top - 1, -top]
+        for bottom in bottoms:
+            if not holds((bottom, high)):
+                continue
+            below = _farthest(
+                0,
+                FARTHEST_FROM_SIZE,
+                lambda n, low=bottom: holds((low - int(n), high)),
+            )
+            return bottom - int(below), high
+        low = -_farthest(0, most_below, lambda n: holds((-n, high)))
+        return low, high
 
     def _wider(
         self,
@@ -791,6 +799,13 @@ def _within(value: Bounds, intervals: Sequence[Interval]) -> Bounds:
     for row, (low, high) in enumerate(intervals):
         ends[row] = low, high
     return interval(value.data_type, value.sizes, ends[:, :1], ends[:, 1:])
+
+
+def _with_own(
+    holds: Callable[[ValueRanges], bool], others: ValueRanges, name: str
+) -> Callable[[Interval], bool]:
+    """Return whether an interval of a value proves, beside the ranges of others."""
+    return lambda own: holds(others | {name: [own]})
 
 
 def _corners_of(ranges: ValueRanges) -> Iterator[ValueRanges]:

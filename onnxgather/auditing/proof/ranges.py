@@ -643,7 +643,7 @@ class Ranges:
         if value.data_type not in INTEGERS:
             return value
         difference = difference_of(self, scope, operation)
-        if difference not in self.differences:
+        if difference is None or difference not in self.differences:
             return value
         low, high = self.differences[difference]
         # Beyond its data type, the difference would wrap around.
