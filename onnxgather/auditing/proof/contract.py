@@ -609,7 +609,8 @@ def least_size(rules: Contract) -> int:
 
 def rule_of_size(name: str, least: int) -> str:
     """Return the rule that every proof assumes of an open size."""
-    return f"the size {shown(name)} must be one number from {least} to {MOST_OF_INPUT}"
+    largest = f"2^{MOST_OF_INPUT.bit_length() - 1}, the largest that proofs assume"
+    return f"the size {shown(name)} must be one number from {least} to {largest}"
 
 
 def rule_of_scalar(name: str) -> str:

@@ -523,22 +523,23 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         (
             GOOD | {"ids": np.zeros((3, 3))},
             (
-                "the size 'batch' must be one number from 1 to 268435456 (dimension 0"
-                " of 'ids', dimension 0 of 'mask'), got 3, 2"
+                "the size 'batch' must be one number from 1 to 2^28, the"
+                " largest that proofs assume (dimension 0 of 'ids', dimension 0 of"
+                " 'mask'), got 3, 2"
             ),
         ),
         (
             GOOD | {"ids": np.zeros((2, 0))},
             (
-                "the size 'sequence' must be one number from 1 to 268435456 (dimension"
-                " 1 of 'ids'), got 0"
+                "the size 'sequence' must be one number from 1 to 2^28,"
+                " the largest that proofs assume (dimension 1 of 'ids'), got 0"
             ),
         ),
         (
             GOOD | {"ids": np.broadcast_to(np.int64(1), (2, 2**28 + 1))},
             (
-                "the size 'sequence' must be one number from 1 to 268435456 (dimension"
-                " 1 of 'ids'), got 268435457"
+                "the size 'sequence' must be one number from 1 to 2^28,"
+                " the largest that proofs assume (dimension 1 of 'ids'), got 268435457"
             ),
         ),
         (
@@ -869,10 +870,11 @@ def test_the_guard_is_a_few_lines_without_an_import() -> None:
         guard(WHOLE)
         == f"""\
 def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
-    if not (1 <= inputs['ids'].shape[0] == inputs['mask'].shape[0] <= 268435456):
-        raise ValueError("the size 'batch' must be one number from 1 to 268435456")
-    if not (1 <= inputs['ids'].shape[1] <= 268435456):
-        raise ValueError("the size 'sequence' must be one number from 1 to 268435456")
+    largest = 2**28  # of an open size, as proofs assume
+    if not (1 <= inputs['ids'].shape[0] == inputs['mask'].shape[0] <= largest):
+        raise ValueError("the size 'batch' must be one number from 1 to 2^28, the largest that proofs assume")
+    if not (1 <= inputs['ids'].shape[1] <= largest):
+        raise ValueError("the size 'sequence' must be one number from 1 to 2^28, the largest that proofs assume")
     x = inputs['ids']
     if not (x.size == 0 or -1 <= x.min().item() <= x.max().item() <= 9):
         raise ValueError('each value of ids is from -1 to 9')
