@@ -147,8 +147,9 @@ def audit_command(**values: Any) -> int:
     is_single = len(models) == 1 and models == [*dict.fromkeys(options.paths)]
     contracts = dict[str, str]()
     contract_file = options.outputs.contract_file
-    if contract_file is not None and models and not is_single:
-        contracts = contract_files(contract_file, sources)
+    if contract_file is not None and not is_single:
+        if models:
+            contracts = contract_files(contract_file, sources)
         # These files are written apart from the others.
         others = replace(options.outputs, contract_file=None)
         options = replace(options, outputs=others)

@@ -186,3 +186,11 @@ def test_a_folder_without_a_contract_is_refused() -> None:
             Path("c/x.contract.json").write_text(text)
         code, _, error = outcome("audit", "m.onnx", "--assume", "c")
         assert (code, error) == (2, f"Error: {sentence}\n")
+
+
+def test_a_folder_without_models_has_no_contracts() -> None:
+    Path("a").mkdir()
+    code, _, error = outcome("audit", "a", "--contract", "c")
+    sentence = "a: the folder must have a *.onnx file, got none"
+    assert (code, error) == (2, f"Error: {sentence}\n")
+    assert not os.path.exists("c")
