@@ -24,9 +24,11 @@ from onnxgather.auditing.graph_audit import (
     OperationKey,
     audit_graph,
     notes_of,
+    operations_of,
 )
 from onnxgather.auditing.levels import AuditedLevels, Levels, audit_levels, with_levels
 from onnxgather.auditing.lost_sizes import TrialShapes, with_told_sizes
+from onnxgather.auditing.operators.other_operators import is_judged
 from onnxgather.auditing.proof.contract import (
     Condition,
     Contract,
@@ -40,7 +42,12 @@ from onnxgather.auditing.proof.given_ends import GivenRange
 from onnxgather.auditing.proof.ranges import (
     IndexRange,
 )
-from onnxgather.auditing.records import Audit, AuditedGather
+from onnxgather.auditing.records import (
+    Audit,
+    AuditedGather,
+    NotJudged,
+    not_judged_texts,
+)
 from onnxgather.core.checks import (
     integer,
     mapping,
@@ -104,12 +111,29 @@ class AuditedModel:
         """The records, in the JSON of the command."""
         return Audit(
             gathers=list(self.gathers.values()),
-            notes=[*notes_of(self.captured), *self.levels.notes],
+            notes=[
+                *not_judged_texts(self.not_judged),
+                *notes_of(self.captured),
+                *self.levels.notes,
+            ],
             runtimes=self.levels.runtimes,
             options=self.options,
             contract=self.contract.plain,
             assumes=self.contract.assumes,
+            not_judged=self.not_judged,
         )
+
+    @property
+    def not_judged(self) -> list[NotJudged]:
+        """The nodes of operators that are not known."""
+        nodes: dict[OperationKey, NotJudged] = {}
+        for key, scope, operation in operations_of(self.network):
+            if key in nodes or is_judged(scope, operation):
+                continue
+            nodes[key] = NotJudged(
+                operation.label, scope.place, operation.operator, operation.domain
+            )
+        return list(nodes.values())
 
 
 def audit(

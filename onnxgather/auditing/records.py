@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import (
+    Collection,
+    Iterable,
+    Iterator,
+)
 from typing import Any, Literal
 
 import msgspec
 
-from onnxgather.auditing.proof.contract import NOT_EMPTY, Assumption
-from onnxgather.auditing.proof.ranges import IndexRange
-from onnxgather.core.checks import html_table, number_of
+from onnxgather.auditing.proof.contract import (
+    NOT_EMPTY,
+    Assumption,
+)
+from onnxgather.auditing.proof.ranges import (
+    IndexRange,
+)
+from onnxgather.core.checks import (
+    html_table,
+    number_of,
+    printable,
+)
 
 RANGE_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
 """The states of a range, from the best to the worst."""
@@ -107,6 +120,17 @@ class AuditedGather(msgspec.Struct, frozen=True):
         return is_static and self.range.state in DECIDED
 
 
+class NotJudged(msgspec.Struct, frozen=True):
+    """A node with integer inputs of which it is not known whether they are indices."""
+
+    node: str
+    """Its name, or its first output."""
+    place: str
+    """The main graph, or the path into a subgraph or a function."""
+    op: str
+    domain: str
+
+
 class Audit(msgspec.Struct, frozen=True):
     """The audit of a model."""
 
@@ -126,6 +150,8 @@ class Audit(msgspec.Struct, frozen=True):
     holds by ONNX's specification alone."""
     assumes: Assumption = NOT_EMPTY
     """What every proof assumes."""
+    not_judged: list[NotJudged] = []
+    """The nodes of operators that are not known."""
     schema: int = 2
 
     def __repr__(self) -> str:
@@ -178,6 +204,18 @@ class Audit(msgspec.Struct, frozen=True):
 
     def _in_state(self, state: str) -> list[AuditedGather]:
         return [gather for gather in self.gathers if gather.range.state == state]
+
+
+def not_judged_texts(nodes: Iterable[NotJudged]) -> Iterator[str]:
+    """Yield a sentence for each domain of the nodes that are not judged."""
+    operators_by_domain: dict[str, list[str]] = {}
+    for node in nodes:
+        operators_by_domain.setdefault(node.domain, []).append(node.op)
+    for domain, operators in operators_by_domain.items():
+        names = ", ".join(map(printable, dict.fromkeys(operators)))
+        count = number_of(len(operators), "node")
+        why = "whose integers may be indices"
+        yield f"not judged: {count} of {printable(domain)} ({names}), {why}"
 
 
 def counted(gathers: Collection[AuditedGather]) -> str:

@@ -464,10 +464,14 @@ def fail_on(state: str, help_text: str) -> Any:
     return click.option("--fail-on", type=choice, metavar=state, help=help_text)
 
 
+NOT_JUDGED = "not-judged"
+"""The name for nodes of operators that are not known; no gather has this state."""
+
 FAIL_ON_STATES: Mapping[str, Sequence[str]] = {
     "not-proved": ("not-proved",),
     # Who wants no condition wants no gap in a proof either.
     "proved-if": ("not-proved", "proved-if"),
+    NOT_JUDGED: (NOT_JUDGED,),
 }
 """The names that --fail-on of an audit accepts: which states each makes findings."""
 
@@ -491,7 +495,8 @@ fail_on_states = click.option(
     metavar="NAMES",
     help=(
         "Let more gathers be findings: not-proved for those that are not proved,"
-        " proved-if for these and for those that are proved under conditions."
+        " proved-if for these and for those that are proved under conditions;"
+        " not-judged for nodes of unknown operators with integer inputs."
     ),
 )
 

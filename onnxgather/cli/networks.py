@@ -188,6 +188,10 @@ def audit_command(**values: Any) -> int:
     # A baseline that is written makes each finding known.
     if outputs.write_baseline_file:
         return batch.finish()
+    not_judged = any(finished.audit.not_judged for finished in audits.values())
+    counted = {*chain.from_iterable(options.fail_on)}
+    if not_judged and arguments.NOT_JUDGED in counted:
+        return batch.finish([FINDINGS])
     if any(finding.is_new for finding in report.every):
         return batch.finish([FINDINGS])
     return batch.finish()

@@ -412,7 +412,7 @@ def test_fail_on_comes_again_and_refuses_other_names() -> None:
     twice = ("--fail-on", "not-proved", "--fail-on", "proved-if")
     assert call("audit", path, *twice).exit_code == 1
     code, _, error = outcome("audit", path, "--fail-on", "not-proved,proved")
-    rule = "must be some of not-proved, proved-if, got 'proved'"
+    rule = "must be some of not-proved, proved-if, not-judged, got 'proved'"
     last = f"Error: Invalid value for '--fail-on': {rule}\n"
     assert (code, error.endswith(last)) == (2, True)
 
@@ -687,6 +687,7 @@ def test_json_has_every_field_of_schema_2() -> None:
         "schema": 2,
         "verdict": "out-of-range",
         "assumes": "open sizes of inputs are at least 1",
+        "not_judged": [],
         "contract": {
             "digest": digest,
             "assumes": "open sizes of inputs are at least 1",

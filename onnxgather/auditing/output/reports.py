@@ -20,7 +20,7 @@ from onnxgather.auditing.output.findings import (
 )
 from onnxgather.auditing.output.text import named, next_commands
 from onnxgather.auditing.output.verdict import verdict_of, verdict_of_models
-from onnxgather.auditing.records import Audit
+from onnxgather.auditing.records import Audit, not_judged_texts
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.output.junit import add_testcase, junit_document
 from onnxgather.core.output.markdown import markdown_document, plain, table_row
@@ -184,6 +184,9 @@ def audit_markdown(report: AuditReport, baseline: Baseline) -> bytes:
     lines.append("")
 
     lines += _finding_items(report, bool(baseline.path))
+    for model, finished in report.models.items():
+        for text in not_judged_texts(finished.audit.not_judged):
+            lines.append(f"- {plain(f'{model}: {text}')}")
     for message in report.unusable:
         lines.append(f"- {plain(message)}")
     lines += _command_items(report)
