@@ -538,6 +538,7 @@ def index_models() -> list[IndexModel]:
             name="GatherND Microsoft",
             domain=MICROSOFT,
             place=(0, 0),
+            fixed=True,
         ),
         made(
             *("ArrayFeatureExtractor", {"x": _f(2, 4), "y": _i(1, 2)}, "y", 4),
