@@ -32,7 +32,22 @@ from onnxgather.auditing.records import Audit
 from onnxgather.core.descriptors.arrays import Array
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
-FROM_END = (*GATHERS, "GatherBlockQuantized", "Scatter", "ScatterElements", "ScatterND")
+AXES_OF_OTHERS = {
+    "ArrayFeatureExtractor": -1,
+    "SoftmaxCrossEntropyLoss": 1,
+    "NGramRepeatBlock": 1,
+    "GroupQueryAttention": 2,
+}
+"""The axis that an operator indexes, where it is not the first one."""
+
+FROM_END = (
+    *GATHERS,
+    "GatherBlockQuantized",
+    "Scatter",
+    "ScatterElements",
+    "ScatterND",
+    "SoftmaxCrossEntropyLoss",
+)
 """The operators whose indices below 0 count from the end."""
 
 MOST_DIFFERING = 3
@@ -539,13 +554,14 @@ class _Check:
             first = number.get("batch_dims", 0)
             columns = indices.reshape(-1, indices.shape[-1])
         else:
-            first = number.get("axis", 0) % data.ndim
+            axis = AXES_OF_OTHERS.get(node.op_type, 0)
+            first = number.get("axis", axis) % data.ndim
             columns = indices.reshape(-1, 1)
         sizes = data.shape[first : first + columns.shape[1]]
         if len(sizes) < columns.shape[1]:
             # ONNX Runtime refuses a tuple with more coordinates than there are axes
             return
-        if node.op_type == "ReverseSequence":  # lengths
+        if node.op_type in ("ReverseSequence", "GRU"):  # lengths
             sizes = (sizes[0] + 1,)
         # the indices are the first of the positions
         if node.op_type == "RotaryEmbedding" and indices.ndim == 1:

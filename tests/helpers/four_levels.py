@@ -25,6 +25,7 @@ LEVELS = ("disabled", "basic", "extended", "all")
 
 OUT_OF_BOUNDS = re.compile(
     "out of (data )?bounds|out of range|invalid (ind|sequence length)|cache range"
+    "|invalid value/s in sequence_lens"
     "|must be within the inclusive range",
     re.IGNORECASE,
 )

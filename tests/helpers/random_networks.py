@@ -26,6 +26,7 @@ from network_draft import (
 from network_operators import TEMPLATES, add
 from network_traps import TRAPS
 from onnx import TensorProto, helper
+from runtime_faults import IS_OLD
 
 __all__ = ["CHAINS", "TEMPLATES", "TRAPS", "Graph", "Sample", "graph", "sample"]
 
@@ -303,6 +304,8 @@ def _end(d: Draft, index: str) -> None:
         d.end(d.node("Gather", [data, index], axis=0))
 
 
+REDUCTIONS = ("none", "sum", "mean")
+
 OTHERS = {
     **dict.fromkeys(
         ["Scatter", "ScatterElements", "ScatterND", "GatherBlockQuantized"], (0, 1)
@@ -311,6 +314,12 @@ OTHERS = {
     "RotaryEmbedding": (2, 1),
     "ReverseSequence": (0, 1),
     "RoiAlign": (0, 2),
+    "ArrayFeatureExtractor": (0, 1),
+    "CropAndResize": (0, 2),
+    "SoftmaxCrossEntropyLoss": (0, 1),
+    "GRU": (0, 4),
+    "NGramRepeatBlock": (1, 0),
+    "GroupQueryAttention": (3, 5),
 }
 """The operators other than ONNX's gathers whose indices are seen: where the data is
 that they index first, and where these indices are."""
@@ -330,6 +339,11 @@ def other_end(d: Draft, index: str, rows: int) -> None:
         return d.constant(np.zeros(sizes), dtype)
 
     operator = random.choice([*OTHERS])
+    # ONNX Runtime 1.24.4 reads and writes outside of its memory.
+    if IS_OLD and operator in ("NGramRepeatBlock", "GroupQueryAttention"):
+        operator = "CropAndResize"
+    if d.opset < 12 and operator == "SoftmaxCrossEntropyLoss":
+        operator = "GRU"
     if operator in ("Scatter", "ScatterElements"):
         operator = "ScatterElements" if d.opset >= 11 else "Scatter"
         d.end(d.node(operator, [table(rows), flat, d.op("ConstantOfShape", count)]))
@@ -356,6 +370,36 @@ def other_end(d: Draft, index: str, rows: int) -> None:
     elif operator == "ReverseSequence":
         x = zeros(np.array([rows]), count)
         d.end(d.node(operator, [x, flat], time_axis=0, batch_axis=1))
+    elif operator == "ArrayFeatureExtractor":
+        d.end(d.node(operator, [table(1, rows), flat], domain="ai.onnx.ml"))
+    elif operator == "CropAndResize":
+        x, boxes = table(rows, 1, 2, 2), zeros(count, np.array([4]))
+        names = [x, boxes, d.op("Cast", flat, to=TensorProto.INT32)]
+        names.append(d.constant(np.array([1, 1]), "int32"))
+        d.end(d.node(operator, names, domain=microsoft))
+    elif operator == "SoftmaxCrossEntropyLoss":
+        scores = zeros(count, np.array([rows]))
+        d.end(d.node(operator, [scores, flat], reduction=random.choice(REDUCTIONS)))
+    elif operator == "GRU":
+        # Without a batch, ONNX Runtime ends the program.
+        flat = d.op("Concat", flat, np.array([0]), axis=0)
+        x = zeros(np.array([rows]), d.op("Shape", flat), np.array([4]))
+        lengths = d.op("Cast", flat, to=TensorProto.INT32)
+        names = [x, table(1, 6, 4), table(1, 6, 2), "", lengths]
+        d.end(d.node(operator, names, hidden_size=2))
+    elif operator == "NGramRepeatBlock":
+        names = [row, table(1, rows)]
+        d.end(d.node(operator, names, domain=microsoft, ngram_size=1))
+    elif operator == "GroupQueryAttention":
+        # Without a batch, ONNX Runtime ends the program.
+        flat = d.op("Concat", flat, np.array([0]), axis=0)
+        batch = d.op("Shape", flat)
+        new = zeros(batch, np.array([1]), np.array([16]))
+        past = zeros(batch, np.array([1]), np.array([rows]), np.array([16]))
+        last = d.op("Cast", flat, to=TensorProto.INT32)
+        total = d.constant(np.array(random.choice([rows, max(rows - 1, 1)])), "int32")
+        names = [new, new, new, past, past, last, total]
+        d.end(d.node(operator, names, 3, domain=microsoft, num_heads=1, kv_num_heads=1))
     else:
         x, boxes = table(rows, 1, 2, 2), zeros(count, np.array([4]))
         d.end(d.node(operator, [x, boxes, flat]))
