@@ -640,12 +640,13 @@ class Asked:
         ]
         """The output for each index in range, or what the provider makes of it."""
 
-    def answer(self, feeds: Feeds) -> Array | Outcome:
+    def answer(self, feeds: Feeds, worker: Worker | None = None) -> Array | Outcome:
         """The output for inputs, or what the provider makes of them."""
+        worker = worker or self._worker
         session = {"provider": self._provider, "threads": 1}
         model = self._made.model.SerializeToString()
         try:
-            (output,) = self._worker.run(model, session, [feeds], keep=True).outputs
+            (output,) = worker.run(model, session, [feeds], keep=True).outputs
         except NotRunError as error:
             if error.kind != "elsewhere":
                 raise
@@ -660,9 +661,9 @@ class Asked:
             return Outcome.ENDS
         return Outcome.FAILS if isinstance(output, str) else output
 
-    def outcome(self, index: int) -> Outcome:
-        """What the provider makes of an index."""
-        answer = self.answer(self._made.with_index(index))
+    def outcome(self, index: int, worker: Worker | None = None) -> Outcome:
+        """What the provider makes of an index, in another program if one is given."""
+        answer = self.answer(self._made.with_index(index), worker)
         if isinstance(answer, Outcome):
             return answer
         inside = [each for each in self.inside if not isinstance(each, Outcome)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -131,7 +132,11 @@ def test_the_cpu_provider_does_what_is_said(name: str, cpu: Worker) -> None:
     made, is_oldest = MODELS[name], cpu.about().versions["onnxruntime"] == "1.24.4"
     wanted = SAID[said(made, "cpu")][is_oldest]
     asked = Asked(cpu, CPU, made)
-    found = {index: asked.outcome(index) for index in made.outside}
+    found = dict[int, Outcome]()
+    for index in made.outside:
+        # What an index overwrites must not meet the next one.
+        with closing(Worker(sys.executable, 15)) as alone:
+            found[index] = asked.outcome(index, alone)
     assert wanted.issuperset(found.values()), found
 
 
