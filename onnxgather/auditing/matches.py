@@ -250,9 +250,33 @@ class Matches:
         is_body = self._file.gathers[key].op in _FUNCTIONS
         if is_body:
             return _Candidate(own, operation)
+        operation = self._behind(scope, operation)
+        # Case 1: a gather whose output is transposed.
+        records = [
+            record
+            for record in self._graph.gathers.values()
+            if record.output_name == operation.outputs[0]
+        ]
+        if len(records) == 1 and operation.operator == self._file.gathers[key].op:
+            return _Candidate(records[0].range, operation)
+        # Case 2: another node.
         if own.state in _PROVED and not self._is_safe(scope, operation, key):
             own = _open_range(operation)
         return _Candidate(own, operation, _cut_by(operation))
+
+    def _behind(self, scope: Scope, operation: Operation) -> Operation:
+        """Return the node whose output Transposes turn, which may be the node itself.
+
+        ONNX Runtime moves a Transpose from the data of a gather to its output, which
+        keeps its name.
+        """
+        behind = operation
+        while behind.operator == "Transpose":
+            producer = self._graph.bounds.producer(scope, behind.inputs[0])
+            if producer is None:
+                return operation
+            behind = producer
+        return behind
 
     def _is_safe(self, scope: Scope, operation: Operation, key: OperationKey) -> bool:
         """Return whether a node surely does what a gather in its place would do.
@@ -261,8 +285,12 @@ class Matches:
         """
         # Case 1: the positions of a Range.
         if operation.operator == "Slice":
+            # Its data may have another name, if two constants are the same.
             has_same_axis = self._has_same_axis(scope, key)
-            return has_same_axis and self._counts_from_start(scope, operation)
+            has_same_sizes = self._has_same_sizes(scope, operation, key)
+            return (has_same_axis or has_same_sizes) and self._counts_from_start(
+                scope, operation
+            )
         # Case 2: a part of a Split, whose parts are all positions of the axis.
         name = next(iter(operation.inputs), "")
         producer = self._graph.bounds.producer(scope, name)
@@ -287,6 +315,17 @@ class Matches:
         if gather.operator != "Gather" or not -len(own) <= axis < len(own):
             return False
         return own[axis] is not None and own[axis] == other[axis]
+
+    def _has_same_sizes(
+        self, scope: Scope, operation: Operation, key: OperationKey
+    ) -> bool:
+        """Return whether the data of a node has the sizes of the data of a gather."""
+        own_scope, gather = self._calls[key][0]
+        (index_input, *_) = inputs_of(gather)
+        name = gather.inputs[index_input.data]
+        own = self._file.bounds.value(own_scope, name).sizes
+        other = self._graph.bounds.value(scope, operation.inputs[0]).sizes
+        return gather.operator == "Gather" and own is not None and own == other
 
     def _counts_from_start(self, scope: Scope, operation: Operation) -> bool:
         """Return whether the starts and the ends of a Slice are surely at least 0."""

@@ -361,6 +361,57 @@ def test_a_gather_is_found_again_under_another_name(name: str) -> None:
         assert len(open_gathers) == 2
 
 
+MOVED = {
+    "a Transpose is moved behind a gather": (
+        """<ir_version: 9, opset_import: ["" : 17]>
+        g (float[B, 5, 96] w) => (float[B, 5, 32] y)
+        <int64 zero = {0}, int64 one = {1}, int64 two = {2}, float scale = {0.5},
+         int64[5] parts = {0, 5, 3, 4, 8}, int64[3] flat = {0, 5, 32}> {
+          x = Reshape(w, parts)
+          t = Transpose<perm = [2, 0, 3, 1, 4]>(x)
+          query = Gather(t, zero)
+          key = Gather(t, one)
+          value = Gather(t, two)
+          turned = Transpose<perm = [0, 1, 3, 2]>(key)
+          product = MatMul(query, turned)
+          scaled = Mul(product, scale)
+          weights = Softmax<axis = -1>(scaled)
+          context = MatMul(weights, value)
+          back = Transpose<perm = [0, 2, 1, 3]>(context)
+          y = Reshape(back, flat)
+        }""",
+        ["proved", "proved", "proved"],
+    ),
+    "two constants become one": (
+        """<ir_version: 9, opset_import: ["" : 17]>
+        g (int64[N] x, int64[M] w) => (float[N, 1] y, float[M, 1] z)
+        <float[4, 1] rows = {0.0, 1.0, 2.0, 3.0}, int64 zero = {0}, int64 one = {1}> {
+          shape_x = Shape(x)
+          n = Squeeze(shape_x)
+          shape_w = Shape(w)
+          m = Squeeze(shape_w)
+          same = Identity(rows)
+          places_x = Range(zero, n, one)
+          places_w = Range(zero, m, one)
+          y = Gather(same, places_x)
+          z = Gather(rows, places_w)
+        }""",
+        ["proved-if", "proved-if"],
+    ),
+}
+"""Models of which a level changes what is around a gather, and the states of the
+gathers."""
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_gather_is_as_safe_as_before_where_a_level_moves_its_neighbours(
+    name: str,
+) -> None:
+    text, states = MOVED[name]
+    audited = og.audit(parser.parse_model(text))
+    assert [gather.range.state for gather in audited.gathers] == states
+
+
 def test_each_note_is_printed_once() -> None:
     Path("m.onnx").write_bytes(parser.parse_model(CUSTOM).SerializeToString())
     _, text, _ = outcome("audit", "m.onnx")
