@@ -347,7 +347,7 @@ def _filled(shape: Sequence[AnySize | None], count: AnySize | None) -> AnySizes:
         # ONNX Runtime refuses -1 where the other sizes have no elements.
         if -1 in shape:
             left = exact_quotient(count, rest)
-        is_full = all(size is not None and size > 0 for size in others)
+        is_full = all(size > 0 for size in others)
         if left is None and (is_full or rest > 0):
             left = quotient(count, rest)
     return tuple(left if size in (None, -1) else size for size in shape)
@@ -758,7 +758,7 @@ def _resize(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
         return []
     sizes = call.x.sizes
     wanted = _elements(call.has(3))
-    axes = call.attributes.get("axes")
+    axes: Sequence[int] | None = call.attributes.get("axes")
     # Case 1: all sizes are given.
     if wanted and axes is None:
         return [wanted]
@@ -767,7 +767,7 @@ def _resize(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
     every_axis = range(len(sizes))
     resized: list[AnySize | None] = [None for _ in every_axis]
     # Case 2: the sizes of some axes are given. The others keep theirs.
-    if wanted:
+    if wanted and axes is not None:
         resized = [*sizes]
         for axis, size in zip(axes, wanted, strict=True):
             resized[axis] = size
@@ -776,7 +776,9 @@ def _resize(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
     factors = _factors(call)
     if factors is None:
         return [tuple(resized)]
-    factor_of = dict.fromkeys(every_axis, 1.0) if axes is not None else {}
+    factor_of: dict[int, float | None] = {}
+    if axes is not None:
+        factor_of = dict.fromkeys(every_axis, 1.0)
     pairs = zip(axes or every_axis, factors, strict=True)
     factor_of.update({axis % len(sizes): factor for axis, factor in pairs})
     for axis, factor in factor_of.items():

@@ -45,11 +45,24 @@ CRASHES = {
 """Operators that may end the process of ONNX Runtime where an input is empty."""
 
 
+def above(a: int, b: int) -> int:
+    """How far the second number is above the first, or 0."""
+    return max(a, b) - a
+
+
+def divided(a: int, b: int) -> int:
+    return a // b
+
+
+def as_float(a: int) -> int:
+    return int(np.float32(a))
+
+
 DERIVED: dict[str, Callable[..., int]] = {
-    "quotient": lambda a, b: a // b,
-    "larger": lambda a, b: max(a, b) - a,
-    "float": lambda a: int(np.float32(a)),
-    "at least one": lambda a: a,
+    "quotient": divided,
+    "larger": above,
+    "float": as_float,
+    "at least one": int,
 }
 """What the symbols stand for that are made of sizes."""
 
@@ -502,7 +515,8 @@ def test_a_window_has_at_least_one_place_where_onnx_runtime_refuses_none(
 ) -> None:
     operator, _, version = operator.partition(" ")
     drawn = Drawn(operator, int(version or 17), [None for _ in inputs], attributes)
-    sizes = output_types(call_of(drawn, inputs))[0].sizes or ()
+    sizes = output_types(call_of(drawn, inputs))[0].sizes
+    assert sizes is not None
     places = sizes[2]
     assert isinstance(places, Size)
     assert places >= least
@@ -513,7 +527,9 @@ def test_a_size_that_float_rounds_is_the_exact_one_beside_it() -> None:
     resized = output_types(
         call_of(Drawn("Resize", 17, [None] * 3), [floats(N, 5), None, ONES])
     )
-    (rounded, five) = resized[0].sizes or ()
+    sizes = resized[0].sizes
+    assert sizes is not None
+    rounded, five = sizes
     assert rounded != N
     assert isinstance(rounded, Size)
     assert rounded >= 1
