@@ -369,9 +369,8 @@ def test_a_model_with_external_data_is_refused_and_the_others_are_written() -> N
     table = made.graph.initializer[0]
     content = np.arange(3, dtype=np.float32).tobytes()
     table.ClearField("float_data")
-    table.raw_data = content
-    onnx.external_data_helper.set_external_data(table, "b.data")
-    table.ClearField("raw_data")
+    table.data_location = onnx.TensorProto.EXTERNAL
+    table.external_data.add(key="location", value="b.data")
     Path("m/b.data").write_bytes(content)
     Path("m/b.onnx").write_bytes(made.SerializeToString())
     code, text, told = outcome("harden", "m", "-o", "out")

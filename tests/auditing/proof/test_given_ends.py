@@ -11,6 +11,7 @@ from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather as og
 from onnxgather.auditing.audit import Premises, audit_model, given_conditions
+from onnxgather.auditing.graph_audit import joined_ranges
 from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.given_ends import GivenRange
@@ -83,6 +84,38 @@ def test_no_end_is_told_that_leads_to_no_index_out_of_range(
 ) -> None:
     found = index_range(picked(*nodes), (0, 9))
     assert (found.state in ("proved-if", "not-proved"), found.given) == (True, None)
+
+
+def test_an_end_is_not_told_if_some_indices_may_be_in_range() -> None:
+    nodes = [
+        node("Mod", ["free", "four"], "rest"),
+        node("Add", ["ids", "rest"], "which"),
+        PICK,
+    ]
+    inputs = [IDS, info("free", INT64, ["n"])]
+    made = model(nodes, inputs, ["y"], [TABLE, FOUR])
+    # The rest is from 0 to 3: of 3 the index is 3 to 6, and of 4 it is 4 to 7.
+    for high, given in ((3, None), (4, GivenEnd("range", "ids", 4, None, 0))):
+        assert index_range(made, (0, high)).given == given
+
+
+def test_the_conditions_are_those_of_all_calls() -> None:
+    first = Condition(of="values", input="ids", high=3)
+    other = Condition(of="values", input="words", high=5)
+    leaving = IndexRange(
+        "out-of-range",
+        (0,),
+        (9,),
+        (4,),
+        "",
+        conditions=(first,),
+        given=GivenEnd("range", "ids", 9, 9, 0),
+    )
+    kept = IndexRange("proved-if", (0,), (9,), (6,), "", conditions=(other,))
+    unknown = IndexRange("not-proved", (0,), (9,), (6,), "")
+    assert joined_ranges([kept, leaving]).given == leaving.given
+    assert joined_ranges([kept, leaving]).conditions == (other, first)
+    assert joined_ranges([unknown, leaving]).conditions == ()
 
 
 def test_an_end_that_another_condition_excludes_is_not_told() -> None:
