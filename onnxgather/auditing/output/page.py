@@ -142,10 +142,12 @@ def _section_texts(
 def _guards(path: str, audit: Audit) -> str:
     """Return the forms of the contract of a model, each with its name, as HTML."""
     stem, _ = os.path.splitext(path)
-    file = quote(f"{stem}.contract.json")
+    # The name of the file chooses its form.
+    command = f"onnxgather audit {quote(path)} --contract"
     forms = {
         "Python": guard(audit.contract).rstrip("\n"),
-        "JSON": f"onnxgather audit {quote(path)} --contract {file}",
+        "ONNX": f"{command} {quote(f'{stem}.guard.onnx')}",
+        "JSON": f"{command} {quote(f'{stem}.contract.json')}",
     }
     parts = list[str]()
     for name, text in forms.items():

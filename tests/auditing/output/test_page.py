@@ -304,8 +304,9 @@ def test_the_contract_and_its_guard_stand_once() -> None:
     assert "Contract" not in found.texts["h2"]
     heads = [i for i in found.texts["span"] if i.startswith("Contract, and a guard")]
     assert heads == ["Contract, and a guard to paste in front of the model"]
-    assert found.texts["pre"][-2:] == [
+    assert found.texts["pre"][-3:] == [
         guard(told.contract).rstrip("\n"),
+        "onnxgather audit tokens --contract tokens.guard.onnx",
         "onnxgather audit tokens --contract tokens.contract.json",
     ]
 
@@ -320,7 +321,7 @@ COMMANDS = [
 def test_the_next_commands_are_whole() -> None:
     for ranges, commands in ((None, COMMANDS), ({"ids": (0, 3)}, [])):
         found = Page(page("a model", ranges=ranges)[0])
-        assert found.texts["pre"][:-2] == commands
+        assert found.texts["pre"][:-3] == commands
 
 
 def test_the_worst_states_come_first() -> None:
@@ -459,8 +460,8 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
         "operators": ["all"],
         "hidden": [True, True],
         "found": ["y2"],
-        "chosen": [[False, True], [True, False]],
-        "tabs": ["Python", "JSON"],
+        "chosen": [[False, True, True], [True, False, True]],
+        "tabs": ["Python", "ONNX", "JSON"],
         "selected": "onnxgather harden m -o m.hardened.onnx --verify",
         "copied": [
             "onnxgather harden m -o m.hardened.onnx --verify",
@@ -468,7 +469,7 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
                 "def check(inputs):  # arrays by name, for the model"
                 f" {audited.contract.digest!r}"
             ),
-            "onnxgather audit m --contract m.contract.json",
+            "onnxgather audit m --contract m.guard.onnx",
         ],
         "fits": True,
     }
@@ -497,7 +498,7 @@ def test_the_guard_of_hostile_names_is_inert() -> None:
     text = audit_page({"hostile": finished(audited)})
     found, printed = Page(text), dict[str, Any]()
     assert b"<script>alert" not in text
-    exec(found.texts["pre"][-2], printed)
+    exec(found.texts["pre"][-3], printed)
     assert printed["check"]({NAME: np.array([3])}) == {NAME: np.array([3])}
     with pytest.raises(ValueError, match="is from -4 to 3"):
         printed["check"]({NAME: np.array([4])})
