@@ -107,6 +107,7 @@ def walk(
     values.update(zip(scope.inputs, inputs, strict=False))
     outputs_used = [name for name in scope.outputs if used is None or name in used]
     reached = quirks.reaching(scope, outputs_used)
+    declared = scope.declared
     for operation in scope.operations:
         if (operation.domain, operation.operator) == ("", "Constant"):
             continue
@@ -122,9 +123,9 @@ def walk(
             if name:
                 values[name] = output
         for name in operation.outputs:
-            if name in scope.declared and name in values:
-                declared = scope.declared[name]
-                quirks.ensure_declared(run, name, declared, values[name].shape)
+            if name in declared and name in values:
+                shape = values[name].shape
+                quirks.ensure_declared(run, name, declared[name], shape)
     return [_value(scope, values, name) for name in scope.outputs]
 
 

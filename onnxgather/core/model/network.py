@@ -37,7 +37,13 @@ from onnxgather.core.model.protos import (
     external_files,
     key_of,
 )
-from onnxgather.core.model.values import ValueType, load, name_of, numbers_in
+from onnxgather.core.model.values import (
+    ValueType,
+    data_type_of,
+    load,
+    name_of,
+    numbers_in,
+)
 from onnxgather.core.model.wire import NO_WEIGHTS, Weights, pieces_of
 
 MOST_NODES = 300_000
@@ -64,6 +70,9 @@ then runs the operator, and ignores a function of the same name."""
 
 Dimensions = tuple[int | str, ...]
 """The sizes of a value: numbers, or the names of those that are open."""
+
+_DATA_TYPES = frozenset(onnx.TensorProto.DataType.values())
+"""ONNX's numbers of data types."""
 
 _STORED: Mapping[int, int] = {
     onnx.TensorProto.BOOL: 1,
@@ -147,11 +156,16 @@ class Scope:
     """The values of inputs of the main graph that are not given."""
     path: str = ""
     """The file of the model."""
-    declared: dict[str, Dimensions] = field(default_factory=dict[str, Dimensions])
-    """The sizes that the graph declares for values, which nothing checks but ONNX
-    Runtime may believe."""
     opsets: Mapping[str, int] = field(default_factory=dict[str, int])
     """The versions of the operators, by domain."""
+
+    @property
+    def declared(self) -> dict[str, Dimensions]:
+        """The sizes that the graph declares for values that are computed.
+
+        Nothing checks them, but ONNX Runtime may believe them.
+        """
+        return _declared_sizes(self)
 
     @property
     def version(self) -> int:
@@ -365,7 +379,7 @@ def array_of_tensor(tensor: onnx.TensorProto, folder: str) -> Array:
     Raises:
         ValueError: The sizes do not fit the data; other errors of onnx too.
     """
-    if tensor.data_type not in onnx.TensorProto.DataType.values():
+    if tensor.data_type not in _DATA_TYPES:
         raise ValueError(
             f"its type must be one of ONNX's, got {name_of(tensor.data_type)}"
         )
@@ -425,10 +439,12 @@ class _CallCounter:
         self, nodes: Iterable[onnx.NodeProto], callers: tuple[Key, ...] = ()
     ) -> int:
         """Return the number of nodes with the copies that their calls make."""
-        keys = [key_of(node) for node in all_nodes(nodes)]
-        self.node_count += len(keys)
-        total = len(keys)
-        for key in keys:
+        own_nodes = list(all_nodes(nodes))
+        self.node_count += len(own_nodes)
+        total = len(own_nodes)
+        if not self._functions:  # as of most models
+            return total
+        for key in map(key_of, own_nodes):
             if key in self._functions:
                 total += self.copied_by_call(key, callers)
         return total
@@ -498,13 +514,23 @@ def _check_opsets(path: str, opsets: Iterable[onnx.OperatorSetIdProto]) -> None:
 
 def _check_order(scope: Scope) -> None:
     """Check that the operations of a scope use values that exist, and make no cycle."""
-    order = TopologicalSorter[str]()
+    later: set[str] = set()
+    for operation in scope.operations:
+        later.update(operation.outputs)
+    is_sorted = True
     for operation in scope.operations:
         for name in operation.inputs:
             if name and scope.owner(name) is None:
                 where = f"{scope.path}: {scope.where}: node {shown(operation.label)}"
                 rule = "must take values of its graph or of a graph around it"
                 raise OnnxGatherError(f"{where} {rule}, got {shown(name)}")
+        is_sorted = is_sorted and later.isdisjoint(taken(operation))
+        later.difference_update(operation.outputs)
+    # Nearly all models have their nodes in an order of execution.
+    if is_sorted:
+        return
+    order = TopologicalSorter[str]()
+    for operation in scope.operations:
         for name in {*operation.outputs} - {""}:
             order.add(name, *taken(operation))
     try:
@@ -640,6 +666,7 @@ class _Reader:
 
     def __init__(self, path: str, model: onnx.ModelProto, weights: Weights) -> None:
         self._path = path
+        self._folder = folder_of(path)
         self._model = model
         self._weights = weights
         self._functions = {key_of(function): function for function in model.functions}
@@ -699,7 +726,6 @@ class _Reader:
             if value.name not in constants or value.name in scope.defaults
         )
         scope.outputs = tuple(value.name for value in proto.output)
-        scope.declared.update(_declared_sizes(scope))
         scope.types = _types(scope)
         scope.operations = tuple(self._operation(node, scope) for node in proto.node)
         return scope
@@ -752,13 +778,13 @@ class _Reader:
     def _attributes(self, proto: onnx.NodeProto) -> dict[str, Any]:
         """Return the plain attributes of a node; a Constant has none."""
         attributes: dict[str, Any] = {}
-        if proto.op_type == "Constant":
+        if proto.op_type == "Constant" or not proto.attribute:
             return attributes
         with reading(self._path, next(iter(proto.output), proto.name)):
             for attribute in proto.attribute:
                 if attribute.HasField("g") or attribute.graphs:  # a body
                     continue
-                attributes[attribute.name] = _plain(attribute, folder_of(self._path))
+                attributes[attribute.name] = _plain(attribute, self._folder)
         return attributes
 
     def _function_of(self, proto: onnx.NodeProto) -> onnx.FunctionProto | None:
@@ -771,28 +797,35 @@ class _Reader:
 
     def _check_node(self, operation: Operation, scope: Scope) -> None:
         """Check what is read of ONNX's own gathers and control flow."""
-        where = f"{self._path}: node {shown(operation.label)}"
+        rule = self._broken_rule(operation, scope)
+        if rule:
+            where = f"{self._path}: node {shown(operation.label)}"
+            raise OnnxGatherError(f"{where} {rule}")
+
+    def _broken_rule(self, operation: Operation, scope: Scope) -> str:
+        """Return the rule that an operation breaks; "" if it breaks none."""
         attribute = ATTRIBUTES.get(operation.operator)
         if attribute is not None:
             names = (*operation.inputs, *operation.outputs)
             numbers = len(operation.inputs), len(operation.outputs)
             if numbers != (2, 1) or "" in names:
-                raise OnnxGatherError(f"{where} must have two inputs and one output")
+                return "must have two inputs and one output"
             given = [own.name for own in operation.proto.attribute]
             number = operation.attributes.get(attribute, 0)
             if given not in ([], [attribute]) or not isinstance(number, int):
-                raise OnnxGatherError(f"{where} must be one that ONNX allows")
+                return "must be one that ONNX allows"
         if not operation.outputs:
-            raise OnnxGatherError(f"{where} must have an output")
+            return "must have an output"
         if operation.operator in _TUPLES and len(operation.inputs) > 1:
             indices = operation.inputs[1]
             # Of other values, the sizes that a body declares may be wrong.
             is_constant = scope.is_constant(indices)
             if is_constant and scope.type_of(indices).sizes == ():
                 rule = "must have indices with a dimension, got the scalar"
-                raise OnnxGatherError(f"{where} {rule} {shown(indices)}")
+                return f"{rule} {shown(indices)}"
         if not operation.bodies.keys() >= _BODIES.get(operation.operator, set()):
-            raise OnnxGatherError(f"{where} must be one that ONNX allows")
+            return "must be one that ONNX allows"
+        return ""
 
     def _body_of_call(
         self,
@@ -855,7 +888,7 @@ def _types(scope: Scope) -> dict[str, ValueType]:
     proto = scope.proto
     declared: dict[str, ValueType] = {}
     for value in (*proto.value_info, *proto.output):
-        declared[value.name] = ValueType(ValueType.of(value).data_type)
+        declared[value.name] = ValueType(data_type_of(value))
     for value in proto.input:
         declared[value.name] = ValueType.of(value)
     types: dict[str, ValueType] = {}

@@ -89,10 +89,11 @@ def _tensors(model: ModelProto) -> Iterator[onnx.TensorProto]:
         sparse.extend(graph.sparse_initializer)
     for node in nodes:
         for attribute in node.attribute:
-            # The field of an attribute of another type is an empty tensor.
-            yield attribute.t
+            if attribute.HasField("t"):
+                yield attribute.t
             yield from attribute.tensors
-            sparse.append(attribute.sparse_tensor)
+            if attribute.HasField("sparse_tensor"):
+                sparse.append(attribute.sparse_tensor)
             sparse.extend(attribute.sparse_tensors)
     for tensor in sparse:
         yield tensor.values
@@ -110,11 +111,12 @@ def _parts(model: ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.GraphProt
         graphs += (training.initialization, training.algorithm)
     nodes: list[onnx.NodeProto] = []
     for function in model.functions:
-        defaults = onnx.NodeProto(attribute=function.attribute_proto)
-        nodes += all_nodes([defaults])
+        nodes.append(onnx.NodeProto(attribute=function.attribute_proto))
     for owner in (*graphs, *model.functions):
-        nodes += all_nodes(owner.node)
-    # The nodes are those at any depth, so that every body is among theirs.
+        nodes += owner.node
+    # Both lists grow while this reads them, with what is in bodies.
     for node in nodes:
-        graphs += [body for _, body in bodies_of(node)]
+        for _, body in bodies_of(node):
+            graphs.append(body)
+            nodes += body.node
     return nodes, graphs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -59,13 +60,9 @@ class ValueType(NamedTuple):
     @classmethod
     def of(cls, value: onnx.ValueInfoProto) -> ValueType:
         """Return what a model says of an input, an output or another value."""
-        kind = value.type.WhichOneof("value")
-        if not kind:
-            return cls()
-        if kind != "tensor_type":  # a sequence, a map, ...
-            return cls(kind.removesuffix("_type").upper())
+        name = data_type_of(value)
+        # Of what is no tensor this field is empty.
         tensor = value.type.tensor_type
-        name = name_of(tensor.elem_type) if tensor.elem_type else ""
         if not tensor.HasField("shape"):
             return cls(name)
         sizes: list[int | None] = []
@@ -113,6 +110,18 @@ class ValueType(NamedTuple):
         if self.sizes is None:
             return name
         return f"{name} {sizes_text(self.sizes)}"
+
+
+def data_type_of(value: onnx.ValueInfoProto) -> str:
+    """Return the name of the data type that a model declares of a value."""
+    value_type = value.type
+    kind = value_type.WhichOneof("value")
+    if not kind:
+        return ""
+    if kind != "tensor_type":  # a sequence, a map, ...
+        return kind.removesuffix("_type").upper()
+    number = value_type.tensor_type.elem_type
+    return name_of(number) if number else ""
 
 
 def common_sizes(
@@ -257,6 +266,7 @@ def values_of(
     return inputs, outputs
 
 
+@functools.lru_cache(maxsize=64)
 def name_of(data_type: int) -> str:
     """Return ONNX's name of a data type, such as FLOAT."""
     names = onnx.TensorProto.DataType
@@ -285,4 +295,4 @@ def numbers_in(sizes: Sequence[object] | None) -> tuple[int | None, ...] | None:
     """Return the sizes with None for each open size; None if the rank is not known."""
     if sizes is None:
         return None
-    return tuple(size if isinstance(size, int) else None for size in sizes)
+    return tuple([size if isinstance(size, int) else None for size in sizes])
