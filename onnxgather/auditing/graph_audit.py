@@ -109,6 +109,8 @@ class AuditedGraph:
     """The bounds of its values, as the last stage has them."""
     stages: Mapping[SizesFrom, EarlierGraph]
     """The bounds of each stage, to be used again in another graph of the model."""
+    calls: Mapping[OperationKey, Calls]
+    """The operations of the graph by the paths to them."""
 
 
 def audit_graph(
@@ -140,16 +142,21 @@ def audit_graph(
     captured = Captured()
     stages: dict[SizesFrom, EarlierGraph] = {}
 
+    all_calls = calls_of(network)
+
     def refine(source: SizesFrom) -> Ranges:
         # What a run shows of the file need not hold of another graph.
         earlier = file.stages.get(source) if file and source != "run" else None
-        bounds = _refine(gathers, network, source, captured, contract, earlier)
+        stage = _Stage(network, source, captured, contract, earlier)
+        _refine(gathers, stage, all_calls, file is None)
+        bounds = stage.bounds
         stages[source] = EarlierGraph(network.main, bounds)
         return bounds
 
     bounds = refine("file")
     if shapes:
         network = read_network(network, shapes)
+        all_calls = calls_of(network)
         bounds = refine("given")
     is_open = any(gather.range.state not in DECIDED for gather in gathers.values())
     if arrays and (file is None or is_open):
@@ -159,7 +166,7 @@ def audit_graph(
         _put_seen(gathers, network, captured)
     if given:
         _put_given_ends(gathers, network, bounds, given, contract)
-    return AuditedGraph(network, gathers, captured, bounds, stages)
+    return AuditedGraph(network, gathers, captured, bounds, stages, all_calls)
 
 
 def _put_given_ends(
@@ -217,41 +224,33 @@ def calls_of(network: Network) -> dict[OperationKey, Calls]:
 
 def _refine(
     gathers: dict[OperationKey, AuditedGather],
-    network: Network,
-    source: SizesFrom,
-    captured: Captured,
-    contract: Contract,
-    earlier: EarlierGraph | None,
-) -> Ranges:
+    stage: _Stage,
+    all_calls: Mapping[OperationKey, Calls],
+    is_file: bool,
+) -> None:
     """Put the results of a stage in the records that earlier stages left open.
-
-    Return the bounds of the stage.
 
     Args:
         gathers: The records so far, empty before the first stage.
-        network: The model, with the sizes of this stage.
-        source: Where the sizes come from.
-        captured: What a run showed; empty before a run.
-        contract: What holds of the inputs.
-        earlier: The bounds of another graph of the model in the same stage.
+        stage: The stage.
+        all_calls: The operations of the graph, by the paths to them.
+        is_file: Whether the graph is that of the file. Of other graphs, only the
+            ranges of the records count.
 
     Raises:
         OnnxGatherError: ONNX allows no such gather.
     """
-    all_calls = calls_of(network)
     open_calls = _open_calls(all_calls, gathers)
-    stage = _Stage(network, source, captured, contract, earlier)
-    on_cpu = shape_computations(network)
+    on_cpu = shape_computations(stage.network) if is_file else set[Operation]()
     name_counts = Counter(calls[0][1].name for calls in all_calls.values())
     for key, calls in open_calls.items():
         ranges = [stage.range_of(scope, operation) for scope, operation in calls]
-        record = _record(calls, ranges, on_cpu, name_counts)
+        record = _record(calls, ranges, on_cpu, name_counts, is_file)
         last_record = gathers.get(key)
         # What is decided stays as it was decided; this stage adds the sizes.
         if last_record is not None and last_record.range.state in DECIDED:
             record = replace(record, range=last_record.range)
         gathers[key] = record
-    return stage.bounds
 
 
 def _open_calls(
@@ -283,7 +282,7 @@ class _Stage:
     ) -> None:
         seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
         allow_empty = contract.assumes != NOT_EMPTY
-        self._network = network
+        self.network = network
         self._source = source
         self._captured = captured
         self._contract = contract
@@ -315,7 +314,7 @@ class _Stage:
         try:
             proof = proof_of(self.bounds, scope, operation)
         except (LookupError, TypeError, ValueError):
-            where = f"{self._network.path}: node {shown(operation.label)}"
+            where = f"{self.network.path}: node {shown(operation.label)}"
             raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
         if proof.state != "not-proved":
             return proof
@@ -361,6 +360,7 @@ def _record(
     ranges: Sequence[IndexRange],
     on_cpu: Collection[Operation],
     name_counts: Mapping[str, int],
+    is_translated: bool,
 ) -> AuditedGather:
     """Return the record of a gather: what holds in each call of its function.
 
@@ -369,9 +369,10 @@ def _record(
         ranges: The range of its indices in each call.
         on_cpu: The operations that compute shapes.
         name_counts: How many operations have a name.
+        is_translated: Whether the record has a descriptor.
     """
     scope, operation = calls[0]
-    types, translations = _types_and_translations(calls)
+    types, translations = _types_and_translations(calls, is_translated)
     data, indices, output = map(_tensor, types)
     # A gather has a descriptor if each call leads to the same.
     descriptor, _ = translations[0]
@@ -408,7 +409,7 @@ _Translation = tuple[Descriptor | None, str | None]
 
 
 def _types_and_translations(
-    calls: Calls,
+    calls: Calls, is_translated: bool
 ) -> tuple[list[ValueType], list[_Translation]]:
     """Return the types of data, indices and output in all calls; each translation."""
     types_by_call: list[list[ValueType]] = []
@@ -417,7 +418,10 @@ def _types_and_translations(
         names = _data_indices_output(operation)
         data, indices, output = map(scope.type_of, names)
         types_by_call.append([data, indices, output])
-        translations.append(_translated(operation, data, indices))
+        if is_translated:
+            translations.append(_translated(operation, data, indices))
+        else:
+            translations.append((None, None))
     types = [
         reduce(ValueType.common, types) for types in zip(*types_by_call, strict=True)
     ]

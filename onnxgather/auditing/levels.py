@@ -204,18 +204,18 @@ def audit_levels(
             try:
                 # A run needs the constants.
                 writer = _Writer(network, python, folder, bool(arrays))
-                version = writer.version()
+                answer = writer.answer([RUNTIME_LEVELS[name] for name in names])
             except OnnxGatherError as error:
                 if levels.is_required:
                     raise
                 result.notes.append(f"ONNX Runtime was not asked: {error}")
                 continue
-            refused = {name: writer.refusal(RUNTIME_LEVELS[name]) for name in names}
+            refused = {name: answer.refused.get(RUNTIME_LEVELS[name]) for name in names}
             opens = None in refused.values()
             if not opens:
                 # A rewrite may be what makes ONNX Runtime refuse the model.
                 opens = writer.refusal(DISABLED) is None
-            written = _Written(version, refused, opens)
+            written = _Written(answer.version, refused, opens)
             _audit_written(written, folder, audit_one, result)
     return result
 
@@ -267,6 +267,7 @@ class _Writer:
             pieces = serialized_pieces(network.proto, network.weights)
             self._content = b"".join(pieces)
         size = _size_of(network, path, len(self._content))
+        self._is_small = size <= SMALL_MODEL
         self._arguments = {
             "target": folder,
             "path": path and os.path.abspath(path),
@@ -276,18 +277,32 @@ class _Writer:
             "memory": WRITING_MEMORY + COPIES * size,
         }
 
-    def version(self) -> str:
-        """Return the version of ONNX Runtime.
+    def answer(self, levels: Sequence[int]) -> _Answer:
+        """Write the graphs of levels.
 
         Raises:
             ProviderError: The program does not start, or has no ONNX Runtime with the
                 CPU provider.
         """
-        answer = self._ask([], b"")
+        # Case 1: a small model, whose graphs are written in one go.
+        if self._is_small:
+            with suppress(NoAnswerError):
+                return self._checked(levels, self._content)
+        # Case 2: a large model, or one that ends the program at some level.
+        answer = self._checked([], b"")
+        refused: dict[int, str] = {}
+        for level in levels:
+            refusal = self.refusal(level)
+            if refusal is not None:
+                refused[level] = refusal
+        return replace(answer, refused=refused)
+
+    def _checked(self, levels: Sequence[int], content: bytes) -> _Answer:
+        answer = self._ask(levels, content)
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
             raise ProviderError(_CPU.why_not_run(kind, detail))
-        return answer.version
+        return answer
 
     def refusal(self, level: int) -> str | None:
         """Write the graph of a level; return why there is none, or None."""

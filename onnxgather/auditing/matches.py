@@ -17,7 +17,6 @@ from onnxgather.auditing.graph_audit import (
     AuditedGraph,
     OperationKey,
     badness,
-    calls_of,
     joined_ranges,
     operations_of,
 )
@@ -170,7 +169,7 @@ class Matches:
         self._file = file
         self._names = names
         self._graph = graph
-        self._calls = calls_of(file.network)
+        self._calls = file.calls
         self._matched: dict[OperationKey, list[_Candidate]] = {}
         self._certain: set[OperationKey] = set()
         """The gathers of which it is sure what stands for them."""
@@ -201,9 +200,8 @@ class Matches:
 
     def _match_by_name(self) -> Iterator[_Candidate]:
         """Match gathers by the names of their outputs; yield the others."""
-        calls_by_key = calls_of(self._graph.network)
         for key, record in self._graph.gathers.items():
-            _, operation = calls_by_key[key][0]
+            _, operation = self._graph.calls[key][0]
             candidate = _Candidate(record.range, operation)
             name = record.output_name
             owners = self._names.owners.get(name, ())

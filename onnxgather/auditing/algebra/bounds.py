@@ -120,6 +120,8 @@ class Bounds:
     stops: tuple[str, ...] = ()
     deferral: Deferral | None = field(default=None, init=False, repr=False)
     """What computes `bounds`, `nan`, `why` and `stops`; None if they are there."""
+    extent: Array | None = field(default=None, init=False, repr=False)
+    """What `whole` has computed, if that was slow."""
 
     if not TYPE_CHECKING:
 
@@ -183,8 +185,15 @@ class Bounds:
     @property
     def whole(self) -> Array:
         """Return the least and the greatest number of all elements, shape (2,)."""
-        every_axis = range(self.bounds.ndim - 1)
-        return hull(self.bounds, every_axis).reshape(2)
+        if self.extent is None:
+            every_axis = range(self.bounds.ndim - 1)
+            extent = hull(self.bounds, every_axis).reshape(2)
+            # Open sizes are slow to compare.
+            if self.bounds.dtype != object or self.bounds.size <= 2:
+                return extent
+            extent.setflags(write=False)
+            object.__setattr__(self, "extent", extent)
+        return self.extent
 
     @property
     def full(self) -> Array | None:
@@ -259,6 +268,7 @@ def deferred(
     object.__setattr__(value, "data_type", data_type)
     object.__setattr__(value, "sizes", sizes)
     object.__setattr__(value, "deferral", Deferral(inputs, compute))
+    object.__setattr__(value, "extent", None)
     return value
 
 

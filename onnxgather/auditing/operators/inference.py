@@ -45,6 +45,20 @@ layers then share an answer. The rules of `output_types.py` read no elements eit
 FLOATS_READ = {"NonZero", "OneHot", "Range", "Resize", "Upsample"}
 """The operators of whose inputs of floats elements may be read for sizes."""
 
+FIRST_UNREAD = {
+    "Expand",
+    "Flatten",
+    "Pad",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "TopK",
+    "Unsqueeze",
+}
+"""Operators that read elements of their inputs for sizes, but none of the first."""
+
 Dims = tuple[int | str | None, ...] | None
 """Sizes as ONNX has them: an open size is a name. None is what ONNX does not infer."""
 
@@ -70,20 +84,28 @@ class _Answer(NamedTuple):
 def inferred_types(call: Call) -> list[OpenType]:
     """Return what ONNX infers of the outputs of an operation, from its node alone."""
     symbols: dict[AnySize | None, str] = {}
-    read = types_read(call.operation)
-    inputs = tuple(_known(value, symbols, read) for value in call.inputs)
+    inputs = tuple(
+        _known(value, symbols, types_read(call.operation, position))
+        for position, value in enumerate(call.inputs)
+    )
     node = _nameless(call.operation)
     answers = inferred_outputs(node, call.version, inputs)
     size_of = {symbol: size for size, symbol in symbols.items()}
     return [_open_type(answer, size_of) for answer in answers]
 
 
-def types_read(operation: Operation) -> Collection[str]:
-    """Return the data types of inputs whose elements decide the sizes of the outputs.
+def types_read(operation: Operation, position: int) -> Collection[str]:
+    """Return the data types of an input whose elements decide sizes of the outputs.
 
     Only operators of ONNX read elements for this.
+
+    Args:
+        operation: The operation.
+        position: The number of the input.
     """
     if operation.domain or operation.operator in NUMBERS_UNREAD:
+        return ()
+    if position == 0 and operation.operator in FIRST_UNREAD:
         return ()
     if operation.operator in FLOATS_READ:
         return NUMBERS

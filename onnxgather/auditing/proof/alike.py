@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from onnxgather.auditing.algebra.bounds import LIMITS, Bounds, settle
+from onnxgather.auditing.algebra.bounds import Bounds, settle
 from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.auditing.operators.inference import types_read
 from onnxgather.auditing.operators.output_bounds import OF_SIZES
@@ -113,12 +113,7 @@ class Alike:
         return kept.values
 
     def keep_outputs(self, call: Call, values: Sequence[Bounds]) -> None:
-        """Keep the outputs of an operation whose types follow from its inputs.
-
-        Only integers are kept, as shapes and indices are computed with them.
-        """
-        if not values or any(value.data_type not in LIMITS for value in values):
-            return
+        """Keep the outputs of an operation whose types follow from its inputs."""
         key = _key(call, _own_inputs(call))
         if key is not None:
             operation = call.operation
@@ -128,12 +123,11 @@ class Alike:
 
 def _typed_inputs(call: Call) -> _Key:
     """Return the inputs as types read them: most as types, some as the values."""
-    read = types_read(call.operation)
     typed: list[object] = []
-    for value in call.inputs:
+    for position, value in enumerate(call.inputs):
         if value is None:
             typed.append(None)
-        elif value.data_type in read:
+        elif value.data_type in types_read(call.operation, position):
             typed.append(id(value))
         else:
             typed.append((value.data_type, value.sizes))

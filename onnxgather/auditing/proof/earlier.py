@@ -107,12 +107,6 @@ class EarlierGraph:
             return None
         if not _is_same_operator(own, operation, version):
             return None
-        # The bounds of another object may be deferred, and are not computed for this.
-        reads = types_read(operation)
-
-        def is_read(value: Bounds | None) -> bool:
-            return are_compared or (value is not None and value.data_type in reads)
-
         # Another name does not matter, as the outputs depend on the bounds alone.
         own_inputs = [
             self._bounds.value(self._main, name) if name else None
@@ -120,9 +114,15 @@ class EarlierGraph:
         ]
         if len(own_inputs) != len(inputs):
             return None
-        pairs = zip(own_inputs, inputs, strict=True)
-        if not all(a is b or (is_read(b) and _is_same(a, b)) for a, b in pairs):
-            return None
+        for position, (a, b) in enumerate(zip(own_inputs, inputs, strict=True)):
+            if a is b:
+                continue
+            # The bounds may be deferred, and are not computed for this.
+            read = types_read(operation, position)
+            if not are_compared and (b is None or b.data_type not in read):
+                return None
+            if not _is_same(a, b):
+                return None
         return [self._bounds.value(self._main, name) for name in own.outputs]
 
 

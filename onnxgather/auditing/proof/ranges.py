@@ -394,6 +394,9 @@ class Ranges:
 
     def value(self, scope: Scope, name: str) -> Bounds:
         """Return the bounds of a value of a scope, or of a scope around it."""
+        own_values = self._values.get(scope)
+        if own_values is not None and name in own_values:
+            return own_values[name]
         owner = scope.owner(name) or scope
         values = self._values.get(owner)
         if values is not None and name in values:
@@ -525,9 +528,9 @@ class Ranges:
             # A constant: `value` reads it.
             if not operation.bodies and all(name in scope.stored for name in outputs):
                 continue
-            if self._put_earlier(scope, operation):
-                continue
             call = self.given(scope, operation)
+            if self._put_earlier(scope, call):
+                continue
             # What a loop computes may hold for one iteration alone.
             is_shared = self._writes_types and not self._depth
             is_shared = is_shared and not self._is_seen(scope, operation)
@@ -550,7 +553,7 @@ class Ranges:
         operation = call.operation
         call, are_new, are_inferred = self._typed(scope, call)
         # A new size may be one of the other graph.
-        if are_new and self._put_earlier(scope, operation, are_compared=True):
+        if are_new and self._put_earlier(scope, call, are_compared=True):
             return
         if self._is_deferred(scope, call):
             self._defer(scope, call)
@@ -560,8 +563,11 @@ class Ranges:
                 value = self._limited_difference(scope, operation, value)
                 self._keep(scope, name, _reasoned(call, value), operation)
                 self._producers[scope][name] = operation
-        if is_shared and are_inferred and not are_new:
-            values = [self._values[scope][name] for name in operation.outputs]
+        if not is_shared or not are_inferred or are_new:
+            return
+        # Shapes and indices are computed with integers, and repeat in each layer.
+        if all(output.data_type in LIMITS for output in call.types):
+            values = [self.value(scope, name) for name in operation.outputs]
             self.alike.keep_outputs(call, values)
 
     def _typed(self, scope: Scope, call: Call) -> tuple[Call, bool, bool]:
@@ -582,12 +588,15 @@ class Ranges:
 
         keeps = self._writes_types
         inferred, are_new = self.alike.types(call, compute, keeps)
+        are_inferred = all(output.data_type for output in inferred)
+        if are_inferred:
+            typed = Call(operation, call.inputs, call.version, inferred)
+            return typed, are_new, are_inferred
         types: list[OpenType] = []
         for name, output in zip(operation.outputs, inferred, strict=True):
             declared = scope.types.get(name, ValueType())
             data_type = output.data_type or declared.data_type
             types.append(OpenType(data_type, output.sizes))
-        are_inferred = all(output.data_type for output in inferred)
         typed = Call(operation, call.inputs, call.version, types)
         return typed, are_new, are_inferred
 
@@ -670,23 +679,21 @@ class Ranges:
         return bool(self.differences) and operation.operator == "Sub"
 
     def _put_earlier(
-        self, scope: Scope, operation: Operation, are_compared: bool = False
+        self, scope: Scope, call: Call, are_compared: bool = False
     ) -> bool:
         """Put what another graph has for the outputs of an operation, if it does.
 
         Args:
             scope: The scope.
-            operation: The operation.
+            call: The operation.
             are_compared: As of `EarlierGraph.outputs`.
         """
         if self._earlier is None or scope is not self._main:
             return False
+        operation = call.operation
         if self._may_be_limited(operation):
             return False
-        inputs = [
-            self.value(scope, name) if name else None for name in operation.inputs
-        ]
-        outputs = self._earlier.outputs(scope, operation, inputs, are_compared)
+        outputs = self._earlier.outputs(scope, operation, call.inputs, are_compared)
         if outputs is None:
             return False
         self._put_all(scope, operation, outputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +11,24 @@ import pytest
 import random_operations
 from onnx import helper
 
-from onnxgather.auditing.algebra.bounds import Bounds, bounds_of_array, unknown
+from onnxgather.auditing.algebra.bounds import (
+    FLOATS,
+    Bounds,
+    bounds_of_array,
+    unknown,
+)
 from onnxgather.auditing.algebra.sizes import AnySize, Size, Symbol
 from onnxgather.auditing.operators import inference
 from onnxgather.auditing.operators.calls import Call, OpenType
-from onnxgather.auditing.operators.inference import NUMBERS_UNREAD, inferred_types
+from onnxgather.auditing.operators.inference import (
+    FIRST_UNREAD,
+    FLOATS_READ,
+    NUMBERS_UNREAD,
+    inferred_types,
+)
+from onnxgather.auditing.operators.output_types import RULES, output_types
 from onnxgather.core.model.network import Operation
-from onnxgather.core.model.values import type_name
+from onnxgather.core.model.values import NUMBERS, type_name
 
 
 def call_of_node(
@@ -29,7 +40,7 @@ def call_of_node(
     **attributes: Any,
 ) -> Call:
     """Return an operation with what is known of its inputs."""
-    node = helper.make_node(operator, names, outputs, name=names[0], **attributes)
+    node = helper.make_node(operator, names, outputs, name=operator, **attributes)
     operation = Operation(
         name=node.name,
         operator=operator,
@@ -130,32 +141,87 @@ def operations(operator: str) -> Iterator[Call]:
         )
 
 
-def without_numbers(call: Call) -> Call:
-    """Return an operation of whose inputs the types are known alone."""
-    inputs = tuple(
-        value and unknown(value.data_type, value.sizes) for value in call.inputs
-    )
-    return replace(call, inputs=inputs)
+def forgotten(call: Call, positions: Collection[int], types: Collection[str]) -> Call:
+    """Return an operation of some of whose inputs the types are known alone.
+
+    Args:
+        call: The operation.
+        positions: The numbers of these inputs.
+        types: Their data types; others stay as they are.
+    """
+    inputs: list[Bounds | None] = []
+    for position, value in enumerate(call.inputs):
+        if value and position in positions and value.data_type in types:
+            value = unknown(value.data_type, value.sizes)
+        inputs.append(value)
+    return replace(call, inputs=tuple(inputs))
 
 
-def reads_numbers(operator: str, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Return whether what ONNX infers of random operations depends on elements."""
+def types_told(call: Call) -> list[tuple[str, object]]:
+    """Return the types of outputs; an open size, which is always new, is a "?"."""
+    told: list[tuple[str, object]] = []
+    for data_type, sizes in output_types(call):
+        shown = sizes and ["?" if isinstance(size, Size) else size for size in sizes]
+        told.append((data_type, shown))
+    return told
+
+
+def reads(
+    operator: str,
+    monkeypatch: pytest.MonkeyPatch,
+    positions: Collection[int] = range(99),
+    types: Collection[str] = NUMBERS,
+) -> bool:
+    """Return whether the types of random operations depend on elements of inputs."""
     monkeypatch.setattr(inference, "NUMBERS_UNREAD", frozenset[str]())
-    return any(
-        inferred_types(call) != inferred_types(without_numbers(call))
-        for call in operations(operator)
-    )
+    monkeypatch.setattr(inference, "FIRST_UNREAD", frozenset[str]())
+    monkeypatch.setattr(inference, "FLOATS_READ", frozenset(RULES))
+    for call in operations(operator):
+        known_less = forgotten(call, positions, types)
+        if inferred_types(call) != inferred_types(known_less):
+            return True
+        if types_told(call) != types_told(known_less):
+            return True
+    return False
 
 
 @pytest.mark.parametrize("operator", sorted(NUMBERS_UNREAD))
-def test_onnx_reads_no_elements_of_these_operators(
+def test_no_elements_of_these_operators_are_read(
     operator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not reads_numbers(operator, monkeypatch)
+    assert not reads(operator, monkeypatch)
 
 
-@pytest.mark.parametrize("operator", ["Expand", "Reshape", "Slice", "Tile"])
-def test_an_operator_whose_elements_onnx_reads_is_seen(
+@pytest.mark.parametrize("operator", sorted(FIRST_UNREAD))
+def test_no_elements_of_the_first_input_of_these_operators_are_read(
     operator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert reads_numbers(operator, monkeypatch)
+    assert not reads(operator, monkeypatch, positions=[0])
+
+
+@pytest.mark.one_quick_in(4)
+@pytest.mark.parametrize(
+    "operator", sorted(RULES.keys() - NUMBERS_UNREAD - FLOATS_READ)
+)
+def test_no_elements_of_floats_are_read(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not reads(operator, monkeypatch, types=FLOATS)
+
+
+@pytest.mark.parametrize(
+    "operator", ["ConstantOfShape", "Expand", "Range", "Reshape", "Slice", "Tile"]
+)
+def test_an_operator_whose_elements_are_read_is_seen(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert reads(operator, monkeypatch)
+    first_counts = operator in ("ConstantOfShape", "Range")
+    assert reads(operator, monkeypatch, positions=[0]) is first_counts
+
+
+@pytest.mark.parametrize("operator", ["NonZero", "Resize"])
+def test_floats_whose_elements_are_read_are_seen(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert reads(operator, monkeypatch, types=FLOATS)
