@@ -185,15 +185,15 @@ class Bounds:
     @property
     def whole(self) -> Array:
         """Return the least and the greatest number of all elements, shape (2,)."""
-        if self.extent is None:
-            every_axis = range(self.bounds.ndim - 1)
-            extent = hull(self.bounds, every_axis).reshape(2)
-            # Open sizes are slow to compare.
-            if self.bounds.dtype != object or self.bounds.size <= 2:
-                return extent
+        if self.extent is not None:
+            return self.extent
+        every_axis = range(self.bounds.ndim - 1)
+        extent = hull(self.bounds, every_axis).reshape(2)
+        # Open sizes are slow to compare.
+        if self.bounds.dtype == object and self.bounds.size > 2:
             extent.setflags(write=False)
             object.__setattr__(self, "extent", extent)
-        return self.extent
+        return extent
 
     @property
     def full(self) -> Array | None:

@@ -8,7 +8,7 @@ computed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -17,6 +17,7 @@ from onnxgather.auditing.algebra.bounds import Bounds, settle
 from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.auditing.operators.inference import types_read
 from onnxgather.auditing.operators.output_bounds import OF_SIZES
+from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation
 
 LARGEST_SHARED = 512
@@ -165,8 +166,10 @@ def _attributes(operation: Operation) -> _Key:
     """Return the attributes of an operation, with arrays as bytes."""
     attributes: list[object] = []
     for name, value in operation.attributes.items():
-        own: Any = value
-        if isinstance(value, np.ndarray) and value.dtype != object:
-            own = (value.dtype.str, value.shape, value.tobytes())
+        own: object = value
+        if isinstance(value, np.ndarray):
+            array: Array = value
+            if array.dtype != object:
+                own = (array.dtype.str, array.shape, array.tobytes())
         attributes.append((name, type(value), own))
     return tuple(attributes)

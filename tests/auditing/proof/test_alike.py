@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from onnxgather.auditing.algebra.bounds import Bounds
+from onnxgather.auditing.algebra.bounds import Bounds, settle
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.proof import ranges as ranges_module
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
-from onnxgather.core.model.network import read_network
+from onnxgather.core.model.network import Scope, read_network
+
+
+class Walked(NamedTuple):
+    """A graph and the bounds of its values."""
+
+    main: Scope
+    ranges: Ranges
+
+    def value(self, name: str) -> Bounds:
+        return self.ranges.value(self.main, name)
 
 
 def bounds_of(
     nodes: list[onnx.NodeProto], constants: dict[str, Any], **inputs: list[Any]
-) -> Ranges:
-    """Return the bounds of a graph of nodes; its inputs are INT64."""
+) -> Walked:
+    """Return the bounds of a graph of nodes, all computed; its inputs are INT64."""
     graph = helper.make_graph(
         nodes,
         "graph",
@@ -34,16 +44,10 @@ def bounds_of(
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     network = read_network(model)
-    ranges = ranges_of(network)
-    # The outputs of the graph are read.
+    walked = Walked(network.main, ranges_of(network))
     for name in network.main.types:
-        assert ranges.value(network.main, name).bounds is not None
-    return ranges
-
-
-def value(ranges: Ranges, name: str) -> Bounds:
-    assert ranges._main is not None
-    return ranges.value(ranges._main, name)
+        settle(walked.value(name))
+    return walked
 
 
 def node(operator: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
@@ -67,7 +71,7 @@ def test_layers_that_are_alike_are_computed_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     computed: Counter[str] = Counter()
-    right = ranges_module._transferred
+    right: Any = getattr(ranges_module, "_transferred")  # noqa: B009
 
     def counting(call: Call) -> Any:
         computed[call.operator] += 1
@@ -76,9 +80,9 @@ def test_layers_that_are_alike_are_computed_once(
     monkeypatch.setattr(ranges_module, "_transferred", counting)
     zeros = {f"zero{k}": np.int64(0) for k in range(5)}
     nodes = [part for k in range(5) for part in layer(k, f"x{k - 1}" if k else "x")]
-    ranges = bounds_of(nodes, {**zeros, "three": np.int64(3)}, x=["n", 4])
-    assert str(value(ranges, "sum4").bounds.tolist()) == "[n + 3, n + 3]"
-    assert value(ranges, "sum4") is value(ranges, "sum0")
+    walked = bounds_of(nodes, {**zeros, "three": np.int64(3)}, x=["n", 4])
+    assert str(walked.value("sum4").bounds.tolist()) == "[n + 3, n + 3]"
+    assert walked.value("sum4") is walked.value("sum0")
     # The input of each layer is another one.
     assert computed == {"Shape": 1, "Gather": 1, "Add": 1, "Neg": 5}
 
@@ -91,10 +95,13 @@ def test_counts_of_the_same_values_are_not_the_same() -> None:
         node("Shape", "a", "of_a"),
         node("Shape", "b", "of_b"),
     ]
-    ranges = bounds_of(nodes, {}, x=["n"])
-    (_, first), (_, second) = [value(ranges, name).sizes or () for name in "ab"]
-    assert first != second
-    assert value(ranges, "of_a") is not value(ranges, "of_b")
+    walked = bounds_of(nodes, {}, x=["n"])
+    first = walked.value("a").sizes
+    second = walked.value("b").sizes
+    assert first is not None
+    assert second is not None
+    assert first[1] != second[1]
+    assert walked.value("of_a") is not walked.value("of_b")
 
 
 def test_operations_that_differ_share_nothing() -> None:
@@ -108,11 +115,11 @@ def test_operations_that_differ_share_nothing() -> None:
         node("Add", "x three", "plus_three"),
     ]
     constants = {"two": np.int64(2), "three": np.int64(3)}
-    ranges = bounds_of(nodes, constants, x=["n", 2], y=["n", 2])
+    walked = bounds_of(nodes, constants, x=["n", 2], y=["n", 2])
     names = [str(own.output[0]) for own in nodes]
-    assert len({id(value(ranges, name)) for name in names}) == len(names)
-    assert value(ranges, "narrow").data_type == "INT8"
-    assert value(ranges, "wide").data_type == "INT32"
+    assert len({id(walked.value(name)) for name in names}) == len(names)
+    assert walked.value("narrow").data_type == "INT8"
+    assert walked.value("wide").data_type == "INT32"
 
 
 def test_each_operation_without_bounds_has_its_own_name() -> None:
@@ -124,13 +131,13 @@ def test_each_operation_without_bounds_has_its_own_name() -> None:
         node("Mul", "large large", "d"),
     ]
     large = np.array([2**40, 2], np.int64)
-    ranges = bounds_of(nodes, {"none": np.int64(0), "large": large}, x=[1])
+    walked = bounds_of(nodes, {"none": np.int64(0), "large": large}, x=[1])
     for name in "abcd":
-        own = value(ranges, name)
+        own = walked.value(name)
         others = set("abcd") - {name}
         assert not any(f"node {other}" in own.stops for other in others)
-    assert value(ranges, "a").stops == ("BitwiseNot node a",)
-    assert value(ranges, "b").stops == ("BitwiseNot node b",)
+    assert walked.value("a").stops == ("BitwiseNot node a",)
+    assert walked.value("b").stops == ("BitwiseNot node b",)
 
 
 def test_constants_are_alike_by_their_bytes_and_types(tmp_path: Path) -> None:
@@ -146,8 +153,8 @@ def test_constants_are_alike_by_their_bytes_and_types(tmp_path: Path) -> None:
         "c": np.array([[0, 1]], np.int64),
         "d": np.array([0.0, 5e-324]),
     }
-    ranges = bounds_of(nodes, constants, x=[1])
-    a, b, c, d = [value(ranges, name) for name in "abcd"]
+    walked = bounds_of(nodes, constants, x=[1])
+    a, b, c, d = [walked.value(name) for name in "abcd"]
     assert a is b
     assert (a.sizes, c.sizes) == ((2,), (1, 2))
     assert (a.data_type, d.data_type) == ("INT64", "DOUBLE")
