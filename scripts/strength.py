@@ -29,7 +29,10 @@ from onnxgather.auditing.records import Audit
 
 ZIP = Path(__file__).parents[1] / "tests/data/networks.zip"
 """Architectures in small configurations with random weights, exported for this project;
-the weights are rounded so that the file is small."""
+the weights are rounded so that the file is small. The inputs of layoutlm must meet
+conditions on differences of columns, those of splinter ends that an open size gives.
+longt5 sums a mask of floats, marian has one table for two gathers, and rtdetrv2 is a
+detector, with Resize and TopK."""
 
 
 def exported(

@@ -11,7 +11,8 @@ NETWORKS = {name: (model, inputs) for name, model, inputs in exported()}
 EACH = quick_alone(
     [
         *("bilinear.ts.onnx", "boolmask.ts.onnx", "gpt2.dyn.onnx", "gpt2_bits4.onnx"),
-        *("hand_scatter.onnx", "nms.ts.onnx", "timesfm.ts.onnx", "topk.dyn.onnx"),
+        *("hand_scatter.onnx", "layoutlm.ts.onnx", "nms.ts.onnx"),
+        *("splinter.ts.onnx", "timesfm.ts.onnx", "topk.dyn.onnx"),
     ],
     NETWORKS,
 )

@@ -216,5 +216,7 @@ def test_exported_networks_run_at_the_ends_of_their_contracts(name: str) -> None
     for condition in made.contract.conditions:
         low, high = condition.low, condition.high
         ends += (low is not None) + (high is not None and high != low)
+        ends += condition.low_expression is not None
+        ends += condition.high_expression is not None
     assert len(sets) + len(missing) == 1 + ends
     assert missing == []
