@@ -107,8 +107,13 @@ def _sides(condition: Condition) -> Iterator[Side]:
 def _end(condition: Condition, side: Side) -> int | str | None:
     """Return an end: a number, an expression, or None for an open end."""
     expression: str | None = getattr(condition, f"{side}_expression")
+    if expression is not None:
+        return expression
     number: int | None = getattr(condition, side)
-    return number if expression is None else expression
+    # The least size of an input with elements is an end, too.
+    if number is None and condition.of == "size" and side == "low":
+        return 1
+    return number
 
 
 class _Maker:
@@ -151,7 +156,8 @@ class _Maker:
             return self._first({}, meaning, self._putting_value(condition, side))
         if condition.of == "difference":
             return self._first({}, meaning, self._putting_difference(condition, side))
-        number = getattr(condition, side)
+        # Conditions on sizes have no ends that are expressions.
+        number = int(end or 0)
         why = ""
         for sizes in self._sizes_at(condition, number):
             if max(sizes.values(), default=0) > LARGEST_MADE:

@@ -191,6 +191,14 @@ def test_a_model_that_needs_larger_sizes_runs_with_larger_ones() -> None:
     assert sets[0].arrays["x"].shape[2] >= 9
 
 
+def test_the_least_size_is_an_end_of_a_size() -> None:
+    condition = Condition(of="size", input="w", dim=0, expression="s", high=9)
+    sets, missing = input_sets(audited(BOXES, condition), at_ends=True)
+    assert [made.arrays["w"].shape for made in sets[1:]] == [(1,), (9,)]
+    assert sets[1].meaning == "size 0 of w (s) is at most 9: low end, 1"
+    assert missing == []
+
+
 def test_a_size_that_must_be_large_has_no_other_end() -> None:
     condition = Condition(of="size", input="w", dim=0, expression="s", low=20)
     sets, missing = input_sets(audited(BOXES, condition), at_ends=True)
@@ -215,6 +223,8 @@ def test_exported_networks_run_at_the_ends_of_their_contracts(name: str) -> None
     ends = 0
     for condition in made.contract.conditions:
         low, high = condition.low, condition.high
+        if condition.of == "size" and low is None:
+            low = 1
         ends += (low is not None) + (high is not None and high != low)
         ends += condition.low_expression is not None
         ends += condition.high_expression is not None
