@@ -122,7 +122,7 @@ class Left(msgspec.Struct, frozen=True):
 class HardenedModel:
     """A hardened model."""
 
-    model: ModelProto
+    light: ModelProto
     """The model, without the bytes of `weights`."""
     rewritten: list[Rewritten] = field(default_factory=list[Rewritten])
     """In the order of the nodes, as `left`."""
@@ -137,17 +137,29 @@ class HardenedModel:
     them once."""
 
     @property
+    def model(self) -> ModelProto:
+        """The whole model, with copies of the large constants."""
+        if not self.weights:
+            return self.light
+        whole = ModelProto()
+        whole.CopyFrom(self.light)
+        for tensor in whole.graph.initializer:
+            if tensor.name in self.weights:
+                tensor.CopyFrom(self.weights[tensor.name])
+        return whole
+
+    @property
     def content(self) -> bytes:
         """The bytes of the whole model.
 
         Raises:
             OnnxGatherError: protobuf cannot write it.
         """
-        return b"".join(serialized_pieces(self.model, self.weights))
+        return b"".join(serialized_pieces(self.light, self.weights))
 
     def network(self, place: str) -> Network:
         """Return the model as plain data; `place` is that of `read_network`."""
-        return read_network(self.model, place=place, weights=self.weights)
+        return read_network(self.light, place=place, weights=self.weights)
 
     @property
     def failing(self) -> list[Left]:
@@ -206,13 +218,10 @@ def harden(
     conditions = given_conditions(network, ranges, contracts)
     graphs = Levels(levels, runtimes)
     given = given_ranges(ranges)
-    premises = Premises(network, shapes, conditions, allow_empty, graphs, given=given)
-    done = hardened(premises, out_of_range)
-    # The caller's model keeps its constants, and the new one has copies.
-    for tensor in done.model.graph.initializer:
-        if tensor.name in done.weights:
-            tensor.CopyFrom(done.weights[tensor.name])
-    return done.model
+    premises = Premises(
+        network, shapes, conditions, allow_empty, graphs, given=given
+    )
+    return hardened(premises, out_of_range).model
 
 
 def harden_file(
@@ -243,7 +252,7 @@ def harden_file(
         rule = f"{output} must be in the folder of {path}"
         why = f"as it refers to its external data, {shown(external[0])}"
         raise OnnxGatherError(f"{rule}, {why}")
-    write(output, serialized_pieces(result.model, result.weights))
+    write(output, serialized_pieces(result.light, result.weights))
     return result
 
 
