@@ -316,7 +316,9 @@ def _lengths_of_keys(*shape: int) -> IndexModel:
     keys = random.normal(size=shape).astype(np.float32)
     inputs = {"q": queries, "k": keys, "v": keys[..., ::-1].copy()}
     inputs |= {"mask": None, "past_k": None, "past_v": None, "lengths": _i(3)}
-    more = {} if len(shape) == 4 else {"q_num_heads": 2, "kv_num_heads": 2}
+    more: dict[str, Any] = {}
+    if len(shape) == 3:
+        more = {"q_num_heads": 2, "kv_num_heads": 2}
     return made(
         *("Attention", inputs, "lengths", shape[-2] + 1),
         name=f"Attention rank {len(shape)}",
@@ -419,6 +421,7 @@ def _decoder(op: str, which: str) -> IndexModel:
         others["cache"] = inputs["cache"]
     if is_masked and which != "beams":
         others["beams"] = inputs["beams"]
+    more: dict[str, Any] = {"past_present_share_buffer": 1} if is_masked else {}
     return made(
         *(op, inputs, which, size),
         name=f"{op} {which}",
@@ -428,7 +431,7 @@ def _decoder(op: str, which: str) -> IndexModel:
         outputs=3,
         least=least,
         num_heads=heads,
-        **({"past_present_share_buffer": 1} if is_masked else {}),
+        **more,
     )
 
 

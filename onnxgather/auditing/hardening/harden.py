@@ -218,9 +218,7 @@ def harden(
     conditions = given_conditions(network, ranges, contracts)
     graphs = Levels(levels, runtimes)
     given = given_ranges(ranges)
-    premises = Premises(
-        network, shapes, conditions, allow_empty, graphs, given=given
-    )
+    premises = Premises(network, shapes, conditions, allow_empty, graphs, given=given)
     return hardened(premises, out_of_range).model
 
 

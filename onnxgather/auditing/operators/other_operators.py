@@ -34,14 +34,14 @@ class _OtherOperators(msgspec.Struct, frozen=True):
     """Those of which a few inputs may hold indices, with the positions of these."""
 
 
-_OTHERS = msgspec.json.decode(
+OTHER_OPERATORS = msgspec.json.decode(
     files("onnxgather.auditing.operators")
     .joinpath("other_operators.json")
     .read_bytes(),
     type=_OtherOperators,
 )
 
-_HARMLESS = {*_OTHERS.without_integers, *_OTHERS.of_any_integer}
+_HARMLESS = {*OTHER_OPERATORS.without_integers, *OTHER_OPERATORS.of_any_integer}
 
 
 def is_judged(scope: Scope, operation: Operation) -> bool:
@@ -60,7 +60,7 @@ def is_judged(scope: Scope, operation: Operation) -> bool:
     if domain == "com.microsoft":
         if operation.operator in _HARMLESS:
             return True
-        positions = _OTHERS.besides.get(operation.operator)
+        positions = OTHER_OPERATORS.besides.get(operation.operator)
         if positions is not None:
             names = tuple(names[number] for number in positions if number < len(names))
     return not any(_may_hold_integers(scope, name) for name in names if name)

@@ -76,7 +76,7 @@ def test_integers_of_known_operators_are_told_where_they_may_be_indices(
 
 
 def test_no_operator_is_both_known_and_unknown() -> None:
-    facts: Any = other_operators._OTHERS
+    facts: Any = other_operators.OTHER_OPERATORS
     groups = [facts.without_integers, facts.of_any_integer, [*facts.besides]]
     rows = [op for domain, op in other_operators.INDEX_OPERATORS if domain]
     listed = [name for group in groups for name in group]
