@@ -172,8 +172,9 @@ def test_a_model_that_onnx_runtime_does_not_open_is_audited_by_the_file() -> Non
     audited = og.audit(parser.parse_model(CUSTOM))
     assert audited.runtimes == []
     assert only(audited).runtime is None
-    (note,) = audited.notes
+    not_judged, note = audited.notes
     assert note.startswith(f"ONNX Runtime {VERSION} does not open the model: ")
+    assert not_judged.startswith("not judged: 1 node of own (Mine)")
 
 
 FOLDED = """<ir_version: 8, opset_import: ["" : 17]>

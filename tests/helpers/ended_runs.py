@@ -26,6 +26,10 @@ LONGEST = 60
 """Seconds that a part of a model may run."""
 
 
+def _loaded(path: Path) -> onnx.ModelProto:
+    return onnx.ModelProto.FromString(path.read_bytes())
+
+
 def keep(folder: Path, model: bytes, level: int, feeds: Feeds) -> None:
     """Write a model before ONNX Runtime opens it at a level, or runs it with inputs."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +44,7 @@ def ending_operator(python: str, folder: Path) -> str:
 
     The result is "" if no node does.
     """
-    model = inline_local_functions(onnx.load(folder / MODEL))
+    model = inline_local_functions(_loaded(folder / MODEL))
     nodes = [*model.graph.node]
     for count in range(1, len(nodes) + 1):
         part = onnx.ModelProto()
@@ -86,7 +90,7 @@ def _run_part(path: str, level: str, inputs: str) -> None:
     """Run a part; an error that Python sees does not end the program."""
     with np.load(inputs) as arrays:
         feeds = {name: arrays[name] for name in arrays.files}
-    opened = session(onnx.load(path), int(level))
+    opened = session(_loaded(Path(path)), int(level))
     if feeds:
         results(opened, feeds)
 

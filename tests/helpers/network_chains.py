@@ -237,7 +237,10 @@ def float_counts(d: Draft) -> None:
         mask = d.op("Mul", mask, d.constant(factor, dtype))
     if chance(d, 0.6):
         axis = np.array(d.random.choice([1, -1, 0]))
-        flags = {"exclusive": int(chance(d, 0.3)), "reverse": int(chance(d, 0.3))}
+        flags: dict[str, Any] = {
+            "exclusive": int(chance(d, 0.3)),
+            "reverse": int(chance(d, 0.3)),
+        }
         counts = d.op("CumSum", mask, axis, **flags)
     else:
         counts = d.op("ReduceSum", mask, np.array([1]), keepdims=1)

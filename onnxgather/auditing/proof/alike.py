@@ -8,7 +8,7 @@ computed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import onnx
@@ -167,9 +167,10 @@ def _attributes(operation: Operation) -> _Key:
     attributes: list[object] = []
     for name, value in operation.attributes.items():
         own: object = value
-        if isinstance(value, np.ndarray):
-            array: Array = value
+        kind: type[object] = type(own)
+        if kind is np.ndarray:
+            array = cast("Array", value)
             if array.dtype != object:
                 own = (array.dtype.str, array.shape, array.tobytes())
-        attributes.append((name, type(value), own))
+        attributes.append((name, kind, own))
     return tuple(attributes)

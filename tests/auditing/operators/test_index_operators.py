@@ -379,7 +379,8 @@ LABELS = np.array([[0, -100], [3, -4]])
 @pytest.mark.parametrize("op", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
 def test_a_label_that_is_ignored_is_in_range(op: str) -> None:
     def state(labels: Any, **attributes: int) -> str:
-        loss = node(op, ["scores", "labels"], "y", **attributes)
+        given: dict[str, Any] = {**attributes}
+        loss = node(op, ["scores", "labels"], "y", **given)
         scores = info("scores", FLOAT, [2, 4, 2])
         made = model([loss], [scores], ["y"], [constant("labels", labels)])
         return only(og.audit(made)).range.state

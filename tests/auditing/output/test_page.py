@@ -477,14 +477,17 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
 
 def test_gathers_of_a_lost_size_have_the_command_that_tells_it() -> None:
     nodes = [
-        node("MaxPool", ["x"], "small", "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        node("SpaceToDepth", ["x"], "small", "blocks", blocksize=2),
         node("Gather", ["small", "two"], "y", axis=2),
         node("Gather", ["small", "two"], "z", axis=3),
     ]
     x = info("x", FLOAT, [1, 3, "h", "w"])
     made = model(nodes, [x], ["y", "z"], [constant("two", np.array(2))])
     found = Page(audit_page({"a b": finished(audited_model(made))}))
-    cause = "the size is unknown behind pool (MaxPool); `--shape x=1,3,12,12` tells it"
+    cause = (
+        "the size is unknown behind blocks (SpaceToDepth);"
+        " `--shape x=1,3,12,12` tells it"
+    )
     assert f" 2 gathers: {cause}" in found.texts["summary"]
     command = "onnxgather audit 'a b' --shape x=1,3,12,12"
     # It is there in the group, and among the commands to run next.
