@@ -103,6 +103,7 @@ class Levels:
         if self.names is None:
             return
         for name in sequence("levels", self.names):
+            check_type("levels", name, "a list of names", str)
             if name not in RUNTIME_LEVELS:
                 rule = f"levels must be some of {', '.join(RUNTIME_LEVELS)}"
                 raise OnnxGatherError(f"{rule}, got {shown(name)}")

@@ -154,6 +154,13 @@ def test_a_level_that_does_not_exist_is_an_error(
     assert (code, error.splitlines()[-1]) == (2, f"Error: {said}")
 
 
+def test_a_level_that_is_no_name_is_an_error() -> None:
+    levels: Any = [[1]]
+    with pytest.raises(og.OnnxGatherError) as error:
+        og.audit(parser.parse_model(PLAIN), levels=levels)
+    assert str(error.value) == "levels must be a list of names, got [1]"
+
+
 def test_a_runtime_that_does_not_start_is_an_error() -> None:
     Path("m.onnx").write_bytes(parser.parse_model(PLAIN).SerializeToString())
     code, _, error = outcome("audit", "m.onnx", "--runtime", "no/python")

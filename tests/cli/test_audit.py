@@ -570,7 +570,7 @@ n.onnx            0             0        0           0          0       0
 2 models          3             0        0           0          1       2
 
 proved if     1 gather of 1 model: --all lists the conditions
-{ASSUMES}{"".join(next_commands[1:])}"""
+{ASSUMES}{NEGATIVE}{"".join(next_commands[1:])}"""
     )
     Path("two.onnx").write_bytes(Path(one).read_bytes())
     text = outcome("audit", one, "two.onnx", "--fail-on", "proved-if")[1]
