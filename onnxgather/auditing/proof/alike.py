@@ -171,6 +171,6 @@ def _attributes(operation: Operation) -> _Key:
         if kind is np.ndarray:
             array = cast("Array", value)
             if array.dtype != object:
-                own = (array.dtype.str, array.shape, array.tobytes())
+                own = (array.dtype, array.shape, array.tobytes())
         attributes.append((name, kind, own))
     return tuple(attributes)
