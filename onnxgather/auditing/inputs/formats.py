@@ -56,16 +56,14 @@ class Request:
         """
         return str(number) if len(self.sets) > 1 else ""
 
-    def files_of_set(
-        self, number: int, suffix: str, content: Callable[[Array], bytes]
-    ) -> Files:
-        """Return a file for each input of a set."""
+    def files_of_inputs(self, suffix: str, content: Callable[[Array], bytes]) -> Files:
+        """Return a file for each input of each set."""
         files: Files = {}
-        for position, (name, array) in enumerate(self.sets[number].items()):
-            file = os.path.join(
-                self.folder_of_set(number), _file_name(position, name) + suffix
-            )
-            files[file] = content(array)
+        for number, arrays in enumerate(self.sets):
+            folder = self.folder_of_set(number)
+            for position, (name, array) in enumerate(arrays.items()):
+                file = os.path.join(folder, _file_name(position, name) + suffix)
+                files[file] = content(array)
         return files
 
     def paths_of_set(self, number: int, suffix: str) -> Iterator[tuple[str, str]]:
@@ -198,10 +196,7 @@ def _raw_of_tensorrt(array: Array) -> bytes:
 
 
 def _trtexec_files(request: Request) -> Files:
-    files: Files = {}
-    for number in range(len(request.sets)):
-        files |= request.files_of_set(number, ".bin", _raw_of_tensorrt)
-    return files
+    return request.files_of_inputs(".bin", _raw_of_tensorrt)
 
 
 def _trtexec_commands(request: Request) -> list[list[str]]:
@@ -290,10 +285,7 @@ def _polygraphy_commands(request: Request) -> list[list[str]]:
 
 
 def _benchmark_app_files(request: Request) -> Files:
-    files: Files = {}
-    for number in range(len(request.sets)):
-        files |= request.files_of_set(number, ".npy", _npy)
-    return files
+    return request.files_of_inputs(".npy", _npy)
 
 
 def _benchmark_app_commands(request: Request) -> list[list[str]]:

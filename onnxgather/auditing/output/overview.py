@@ -46,13 +46,14 @@ def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
     yield ""
     yield from table(report)
     audits = {model: finished.audit for model, finished in report.models.items()}
-    gathers = [gather for audit in audits.values() for gather in audit.gathers]
+    # The text says what providers do with an index out of range of these.
+    gathers = list[AuditedGather]()
     yield ""
     if every:
         for model, audit in audits.items():
+            gathers += audit.gathers
             yield from lines(model, audit, every)
     else:
-        gathers = list[AuditedGather]()
         for state, lines_of_state in _LINES.items():
             findings = [
                 finding for finding in report.every if finding.entry.state == state

@@ -484,10 +484,9 @@ class Ranges:
             values: The bounds that replace those of values of the scope.
         """
         changed = self._same_network()
-        changed._values[scope] = ChainMap(dict(values), self._values[scope])
         changed._producers[scope] = self._producers[scope]
-        changed._run(scope, operations)
-        return changed
+        of_scope = ChainMap(dict(values), self._values[scope])
+        return changed._ran(scope, operations, of_scope)
 
     def anew(
         self,
@@ -503,10 +502,19 @@ class Ranges:
             values: The bounds of the values that they take, besides constants.
         """
         changed = self._same_network()
-        changed._values[scope] = dict(values)
         changed._producers[scope] = {}
-        changed._run(scope, operations)
-        return changed
+        return changed._ran(scope, operations, dict(values))
+
+    def _ran(
+        self,
+        scope: Scope,
+        operations: Sequence[Operation],
+        values: MutableMapping[str, Bounds],
+    ) -> Ranges:
+        """Compute operations of a scope from the values in it; return these bounds."""
+        self._values[scope] = values
+        self._run(scope, operations)
+        return self
 
     def _same_network(self) -> Ranges:
         """Return bounds of the same network, without values."""
