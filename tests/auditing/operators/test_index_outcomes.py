@@ -59,7 +59,6 @@ SAID: dict[str, tuple[set[Outcome], set[Outcome]]] = {
 
 WRITES = {Outcome.OFFSET, Outcome.DROPPED}
 SAID_OF_DIRECTML: dict[str, set[Outcome]] = {
-    "Not known: it was not measured.": {*Outcome},
     "The provider has no such operator; the node runs on the CPU provider.": ELSEWHERE,
     "ONNX Runtime 1.24.4 has no such operator.": REFUSED,
     "Not known; the provider refuses the node on some devices.": FAILS,
@@ -78,6 +77,19 @@ SAID_OF_DIRECTML: dict[str, set[Outcome]] = {
     "No error: the first or the last image is read.": {Outcome.FIRST, Outcome.LAST},
     "No error: some elements stand there twice.": {Outcome.OTHER},
     "No error by design: the row is all off.": DROPPED,
+    "The node fails.": FAILS,
+    "No error: returns the loss at another element of the tensor.": {
+        *ANOTHER,
+        Outcome.OTHER,
+    },
+    "No error: the node reads the whole sequence.": {Outcome.LAST},
+    "No error: the node reads other elements of the cache or of the tables, or the"
+    " index changes nothing. total_sequence_length out of range may fail.": {
+        *ANOTHER,
+        *FAILS,
+        Outcome.OTHER,
+    },
+    "No error: the output is the same for each index.": {Outcome.FIRST, Outcome.LAST},
     "No error: returns another element of the tensor, as DirectML checks no index.": (
         ANOTHER
     ),
