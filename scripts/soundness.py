@@ -30,6 +30,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,9 @@ what the lowest one does."""
 
 DOCUMENTED = 60_000
 """The number of networks of the full figure."""
+
+MEMORY = 8 << 30
+"""The bytes of address space that a program has that checks networks."""
 
 
 def rows(
@@ -175,6 +179,10 @@ def worker(
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             for line in process.stdout:
+                # ONNX Runtime's own code may print, too.
+                if not line.startswith("{"):
+                    print(line, end="", file=sys.stderr)
+                    continue
                 row = json.loads(line)
                 if "states" in row:
                     tally.add(row)
@@ -252,6 +260,9 @@ def main() -> int:
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
+        # A network may ask for more memory than there is: its run is to fail, not the
+        # program.
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         seeds = range(*map(int, options.worker.split(":")))
         for row in rows(
             seeds, options.save, options.trap, options.chain, options.claims

@@ -4,6 +4,7 @@ computes."""
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -673,11 +674,22 @@ class _Check:
         given: dict[str, Any] = {"shapes": shapes or None, "ranges": ranges or None}
         given["allow_empty"] = case.least == 0
         if case.assume:
-            conditions = [c for c in case.assume["conditions"] if c["input"] in named]
-            digest = self.audit(model, **given).contract["digest"]
-            given["assume"] = {**case.assume, "conditions": conditions}
-            given["assume"] |= {"digest": digest}
+            own = self.audit(model, **given).contract
+            conditions = [
+                condition
+                for condition in case.assume["conditions"]
+                if condition["input"] in named
+                and _sizes_of(condition) <= {*own["sizes"]}
+            ]
+            given["assume"] = {**own, "conditions": conditions}
         return given
+
+
+def _sizes_of(condition: dict[str, Any]) -> set[str]:
+    """The open sizes that the ends and the expression of a condition name."""
+    expressions = ("expression", "low_expression", "high_expression")
+    text = " ".join(condition[each] or "" for each in expressions)
+    return {*re.findall(r"[A-Za-z_][\w.]*", text)}
 
 
 def _inside(random: Random, condition: dict[str, Any], number: int) -> int:
