@@ -632,7 +632,7 @@ def rule_of_type(rules: Contract, name: str) -> str:
 def _array(inputs: Mapping[str, Any], name: str, rank: int = 0) -> Array:
     """Return the array of an input, which must have at least `rank` dimensions."""
     if name not in inputs:
-        rule = f"the inputs must hold {shown(name)}, which the contract names"
+        rule = f"the contract needs input {shown(name)}, which is not given"
         raise OnnxGatherError(f"{rule}, got {shown([*inputs])}")
     array = plain_array(f"input {shown(name)} must be an array", inputs[name])
     if array.ndim < rank:
@@ -652,20 +652,18 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
     Raises:
         OnnxGatherError: They do not meet it.
     """
-    subject = f"input {shown(condition.input)} must"
     columns = condition.columns
     is_difference = condition.of == "difference"
     if is_difference and array.dtype.kind not in "biu":
         raise OnnxGatherError(f"{rule_of_integers(condition)}, got {array.dtype}")
     if array.dtype.kind not in "biuf":
-        raise OnnxGatherError(f"{subject} hold numbers, got {array.dtype}")
+        raise OnnxGatherError(f"{rule_of_numbers(condition)}, got {array.dtype}")
 
     part = array
     if columns is not None:
         last_size = array.shape[-1] if array.shape else 0
-        last_column = max(columns)
-        if last_column >= last_size:
-            rule = f"{subject} have a column {last_column} in its last axis"
+        if max(columns) >= last_size:
+            rule = rule_of_column(condition)
             raise OnnxGatherError(f"{rule}, got the shape {[*array.shape]}")
         part = array[..., [*columns]]
     if is_difference:
@@ -685,10 +683,22 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
         elif columns is not None:
             place[-1] = columns[int(place[-1])]
         shown_place = ", ".join(map(str, place))
-        rule = f"{subject} meet {shown(str(condition))}"
+        rule = f"input {shown(condition.input)} must meet {shown(str(condition))}"
         raise OnnxGatherError(f"{rule}, got {number} at [{shown_place}]")
 
 
 def rule_of_integers(condition: Condition) -> str:
     """Return the rule of the input of a difference."""
     return f"input {shown(condition.input)} must hold integers"
+
+
+def rule_of_numbers(condition: Condition) -> str:
+    """Return the rule of the input of a condition on elements."""
+    return f"input {shown(condition.input)} must hold numbers"
+
+
+def rule_of_column(condition: Condition) -> str:
+    """Return the rule that an input has the columns of a condition."""
+    last_column = max(condition.columns or (0,))
+    subject = f"input {shown(condition.input)}"
+    return f"{subject} must have a column {last_column} in its last axis"

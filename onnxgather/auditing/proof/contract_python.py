@@ -3,90 +3,176 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 from onnxgather.auditing.algebra.sizes import MOST_OF_INPUT
 from onnxgather.auditing.proof.contract import (
     NUMPY_TYPES,
+    Condition,
+    Contract,
     GivenContract,
     decoded,
     expression_of,
     least_size,
+    rule_of_column,
     rule_of_integers,
+    rule_of_numbers,
     rule_of_scalar,
     rule_of_shape,
     rule_of_size,
     rule_of_type,
 )
 
+_START = """\
+def array(name, rank=0):
+    if name not in inputs:
+        raise ValueError(f"the contract needs input {name!r}, which is not given")
+    if not hasattr(inputs[name], "dtype") or hasattr(inputs[name], "mask"):
+        raise ValueError(f"input {name!r} must be an array")
+    if inputs[name].ndim < rank:
+        raise ValueError(f"input {name!r} must have at least {rank} dimensions")
+    return inputs[name]
+
+if not hasattr(inputs, "keys"):
+    raise ValueError("inputs must be a mapping from names")"""
+"""How the body of each guard starts.
+
+The inner function returns an input, and says in the sentences of `check_inputs` which
+input is missing, or is no array of enough dimensions.
+"""
+
 
 def guard(contract: GivenContract) -> str:
     """Return a Python function that checks inputs as `check_inputs` does, to be pasted.
 
-    The function accepts the arrays by the names of the inputs. It raises an error
-    unless they meet the contract; a ValueError names the condition.
+    The function accepts the arrays by the names of the inputs, and returns them if they
+    meet the contract. Else it raises a ValueError, which says the rule of the contract
+    that `check_inputs` says.
 
     Raises:
         FileFormatError: The contract cannot be read, or breaks a rule.
     """
     rules = decoded(contract)
-    least = least_size(rules)
-    lines: list[str] = []
+    size_texts = _size_texts(rules)
+    # `check_inputs` has the same order, so that both name the same rule.
+    lines = [*_START.split("\n")]
+    lines += _lines_of_sizes(rules)
+    lines += _lines_of_shapes(rules)
+    lines += _lines_of_types(rules)
+    for condition in rules.conditions:
+        if condition.is_of_elements:
+            lines += _lines_of_elements(rules, condition, size_texts)
+            continue
+        low, high = _ends(condition, size_texts)
+        expression = expression_of(condition, rules.sizes)
+        number = _in_python(expression, size_texts)
+        lines += _required(f"{low}{number}{high}", str(condition))
+    lines.append("return inputs")
+    text = f"def check(inputs):  # arrays by name, for the model {rules.digest!r}\n"
+    for line in lines:
+        text += f"    {line}\n" if line else "\n"
+    return text
 
-    def require(test: str, rule: str) -> None:
-        lines.append(f"if not ({test}):")
-        lines.append(f"    raise ValueError({rule!r})")
 
+def _required(test: str, rule: str) -> list[str]:
+    """Return the lines that raise an error unless a test holds."""
+    return [f"if not ({test}):", f"    raise ValueError({rule!r})"]
+
+
+def _size_texts(rules: Contract) -> dict[str, str]:
+    """Return the expression of Python for each open size, by the names of the sizes."""
+    texts: dict[str, str] = {}
+    for name, dimensions in rules.sizes.items():
+        # All dimensions of a size are the same number, which is checked before.
+        input_name, dim = dimensions[0]
+        texts[name] = f"inputs[{input_name!r}].shape[{dim}]"
+    return texts
+
+
+def _in_python(expression: str, size_texts: Mapping[str, str]) -> str:
+    """Return an expression of open sizes as an expression of Python."""
+    parts = re.split(r"([\s*+-]+)", expression)
+    return "".join(size_texts.get(part, part) for part in parts)
+
+
+def _lines_of_sizes(rules: Contract) -> Iterator[str]:
+    """Yield the lines that check that each open size is one number of those allowed."""
     if rules.sizes:
         power = MOST_OF_INPUT.bit_length() - 1
-        lines.append(f"largest = 2**{power}  # of an open size, as proofs assume")
-    size_expressions: dict[str, str] = {}
+        yield f"largest = 2**{power}  # of an open size, as proofs assume"
+    least = least_size(rules)
     for name, dimensions in rules.sizes.items():
-        sizes = [
-            f"inputs[{input_name!r}].shape[{dim}]" for input_name, dim in dimensions
+        numbers = [
+            f"array({input_name!r}, {dim + 1}).shape[{dim}]"
+            for input_name, dim in dimensions
         ]
-        equal_sizes = " == ".join(sizes)
-        test = f"{least} <= {equal_sizes} <= largest"
-        require(test, rule_of_size(name, least))
-        size_expressions[name] = sizes[0]
-    for name in rules.scalars:
-        test = f"{name!r} not in inputs or inputs[{name!r}].shape == ()"
-        require(test, rule_of_scalar(name))
-    for name, shape in rules.shapes.items():
-        test = f"inputs[{name!r}].shape == {tuple(shape)}"
-        require(test, rule_of_shape(name, shape))
+        yield f"x = [{', '.join(numbers)}]"
+        test = f"{least} <= min(x) == max(x) <= largest"
+        yield from _required(test, rule_of_size(name, least))
 
+
+def _lines_of_shapes(rules: Contract) -> Iterator[str]:
+    """Yield the lines that check inputs without a dimension, and given shapes."""
+    for name in rules.scalars:
+        # An input without a dimension may have a default, so it may be missing.
+        test = f"{name!r} not in inputs or array({name!r}).shape == ()"
+        yield from _required(test, rule_of_scalar(name))
+    for name, shape in rules.shapes.items():
+        test = f"array({name!r}).shape == {tuple(shape)}"
+        yield from _required(test, rule_of_shape(name, shape))
+
+
+def _lines_of_types(rules: Contract) -> Iterator[str]:
+    """Yield the lines that check data types; inputs with a default may be missing."""
     for name, data_type in rules.types.items():
         dtype = NUMPY_TYPES[data_type]
-        test = f"{name!r} not in inputs or inputs[{name!r}].dtype == '{dtype}'"
-        require(test, rule_of_type(rules, name))
+        test = f"{name!r} not in inputs or array({name!r}).dtype == '{dtype}'"
+        yield from _required(test, rule_of_type(rules, name))
 
-    def number_of(expression: str) -> str:
-        parts = re.split(r"([\s*+-]+)", expression)
-        return "".join(size_expressions.get(part, part) for part in parts)
 
-    for condition in rules.conditions:
-        # An open end asks nothing.
-        low = "" if condition.low is None else f"{condition.low} <= "
-        high = "" if condition.high is None else f" <= {condition.high}"
-        if condition.low_expression is not None:
-            low = f"{number_of(condition.low_expression)} <= "
-        if condition.high_expression is not None:
-            high = f" <= {number_of(condition.high_expression)}"
-        source = f"inputs[{condition.input!r}]"
-        ends = f"{low}x.min().item() <= x.max().item(){high}"
-        if condition.of == "difference":
-            column, other = condition.columns or (0, 0)
-            require(f"{source}.dtype.kind in 'biu'", rule_of_integers(condition))
-            lines.append(f"x = {source}.astype(object)")
-            lines.append(f"x = x[..., [{column}]] - x[..., [{other}]]")
-            ends = f"{low}x.min() <= x.max(){high}"
-        elif condition.of == "values":
-            columns = f"[..., {[*condition.columns]}]" if condition.columns else ""
-            lines.append(f"x = {source}{columns}")
-        if condition.is_of_elements:
-            require(f"x.size == 0 or {ends}", str(condition))
-        else:
-            expression = expression_of(condition, rules.sizes)
-            require(f"{low}{number_of(expression)}{high}", str(condition))
-    header = f"def check(inputs):  # arrays by name, for the model {rules.digest!r}"
-    return "\n    ".join([header, *lines, "return inputs"]) + "\n"
+def _lines_of_elements(
+    rules: Contract, condition: Condition, size_texts: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the lines that check a condition on the elements of an input."""
+    is_difference = condition.of == "difference"
+    yield f"x = array({condition.input!r})"
+    if is_difference:
+        yield from _required("x.dtype.kind in 'biu'", rule_of_integers(condition))
+    elif condition.input not in rules.types:
+        # An input in `types` is of a type of numbers, and was checked to have it.
+        yield from _required("x.dtype.kind in 'biuf'", rule_of_numbers(condition))
+    columns = [*(condition.columns or ())]
+    if columns:
+        test = f"x.ndim and x.shape[-1] > {max(columns)}"
+        yield from _required(test, rule_of_column(condition))
+        yield f"x = x[..., {columns}]"
+    least = "x.min().item()"
+    greatest = "x.max().item()"
+    if is_difference:
+        # Python's integers do not wrap around.
+        yield "x = x.astype(object)"
+        yield "x = x[..., :1] - x[..., 1:]"
+        least = "x.min()"
+        greatest = "x.max()"
+    low, high = _ends(condition, size_texts)
+    # The least is compared with the greatest as that fails for NaN, even without ends.
+    test = f"x.size == 0 or {low}{least} <= {greatest}{high}"
+    yield from _required(test, str(condition))
+
+
+def _ends(condition: Condition, size_texts: Mapping[str, str]) -> tuple[str, str]:
+    """Return the ends of a condition as both sides of a comparison of Python.
+
+    An end that is open is an empty text.
+    """
+    low = ""
+    if condition.low_expression is not None:
+        low = f"{_in_python(condition.low_expression, size_texts)} <= "
+    elif condition.low is not None:
+        low = f"{condition.low} <= "
+    high = ""
+    if condition.high_expression is not None:
+        high = f" <= {_in_python(condition.high_expression, size_texts)}"
+    elif condition.high is not None:
+        high = f" <= {condition.high}"
+    return low, high

@@ -38,6 +38,7 @@ from onnxgather.auditing.proof.contract import (
     tightened,
 )
 from onnxgather.auditing.proof.contract_python import guard
+from onnxgather.core.checks import shown
 from onnxgather.core.model.network import read_network
 
 
@@ -507,7 +508,7 @@ def test_a_file_that_is_no_contract_is_one_sentence(
     [
         (
             {"ids": GOOD["ids"]},
-            "the inputs must hold 'mask', which the contract names, got ['ids']",
+            "the contract needs input 'mask', which is not given, got ['ids']",
         ),
         (
             GOOD | {"ids": [[1]]},
@@ -718,6 +719,7 @@ def test_inputs_that_are_no_mapping_are_one_sentence() -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         check_inputs(WHOLE, None)  # type: ignore[reportArgumentType]
     assert str(caught.value) == "inputs must be a mapping from names, got None"
+    assert is_refused(WHOLE, None)
 
 
 def test_an_input_that_is_missing_has_any_type() -> None:
@@ -850,16 +852,23 @@ def test_numbers_that_a_float_rounds_are_compared_exactly() -> None:
     assert not is_refused(contract(values(0, 2**24 + 4)), inputs)
 
 
-def is_refused(told: dict[str, Any], inputs: dict[str, Any]) -> bool:
-    """Whether the printed guard refuses inputs, which `check_inputs` must then refuse
-    too."""
+def is_refused(told: dict[str, Any], inputs: Any) -> bool:
+    """Whether the printed guard refuses inputs.
+
+    `check_inputs` must then refuse them too, in a sentence that has the guard's."""
     printed: dict[str, Any] = {}
     exec(guard(told), printed)
     try:
         printed["check"](inputs)
-    except Exception:
-        with pytest.raises(og.OnnxGatherError):
+    except ValueError as error:
+        rule = str(error)
+        with pytest.raises(og.OnnxGatherError) as caught:
             check_inputs(told, inputs)
+        # The sentence quotes a condition, but not another rule.
+        quoted = f" must meet {shown(rule)}, got "
+        sentence = str(caught.value)
+        starts = (f"{rule}, got ", f"{rule} (dimension ")
+        assert quoted in sentence or sentence.startswith(starts)
         return True
     check_inputs(told, inputs)
     return False
@@ -870,15 +879,35 @@ def test_the_guard_is_a_few_lines_without_an_import() -> None:
         guard(WHOLE)
         == f"""\
 def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
+    def array(name, rank=0):
+        if name not in inputs:
+            raise ValueError(f"the contract needs input {{name!r}}, which is not given")
+        if not hasattr(inputs[name], "dtype") or hasattr(inputs[name], "mask"):
+            raise ValueError(f"input {{name!r}} must be an array")
+        if inputs[name].ndim < rank:
+            raise ValueError(f"input {{name!r}} must have at least {{rank}} dimensions")
+        return inputs[name]
+
+    if not hasattr(inputs, "keys"):
+        raise ValueError("inputs must be a mapping from names")
     largest = 2**28  # of an open size, as proofs assume
-    if not (1 <= inputs['ids'].shape[0] == inputs['mask'].shape[0] <= largest):
+    x = [array('ids', 1).shape[0], array('mask', 1).shape[0]]
+    if not (1 <= min(x) == max(x) <= largest):
         raise ValueError("the size 'batch' must be one number from 1 to 2^28, the largest that proofs assume")
-    if not (1 <= inputs['ids'].shape[1] <= largest):
+    x = [array('ids', 2).shape[1]]
+    if not (1 <= min(x) == max(x) <= largest):
         raise ValueError("the size 'sequence' must be one number from 1 to 2^28, the largest that proofs assume")
-    x = inputs['ids']
+    x = array('ids')
+    if not (x.dtype.kind in 'biuf'):
+        raise ValueError("input 'ids' must hold numbers")
     if not (x.size == 0 or -1 <= x.min().item() <= x.max().item() <= 9):
         raise ValueError('each value of ids is from -1 to 9')
-    x = inputs['mask'][..., [2]]
+    x = array('mask')
+    if not (x.dtype.kind in 'biuf'):
+        raise ValueError("input 'mask' must hold numbers")
+    if not (x.ndim and x.shape[-1] > 2):
+        raise ValueError("input 'mask' must have a column 2 in its last axis")
+    x = x[..., [2]]
     if not (x.size == 0 or 0 <= x.min().item() <= x.max().item() <= 1):
         raise ValueError('each value of column 2 of the last axis of mask is from 0 to 1')
     if not (inputs['ids'].shape[1] <= 8):
@@ -889,6 +918,29 @@ def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
 """  # noqa: E501
     )
     assert not is_refused(WHOLE, GOOD)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sentence"),
+    [
+        ({"ids": GOOD["ids"]}, "the contract needs input 'mask', which is not given"),
+        (GOOD | {"ids": [[1]]}, "input 'ids' must be an array"),
+        (GOOD | {"ids": np.ma.masked_equal([[1]], 1)}, "input 'ids' must be an array"),
+        (GOOD | {"ids": np.int64(3)}, "input 'ids' must have at least 1 dimensions"),
+        (GOOD | {"ids": np.zeros(2)}, "input 'ids' must have at least 2 dimensions"),
+        (GOOD | {"ids": np.array([["a"], ["b"]])}, "input 'ids' must hold numbers"),
+        (
+            GOOD | {"mask": np.zeros((2, 2))},
+            "input 'mask' must have a column 2 in its last axis",
+        ),
+        (None, "inputs must be a mapping from names"),
+    ],
+)
+def test_the_guard_says_what_is_wrong_with_an_input(inputs: Any, sentence: str) -> None:
+    printed: dict[str, Any] = {}
+    exec(guard(WHOLE), printed)
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        printed["check"](inputs)
 
 
 HOSTILE = ["a", "b'\"", "c\n)]", "{0}\\", "inputs['a']"]
