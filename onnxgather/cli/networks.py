@@ -166,7 +166,8 @@ def audit_command(**values: Any) -> int:
         return batch.finish()
     external_files = chain.from_iterable(audit.files for audit in audits.values())
     outputs.check_apart(external_files)
-    report = _report(options, batch, audits, baseline)
+    not_audited = _not_audited(batch, models, audits)
+    report = _report(options, batch, audits, baseline, len(not_audited))
     contents = _contents(outputs, report, is_single, baseline)
     input_lines = list[str]()
     first = next(iter(audits.values()))
@@ -175,7 +176,6 @@ def audit_command(**values: Any) -> int:
         contents["--write-inputs"] = partial(
             _input_files, options, first.audited, input_lines
         )
-    not_audited = {*models} - audits.keys()
     contents["--write-baseline"] = partial(baseline.of_today, report, not_audited)
     is_printed = outputs.write(batch, contents)
     for line in input_lines:
@@ -343,11 +343,21 @@ def _audited(
     return FinishedAudit(audited.audit, files, pictures, kept)
 
 
+def _not_audited(
+    batch: Batch, models: Sequence[str], audits: Mapping[str, FinishedAudit]
+) -> set[str]:
+    """Return the models without an audit, and the paths that name no model."""
+    # The failure of an interruption has no name: it is that of no path.
+    failed = {name for name, _ in batch.failures if name}
+    return (failed | {*models}) - audits.keys()
+
+
 def _report(
     options: AuditOptions,
     batch: Batch,
     audits: Mapping[str, FinishedAudit],
     baseline: Baseline,
+    left_out: int,
 ) -> AuditReport:
     """Return the audits with their findings, and the errors of the other models."""
     from onnxgather.auditing.output.findings import AuditReport
@@ -358,7 +368,7 @@ def _report(
         for model, finished_audit in audits.items()
     }
     unusable = [str(error) for _, error in batch.failures]
-    return AuditReport(audits, findings, unusable)
+    return AuditReport(audits, findings, unusable, left_out)
 
 
 def _contents(
@@ -379,7 +389,7 @@ def _contents(
         "--junit": partial(audit_junit, report),
         "--markdown": partial(audit_markdown, report, baseline),
         "--sarif": lambda: json_bytes(audit_sarif(report, baseline)),
-        "--html": partial(audit_page, report.models, len(report.unusable)),
+        "--html": partial(audit_page, report.models, report.left_out),
         "--contract": partial(contract_content, contract_file, first),
     }
     return contents

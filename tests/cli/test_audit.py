@@ -149,6 +149,24 @@ proved        fixed (Gather, main graph): 0..3 of 4, constant
     )
 
 
+@pytest.mark.parametrize(
+    ("low", "told"),
+    [
+        (-4, "contains -4, and an index below 0 is out of range"),
+        (-5, "contains -5, and the axis has 4 elements"),
+    ],
+)
+def test_a_given_end_below_0_is_told_if_no_index_may_be_below_0(
+    low: int, told: str
+) -> None:
+    given = ("--range", f"ids={low}:3", "--no-negative", "--levels", "none")
+    code, text, error = outcome("audit", embedding(NODES[:1]), *given)
+    assert (code, error) == (1, "")
+    start = "OUT OF RANGE  tokens (Gather, main graph): can leave its axis: the range"
+    end = "in range if each value of ids is from 0 to 3"
+    assert text.splitlines()[1] == f"{start} given of ids {told}; {end}"
+
+
 def test_the_sizes_of_a_condition_are_told_with_their_places() -> None:
     nodes = [
         node("Size", ["a"], "n"),
@@ -562,7 +580,7 @@ def test_several_models_have_a_table_lines_of_open_gathers_and_one_json() -> Non
     assert (
         text
         == f"""\
-1 of 2 models is in range under conditions; 1 has no index; 1 more could not be audited
+1 of 3 models is in range under conditions; 1 has no index; 1 was not audited
 
 model     operators  out of range  refused  not proved  proved if  proved
 m.onnx            3             0        0           0          1       2
@@ -606,6 +624,21 @@ next          1 more model; for the first:
     record = {"schema": 2, "verdict": verdict, "models": told}
     assert (code, json.loads(text)) == (1, record)
     assert call("audit", other, other, "--fail-on", "proved-if").exit_code == 0
+
+
+def test_the_first_line_counts_models_that_the_given_inputs_do_not_fit() -> None:
+    embedding(NODES[:1])
+    neg = model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])])
+    for name in ("n.onnx", "o.onnx"):
+        save(neg, name)
+    inputs = ("--inputs", npz(ids=[[0, 1]]), "--levels", "none")
+    code, text, error = outcome("audit", ".", *inputs, "--html", "a.html")
+    line = "1 of 3 models is in range under conditions; 2 were not audited"
+    assert (code, text.splitlines()[0]) == (2, line)
+    said = "the given inputs hold 'ids', but the model's inputs are 'x'"
+    errors = [f"Error: ./{name}: {said}\n" for name in ("n.onnx", "o.onnx")]
+    assert error == "".join(errors) + "written: a.html\n"
+    assert f">{line}<" in Path("a.html").read_text(encoding="utf-8")
 
 
 def test_inputs_are_of_one_model() -> None:

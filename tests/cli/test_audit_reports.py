@@ -59,7 +59,7 @@ def models() -> None:
 
 
 VERDICT = (
-    "1 of 2 models can leave an axis; 1 is not proved in range; 1 has a gather that"
+    "1 of 3 models can leave an axis; 1 is not proved in range; 1 has a gather that"
     " DirectML refuses"
 )
 BROKEN = "m/d.onnx: must be an ONNX model, got bytes that are cut short, or no model"
@@ -79,7 +79,7 @@ def test_a_table_has_a_line_for_each_model_and_one_for_all() -> None:
     code, text, error = outcome("audit", "m")
     assert (code, error) == (2, f"Error: {BROKEN}\n")
     assert text.startswith(f"""\
-{VERDICT}; 1 more could not be audited
+{VERDICT}; 1 was not audited
 
 model       operators  out of range  refused  not proved  proved if  proved
 m/a b.onnx          2             0        0           1          1       0
@@ -163,7 +163,7 @@ def test_markdown_has_the_table_and_what_is_alike_once_the_worst_first() -> None
     assert (
         text
         == f"""\
-## {VERDICT}; 1 more could not be audited
+## {VERDICT}; 1 was not audited
 
 4 findings in 2 models.
 
@@ -200,7 +200,7 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
     assert (driver["name"], driver["version"]) == ("onnxgather", onnxgather.__version__)
     rules = [rule["id"] for rule in driver["rules"]]
     assert rules == ["out-of-range", "refused", "not-proved", "proved-if"]
-    assert run["properties"] == {"verdict": f"{VERDICT}; 1 more could not be audited"}
+    assert run["properties"] == {"verdict": f"{VERDICT}; 1 was not audited"}
     assert run["invocations"] == [
         {
             "executionSuccessful": False,

@@ -105,6 +105,9 @@ class AuditReport:
     """Of each model the findings on each of its gathers."""
     unusable: Sequence[str]
     """Why models were not audited; sentences for people."""
+    left_out: int
+    """How many models were to be audited, but were not: some cannot be read, and after
+    an interruption there is one sentence for all others."""
 
     @property
     def every(self) -> Iterator[GatherFinding]:

@@ -29,6 +29,7 @@ from onnxgather.auditing.output.text import (
 from onnxgather.auditing.output.verdict import (
     VERDICTS,
     badness_of,
+    not_judged_text,
     verdict_of,
     verdict_of_models,
 )
@@ -63,12 +64,12 @@ _MOODS = {"proved": "good", "proved-if": "open", "not-proved": "open"}
 """The mood of the head by the worst state; it is bad with any other state."""
 
 
-def audit_page(audits: Mapping[str, FinishedAudit], unusable: int = 0) -> bytes:
+def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
     """Return audits as one HTML page in UTF-8.
 
     Args:
         audits: The audits, with the pictures of gathers, by the paths of the models.
-        unusable: How many models more could not be audited.
+        left_out: How many models more were to be audited, but were not.
     """
     gathers = list[AuditedGather]()
     details = list[Any]()
@@ -87,10 +88,11 @@ def audit_page(audits: Mapping[str, FinishedAudit], unusable: int = 0) -> bytes:
     first = audits[paths[0]].audit
     name = _text(paths[0])
     verdict = f"{name}: {VERDICTS[verdict_of(first)].alone}"
-    if not is_alone:
-        name = number_of(len(audits), "model")
+    verdict += not_judged_text([first])
+    if left_out or not is_alone:
+        name = number_of(len(audits) + left_out, "model")
         every = [finished.audit for finished in audits.values()]
-        verdict = verdict_of_models(every, unusable)
+        verdict = verdict_of_models(every, left_out)
     texts = {
         "title": f"{name} · onnxgather audit",
         "verdict": verdict,

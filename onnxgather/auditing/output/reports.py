@@ -101,7 +101,7 @@ def _counts(report: AuditReport, model: str) -> list[int]:
 def report_verdict(report: AuditReport) -> str:
     """Return the verdict of all models of a report, in one line."""
     audits = [finished.audit for finished in report.models.values()]
-    return verdict_of_models(audits, len(report.unusable))
+    return verdict_of_models(audits, report.left_out)
 
 
 def audit_junit(report: AuditReport) -> bytes:

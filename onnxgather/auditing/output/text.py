@@ -19,7 +19,12 @@ import numpy as np
 
 from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
-from onnxgather.auditing.output.verdict import VERDICTS, badness_of, verdict_of
+from onnxgather.auditing.output.verdict import (
+    VERDICTS,
+    badness_of,
+    not_judged_text,
+    verdict_of,
+)
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
 from onnxgather.auditing.proof.ranges import GivenEnd, IndexRange, Lost
 from onnxgather.auditing.records import Audit, AuditedGather, counted
@@ -503,9 +508,10 @@ def first_line(audit: Audit) -> str:
     If all gathers are in one state, the counts say the verdict.
     """
     states = {gather.range.state for gather in audit.gathers}
-    if len(states) < 2:
-        return summary(audit)
-    return f"{VERDICTS[verdict_of(audit)].alone}; {summary(audit)}"
+    line = summary(audit)
+    if len(states) > 1:
+        line = f"{VERDICTS[verdict_of(audit)].alone}; {line}"
+    return line + not_judged_text([audit])
 
 
 def summary(audit: Audit) -> str:
@@ -599,6 +605,10 @@ def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
     axis = "the axis has an open size"
     if size is not None:
         axis = f"the axis has {number_of(size, 'element')}"
+    # Case: the index would be in range if it counted from the end.
+    is_below_0 = given.index is not None and given.index < 0
+    if is_below_0 and (size is None or (given.index or 0) >= -size):
+        axis = "an index below 0 is out of range"
     if given.source == "tokenizer":
         end = f"the tokenizer of {given.input} has ids to {given.value}"
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from onnxgather.auditing.records import Audit
@@ -62,14 +62,15 @@ def badness_of(audit: Audit) -> tuple[int, int]:
     return list(VERDICTS).index(verdict), -count
 
 
-def verdict_of_models(audits: Collection[Audit], unusable: int = 0) -> str:
+def verdict_of_models(audits: Collection[Audit], left_out: int = 0) -> str:
     """Return the verdict of several models, in one line.
 
     Args:
         audits: Their audits.
-        unusable: How many models more could not be audited.
+        left_out: How many models more were to be audited, but were not.
     """
     counts = Counter(map(verdict_of, audits))
+    all_models = number_of(len(audits) + left_out, "model")
     parts = list[str]()
     for state, verdict in VERDICTS.items():
         count = counts[state]
@@ -78,13 +79,29 @@ def verdict_of_models(audits: Collection[Audit], unusable: int = 0) -> str:
         # The first part says how many models there are.
         subject = f"{count:,}"
         if not parts:
-            subject = f"{count:,} of {number_of(len(audits), 'model')}"
+            subject = f"{count:,} of {all_models}"
         predicate = verdict.of_one if count == 1 else verdict.of_several
         parts.append(f"{subject} {predicate}")
     refused = sum(bool(audit.refused) for audit in audits)
     if refused:
         verb = "has" if refused == 1 else "have"
         parts.append(f"{refused:,} {verb} a gather that DirectML refuses")
-    if unusable:
-        parts.append(f"{unusable:,} more could not be audited")
-    return "; ".join(parts)
+    if left_out:
+        verb = "was" if left_out == 1 else "were"
+        subject = f"{left_out:,}"
+        if not parts:
+            subject = f"{left_out:,} of {all_models}"
+        parts.append(f"{subject} {verb} not audited")
+    return "; ".join(parts) + not_judged_text(audits)
+
+
+def not_judged_text(audits: Iterable[Audit]) -> str:
+    """Return how many nodes were not judged, as the end of a verdict.
+
+    It is empty if each node was judged.
+    """
+    count = sum(len(audit.not_judged) for audit in audits)
+    if not count:
+        return ""
+    verb = "was" if count == 1 else "were"
+    return f"; {number_of(count, 'node')} {verb} not judged"

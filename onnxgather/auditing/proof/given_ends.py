@@ -9,12 +9,12 @@ gather can leave it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, interval
 from onnxgather.auditing.algebra.sizes import Size
-from onnxgather.auditing.operators.index_operators import Coordinate, coordinates_of
+from onnxgather.auditing.operators.index_operators import Coordinate
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.ranges import GivenEnd, Ranges
 from onnxgather.core.model.network import Network, Operation, Scope, taken
@@ -64,7 +64,8 @@ def ends_that_leave(
                 continue
             with_end = _with_value(network, ranges, given_range.input, value)
             for operation, scope in operations.items():
-                for number, index in _leaving(with_end, scope, operation):
+                before = ranges.coordinates(scope, operation)
+                for number, index in _leaving(with_end, scope, operation, before):
                     end = GivenEnd(
                         given_range.source, given_range.input, value, index, number
                     )
@@ -108,10 +109,27 @@ def _with_value(network: Network, ranges: Ranges, name: str, value: int) -> Rang
 
 
 def _leaving(
-    ranges: Ranges, scope: Scope, operation: Operation
+    ranges: Ranges, scope: Scope, operation: Operation, before: Sequence[Coordinate]
 ) -> Iterator[tuple[int, int | None]]:
-    """Yield the coordinates of which each index is beyond the axis, with the index."""
-    for number, coordinate in enumerate(coordinates_of(ranges.given(scope, operation))):
+    """Yield the coordinates of which each index is beyond the axis, with the index.
+
+    Args:
+        ranges: The bounds for an input that is the end of its range everywhere.
+        scope: The scope of the operation.
+        operation: The operation.
+        before: Its coordinates for the whole range of the input.
+    """
+    coordinates = ranges.coordinates(scope, operation)
+    # Case: bounds of each column are known for the end, but not for the range.
+    if len(coordinates) != len(before):
+        before = coordinates
+    for number, coordinate in enumerate(coordinates):
+        # Case: constants may be below 0, and other indices may not. The end is no
+        # constant of the model, though the bounds of a single number look like one.
+        if coordinate.from_end and not before[number].from_end:
+            coordinate = replace(
+                coordinate, from_end=False, lowest=before[number].lowest
+            )
         if not _has_elements(coordinate) or not _is_beyond(coordinate):
             continue
         index: int | None = None

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from onnxgather.auditing.output.verdict import (
     badness_of,
+    not_judged_text,
     verdict_of,
     verdict_of_models,
 )
 from onnxgather.auditing.proof.ranges import IndexRange
-from onnxgather.auditing.records import Audit, AuditedGather, Tensor
+from onnxgather.auditing.records import Audit, AuditedGather, NotJudged, Tensor
 
 State = Literal["proved", "proved-if", "not-proved", "out-of-range"]
 
@@ -43,6 +45,20 @@ def audit(*states: State, refused: str | None = None) -> Audit:
     return Audit(gathers)
 
 
+NODE = NotJudged("n", "main graph", "Look", "my.domain")
+NOT_JUDGED = replace(audit("proved"), not_judged=[NODE, NODE])
+NOT_JUDGED_LINE = (
+    "2 of 3 models are in range; 1 was not audited; 4 nodes were not judged"
+)
+
+
+def test_a_verdict_says_how_many_nodes_were_not_judged() -> None:
+    assert not_judged_text([audit("proved")]) == ""
+    assert not_judged_text([NOT_JUDGED]) == "; 2 nodes were not judged"
+    single = replace(NOT_JUDGED, not_judged=[NODE])
+    assert not_judged_text([single]) == "; 1 node was not judged"
+
+
 def test_a_model_has_the_verdict_of_its_worst_gather() -> None:
     assert verdict_of(audit()) == "no-index"
     assert verdict_of(audit("proved", "proved-if")) == "proved-if"
@@ -53,9 +69,11 @@ def test_a_model_has_the_verdict_of_its_worst_gather() -> None:
 @pytest.mark.parametrize(
     ("audits", "unusable", "sentence"),
     [
-        ([], 2, "2 more could not be audited"),
+        ([], 2, "2 of 2 models were not audited"),
         ([audit("proved")], 0, "1 of 1 model is in range"),
         ([audit("proved")] * 2, 0, "2 of 2 models are in range"),
+        ([audit("proved")] * 6, 16, "6 of 22 models are in range; 16 were not audited"),
+        ([NOT_JUDGED] * 2, 1, NOT_JUDGED_LINE),
         (
             [
                 *[audit("proved"), audit(), audit("proved-if"), audit("proved-if")],
@@ -63,9 +81,9 @@ def test_a_model_has_the_verdict_of_its_worst_gather() -> None:
             ],
             1,
             (
-                "1 of 7 models can leave an axis; 1 is not proved in range; 2 are in"
-                " range under conditions; 2 are in range; 1 has no index; 1 more could"
-                " not be audited"
+                "1 of 8 models can leave an axis; 1 is not proved in range; 2 are in"
+                " range under conditions; 2 are in range; 1 has no index; 1 was not"
+                " audited"
             ),
         ),
         (

@@ -56,6 +56,25 @@ def test_an_end_that_leads_out_of_the_axis_is_told_with_its_index(
     assert run.range.found.value == index
 
 
+@pytest.mark.parametrize(
+    ("given", "value", "index"),
+    [((-2, 1), -2, -4), ((-1, 9), 9, 18), ((-9, 1), -9, -18)],
+)
+def test_an_end_below_0_leaves_the_axis_if_no_index_may_be_below_0(
+    given: tuple[int, int], value: int, index: int
+) -> None:
+    found = index_range(DOUBLED, given, no_negative=True)
+    assert found.state == "out-of-range"
+    assert found.given == GivenEnd("range", "ids", value, index, 0)
+
+
+def test_a_constant_below_0_leaves_no_axis_if_no_index_may_be_below_0() -> None:
+    last = constant("which", np.array([-1]))
+    made = model([PICK], [IDS], ["y"], [TABLE, last])
+    found = index_range(made, (-9, 9), no_negative=True)
+    assert (found.state, found.given) == ("proved", None)
+
+
 def test_a_range_in_the_axis_is_proved() -> None:
     found = index_range(DOUBLED, (-2, 1))
     assert (found.state, found.given) == ("proved", None)
