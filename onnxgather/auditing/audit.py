@@ -105,6 +105,8 @@ class AuditedModel:
     """With the conditions that were given, and those of all gathers."""
     levels: AuditedLevels
     """The audits of the graphs that ONNX Runtime makes of the model."""
+    given: list[str]
+    """As of `Audit`."""
 
     @property
     def audit(self) -> Audit:
@@ -121,6 +123,7 @@ class AuditedModel:
             contract=self.contract.plain,
             assumes=self.contract.assumes,
             not_judged=self.not_judged,
+            given=self.given,
         )
 
     @property
@@ -273,11 +276,15 @@ def audit_model(
     gathers = merged.gathers
     captured = merged.captured
 
+    given_texts = [*map(str, conditions)]
     # Proofs that rest on given sizes hold only for these sizes.
     if any(gather.range.sizes_from != "file" for gather in gathers.values()):
         contract = contract.joined(shape_conditions)
         unranked = _unranked_shapes(premises.network, shapes)
         contract = replace(contract, shapes=unranked)
+        given_texts += map(str, shape_conditions)
+        for name, shape in unranked.items():
+            given_texts.append(f"the shape of {name} is {shape}")
     for gather in gathers.values():
         contract = contract.joined(gather.range.conditions)
 
@@ -295,7 +302,13 @@ def audit_model(
         gathers = with_told_sizes(premises.network, gathers, trial)
     options = _options(premises.network, captured, gathers.values(), shape_options)
     return AuditedModel(
-        merged.network, gathers, captured, list(options), contract, levels
+        merged.network,
+        gathers,
+        captured,
+        list(options),
+        contract,
+        levels,
+        list(dict.fromkeys(given_texts)),
     )
 
 

@@ -152,6 +152,10 @@ class Audit(msgspec.Struct, frozen=True):
     """What every proof assumes."""
     not_judged: list[NotJudged] = []
     """The nodes of operators that are not known."""
+    given: list[str] = []
+    """What options say of the inputs, as sentences: ranges, the ids of a tokenizer,
+    contracts, and the sizes on which a proof rests. The contract is for such inputs
+    alone."""
     schema: int = 2
 
     def __repr__(self) -> str:

@@ -70,6 +70,11 @@ next          to make a model in which each index stays in range, and to try it:
 """
 
 
+def given_line(conditions: str) -> str:
+    """The line on what options say of the inputs."""
+    return f"given         {conditions}; the contract is for such inputs alone\n"
+
+
 def test_what_is_proved_under_conditions_has_them_and_shapes_are_one_line() -> None:
     assert outcome("audit", embedding()) == (
         0,
@@ -133,7 +138,7 @@ m.onnx: 2 gathers: 2 not proved in range
 not proved    2 gathers, because of x:
     wild0 (Gather, main graph): index unbounded; the axis has 4 elements
     wild1 (Gather, main graph): index unbounded; the axis has 4 elements
-{ASSUMES}{PROVIDERS}{RANGE}{HARDEN}"""
+{ASSUMES}{given_line("size 0 of x (n) is 5")}{PROVIDERS}{RANGE}{HARDEN}"""
     )
     assert (
         outcome(
@@ -145,7 +150,7 @@ OUT OF RANGE  tokens (Gather, main graph): can leave its axis: the range given o
 and the axis has 4 elements; in range if each value of ids is from -4 to 3
 proved        counted (Gather, main graph): 1 of 2, constant
 proved        fixed (Gather, main graph): 0..3 of 4, constant
-{ASSUMES}{PROVIDERS}{CONTRACT}{HARDEN}"""  # noqa: E501
+{ASSUMES}{given_line("each value of ids is from 0 to 5 and size 0 of ids (b) is 5")}{PROVIDERS}{CONTRACT}{HARDEN}"""  # noqa: E501
     )
 
 
@@ -209,7 +214,7 @@ m.onnx: 1 gather: 1 not proved in range
 not proved    1 gather, because of x:
     wild0 (Gather, main graph): index unbounded; the axis has 4 elements; seen 1..2
 run           the run reached 1 gather: each index was in range
-{ASSUMES}{PROVIDERS}{RANGE}{HARDEN}"""
+{ASSUMES}{given_line("size 0 of x (n) is 1")}{PROVIDERS}{RANGE}{HARDEN}"""
     )
 
 
@@ -236,7 +241,7 @@ m.onnx: 1 gather: 1 out of range
 OUT OF RANGE  tokens (Gather, main graph): indices[1,1] is 4, by the given inputs, on an axis of 4
     directml  No error: returns another element of the tensor, here `input[3,2]`
 run           the run reached 1 gather: 1 had an index out of range
-{ASSUMES}{NEGATIVE}"""  # noqa: E501
+{ASSUMES}{NEGATIVE}{given_line("size 0 of ids (b) is 2")}"""  # noqa: E501
     )
     assert note.startswith("the run with the given inputs ends early: tokens fails: ")
     assert note.partition("\n")[2] == PROVIDERS + HARDEN
@@ -433,6 +438,35 @@ def test_fail_on_comes_again_and_refuses_other_names() -> None:
     rule = "must be some of not-proved, proved-if, not-judged, got 'proved'"
     last = f"Error: Invalid value for '--fail-on': {rule}\n"
     assert (code, error.endswith(last)) == (2, True)
+
+
+def test_the_text_says_what_the_contract_has_of_options() -> None:
+    path = embedding(NODES[:1])
+    options = ("--range", "ids=0:2", "--contract", "c.json", "--levels", "none")
+    code, text, _ = outcome("audit", path, *options)
+    assert (code, text.count(given_line("each value of ids is from 0 to 2"))) == (0, 1)
+    (condition,) = json.loads(Path("c.json").read_bytes())["conditions"]
+    assert (condition["low"], condition["high"]) == (0, 2)
+    # A contract that is taken as given, and sizes on which no proof rests.
+    options = ("--assume", "c.json", "--shape", "ids=3,2", "--levels", "none")
+    text = outcome("audit", path, *options)[1]
+    assert given_line("each value of ids is from 0 to 2") in text
+    assert "given  " not in outcome("audit", path, "--levels", "none")[1]
+    # A model of any rank has the shape that is given.
+    made = model(NODES[:1], [info("ids", INT64)], ["rows"], [TABLE])
+    options = ("--shape", "ids=3,2", "--levels", "none")
+    text = outcome("audit", save(made), *options)[1]
+    assert given_line("the shape of ids is [3, 2]") in text
+
+
+def test_several_models_have_what_options_say_of_them_once() -> None:
+    paths = [embedding(NODES[:1])]
+    for number in range(10):
+        paths.append(save(onnx.load("m.onnx"), f"m{number}.onnx"))
+    options = ("--range", "ids=0:2", "--levels", "none")
+    text = outcome("audit", *paths, *options)[1]
+    told = given_line("m.onnx and 10 more models: each value of ids is from 0 to 2")
+    assert (text.count("given  "), text.count(told)) == (1, 1)
 
 
 def test_a_contract_is_written_and_assumed() -> None:
@@ -721,6 +755,7 @@ def test_json_has_every_field_of_schema_2() -> None:
         "verdict": "out-of-range",
         "assumes": "open sizes of inputs are at least 1",
         "not_judged": [],
+        "given": ["each value of ids is from -4 to 5"],
         "contract": {
             "digest": digest,
             "assumes": "open sizes of inputs are at least 1",

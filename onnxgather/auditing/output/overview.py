@@ -5,7 +5,7 @@ Findings that are alike share a line, over all models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from onnxgather.auditing.output.findings import AuditReport, GatherFinding
 from onnxgather.auditing.output.reports import report_verdict, table
@@ -13,6 +13,7 @@ from onnxgather.auditing.output.text import (
     assumption_lines,
     cause_of,
     cause_of_all,
+    given_text,
     indices_text,
     lines,
     named,
@@ -30,7 +31,7 @@ MOST_LISTED = 20
 conditions."""
 
 MOST_NOTES = 8
-"""The most notes."""
+"""The most notes, and the most lines on what is given."""
 
 Findings = Sequence[GatherFinding]
 
@@ -165,6 +166,7 @@ def _of_all_models(report: AuditReport) -> Iterator[str]:
     What several models share is there once.
     """
     models_by_note = dict[str, list[str]]()
+    models_by_given = dict[str, list[str]]()
     shared = dict[str, None]()
     assumed = dict[str, None]()
     for model, finished in report.models.items():
@@ -174,6 +176,9 @@ def _of_all_models(report: AuditReport) -> Iterator[str]:
             models_by_note.setdefault(f"run           {{}}: {run}", []).append(model)
         shared.update(dict.fromkeys(runtime_lines(audit)))
         assumed.update(dict.fromkeys(assumption_lines(audit)))
+        given = given_text(audit)
+        if given:
+            models_by_given.setdefault(f"given         {{}}: {given}", []).append(model)
         if audit.notes:
             first, *others = audit.notes
             more = ""
@@ -183,11 +188,17 @@ def _of_all_models(report: AuditReport) -> Iterator[str]:
             models_by_note.setdefault(text, []).append(model)
     yield from shared
     yield from assumed
-    notes = list[str]()
-    for text, models in models_by_note.items():
+    yield from _first(_with_models(models_by_given), MOST_NOTES, "given        ")
+    yield from _first(_with_models(models_by_note), MOST_NOTES, "note         ")
+
+
+def _with_models(models_by_text: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return texts with the first of their models in place of the first {}."""
+    texts = list[str]()
+    for text, models in models_by_text.items():
         subject = printable(models[0])
         if len(models) > 1:
             subject = f"{subject} and {number_of(len(models) - 1, 'more model')}"
         start, _, end = text.partition("{}")
-        notes.append(f"{start}{subject}{end}")
-    yield from _first(notes, MOST_NOTES, "note         ")
+        texts.append(f"{start}{subject}{end}")
+    return texts

@@ -17,6 +17,7 @@ from onnxgather.auditing.output.findings import FinishedAudit
 from onnxgather.auditing.output.text import (
     SHAPES,
     cause_of,
+    given_text,
     indices_text,
     next_commands,
     providers_of,
@@ -137,8 +138,15 @@ def _section_texts(
         "commands": _commands(path, audit),
         "gathers": _groups(path, finished, details),
         "assumes": audit.assumes,
+        "given": _given(audit),
         "guards": _guards(path, audit),
     }
+
+
+def _given(audit: Audit) -> str:
+    """Return what options say of the inputs, as a sentence behind others, as HTML."""
+    text = given_text(audit)
+    return f" Given: {_text(text)}." if text else ""
 
 
 def _guards(path: str, audit: Audit) -> str:

@@ -69,6 +69,9 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         yield f"run           {run}"
     yield from runtime_lines(audit)
     yield from assumption_lines(audit)
+    given = given_text(audit)
+    if given:
+        yield f"given         {given}"
     for note in audit.notes:
         yield f"note          {note}"
 
@@ -145,6 +148,16 @@ def assumption_lines(audit: Audit) -> Iterator[str]:
         yield "assumes       an index below 0 is out of range, but for constants"
     elif any(map(_allows_negative, audit.contract.get("conditions", ()))):
         yield "assumes       an index below 0 counts from the end"
+
+
+def given_text(audit: Audit) -> str:
+    """Return what options say of the inputs, and that the contract says it too.
+
+    The text is empty if they say nothing.
+    """
+    if not audit.given or not audit.gathers:
+        return ""
+    return f"{' and '.join(audit.given)}; the contract is for such inputs alone"
 
 
 def _allows_negative(condition: Mapping[str, Any]) -> bool:

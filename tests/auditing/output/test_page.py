@@ -311,6 +311,14 @@ def test_the_contract_and_its_guard_stand_once() -> None:
     ]
 
 
+def test_the_contract_says_what_is_given() -> None:
+    text, _ = page(ranges={"ids": (0, 3)})
+    given = "each value of ids is from 0 to 3; the contract is for such inputs alone."
+    (told,) = [text for text in Page(text).texts["p"] if given in text]
+    end = "open sizes of inputs are at least 1. Given: "
+    assert told.endswith(end + given)
+
+
 COMMANDS = [
     "onnxgather audit 'a model' --contract 'a model.contract.json'",
     "onnxgather audit 'a model' --assume 'a model.contract.json' --fail-on proved-if",
