@@ -274,6 +274,22 @@ def allowed_beside(case: NodeCase) -> DescriptorCase:
     rule.
     """
     allowed = smallest_case(case.operator, case.data_type)
+    name = f"beside/{case.operator}/{case.data_type}".lower()
+    allowed = replace(allowed, name=name)
     if case.wrapped:
         return allowed.wrapped_in()
     return allowed
+
+
+def case_beside(case: Case) -> DescriptorCase | None:
+    """Return the valid case beside a case that must be refused; None for other cases.
+
+    It is an allowed node of the operator, or the same descriptor with indices of zero.
+    A refusal counts only if the provider gives the right answer to this case.
+    """
+    if isinstance(case, NodeCase):
+        return allowed_beside(case)
+    if not case.must_refuse:
+        return None
+    zeros = np.zeros_like(case.indices)
+    return replace(case, name=f"beside/{case.name}", indices=zeros)

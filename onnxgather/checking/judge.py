@@ -5,13 +5,12 @@ A comparison gives the kind of the result, its facts and a sentence.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.checking.results import ArrayType, Element, Result, ResultKind, Returned
 from onnxgather.core.descriptors.arrays import Array, differing, elements
@@ -169,8 +168,8 @@ def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts
     """
     if answer.answers_in_range is None:
         return ResultKind.FAILED, {"message": answer.reason}
-    zeros = np.zeros_like(case.indices)
-    valid = replace(case, indices=zeros, out_of_range="clamp")
+    valid = case_beside(case)
+    assert valid is not None, "the case must be refused"
     expected = reference(valid.descriptor, valid.data, valid.indices)
     kind, facts = _facts_of_output(valid, expected, answer.answers_in_range)
     if kind is not ResultKind.SAME:

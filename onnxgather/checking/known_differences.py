@@ -17,10 +17,15 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion
 
 from onnxgather.checking.cases import Case
-from onnxgather.checking.lanes.lane import LaneInfo
+from onnxgather.checking.lanes.lane import LaneInfo, RuntimeName
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
 from onnxgather.core.execution.elsewhere.child import Breakdown
+from onnxgather.core.execution.providers import (
+    DIRECTML_DLL,
+    PROVIDERS,
+    WEB_PROVIDERS,
+)
 from onnxgather.core.execution.runtime import NotRunKind
 
 
@@ -112,11 +117,12 @@ class Known(
 ):
     """One known difference."""
 
-    provider: str
-    """The full name of the provider, such as OpenVINOExecutionProvider."""
+    provider: RuntimeName
+    """The full name of the provider, such as OpenVINOExecutionProvider; or the name of
+    another runtime."""
     versions: str
-    """A range of versions of onnxruntime or of DirectML, as pip writes ranges:
-    `>=1.24,<1.25`."""
+    """A range of versions of onnxruntime, of DirectML or of another runtime, as pip
+    writes ranges: `>=1.24,<1.25`."""
     cases: tuple[CasePattern, ...]
     """The known difference is about the cases that one of these patterns fits."""
     found: tuple[ResultPattern, ...]
@@ -136,7 +142,7 @@ class Known(
         Raises:
             ValueError: A text is wrong.
         """
-        if not self.provider.endswith(("Provider", ".dll")):
+        if self.provider in (*PROVIDERS, *WEB_PROVIDERS, DIRECTML_DLL):
             names = "CPUExecutionProvider, or DirectML.dll"
             rule = f"provider must be a full name such as {names}"
             raise ValueError(f"{rule}, got {shown(self.provider)}")
@@ -146,7 +152,7 @@ class Known(
             rule = "versions must be such as >=1.24,<1.25"
             raise ValueError(f"{rule}, got {shown(self.versions)}") from None
 
-    def is_about(self, case: Case, lane: LaneInfo) -> bool:
+    def is_about(self, case: Case | CaseResult, lane: LaneInfo) -> bool:
         """Return whether the known difference is about a case on a lane."""
         if lane.provider != self.provider:
             return False
@@ -159,8 +165,11 @@ class Known(
 
 
 def _version(lane: LaneInfo) -> str | None:
-    """Return the version of ONNX Runtime, or of DirectML on a lane without it."""
-    return lane.versions.get("onnxruntime") or lane.versions.get("DirectML")
+    """Return the version of ONNX Runtime, or else of DirectML or the lane's runtime."""
+    for package in ("onnxruntime", "DirectML", lane.provider):
+        if package in lane.versions:
+            return lane.versions[package]
+    return None
 
 
 @cache
@@ -178,11 +187,18 @@ def _is_within(version: str | None, versions: str) -> bool:
 
 
 def explained(
-    result: Result, case: Case, info: LaneInfo, known: Sequence[Known]
+    result: Result, case: Case | CaseResult, info: LaneInfo, known: Sequence[Known]
 ) -> Result:
     """Return the result; its state is KNOWN or FIXED if a known difference is about it.
 
     The first entry of `known` that explains the result decides.
+
+    Args:
+        result: The result, as no known difference explains it.
+        case: The case; or its entry in a report, which lacks the descriptor where the
+            report has no arrays of the case.
+        info: The lane.
+        known: The known differences.
     """
     replace = msgspec.structs.replace
     for entry in known:

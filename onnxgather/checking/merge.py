@@ -8,8 +8,9 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from onnxgather.checking.known_differences import Known, explained
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.results import CaseResult, Report
+from onnxgather.checking.results import CaseResult, Report, Result
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import FileFormatError
 
@@ -74,6 +75,31 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
         shard=shard,
     )
     return whole, missing
+
+
+def with_known(report: Report, known: Sequence[Known]) -> Report:
+    """Return a report whose results known differences explain, as those of a check.
+
+    What a report already explains stays as it is.
+
+    Args:
+        report: The report.
+        known: The known differences.
+    """
+    cases: list[CaseResult] = []
+    for case in report.cases:
+        results: list[Result] = []
+        for lane, result in zip(report.lanes, case.results, strict=True):
+            # No known difference explains a lane that did not start.
+            if result.known is None and lane.not_run is None:
+                result = explained(result, case, lane, known)
+            results.append(result)
+        case = replace(case, results=tuple(results))
+        # Only a case that passed on every lane has an example in place of evidence.
+        if any(result.state != "PASS" for result in results) and case.example:
+            case = replace(case, evidence=case.example, example=None)
+        cases.append(case)
+    return replace(report, cases=cases)
 
 
 def _distinct(items: Iterable[T]) -> list[T]:

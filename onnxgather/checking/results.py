@@ -18,7 +18,8 @@ import numpy as np
 from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.core.descriptors.arrays import Array
-from onnxgather.core.descriptors.spelling import to_dict
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.descriptors.spelling import from_dict, to_dict
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 from onnxgather.core.execution.runtime import NotRunKind
@@ -308,6 +309,14 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     example: Evidence | None = None
     """What a picture is drawn from where all lanes passed. The first 500 cases whose
     inputs have at most 512 bytes have an example."""
+
+    @property
+    def descriptor(self) -> Descriptor | None:
+        """The descriptor; None if there is no evidence of it and no example."""
+        evidence = self.evidence or self.example
+        if evidence is None or evidence.descriptor is None:
+            return None
+        return from_dict(evidence.descriptor)
 
     @classmethod
     def of(

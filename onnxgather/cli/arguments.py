@@ -26,6 +26,7 @@ from onnxgather.core.options import DEFAULT_OPSET, HARDENED, OPSETS, OutOfRange,
 
 if TYPE_CHECKING:
     from onnxgather.auditing.audit import Premises
+    from onnxgather.checking.known_differences import Known
     from onnxgather.checking.lanes.lane import Lane
 
 
@@ -506,9 +507,47 @@ _as_junit = file("--junit", "junit_file", help="Write it for test reporters.")
 _as_markdown = file("--markdown", "markdown_file", help="Write it as a CI summary.")
 reports = _together(_as_junit, as_html, _as_markdown)
 
+with_paths = flag(
+    "--with-paths",
+    help="Let reports name interpreters, plugins and the home folder by their paths.",
+)
+known_files = of_check("known", "known_files")
+_no_known = of_check("no-known")
+_write_known = file(
+    "--write-known",
+    "write_known_file",
+    help=(
+        "Write the findings, and what lanes of --require did not run, as known"
+        " differences; what FILE lists is known, and stays there."
+    ),
+)
+known = _together(known_files, _no_known, _write_known)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFiles:
+    """The values of the options that say which differences are known."""
+
+    known_files: tuple[str, ...]
+    no_known: bool | None
+
+    def read(self) -> list[Known]:
+        """Return the known differences, those of the files first.
+
+        Raises:
+            FileFormatError: As `known_from`.
+        """
+        from onnxgather.checking.report_files import known_from
+
+        return known_from(self.known_files, ours=not self.no_known)
+
+
 # The options of lanes and their cases.
 
-shard = click.option(
+_text = click.option(
+    "-k", "text", default="", metavar="TEXT", help="Only cases whose name has TEXT."
+)
+_shard_option = click.option(
     "--shard",
     type=_shard,
     metavar="K/N",
@@ -516,6 +555,23 @@ shard = click.option(
         "Only the K-th of N parts of the cases, such as 2/8; each case is in one part."
     ),
 )
+
+
+def choice(about_name: str = "") -> Any:
+    """Return the options of a `Choice` of cases.
+
+    Args:
+        about_name: What the help adds about the name of a case.
+    """
+    case = click.option(
+        "--case",
+        "name",
+        metavar="NAME",
+        help=f"Only the case of this name, which a report tells{about_name}.",
+    )
+    return _together(_text, case, _shard_option)
+
+
 lane_names = partial(
     click.option, "--lanes", type=_names, shell_complete=complete_names, metavar="NAMES"
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, islice
+from itertools import chain
 from signal import Signals
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,11 @@ import msgspec
 from onnxgather.checking.cases import Case
 from onnxgather.checking.check_options import CHECK_OPTIONS
 from onnxgather.cli import arguments
+from onnxgather.cli.choice import Choice
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch, FileCases, JsonCommand, Reading, cases_in
 from onnxgather.cli.terminal import BY_SIGNAL, Interrupted, say
-from onnxgather.core.checks import check_choice, listed, shown_with_suggestion
+from onnxgather.core.checks import check_choice, listed, number_of
 from onnxgather.core.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
 from onnxgather.core.files import is_model
 from onnxgather.core.options import FORMATS, FormatName, OutOfRange, Target
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from onnxgather.checking.results import Invalid, Report
     from onnxgather.checking.run import Team
 
-MOST_COMPARED = 10_000
-"""The most names of cases that a wrong name is compared with."""
-
-_STATES = """\b
+HELP_ON_STATES = """\b
 States:
   PASS     the data type, shape and bytes of the reference, or both refuse
   DIFF     the output differs; the details say how, and where first
@@ -57,14 +54,9 @@ class CheckOptions:
     lanes: arguments.Lanes
     required: tuple[str, ...]
     """The lanes that must run every case."""
-    text: str
-    """The text that the name of a case must have."""
-    name: str | None
-    """The name of the only case."""
+    choice: Choice
     listing: bool
     """Whether the names of the cases are printed, and no case runs."""
-    shard: tuple[int, int] | None
-    """The number of the part of the cases, from 1, and how many parts there are."""
     maxfail: int | None
     jobs: int
     """How many workers each lane has."""
@@ -74,49 +66,30 @@ class CheckOptions:
     target: Target | None
     outputs: Outputs
     with_paths: bool
-    known_files: tuple[str, ...]
-    no_known: bool
+    known: arguments.KnownFiles
 
     def with_source(self) -> CheckOptions:
         """Return the options with the source of the only case.
 
         Where no option names a source, the name of the case tells it.
         """
-        if self.name is None or self.paths or self.corpus or self.count:
+        name = self.choice.name
+        if name is None or self.paths or self.corpus or self.count:
             return self
         # Case 1: `PATH: DISPATCH`, the case of a file.
-        path, colon, _ = self.name.partition(": ")
+        path, colon, _ = name.partition(": ")
         if colon:
             return replace(self, paths=(path,))
         # Case 2: `random/SEED/NUMBER`.
-        random = re.fullmatch("random/([0-9]{1,9})/([0-9]{1,6})", self.name)
+        random = re.fullmatch("random/([0-9]{1,9})/([0-9]{1,6})", name)
         if random:
             seed, number = map(int, random.groups())
             return replace(self, seed=seed, count=number + 1)
         # Case 3: any other name is one of the corpus.
         return replace(self, corpus=True)
 
-    def fits(self, name: str) -> bool:
-        """Return whether the case of a name may be checked."""
-        return self.text in name and self.name in (None, name)
 
-    def unfitted(self, all_names: Iterable[str]) -> str:
-        """Return the message where no case fits."""
-        names = [*islice(all_names, MOST_COMPARED)]
-        if self.name is not None:
-            return f"no case is named {shown_with_suggestion(self.name, names)}"
-        # Only parts of names with as many slashes as the text are like it.
-        length = self.text.count("/") + 1
-        parts = set[str]()
-        for name in names:
-            words = name.split("/")
-            for start in range(len(words)):
-                parts.add("/".join(words[start : start + length]))
-        suggestion = shown_with_suggestion(self.text, sorted(parts))
-        return f"no case name contains {suggestion}"
-
-
-@click.command("check", cls=JsonCommand, epilog=_STATES)
+@click.command("check", cls=JsonCommand, epilog=HELP_ON_STATES)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
 @arguments.of_check("corpus")
 @arguments.of_check("random", "count")
@@ -124,22 +97,10 @@ class CheckOptions:
 @arguments.lane_names(help=CHECK_OPTIONS["lanes"].help)
 @arguments.lanes
 @arguments.of_check("require", "required")
-@click.option(
-    "-k", "text", default="", metavar="TEXT", help="Only cases whose name has TEXT."
-)
-@click.option(
-    "--case",
-    "name",
-    metavar="NAME",
-    help=(
-        "Only the case of this name, which a report tells; the name also says where the"
-        " case is."
-    ),
-)
+@arguments.choice("; the name also says where the case is")
 @arguments.flag(
     "--list", "listing", help="Print the names of the cases, and run no case."
 )
-@arguments.shard
 @arguments.number("--maxfail", help="Stop after N findings.")
 @arguments.number(
     "--jobs",
@@ -154,22 +115,16 @@ class CheckOptions:
 @arguments.of_check("target")
 @arguments.json_file("results")
 @arguments.reports
-@arguments.flag(
-    "--with-paths",
-    help="Let reports name interpreters, plugins and the home folder by their paths.",
-)
-@arguments.of_check("known", "known_files")
-@arguments.of_check("no-known")
-@arguments.file(
-    "--write-known",
-    "write_known_file",
-    help=(
-        "Write the findings, and what lanes of --require did not run, as known"
-        " differences; what FILE lists is known, and stays there."
-    ),
-)
+@arguments.with_paths
+@arguments.known
 @arguments.allow_outside
-@arguments.as_records(reading=Reading, lanes=arguments.Lanes, outputs=Outputs)
+@arguments.as_records(
+    reading=Reading,
+    lanes=arguments.Lanes,
+    choice=Choice,
+    outputs=Outputs,
+    known=arguments.KnownFiles,
+)
 def check_command(**values: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
@@ -177,15 +132,11 @@ def check_command(**values: Any) -> int:
     program; or an ONNX model, with --inputs; or a folder: all *.json files in it and
     below it; or a pattern in quotes, such as 'tests/*.json'.
     """
-    from onnxgather.checking.report_files import known_from, open_known
-
     options = CheckOptions(**values).with_source()
     outputs = options.outputs
     batch = Batch(prints=False)
-    written = outputs.write_known_file or ""
-    before = open_known(written) if os.path.isfile(written) else ()
-    from_files = known_from(options.known_files, ours=not options.no_known)
-    known_differences = [*before, *from_files]
+    before = outputs.known_before()
+    known_differences = [*before, *options.known.read()]
     lanes = _teams(options)
     sources = batch.sources(options.paths)
     paths = list(dict.fromkeys(source.path for source in sources))
@@ -299,8 +250,8 @@ def _write(
     report = msgspec.structs.replace(
         report,
         unusable=[str(error) for _, error in batch.failures],
-        shard="/".join(map(str, options.shard)) if options.shard else None,
-        no_known=bool(options.no_known),
+        shard=options.choice.shard_text,
+        no_known=bool(options.known.no_known),
     )
     shown = report
     if not options.with_paths:
@@ -367,17 +318,8 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
         raise click.UsageError(
             "there is nothing to check: give a PATH, --corpus or --random N"
         )
-    if options.text or options.name is not None:
-        total = sum(map(options.fits, all_names()))
-        if not total:
-            raise click.UsageError(options.unfitted(all_names()))
-
-    part, parts = options.shard or (1, 1)
-    numbers = count()
-
-    def is_chosen(name: str) -> bool:
-        """Return whether a case runs; asked of each case once, in order."""
-        return options.fits(name) and next(numbers) % parts == part - 1
+    selection.count = options.choice.size(all_names, total)
+    is_chosen = options.choice.chooser()
 
     def chosen_cases() -> Iterator[Case]:
         for file_cases in selection.files:
@@ -393,8 +335,6 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
         cases = (case.wrapped_in() for case in cases)
     selection.names = filter(is_chosen, all_names())
     selection.cases = cases
-    # Of the parts of a shard, the first get a case more.
-    selection.count = (total + parts - part) // parts
 
 
 @click.group("corpus")
@@ -421,7 +361,11 @@ def export_command(name: FormatName, folder: str) -> int:
     from onnxgather.checking.corpus import export as write
 
     exported = write(built_in_cases(), name, folder)
-    say(f"{folder}: {exported.written:,} cases")
+    written = f"{folder}: {exported.written:,} cases"
+    if exported.beside:
+        valid = number_of(exported.beside, "valid case")
+        written += f", and {valid} beside those that must be refused"
+    say(written)
     for reason, cases in exported.left_out.items():
         say(f"left out: {cases:,}, as each {reason}")
     return GOOD
@@ -438,21 +382,26 @@ def report_command() -> None:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @arguments.json_file("whole", "-o")
 @arguments.reports
+@arguments.known_files
 @arguments.as_records(outputs=Outputs)
-def merge_command(files: tuple[str, ...], outputs: Outputs) -> int:
+def merge_command(
+    files: tuple[str, ...], known_files: tuple[str, ...], outputs: Outputs
+) -> int:
     """Make one report of those that `check --shard K/N --json=FILE` wrote.
 
     The lanes of all must agree in name, provider, versions and target. Where shards are
     missing, the report of the others is written, and the exit code is 2. Otherwise it
     is the exit code that the whole check would have had.
     """
-    from onnxgather.checking.merge import merge
-    from onnxgather.checking.report_files import open_report
+    from onnxgather.checking.merge import merge, with_known
+    from onnxgather.checking.report_files import known_from, open_report
 
-    outputs.check_apart(files)
+    outputs.check_apart([*files, *known_files])
     outputs.check_writable()
+    known_differences = known_from(known_files, ours=False)
     batch = Batch(prints=False)
     whole, missing = merge([(file, open_report(file)) for file in files])
+    whole = with_known(whole, known_differences)
     outputs.write_report(batch, whole, whole)
     if missing:
         numbers = listed(missing, 10)

@@ -44,6 +44,7 @@ COMMANDS = {
     "explain": ("translate", "Say where an output element comes from."),
     "extract": ("networks", "Take gathers out of an ONNX model, with their data."),
     "harden": ("harden", "Keep the indices of an ONNX model in range."),
+    "judge": ("judge", "Compare answers to an export with the reference."),
     "report": ("check", "Make one report of several."),
     "repro": ("examine", "Reduce a difference to a folder that shows it."),
     "run": ("translate", "Run a program, print what dxdispatch prints."),
@@ -54,7 +55,7 @@ COMMANDS = {
 TASKS = {
     "ONNX models": ("audit", "harden", "extract"),
     "DirectML programs": ("run", "show", "explain", "convert"),
-    "Providers": ("check", "repro", "report", "corpus"),
+    "Providers": ("check", "repro", "report", "corpus", "judge"),
     "Proofs and setup": ("certify", "doctor"),
 }
 """The commands by the tasks that the help groups them by."""

@@ -244,6 +244,11 @@ def _of_report(source: str, report: Report, options: ReproOptions) -> Suspect | 
     reported = None
     if options.lane is None:
         reported = plan.lane_of_finding(report, case.name, source)
+        if reported.has_answers:
+            raise OnnxGatherError(
+                f"{source}: --lane must name a lane that can run the case, as the"
+                f" answers of {shown(reported.name)} came from a folder"
+            )
     else:
         # A lane that is named need not be in the report.
         lane_name, _ = options.lane

@@ -148,6 +148,18 @@ class Outputs:
             elif file != STANDARD:
                 check_writable(file)
 
+    def known_before(self) -> Sequence[Known]:
+        """Return the known differences that the file of --write-known has already.
+
+        Raises:
+            FileFormatError: As `open_known`.
+        """
+        from onnxgather.checking.report_files import open_known
+
+        if self.write_known_file is None or not os.path.isfile(self.write_known_file):
+            return ()
+        return open_known(self.write_known_file)
+
     def write(
         self, batch: Batch, contents: Mapping[str, Callable[[], bytes | Folder]]
     ) -> bool:

@@ -15,7 +15,10 @@ from onnxgather.core.files import reason
 
 _RULES = {
     "Input data was truncated": " must be whole JSON, got an empty or cut file",
-    r"Expected `str` matching .*": " must be a full name, such as CPUExecutionProvider",
+    r"Expected `str` matching .*": (
+        " must be a name of letters, digits, '.', '_' and '-', such as"
+        " CPUExecutionProvider"
+    ),
     r"Expected (.*), got (.*)": r" must be \1, got \2",
     r"Expected (`\w+` [<>o].*)": r" must be \1",
     r"Object missing required field `(.*)`": r" must have \1",

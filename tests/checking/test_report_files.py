@@ -86,7 +86,10 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
         (
             "lanes.0.provider",
             "x' + evil",
-            "$.lanes[0].provider must be a full name, such as CPUExecutionProvider",
+            (
+                "$.lanes[0].provider must be a name of letters, digits, '.', '_' and"
+                " '-', such as CPUExecutionProvider"
+            ),
         ),
         (
             "cases.0.results.0.kind",

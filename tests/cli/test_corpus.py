@@ -27,7 +27,10 @@ class TestCorpus:
         code, out, err = outcome("corpus", "export", "--format", form, "out")
         assert (code, err) == (0, "")
         first, *rest = out.splitlines()
-        assert re.fullmatch(r"out: 2\d\d cases", first)
+        assert re.fullmatch(
+            r"out: 2\d\d cases, and \d+ valid cases beside those that must be refused",
+            first,
+        )
         assert bool(rest) == (left is not None)
         if left:
             assert re.fullmatch(rf"left out: \d+, as each is {left}", rest[0])

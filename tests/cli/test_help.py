@@ -51,6 +51,7 @@ Providers:
   repro    Reduce a difference to a folder that shows it.
   report   Make one report of several.
   corpus   Export the built-in corpus.
+  judge    Compare answers to an export with the reference.
 
 Proofs and setup:
   certify  Prove that models mean their descriptors.

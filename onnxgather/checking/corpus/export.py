@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import FolderKind, filled_in
-from onnxgather.core.options import FORMATS, POLICIES, FormatName
+from onnxgather.core.options import FORMATS, POLICIES, FormatName, OutOfRange
 from onnxgather.core.programs.writer import write_program
 
 MADE_BY = "onnxgather corpus export"
@@ -37,8 +38,40 @@ class Exported:
 
     written: int = 0
     """How many cases were written."""
+    beside: int = 0
+    """How many valid cases were written beside those that must be refused."""
     left_out: Counter[str] = field(default_factory=Counter[str])
     """How many cases the format cannot hold, by the reason."""
+
+
+class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `index.json` says of a case."""
+
+    name: str
+    file: str
+    """The file or folder of the case, below the export's folder."""
+    answer: str
+    """The folder of the answer to the case, below the folder of the answers."""
+    policy: OutOfRange
+    operator: str
+    data_type: str
+    index_type: str
+    expected: Literal["output", "refused"]
+    beside: str | None = None
+    """Of a case that must be refused: the name of the valid case beside it."""
+
+
+class Index(msgspec.Struct, frozen=True):
+    """The `index.json` of an export."""
+
+    made_by: str
+    format: FormatName
+    digest: str
+    """What `digest_of` returns for the cases."""
+    files_digest: str
+    """The digest of the files of the cases."""
+    cases: tuple[Row, ...]
+    left_out: tuple[dict[str, str], ...] = ()
 
 
 def export(
@@ -46,7 +79,8 @@ def export(
 ) -> Exported:
     """Write cases to a folder, with an `index.json` and a `README.md`.
 
-    `index.json` lists the cases; `README.md` says how to use them.
+    `index.json` lists the cases; `README.md` says how to use them. Beside a case that
+    must be refused stands a valid case, as a refusal alone proves nothing.
 
     Args:
         cases: The cases. Their names, lower case with `/` between parts, become file
@@ -81,10 +115,13 @@ def is_export(folder: str, made_by: str = MADE_BY) -> bool:
         return False
 
 
+CASE_FILES = ("cases", "refused", "cases.jsonl")
+"""The folders and the file that hold the cases of an export."""
+
 _EXPORT = FolderKind(
     "export",
     "the folder must be empty or an earlier export, got {} in it",
-    ("cases", "cases.jsonl", "README.md"),
+    (*CASE_FILES, "README.md"),
     ("index.json",),
     is_export,
 )
@@ -101,30 +138,94 @@ class Entry:
     part of this case."""
 
 
+class FilesDigest:
+    """The digest of files, which may come in parts and in any order."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[str, Any] = {}
+
+    def add(self, path: str, content: bytes) -> None:
+        """Add a part of a file.
+
+        Args:
+            path: The path of the file, with `/` between its parts.
+            content: The bytes behind those that were added before.
+        """
+        self._by_path.setdefault(path, sha256()).update(content)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{digest.hexdigest()}  {path}\n"
+            for path, digest in sorted(self._by_path.items())
+        ]
+        return sha256("".join(lines).encode()).hexdigest()
+
+
+def digest_of(cases: Iterable[Case]) -> str:
+    """Return the digest of cases and of their expected outputs, but of no sentence."""
+    digest = sha256()
+    for case in cases:
+        digest.update(_identity(case, case.expected()))
+    return digest.hexdigest()
+
+
+def _identity(case: Case, expected: Array | str) -> bytes:
+    """Return what a digest of cases is made of: the case as JSON."""
+    line = _line(case, expected)
+    # Another version may say in other words why a case must be refused.
+    if isinstance(expected, str):
+        line["expected"] = "refused"
+    return msgspec.json.encode(line)
+
+
 def _files(
     cases: Iterable[Case], format: FormatName, exported: Exported
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an export, and count its cases in `exported`."""
     entry_of = _ENTRIES[format]
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     left_out: list[dict[str, str]] = []
     seen: set[str] = set()
-    for case in cases:
+    digest = sha256()
+    files_digest = FilesDigest()
+    all_beside: dict[str, DescriptorCase] = {}
+    for case in _followed_by(cases, all_beside):
         _check_name(case.name, seen)
         expected = case.expected()
         entry = entry_of(case, expected)
         if isinstance(entry, str):
             left_out.append({"name": case.name, "why": entry})
             continue
-        yield from entry.content.items()
-        rows.append(_index_row(case, expected, entry))
+        for path, content in entry.content.items():
+            files_digest.add(path, content)
+            yield path, content
+        beside = case_beside(case)
+        if beside is not None:
+            # Forbidden nodes of one operator share the case beside them.
+            all_beside[beside.name] = beside
+        rows.append(_index_row(case, format, entry, expected, beside))
+        digest.update(_identity(case, expected))
 
-    exported.written = len(rows)
-    for row in left_out:
-        exported.left_out[row["why"]] += 1
+    exported.beside = len(all_beside)
+    exported.written = len(rows) - exported.beside
+    for reason in left_out:
+        exported.left_out[reason["why"]] += 1
     yield "README.md", _readme(format, exported).encode()
-    index = index_of(MADE_BY, format=format, cases=rows, left_out=left_out)
+    index = index_of(
+        MADE_BY,
+        format=format,
+        digest=digest.hexdigest(),
+        files_digest=str(files_digest),
+        cases=rows,
+        left_out=left_out,
+    )
     yield "index.json", index
+
+
+def _followed_by(cases: Iterable[Case], others: Mapping[str, Case]) -> Iterator[Case]:
+    """Yield cases, and then those that are in a dictionary by then."""
+    yield from cases
+    yield from others.values()
 
 
 def _check_name(name: str, seen: set[str]) -> None:
@@ -143,35 +244,64 @@ def _check_name(name: str, seen: set[str]) -> None:
     seen.add(file)
 
 
-def _index_row(case: Case, expected: Array | str, entry: Entry) -> dict[str, Any]:
+def answer_folder(name: str, format: FormatName) -> str:
+    """Return the folder of the answer to a case, below that of all answers.
+
+    It is the name of the case, but for ONNX backend tests the name of the test.
+    """
+    if format != "onnx":
+        return name
+    return "test_" + name.replace("/", "_").replace("-", "_")
+
+
+def _index_row(
+    case: Case,
+    format: FormatName,
+    entry: Entry,
+    expected: Array | str,
+    beside: Case | None,
+) -> Row:
     """Return what `index.json` says of a case."""
-    return {
-        "name": case.name,
-        "file": entry.file,
-        "policy": case.out_of_range,
-        "operator": case.operator,
-        "data_type": case.data_type,
-        "index_type": case.index_type,
-        "expected": "refused" if isinstance(expected, str) else "output",
-    }
+    return Row(
+        case.name,
+        entry.file,
+        answer_folder(case.name, format),
+        case.out_of_range,
+        case.operator,
+        case.data_type,
+        case.index_type,
+        "refused" if isinstance(expected, str) else "output",
+        None if beside is None else beside.name,
+    )
 
 
-def _onnx_test(case: Case, expected: Array | str) -> Entry | str:
-    """Return the files of a backend test, in the layout of ONNX's own tests."""
-    from onnxgather.checking.node_models import tensor_bytes
+def _onnx_test(case: Case, expected: Array | str) -> Entry:
+    """Return the files of a backend test, in the layout of ONNX's own tests.
+
+    A case that must be refused has the same layout without an output. It stands in
+    another folder, as ONNX's runners would fail it.
+    """
+    from onnxgather.checking.node_models import bare_model, tensor_bytes
     from onnxgather.core.model.write import to_onnx
 
-    if isinstance(case, NodeCase) or isinstance(expected, str):
-        return "must be refused, which an ONNX backend test cannot say"
-    folder = "cases/test_" + case.name.replace("/", "_").replace("-", "_")
+    if isinstance(case, NodeCase):
+        node = case.node
+        model = bare_model(
+            node.operator, node.attributes, case.data, case.indices, node.output_shape
+        )
+    else:
+        model = to_onnx(case.descriptor, case.out_of_range)
+
+    kind = "refused" if isinstance(expected, str) else "cases"
+    folder = f"{kind}/{answer_folder(case.name, 'onnx')}"
     arrays = f"{folder}/test_data_set_0"
-    model = to_onnx(case.descriptor, case.out_of_range)
     content = {
         f"{folder}/model.onnx": model.SerializeToString(deterministic=True),
         f"{arrays}/input_0.pb": tensor_bytes("InputTensor", case.data),
         f"{arrays}/input_1.pb": tensor_bytes("IndicesTensor", case.indices),
-        f"{arrays}/output_0.pb": tensor_bytes("OutputTensor", expected),
     }
+    if not isinstance(expected, str):
+        content[f"{arrays}/output_0.pb"] = tensor_bytes("OutputTensor", expected)
     return Entry(folder, content)
 
 
@@ -187,6 +317,12 @@ def _program(case: Case, _: Array | str) -> Entry | str:
 
 def _json_line(case: Case, expected: Array | str) -> Entry:
     """Return the line of a case in the one file of all cases."""
+    line = msgspec.json.encode(_line(case, expected)) + b"\n"
+    return Entry("cases.jsonl", {"cases.jsonl": line})
+
+
+def _line(case: Case, expected: Array | str) -> dict[str, Any]:
+    """Return a case as JSON."""
     line: dict[str, Any] = {"name": case.name, "out_of_range": case.out_of_range}
     if isinstance(case, DescriptorCase):
         line["descriptor"] = to_dict(case.descriptor)
@@ -202,7 +338,7 @@ def _json_line(case: Case, expected: Array | str) -> Entry:
         line["expected"] = {"refused": expected}
     else:
         line["expected"] = {"output": _array(expected)}
-    return Entry("cases.jsonl", {"cases.jsonl": msgspec.json.encode(line) + b"\n"})
+    return line
 
 
 def _array(array: Array) -> dict[str, Any]:
@@ -229,7 +365,15 @@ returns a reason if the format cannot hold the case.
 
 def _readme(format: FormatName, exported: Exported) -> str:
     policies = [f'- "{name}": it {policy.rule}.' for name, policy in POLICIES.items()]
-    common = filled_in(f"{_README}/common.md", policies="\n".join(policies))
+    case = "the name of the case, such as `gather/rank-1/axis-0`"
+    if format == "onnx":
+        case = "the name of its folder, such as `test_gather_rank_1_axis_0`"
+    common = filled_in(
+        f"{_README}/common.md",
+        policies="\n".join(policies),
+        case=case,
+        beside=exported.beside,
+    )
     left_out = ""
     for reason, count in exported.left_out.items():
         left_out += f"\nLeft out: {count}, as each {reason}."

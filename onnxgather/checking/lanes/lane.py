@@ -14,7 +14,6 @@ from onnxgather.checking.cases import Case
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
-from onnxgather.core.execution.providers import FULL_NAME
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import Target
 
@@ -76,15 +75,26 @@ class Answer(msgspec.Struct, frozen=True):
         return cls(AnswerKind.BROKEN, str(error), how=error.how, detail=error.detail)
 
 
+RuntimeName = Annotated[
+    str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
+]
+"""The full name of a provider, or the name of another runtime.
+
+The names go into commands that are copied.
+"""
+
+
 class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """A lane, as it describes itself when it starts."""
 
     name: str
     """The name that the user gave it, such as `cpu` or `openvino@old`."""
-    provider: Annotated[str, msgspec.Meta(pattern=rf"^({FULL_NAME}|DirectML\.dll)\Z")]
-    """The full name of the provider, such as CPUExecutionProvider."""
+    provider: RuntimeName
+    """The full name of the provider, such as CPUExecutionProvider; or the name of
+    another runtime."""
     versions: dict[str, str] = {}
-    """The versions of onnxruntime, numpy, python and others, such as DirectML."""
+    """The versions of onnxruntime, numpy, python and others, such as DirectML. A
+    runtime that is no provider of ONNX Runtime has its version under its name."""
     devices: tuple[str, ...] = ()
     """The devices that the provider offers."""
     python: str | None = None
@@ -96,6 +106,8 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     model."""
     required: bool = False
     """Whether a case that did not run on the lane means exit code 3."""
+    has_answers: bool = False
+    """Whether the answers came from a folder, so that no case can run again."""
 
 
 class Lane(Protocol):

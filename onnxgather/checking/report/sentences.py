@@ -31,11 +31,16 @@ def about_lane(lane: LaneInfo) -> str:
     """Return a lane's provider, versions, target, devices; or why it did not start."""
     if lane.not_run is not None:
         return f"{_NOT_STARTED}: {lane.not_run}"
-    parts = [lane.provider]
+    parts: list[str] = []
+    # A runtime that is no provider has a version of its own.
+    if lane.provider not in lane.versions:
+        parts.append(lane.provider)
     for package, version in lane.versions.items():
         parts.append(f"{package} {version}")
     if lane.target:
         parts.append(f"target {lane.target}")
+    if lane.has_answers:
+        parts.append("answers from a folder")
     text = ", ".join(parts)
     if lane.devices:
         text += f"; {', '.join(lane.devices)}"
@@ -85,10 +90,11 @@ def again(
 ) -> list[str]:
     """Return the command that runs a finding again; no command for other results.
 
+    A lane whose answers came from a folder cannot run a case.
     The command lacks --plugin for a provider from a plugin library; for a case of a
     model it names the inputs INPUTS.npz.
     """
-    if result.state not in BAD:
+    if result.state not in BAD or lane.has_answers:
         return []
     path, colon, _ = case.name.partition(": ")
     is_of_file = bool(colon)

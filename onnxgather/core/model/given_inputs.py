@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -95,13 +95,22 @@ def _stored_array(path: str, archive: zipfile.ZipFile, member: str) -> StoredArr
         start = io.BytesIO(stream.read(_LONGEST_HEADER))
     if not start.getvalue().startswith(npy.MAGIC_PREFIX):
         raise OnnxGatherError(f"{path}: {_RULE}, got {shown(member)} in it")
-    read_header = npy.read_array_header_2_0
-    if npy.read_magic(start) == (1, 0):
-        read_header = npy.read_array_header_1_0
-    shape, _, dtype = read_header(start)
+    dtype, shape = stored_type(start)
     if dtype.hasobject:
         raise OnnxGatherError(f"{path}: {_RULE} (it holds Python objects)")
     return StoredArray(path, member, dtype, shape)
+
+
+def stored_type(stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return the data type and the shape in the header of an .npy file.
+
+    A damaged header raises whatever numpy raises.
+    """
+    read_header = npy.read_array_header_2_0
+    if npy.read_magic(stream) == (1, 0):
+        read_header = npy.read_array_header_1_0
+    shape, _, dtype = read_header(stream)
+    return dtype, shape
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from command_line import call
 from corpus_cases import corpus
 from msgspec import structs
 from onnx.backend.base import Backend, BackendRep
@@ -25,7 +26,7 @@ from onnx.backend.test.loader import load_model_tests
 from rings import by_ring
 
 import onnxgather as og
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.checking.corpus import export, random_cases
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
@@ -60,6 +61,20 @@ def index(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "index.json").read_text(encoding="utf-8"))
 
 
+def exported_cases(format: FormatName) -> list[Case]:
+    """Return the cases that an export has: also those beside cases that must be
+    refused."""
+    chosen = [
+        case
+        for case in cases()
+        if format != "dxdispatch" or isinstance(case, DescriptorCase)
+    ]
+    beside = {
+        valid.name: valid for case in chosen if (valid := case_beside(case)) is not None
+    }
+    return [*chosen, *beside.values()]
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_index_names_every_case_once(exports: Path, name: FormatName) -> None:
     found = index(exports / name)
@@ -68,26 +83,44 @@ def test_the_index_names_every_case_once(exports: Path, name: FormatName) -> Non
     assert found["made_by"].startswith("onnxgather corpus export ")
     assert found["format"] == name
     assert len(entries) + len(left_out) == len(found["cases"]) + len(found["left_out"])
-    for case in cases():
-        refused = isinstance(case.expected(), str)
-        if name == "onnx" and refused:
-            why = "must be refused, which an ONNX backend test cannot say"
-            assert left_out.pop(case.name) == why
-            continue
-        if name == "dxdispatch" and isinstance(case, NodeCase):
-            assert left_out.pop(case.name) == "is an ONNX node that no descriptor says"
-            continue
+    if name == "dxdispatch":
+        why = "is an ONNX node that no descriptor says"
+        nodes = [case.name for case in cases() if isinstance(case, NodeCase)]
+        assert left_out == dict.fromkeys(nodes, why)
+        left_out = {}
+    for case in exported_cases(name):
         entry = entries.pop(case.name)
-        assert (exports / name / entry.pop("file")).exists()
-        assert entry == {
+        path = exports / name / entry.pop("file")
+        assert path.exists()
+        answer = path.name if name == "onnx" else case.name
+        refused = isinstance(case.expected(), str)
+        expected = {
             "name": case.name,
+            "answer": answer,
             "policy": case.out_of_range,
             "operator": case.operator,
             "data_type": case.data_type,
             "index_type": case.index_type,
             "expected": "refused" if refused else "output",
         }
+        beside = case_beside(case)
+        if beside is not None:
+            expected["beside"] = beside.name
+        assert entry == expected
     assert (entries, left_out) == ({}, {})
+
+
+def test_cases_that_must_be_refused_are_apart_from_backend_tests(
+    exports: Path,
+) -> None:
+    for kind, wanted in (("cases", True), ("refused", False)):
+        folders = [*(exports / "onnx" / kind).iterdir()]
+        assert len(folders) > 1
+        for folder in folders:
+            assert (folder / "model.onnx").exists()
+            files = {path.name for path in (folder / "test_data_set_0").iterdir()}
+            assert {"input_0.pb", "input_1.pb"} == files - {"output_0.pb"}
+            assert ("output_0.pb" in files) == wanted, folder
 
 
 def test_file_names_fit_every_file_system(exports: Path) -> None:
@@ -168,7 +201,8 @@ def run_by_onnx(
 def test_onnx_runs_every_exported_test(
     exports: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = len(index(exports / "onnx")["cases"])
+    rows = index(exports / "onnx")["cases"]
+    count = sum(row["expected"] == "output" for row in rows)
     assert count > 1300 // STEP
     result, compared = run_by_onnx(exports / "onnx", monkeypatch)
     assert [str(test) + why for test, why in [*result.failures, *result.errors]] == []
@@ -197,7 +231,7 @@ def test_models_pass_the_checker(exports: Path) -> None:
 
 
 def test_programs_read_back_equal(exports: Path) -> None:
-    by_name = {case.name: case for case in cases()}
+    by_name = {case.name: case for case in exported_cases("dxdispatch")}
 
     def zeros(desc: og.Descriptor, *_: Array) -> Array:
         return np.zeros(
@@ -223,7 +257,7 @@ def test_programs_read_back_equal(exports: Path) -> None:
         assert same(found.indices, case.indices)
         first = path.read_text(encoding="utf-8").splitlines()[0]
         assert first == f"// {case.name}, out_of_range={case.out_of_range}"
-    assert len(entries) == sum(isinstance(case, DescriptorCase) for case in cases())
+    assert len(entries) == len(by_name)
     assert longer > 0
 
 
@@ -243,7 +277,7 @@ def test_lines_read_back_equal(exports: Path) -> None:
         return content.reshape(value["shape"])
 
     lines = (exports / "json" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
-    for text, case in zip(lines, cases(), strict=True):
+    for text, case in zip(lines, exported_cases("json"), strict=True):
         line = json.loads(text)
         assert (line.pop("name"), line.pop("out_of_range")) == (
             case.name,
@@ -271,8 +305,10 @@ def test_lines_read_back_equal(exports: Path) -> None:
 @pytest.mark.parametrize("name", ["onnx", "json"])
 def test_the_readme_runs_its_export(tmp_path: Path, name: FormatName) -> None:
     exported = export(few(), name, tmp_path)
+    assert exported.beside > 0
     readme = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert f"\n{exported.written} cases of " in readme
+    assert f"Valid cases of this kind: {exported.beside}, named beside/" in readme
     [code] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -281,16 +317,21 @@ def test_the_readme_runs_its_export(tmp_path: Path, name: FormatName) -> None:
         text=True,
         check=True,
     )
-    printed = ran.stdout.splitlines()
-    assert len(printed) == exported.written > 5
-    if name == "onnx":
-        assert all(line.startswith("ok test_") for line in printed)
-    else:
-        assert printed == [
+    if name == "json":
+        printed = ran.stdout.splitlines()
+        assert len(printed) == exported.written + exported.beside > 5
+        assert printed[: exported.written] == [
             f"{case.name} {case.data.shape} "
             f"{['refused' if isinstance(case.expected(), str) else 'output']}"
             for case in few()
         ]
+        return
+    rows = index(tmp_path)["cases"]
+    folder = tmp_path / "answers"
+    assert len([*folder.iterdir()]) == len(rows) + 1  # runtime.json
+    result = call("judge", str(tmp_path), str(folder))
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    assert f"\nCPUExecutionProvider: {exported.written} cases, " in result.stdout
 
 
 def test_an_export_says_what_it_leaves_out(tmp_path: Path) -> None:
@@ -299,20 +340,17 @@ def test_an_export_says_what_it_leaves_out(tmp_path: Path) -> None:
         for case in corpus()
         if case.name.startswith(("forbidden", "gather/policy"))
     ]
-    reasons: dict[FormatName, str] = {
-        "onnx": "must be refused, which an ONNX backend test cannot say",
-        "dxdispatch": "is an ONNX node that no descriptor says",
-    }
-    for name, why in reasons.items():
+    why = "is an ONNX node that no descriptor says"
+    exported = export(chosen, "dxdispatch", tmp_path / "dxdispatch")
+    assert (exported.written, exported.beside) == (6, 0)
+    assert dict(exported.left_out) == {why: len(chosen) - 6}
+    readme = (tmp_path / "dxdispatch" / "README.md").read_text(encoding="utf-8")
+    assert f"\nLeft out: {len(chosen) - 6}, as each {why}.\n" in readme
+    for name in ("onnx", "json"):
         exported = export(chosen, name, tmp_path / name)
-        assert (exported.written, dict(exported.left_out)) == (
-            6,
-            {why: len(chosen) - 6},
-        )
-        readme = (tmp_path / name / "README.md").read_text(encoding="utf-8")
-        assert f"\nLeft out: {len(chosen) - 6}, as each {why}.\n" in readme
-    exported = export(chosen, "json", tmp_path / "json")
-    assert (exported.written, exported.left_out) == (len(chosen), {})
+        assert (exported.written, exported.left_out) == (len(chosen), {})
+        # One allowed node of each operator.
+        assert exported.beside == 3
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -348,7 +386,7 @@ def test_an_export_replaces_an_earlier_one_and_leaves_nothing_of_it(
             export(few()[:2], name, tmp_path / name)
             assert contents(folder) == contents(tmp_path / name)
             assert {path.name for path in folder.iterdir()} <= {
-                *("cases", "cases.jsonl", "README.md", "index.json")
+                *("cases", "refused", "cases.jsonl", "README.md", "index.json")
             }
 
 
@@ -364,7 +402,7 @@ def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
         with pytest.raises(OnnxGatherError, match=r"^no more$"):
             export(broken(), name, tmp_path)
         assert contents(tmp_path) == before
-        assert len(list(tmp_path.iterdir())) == 3
+        assert len(list(tmp_path.iterdir())) == 4
 
 
 class _Moves:
@@ -389,7 +427,10 @@ def test_an_export_that_cannot_be_moved_leaves_the_earlier_one(
             folder = tmp_path / f"{earlier}-{name}"
             export(few(), earlier, folder)
             before = contents(folder)
-            for failing in range(1, 7):
+            count = len([*folder.iterdir()])
+            # The new export has no case that must be refused.
+            move_count = count + 3
+            for failing in range(1, move_count + 1):
                 monkeypatch.setattr(os, "replace", moves := _Moves(failing))
                 with pytest.raises(OnnxGatherError) as caught:
                     export(few()[:2], name, folder)
@@ -397,11 +438,11 @@ def test_an_export_that_cannot_be_moved_leaves_the_earlier_one(
                 assert str(caught.value) == f"{folder}: no space left on device"
                 assert moves.count >= failing
                 assert contents(folder) == before
-                assert len(list(folder.iterdir())) == 3
+                assert len(list(folder.iterdir())) == count
             monkeypatch.setattr(os, "replace", moves := _Moves())
             export(few()[:2], name, folder)
             monkeypatch.undo()
-            assert moves.count == 6
+            assert moves.count == move_count
 
 
 def test_an_earlier_export_that_cannot_be_moved_back_is_kept_aside(

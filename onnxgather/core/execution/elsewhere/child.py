@@ -67,6 +67,8 @@ class Breakdown(StrEnum):
     """DirectML failed for a reason that is no verdict on the descriptor."""
     NO_MODEL = "no-model"
     """onnxgather could not make the model."""
+    NO_ANSWER = "no-answer"
+    """There is no answer in the folder of answers: the case ended its process."""
 
 
 _SENTENCES = {

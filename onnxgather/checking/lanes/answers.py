@@ -1,0 +1,212 @@
+"""The lane on a folder of answers, which a runtime in any language gave to an export.
+
+The README of an export describes the folder.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec.structs import replace
+from numpy.lib import format as npy
+
+from onnxgather.checking.cases import Case, DescriptorCase, case_beside
+from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo, RuntimeName
+from onnxgather.core.checks import LONGEST_SHOWN, listed, shown
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.errors import FileFormatError
+from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
+from onnxgather.core.files import reason
+from onnxgather.core.json_files import decoding, whole
+from onnxgather.core.model.given_inputs import stored_type
+
+OUTPUT_FILE = "output.npy"
+"""The file of an output in the folder of a case."""
+
+ERROR_FILE = "error.txt"
+"""The file of a message in the folder of a case that was refused or failed."""
+
+RUNTIME_FILE = "runtime.json"
+"""The file that names the runtime in the folder of all answers."""
+
+LARGEST_ANSWER_FILE = 2**26
+"""The most bytes of a file of an answer that is read."""
+
+LONGEST_ERROR_TEXT = 2**12
+"""The most characters of a message that are kept."""
+
+MOST_FOLDERS_LISTED = 3
+"""A message lists at most this many folders."""
+
+_EXAMPLE = '{"name": "my-runtime", "version": "1.2.0"}'
+
+
+class AnsweringRuntime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The runtime that gave answers, as `runtime.json` tells it."""
+
+    name: RuntimeName
+    version: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_SHOWN)]
+
+
+class AnswersLane:
+    """A folder of answers to the cases of an export.
+
+    Args:
+        folder: The folder.
+        folder_of_case: The folder of the answer to each case, below `folder`, by the
+            names of the cases.
+
+    Raises:
+        FileFormatError: The folder does not name its runtime, has no answer, or has an
+            answer to no case.
+    """
+
+    def __init__(self, folder: str, folder_of_case: Mapping[str, str]) -> None:
+        self._folder = Path(folder)
+        self._folder_of_case = folder_of_case
+        runtime = _runtime_of(folder)
+        self.name = runtime.name
+        self._versions = {runtime.name: runtime.version}
+        _check_folders(folder, {*folder_of_case.values()})
+
+    def start(self) -> LaneInfo:
+        """Describe the lane."""
+        return LaneInfo(self.name, self.name, self._versions, has_answers=True)
+
+    def answer(self, case: Case) -> Answer:
+        """Return the answer to a case."""
+        answer = self._answer_to(case.name)
+        needs_valid = isinstance(case, DescriptorCase) and case.must_refuse
+        if not needs_valid or answer.kind is AnswerKind.BROKEN:
+            return answer
+        # A refusal counts only beside the right answer to a valid case.
+        beside = case_beside(case)
+        assert beside is not None, "the case must be refused"
+        valid = self._answer_to(beside.name)
+        if valid.output is None:
+            message = f"{self._folder_of_case[beside.name]}: {valid.reason}"
+            return replace(valid, reason=message)
+        return replace(answer, answers_in_range=valid.output)
+
+    def _answer_to(self, name: str) -> Answer:
+        """Return the answer to the case of a name, by its folder alone."""
+        folder = self._folder / self._folder_of_case[name]
+        try:
+            return _answer_in(folder)
+        except NoAnswerError as error:
+            return Answer.none(error)
+        except OSError as error:
+            return Answer(AnswerKind.BROKEN, reason(error), how=Breakdown.NONSENSE)
+
+    def close(self) -> None:
+        """Do nothing, as nothing runs."""
+
+
+def _runtime_of(folder: str) -> AnsweringRuntime:
+    """Return the runtime that a folder of answers names."""
+    if not os.path.isdir(folder):
+        raise FileFormatError(f"{folder}: must be a folder of answers, got no folder")
+    path = os.path.join(folder, RUNTIME_FILE)
+    if not os.path.isfile(path):
+        rule = f"{folder}: must have a {RUNTIME_FILE} such as {_EXAMPLE}"
+        raise FileFormatError(f"{rule}, got none")
+    with decoding(path, "docs/provider-ci.md"), open(path, "rb") as file:
+        content = whole(file, LARGEST_ANSWER_FILE)
+        return msgspec.json.decode(content, type=AnsweringRuntime)
+
+
+def _check_folders(folder: str, cases: AbstractSet[str]) -> None:
+    """Check that there is an answer, and that each folder is that of a case."""
+    answers = 0
+    others: list[str] = []
+    for path, folders, files in os.walk(folder):
+        name = Path(path).relative_to(folder).as_posix()
+        has_answer = OUTPUT_FILE in files or ERROR_FILE in files
+        # The folder of a case that ended its process is empty.
+        if name not in cases and (has_answer or not folders) and path != folder:
+            others.append(name)
+        answers += has_answer
+    if others:
+        rule = f"{folder}: each folder must be that of a case of the export"
+        names = listed([*map(shown, sorted(others))], MOST_FOLDERS_LISTED)
+        raise FileFormatError(f"{rule}, got {names}")
+    if not answers:
+        rule = f"{folder}: must have an answer, CASE/{OUTPUT_FILE} or CASE/{ERROR_FILE}"
+        raise FileFormatError(f"{rule}, got none, so that no case can be judged")
+
+
+def _answer_in(folder: Path) -> Answer:
+    """Return the answer in the folder of a case.
+
+    Raises:
+        NoAnswerError: There is no answer, or it cannot be read.
+        OSError: A file cannot be read.
+    """
+    output = folder / OUTPUT_FILE
+    error = folder / ERROR_FILE
+    if output.exists() and error.exists():
+        rule = f"must have {OUTPUT_FILE} or {ERROR_FILE}, got both"
+        raise NoAnswerError(Breakdown.NONSENSE, rule)
+    if output.exists():
+        return Answer(AnswerKind.RAN, output=_array_of(_content(output)))
+    if error.exists():
+        words = _content(error).decode(errors="replace").split()
+        message = " ".join(words)[:LONGEST_ERROR_TEXT]
+        return Answer(AnswerKind.FAILED, message or "it gave no message")
+    # Case: a program makes the folder of a case before it runs the case.
+    if folder.is_dir():
+        raise NoAnswerError(
+            Breakdown.NO_ANSWER, f"ended its process: its folder has no {OUTPUT_FILE}"
+        )
+    raise NoAnswerError(
+        Breakdown.NO_ANSWER, "ended its process, or never ran: it has no folder"
+    )
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a file of an answer."""
+    if not path.is_file():
+        rule = f"{path.name} must be a file, got something else"
+        raise NoAnswerError(Breakdown.NONSENSE, rule)
+    with open(path, "rb") as file:
+        try:
+            return whole(file, LARGEST_ANSWER_FILE)
+        except FileFormatError:
+            rule = (
+                f"{path.name} must have at most {LARGEST_ANSWER_FILE:,} bytes, got more"
+            )
+            raise NoAnswerError(Breakdown.NONSENSE, rule) from None
+
+
+def _array_of(content: bytes) -> Array:
+    """Return the array of an .npy file, in this machine's byte order.
+
+    Raises:
+        NoAnswerError: The file is no .npy file of numbers.
+    """
+    rule = f"{OUTPUT_FILE} must be a whole .npy file of numbers"
+    stream = io.BytesIO(content)
+    try:
+        dtype, shape = stored_type(stream)
+        array_size = math.prod(shape) * dtype.itemsize
+        size = len(content) - stream.tell()
+        if dtype.kind not in "biufc" or min(shape, default=0) < 0:
+            raise ValueError(f"its type is {dtype} {[*shape]}")
+        # numpy would make the array of a header before it reads the elements.
+        if size != array_size:
+            raise ValueError(f"it has {size:,} bytes for {dtype} {[*shape]}")
+        stream.seek(0)
+        array = npy.read_array(stream, allow_pickle=False)
+    # numpy raises whatever a damaged header leads to.
+    except Exception as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        sentence = f"{rule} ({why[:LONGEST_SHOWN]})"
+        raise NoAnswerError(Breakdown.NONSENSE, sentence, why[:LONGEST_SHOWN]) from None
+    return array.astype(array.dtype.newbyteorder("="))

@@ -1,0 +1,83 @@
+"""The choice of some cases by their names, which several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import count, islice
+
+import click
+
+from onnxgather.core.checks import shown_with_suggestion
+
+MOST_COMPARED = 10_000
+"""The most names of cases that a wrong name is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The options that choose some of the cases by their names."""
+
+    text: str
+    """The text that the name of a case must have."""
+    name: str | None
+    """The name of the only case."""
+    shard: tuple[int, int] | None
+    """The number of the part of the cases, from 1, and how many parts there are."""
+
+    def fits(self, name: str) -> bool:
+        """Return whether the case of a name may be checked."""
+        return self.text in name and self.name in (None, name)
+
+    def unfitted(self, all_names: Iterable[str]) -> str:
+        """Return the message where no case fits."""
+        names = [*islice(all_names, MOST_COMPARED)]
+        if self.name is not None:
+            return f"no case is named {shown_with_suggestion(self.name, names)}"
+        # Only parts of names with as many slashes as the text are like it.
+        length = self.text.count("/") + 1
+        parts = set[str]()
+        for name in names:
+            words = name.split("/")
+            for start in range(len(words)):
+                parts.add("/".join(words[start : start + length]))
+        suggestion = shown_with_suggestion(self.text, sorted(parts))
+        return f"no case name contains {suggestion}"
+
+    def size(self, all_names: Callable[[], Iterable[str]], total: int) -> int:
+        """Return how many cases are chosen.
+
+        Args:
+            all_names: Returns the names of all cases.
+            total: How many cases there are.
+
+        Raises:
+            UsageError: No case fits.
+        """
+        if self.text or self.name is not None:
+            total = sum(map(self.fits, all_names()))
+            if not total:
+                raise click.UsageError(self.unfitted(all_names()))
+        part, parts = self.shard or (1, 1)
+        # Of the parts of a shard, the first get a case more.
+        return (total + parts - part) // parts
+
+    def chooser(self) -> Callable[[str], bool]:
+        """Return a function that says whether a case is chosen.
+
+        It is asked of each case once, in order.
+        """
+        part, parts = self.shard or (1, 1)
+        numbers = count()
+
+        def is_chosen(name: str) -> bool:
+            return self.fits(name) and next(numbers) % parts == part - 1
+
+        return is_chosen
+
+    @property
+    def shard_text(self) -> str | None:
+        """The shard as a report has it, such as `2/8`."""
+        if self.shard is None:
+            return None
+        return "/".join(map(str, self.shard))
