@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import msgspec
@@ -124,13 +124,18 @@ def _runtime_of(folder: str) -> AnsweringRuntime:
 
 def _check_folders(folder: str, cases: AbstractSet[str]) -> None:
     """Check that there is an answer, and that each folder is that of a case."""
+    # A program may make the folders of a group before those of its cases.
+    groups: set[str] = set()
+    for case in cases:
+        groups.update(parent.as_posix() for parent in PurePosixPath(case).parents)
     answers = 0
     others: list[str] = []
     for path, folders, files in os.walk(folder):
         name = Path(path).relative_to(folder).as_posix()
         has_answer = OUTPUT_FILE in files or ERROR_FILE in files
         # The folder of a case that ended its process is empty.
-        if name not in cases and (has_answer or not folders) and path != folder:
+        is_other = not folders and name not in groups
+        if name not in cases and (has_answer or is_other):
             others.append(name)
         answers += has_answer
     if others:

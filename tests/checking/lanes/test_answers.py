@@ -1,0 +1,568 @@
+"""Folders of answers to an export: what is wrong in them is told, and never passes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import call, outcome
+from corpus_cases import corpus
+
+from onnxgather.checking.cases import Case, case_beside
+from onnxgather.checking.corpus import export
+from onnxgather.checking.corpus.exported import ExportedCases, read_export
+from onnxgather.checking.lanes.answers import AnswersLane
+from onnxgather.checking.report_files import open_report
+from onnxgather.checking.results import Result
+from onnxgather.checking.run import check_all
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.errors import FileFormatError
+
+VALID = "gather/float32/int64/negative"
+OUTSIDE = "out-of-range/gather/int64/just-past/error"
+FORBIDDEN = "forbidden/gather/axis/rank"
+NAMES = (VALID, OUTSIDE, FORBIDDEN)
+BESIDE_OUTSIDE = f"beside/{OUTSIDE}"
+BESIDE_FORBIDDEN = "beside/gather/float32"
+
+
+def chosen() -> list[Case]:
+    """Return a valid case and one of each kind that must be refused."""
+    by_name = {case.name: case for case in corpus()}
+    return [by_name[name] for name in NAMES]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def corpus_made_once() -> Iterator[None]:
+    """Let every export that is read take the same cases, which saves a second each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("onnxgather.checking.corpus.exported.built_in_cases", corpus)
+        yield
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an export, with the right answers in a folder beside it."""
+    folder = tmp_path_factory.mktemp("judge")
+    export(chosen(), "json", folder / "export")
+    for case in chosen():
+        answer(folder / "answers" / case.name, case)
+        beside = case_beside(case)
+        if beside is not None:
+            answer(folder / "answers" / beside.name, beside)
+    runtime = {"name": "my-runtime", "version": "1.2.0"}
+    (folder / "answers" / "runtime.json").write_text(json.dumps(runtime))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def read(exported: Path) -> ExportedCases:
+    return read_export(str(exported / "export"))
+
+
+@pytest.fixture
+def answers(exported: Path, tmp_path: Path) -> Path:
+    """Return a folder of right answers that a test may change."""
+    return Path(shutil.copytree(exported / "answers", tmp_path / "answers"))
+
+
+def answer(folder: Path, case: Case) -> None:
+    """Write the right answer to a case."""
+    folder.mkdir(parents=True)
+    expected = case.expected()
+    if isinstance(expected, str):
+        (folder / "error.txt").write_text("no such index\n")
+    else:
+        np.save(folder / "output.npy", expected)
+
+
+def judged(answers: Path, read: ExportedCases) -> dict[str, Result]:
+    """Return the results of all cases, by name."""
+    report = check_all(read.cases, [AnswersLane(str(answers), read.answers)], known=())
+    return {case.name: case.results[0] for case in report.cases}
+
+
+def test_right_answers_pass(answers: Path, read: ExportedCases) -> None:
+    results = judged(answers, read)
+    assert [*results] == [*NAMES]
+    found = [(result.state, result.kind) for result in results.values()]
+    assert found == [("PASS", "same"), ("PASS", "refused"), ("PASS", "refused")]
+
+
+def expected(name: str = VALID) -> Array:
+    (case,) = [case for case in chosen() if case.name == name]
+    output = case.expected()
+    assert not isinstance(output, str)
+    return output.copy()
+
+
+def npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def wrong_byte() -> bytes:
+    content = bytearray(npy(expected()))
+    content[-1] ^= 1
+    return bytes(content)
+
+
+def wrong_shape() -> bytes:
+    return npy(expected().ravel()[:-1])
+
+
+def wrong_header(text: str) -> bytes:
+    header = text.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+HUGE = "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000)}"
+NEGATIVE = "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 0)}"
+RULE = "output.npy must be a whole .npy file of numbers"
+PLANTED: dict[str, tuple[bytes, str, str, str]] = {
+    "byte": (wrong_byte(), "DIFF", "elements", "1 of "),
+    "shape": (wrong_shape(), "DIFF", "shape", "expected shape ["),
+    "type": (
+        npy(expected().astype("f8")),
+        "DIFF",
+        "data-type",
+        "expected data type float32, got float64",
+    ),
+    "same bytes of another type": (
+        npy(expected().view("i4")),
+        "DIFF",
+        "data-type",
+        "expected data type float32, got int32",
+    ),
+    "cut": (npy(expected())[:-1], "ERROR", "broken", f"{RULE} (it has "),
+    "longer": (npy(expected()) + b"\0", "ERROR", "broken", f"{RULE} (it has "),
+    "empty": (b"", "ERROR", "broken", f"{RULE} ("),
+    "text": (b"1 2 3", "ERROR", "broken", f"{RULE} ("),
+    "texts": (npy(np.array(["a"])), "ERROR", "broken", f"{RULE} (its type is <U1 [1])"),
+    "huge": (wrong_header(HUGE), "ERROR", "broken", f"{RULE} (it has 0 bytes for "),
+    "negative": (wrong_header(NEGATIVE), "ERROR", "broken", f"{RULE} (its type is "),
+    "header": (wrong_header("{'descr': ["), "ERROR", "broken", f"{RULE} ("),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTED)
+def test_a_wrong_output_is_told(plant: str, answers: Path, read: ExportedCases) -> None:
+    content, state, kind, reason = PLANTED[plant]
+    (answers / VALID / "output.npy").write_bytes(content)
+    results = judged(answers, read)
+    result = results[VALID]
+    assert (result.state, result.kind) == (state, kind), result
+    assert (result.reason or "").startswith(reason)
+    assert [results[name].state for name in NAMES[1:]] == ["PASS", "PASS"]
+
+
+@pytest.mark.parametrize("order", [">", "fortran"])
+def test_bytes_in_another_order_are_the_same_output(
+    order: str, answers: Path, read: ExportedCases
+) -> None:
+    array = expected()
+    if order == ">":
+        array = array.astype(array.dtype.newbyteorder(">"))
+    else:
+        array = np.asfortranarray(array)
+    np.save(answers / VALID / "output.npy", array)
+    assert judged(answers, read)[VALID].state == "PASS"
+
+
+CRASHED = "ended its process: its folder has no output.npy"
+NO_FOLDER = "ended its process, or never ran: it has no folder"
+
+
+def remove(name: str) -> Callable[[Path], None]:
+    def change(answers: Path) -> None:
+        shutil.rmtree(answers / name)
+
+    return change
+
+
+def emptied(name: str) -> Callable[[Path], None]:
+    def change(answers: Path) -> None:
+        for file in (answers / name).iterdir():
+            file.unlink()
+
+    return change
+
+
+def refused(name: str) -> Callable[[Path], None]:
+    def change(answers: Path) -> None:
+        emptied(name)(answers)
+        (answers / name / "error.txt").write_text("not\n  supported")
+
+    return change
+
+
+def returned(name: str, array: Array) -> Callable[[Path], None]:
+    def change(answers: Path) -> None:
+        emptied(name)(answers)
+        np.save(answers / name / "output.npy", array)
+
+    return change
+
+
+def both(answers: Path) -> None:
+    (answers / VALID / "error.txt").touch()
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "state", "kind", "reason"),
+    [
+        (emptied(VALID), VALID, "ERROR", "broken", CRASHED),
+        (remove(VALID), VALID, "ERROR", "broken", NO_FOLDER),
+        # A crash is no refusal.
+        (emptied(OUTSIDE), OUTSIDE, "ERROR", "broken", CRASHED),
+        (remove(FORBIDDEN), FORBIDDEN, "ERROR", "broken", NO_FOLDER),
+        (
+            refused(VALID),
+            VALID,
+            "ERROR",
+            "failed",
+            "my-runtime failed: not supported",
+        ),
+        (
+            returned(OUTSIDE, np.zeros((2, 3), "f4")),
+            OUTSIDE,
+            "DIFF",
+            "not-refused",
+            "must refuse, but returned ",
+        ),
+        (
+            returned(FORBIDDEN, np.zeros((2, 3), "f4")),
+            FORBIDDEN,
+            "DIFF",
+            "not-refused",
+            "must refuse, but returned an array of float32 [2, 3]: ",
+        ),
+        # A refusal counts only beside the right answer to a valid case.
+        (
+            refused(BESIDE_OUTSIDE),
+            OUTSIDE,
+            "ERROR",
+            "failed",
+            f"my-runtime failed: {BESIDE_OUTSIDE}: not supported",
+        ),
+        (
+            emptied(BESIDE_OUTSIDE),
+            OUTSIDE,
+            "ERROR",
+            "broken",
+            f"{BESIDE_OUTSIDE}: {CRASHED}",
+        ),
+        (
+            returned(BESIDE_OUTSIDE, np.zeros(1, "f4")),
+            OUTSIDE,
+            "DIFF",
+            "shape",
+            "with indices of zero: expected shape ",
+        ),
+        (
+            refused(BESIDE_FORBIDDEN),
+            FORBIDDEN,
+            "NOT-RUN",
+            "unproved",
+            "refused, but an allowed node of the kind does not run either: my-runtime"
+            " failed: not supported",
+        ),
+        (
+            both,
+            VALID,
+            "ERROR",
+            "broken",
+            "must have output.npy or error.txt, got both",
+        ),
+    ],
+)
+def test_a_case_without_its_right_answer_is_told(
+    change: Callable[[Path], None],
+    name: str,
+    state: str,
+    kind: str,
+    reason: str,
+    answers: Path,
+    read: ExportedCases,
+) -> None:
+    change(answers)
+    results = judged(answers, read)
+    result = results.pop(name)
+    assert (result.state, result.kind) == (state, kind), result
+    assert (result.reason or "").startswith(reason), result.reason
+    assert {other.state for other in results.values()} == {"PASS"}
+
+
+def test_a_folder_in_place_of_an_output_is_told(
+    answers: Path, read: ExportedCases
+) -> None:
+    emptied(VALID)(answers)
+    (answers / VALID / "output.npy").mkdir()
+    lane = AnswersLane(str(answers), {**read.answers, "x": f"{VALID}/output.npy"})
+    report = check_all(read.cases, [lane], known=())
+    assert (report.cases[0].results[0].reason) == (
+        "output.npy must be a file, got something else"
+    )
+
+
+def no_answer(answers: Path) -> None:
+    for path in answers.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+
+
+def with_runtime(text: str) -> Callable[[Path], None]:
+    def change(answers: Path) -> None:
+        (answers / "runtime.json").write_text(text)
+
+    return change
+
+
+def with_folders(*names: str) -> Callable[[Path], None]:
+    def change(answers: Path) -> None:
+        for name in names:
+            (answers / name).mkdir(parents=True)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            no_answer,
+            "{}: must have an answer, CASE/output.npy or CASE/error.txt, got none, so"
+            " that no case can be judged",
+        ),
+        (
+            lambda answers: (answers / "runtime.json").unlink(),
+            '{}: must have a runtime.json such as {{"name": "my-runtime", "version":'
+            ' "1.2.0"}}, got none',
+        ),
+        (
+            shutil.rmtree,
+            "{}: must be a folder of answers, got no folder",
+        ),
+        (
+            with_runtime('{"name": "my runtime", "version": "1"}'),
+            "{}/runtime.json: $.name must be a name of letters, digits, '.', '_' and"
+            " '-', such as CPUExecutionProvider",
+        ),
+        (
+            with_runtime('{"name": "x"}'),
+            "{}/runtime.json: $ must have version",
+        ),
+        (
+            with_runtime('{"name": "x", "version": "1", "versions": {}}'),
+            "{}/runtime.json: $ must not have versions",
+        ),
+        (
+            with_folders("gather/float32/int64/sideways", "a", "b", "c"),
+            "{}: each folder must be that of a case of the export, got 'a', 'b', 'c'"
+            " and 1 more",
+        ),
+    ],
+)
+def test_a_folder_of_something_else_is_an_error(
+    change: Callable[[Path], None], sentence: str, answers: Path, read: ExportedCases
+) -> None:
+    change(answers)
+    with pytest.raises(FileFormatError) as caught:
+        AnswersLane(str(answers), read.answers)
+    assert str(caught.value) == sentence.format(answers)
+
+
+def changed_index(folder: Path, **fields: Any) -> None:
+    path = folder / "index.json"
+    index = {**json.loads(path.read_text()), **fields}
+    for name in [name for name, value in index.items() if value is None]:
+        del index[name]
+    path.write_text(json.dumps(index))
+
+
+AGAIN = "export the corpus again, and run it again"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            lambda folder: (folder / "index.json").unlink(),
+            "{}: must be a folder that onnxgather corpus export wrote, got no"
+            " index.json in it",
+        ),
+        (
+            lambda folder: changed_index(folder, made_by="onnxgather extract 0.1.0"),
+            "{}: must be a folder that onnxgather corpus export wrote, got another"
+            " index.json",
+        ),
+        (
+            lambda folder: changed_index(folder, files_digest=None),
+            "{}: must be an export with digests, got that of an earlier version;"
+            f" {AGAIN}",
+        ),
+        (
+            lambda folder: changed_index(folder, format="xml"),
+            "{}/index.json: $.format must be a value that docs/provider-ci.md lists,"
+            " got 'xml'",
+        ),
+        (
+            lambda folder: changed_index(
+                folder, digest="0", made_by="onnxgather corpus export 0.0.9"
+            ),
+            "{}: its cases must be those of onnxgather 0.1.0, got others, by onnxgather"
+            f" corpus export 0.0.9; {AGAIN}",
+        ),
+        (
+            lambda folder: changed_index(
+                folder,
+                cases=json.loads((folder / "index.json").read_text())["cases"][1:],
+            ),
+            "{}: its cases must be those of onnxgather 0.1.0, got others, by onnxgather"
+            f" corpus export 0.1.0; {AGAIN}",
+        ),
+        (
+            lambda folder: (folder / "cases.jsonl").write_bytes(b""),
+            "{}: its files must be as they were exported, got changed, new or missing"
+            f" files; {AGAIN}",
+        ),
+        (
+            lambda folder: (
+                (folder / "cases").mkdir() or (folder / "cases" / "new").touch()
+            ),
+            "{}: its files must be as they were exported, got changed, new or missing"
+            f" files; {AGAIN}",
+        ),
+    ],
+)
+def test_another_export_is_an_error(
+    change: Callable[[Path], Any], sentence: str, exported: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(exported / "export", tmp_path / "export"))
+    change(folder)
+    with pytest.raises(FileFormatError) as caught:
+        read_export(str(folder))
+    assert str(caught.value) == sentence.format(folder)
+
+
+@pytest.fixture
+def words(exported: Path, answers: Path) -> list[str]:
+    """Return the command that judges the answers."""
+    return ["judge", str(exported / "export"), str(answers)]
+
+
+def test_judge_prints_the_table_of_check(words: list[str]) -> None:
+    code, out, err = outcome(*words)
+    assert (code, err) == (0, "")
+    _, lane, *rows = out.splitlines()
+    assert lane == "my-runtime  my-runtime 1.2.0, answers from a folder"
+    assert rows[-1] == "my-runtime: 3 cases, 3 PASS"
+
+
+def test_judge_writes_every_report_and_offers_no_command_that_cannot_run(
+    words: list[str], answers: Path, tmp_path: Path
+) -> None:
+    (answers / VALID / "output.npy").write_bytes(wrong_byte())
+    kinds = ("json", "junit", "html", "markdown")
+    files = [f"--{kind}={tmp_path / kind}" for kind in kinds]
+    code, out, err = outcome(*words, *files)
+    assert (code, err.count("written: ")) == (1, 4)
+    assert "1 finding\n3 cases on 1 lane: 2 agree bit for bit, 1 difference." in out
+    assert "again:" not in out
+    report = open_report(str(tmp_path / "json"))
+    assert report.lanes[0].has_answers
+    assert report.cases[0].evidence is not None
+    assert b"elements differ" in (tmp_path / "junit").read_bytes()
+    assert b"elements differ" in (tmp_path / "html").read_bytes()
+    assert "elements differ" in (tmp_path / "markdown").read_text()
+    code, out, err = outcome("repro", str(tmp_path / "json"), "-o", str(tmp_path / "r"))
+    assert (code, out) == (2, "")
+    assert err == (
+        f"Error: {tmp_path / 'json'}: --lane must name a lane that can run the case, as"
+        " the answers of 'my-runtime' came from a folder\n"
+    )
+
+
+def test_a_refusal_that_proves_nothing_is_no_success(
+    words: list[str], answers: Path
+) -> None:
+    refused(BESIDE_FORBIDDEN)(answers)
+    code, out, _ = outcome(*words)
+    assert code == 3
+    assert "my-runtime did not run 1 case, though required" in out
+
+
+def test_known_differences_are_written_and_read(
+    words: list[str], answers: Path, tmp_path: Path
+) -> None:
+    emptied(VALID)(answers)
+    refused(BESIDE_FORBIDDEN)(answers)
+    known = str(tmp_path / "known.json")
+    assert outcome(*words, "--write-known", known)[0] == 1
+    entries = json.loads(Path(known).read_text())
+    found = [(entry["provider"], entry["versions"]) for entry in entries]
+    assert found == [("my-runtime", "==1.2.0")] * 2
+    code, out, _ = outcome(*words, "--known", known)
+    assert code == 0
+    assert out.splitlines()[-2].startswith("No new differences. my-runtime: ")
+    # Known differences are of one version.
+    with_runtime('{"name": "my-runtime", "version": "1.3.0"}')(answers)
+    assert outcome(*words, "--known", known)[0] == 1
+
+
+def test_shards_of_answers_become_the_whole(
+    words: list[str], answers: Path, tmp_path: Path
+) -> None:
+    emptied(VALID)(answers)
+    known = str(tmp_path / "known.json")
+    whole = str(tmp_path / "whole.json")
+    assert outcome(*words, "--write-known", known, f"--json={whole}")[0] == 1
+    parts = [str(tmp_path / f"{number}.json") for number in (1, 2)]
+    codes = [
+        outcome(*words, "--shard", f"{number}/2", f"--json={part}")[0]
+        for number, part in enumerate(parts, 1)
+    ]
+    assert codes == [1, 0]
+    merged = str(tmp_path / "merged.json")
+    assert outcome("report", "merge", *parts, "-o", merged)[0] == 1
+    assert open_report(merged).cases == open_report(whole).cases
+    code, out, _ = outcome("report", "merge", *parts, "--known", known)
+    assert code == 0
+    assert "\nNo new differences. my-runtime: 1 known wrong\n" in out
+
+
+def test_some_cases_alone_are_judged(words: list[str]) -> None:
+    assert "1 case, 1 PASS" in outcome(*words, "--case", FORBIDDEN)[1]
+    assert "1 case, 1 PASS" in outcome(*words, "-k", "just-past")[1]
+    # The cases beside those that must be refused are no cases of their own.
+    code, _, err = outcome(*words, "-k", "beside/")
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        "Error: no case name contains 'beside/'",
+    )
+
+
+@pytest.mark.parametrize("name", ["export/index.json", "answers/runtime.json"])
+def test_no_input_is_written_over(
+    name: str, words: list[str], exported: Path, answers: Path
+) -> None:
+    file = (exported if name.startswith("export") else answers.parent) / name
+    before = file.read_bytes()
+    assert call(*words, f"--json={file}").exit_code == 2
+    assert file.read_bytes() == before
+
+
+def test_answers_to_an_export_inside_it_are_judged(
+    exported: Path, answers: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(exported / "export", tmp_path / "export"))
+    os.rename(answers, folder / "answers")
+    assert outcome("judge", str(folder), str(folder / "answers"))[0] == 0
