@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.errors import OnnxGatherError, located
 from onnxgather.core.execution.providers import NAMES
-from onnxgather.core.options import POLICIES, TARGETS, OutOfRange, Target
+from onnxgather.core.options import (
+    DEFAULT_OPSET,
+    OPSETS,
+    POLICIES,
+    TARGETS,
+    OutOfRange,
+    Target,
+)
 
 if TYPE_CHECKING:
     from onnxgather.checking.cases import Case
@@ -121,6 +128,21 @@ _OPTIONS = (
         repeats=True,
     ),
     CheckOption(
+        "adapter",
+        "A lane on a runtime of your own, behind the adapter that docs/runtimes.md"
+        " describes. NAME is the lane's, such as mine.",
+        "NAME=FILE.py",
+        repeats=True,
+    ),
+    CheckOption(
+        "opset",
+        "Version of the ONNX operator set of the models.",
+        "N",
+        default=DEFAULT_OPSET,
+        least=OPSETS[0],
+        most=OPSETS[-1],
+    ),
+    CheckOption(
         "timeout",
         "Seconds that a lane may take for a case.",
         "S",
@@ -178,6 +200,9 @@ class Asked:
     """NAME or NAME=PATH of each lane; an empty item and "reference" are no lanes."""
     plugin: dict[str, str]
     """The plugin libraries, by the names of lanes."""
+    adapter: dict[str, str]
+    """The files of adapters, by the names of lanes without labels."""
+    opset: int
     timeout: float
     require: list[str]
     """The names of the lanes that must run every case."""
@@ -219,7 +244,12 @@ class Asked:
                 pythons[name] = path
             if name in self.plugin:
                 plugins[name] = self.plugin[name]
-        lanes = open_lanes(names, pythons, plugins, self.target, self.timeout)
+        # An adapter that no item names has no lane here.
+        bases = {name.partition("@")[0] for name in names}
+        adapters = {name: path for name, path in self.adapter.items() if name in bases}
+        lanes = open_lanes(
+            names, pythons, plugins, self.target, self.timeout, adapters, self.opset
+        )
         teams: list[Team] = []
         for item, lane in zip(items, lanes, strict=True):
             # A lane that is open already wins, as it may be started.
@@ -263,14 +293,16 @@ def asked_for(given: Mapping[str, Any], prefix: str) -> Asked:
                 value = option.default
             values[option.field] = option.read(value)
     plugins = values["plugin"]
-    values["lanes"] = _lane_items(values["lanes"], plugins)
+    adapters = values["adapter"]
+    values["lanes"] = _lane_items(values["lanes"], plugins, adapters)
     values["require"] = _required_names(values["require"] or ())
     no_known = values.pop("no_known")
     values["known"] = _known_of(values["known"] or (), no_known, prefix)
     asked_options = Asked(**values)
 
     # Lanes that somebody names are opened, so that a wrong name fails at once.
-    if asked_options.require or plugins or given["lanes"] is not None:
+    is_named = given["lanes"] is not None
+    if asked_options.require or plugins or adapters or is_named:
         with located(f"{prefix}lanes"):
             opened_names = [team.name for team in asked_options.open()]
         with located(f"{prefix}require"):
@@ -279,14 +311,23 @@ def asked_for(given: Mapping[str, Any], prefix: str) -> Asked:
     return asked_options
 
 
-def _lane_items(text: str | None, plugins: Mapping[str, str]) -> list[str]:
-    """Return the items of the option `lanes`, and the plugins' lanes that it lacks."""
+def _lane_items(
+    text: str | None, plugins: Mapping[str, str], adapters: Mapping[str, str]
+) -> list[str]:
+    """Return the items of the option `lanes`, and the lanes that it lacks.
+
+    These are the lanes of plugins and of adapters.
+    """
     if text is None:
-        text = "" if plugins else "cpu"
+        text = "" if plugins or adapters else "cpu"
     items = [item.strip() for item in text.split(",")]
     names = {item.partition("=")[0] for item in items}
+    bases = {name.partition("@")[0] for name in names}
     for name in plugins:
         if name not in names:
+            items.append(name)
+    for name in adapters:
+        if name not in bases:
             items.append(name)
     return items
 

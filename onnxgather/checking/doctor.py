@@ -27,7 +27,7 @@ from onnxgather.checking.lanes.lane import CASE_TIMEOUT, LaneInfo
 from onnxgather.checking.lanes.python import ModelLane, model_lane
 from onnxgather.checking.results import Result
 from onnxgather.checking.run import MACHINE
-from onnxgather.core.checks import number_of, printable
+from onnxgather.core.checks import argument_text, number_of, printable
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.errors import FINDINGS, GOOD, NOT_RUN
 from onnxgather.core.execution.elsewhere.child import NoAnswerError
@@ -256,14 +256,14 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
             arguments: The packages, and options of the installer.
             instead_of: Names of packages that the command removes first.
         """
-        python = _quoted(self.python)
+        python = argument_text(self.python)
         if self.pip:
             install = f"{python} -m pip install"
             uninstall = f"{python} -m pip uninstall -y"
         else:
             install = f"uv pip install --python {python}"
             uninstall = f"uv pip uninstall --python {python}"
-        command = " ".join([install, *map(_quoted, arguments)])
+        command = " ".join([install, *map(argument_text, arguments)])
         if instead_of:
             command = " ".join([uninstall, *instead_of, "&&", command])
         return command
@@ -568,9 +568,3 @@ def _files_of_module(record: Path) -> list[Path]:
 
 def _state_and_reason(result: Result) -> str:
     return f"{result.state} {result.reason}" if result.reason else result.state
-
-
-def _quoted(text: str) -> str:
-    """Return an argument of a command, quoted if it needs quotes, for any shell."""
-    needs_quotes = set(text) & set(" <>[]&()")
-    return f'"{text}"' if needs_quotes else text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, cast
 
 import onnx
@@ -47,6 +48,7 @@ def bare_model(
     data: Array,
     indices: Array,
     output_shape: Sequence[int],
+    opset: int = DEFAULT_OPSET,
 ) -> onnx.ModelProto:
     """Return a model of one node.
 
@@ -58,6 +60,7 @@ def bare_model(
         data: An array of the data type and shape of the input InputTensor.
         indices: An array of the data type and shape of the input IndicesTensor.
         output_shape: The shape that the model declares for the output OutputTensor.
+        opset: The version of the ONNX operator set.
     """
     inputs = ["InputTensor", "IndicesTensor"]
     outputs = ["OutputTensor"]
@@ -67,10 +70,17 @@ def bare_model(
     add_value(graph.input, "InputTensor", data.dtype, data.shape)
     add_value(graph.input, "IndicesTensor", indices.dtype, indices.shape)
     add_value(graph.output, "OutputTensor", data.dtype, output_shape)
-    opset = onnx.OperatorSetIdProto(version=DEFAULT_OPSET)
+    operator_set = onnx.OperatorSetIdProto(version=opset)
     return helper.make_model(
-        graph, opset_imports=[opset], ir_version=8, producer_name="onnxgather"
+        graph, opset_imports=[operator_set], ir_version=8, producer_name="onnxgather"
     )
+
+
+@cache
+def onnx_operators() -> frozenset[str]:
+    """Return the names of all operators of ONNX's own domain."""
+    schemas = onnx.defs.get_all_schemas()
+    return frozenset(schema.name for schema in schemas if not schema.domain)
 
 
 def tensor_bytes(name: str, array: Array) -> bytes:

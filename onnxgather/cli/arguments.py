@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from shutil import which
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -237,9 +237,9 @@ def as_records(**records: type) -> Any:
         def call(**values: Any) -> int:
             for name, record in records.items():
                 fields = dict[str, Any]()
-                for field in record.__annotations__:
-                    if field in values:
-                        fields[field] = values.pop(field)
+                for name_of_field in record.__annotations__:
+                    if name_of_field in values:
+                        fields[name_of_field] = values.pop(name_of_field)
                 values[name] = record(**fields)
             return command(**values)
 
@@ -592,7 +592,8 @@ _lane = click.option(
     ),
 )
 _plugin = of_check("plugin", "plugins", callback=_pairs(str))
-lanes = _together(_lane, _plugin, timeout)
+_adapter = of_check("adapter", "adapters", callback=_pairs(str))
+lanes = _together(_lane, _plugin, _adapter, timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -603,12 +604,14 @@ class Lanes:
     plugins: dict[str, str]
     timeout: float
     lanes: Sequence[str] | None = None
-    """The names of lanes; --lane and --plugin may name others."""
+    """The names of lanes; --lane, --plugin and --adapter may name others."""
+    adapters: dict[str, str] = field(default_factory=dict[str, str])
+    opset: int = DEFAULT_OPSET
 
     @property
     def are_named(self) -> bool:
         """Whether an option names a lane."""
-        return bool(self.lanes or self.pythons or self.plugins)
+        return bool(self.lanes or self.pythons or self.plugins or self.adapters)
 
     def check_paths(self) -> None:
         """Check that the paths of lanes exist.
@@ -623,6 +626,9 @@ class Lanes:
         for path in self.plugins.values():
             if not os.path.exists(os.path.expanduser(path)):
                 raise _no_such_file(path, "'--plugin'")
+        for path in self.adapters.values():
+            if not os.path.isfile(os.path.expanduser(path)):
+                raise _no_such_file(path, "'--adapter'")
 
     def open(self, target: Target | None) -> list[Lane]:
         """Return the lanes, not started.
@@ -638,7 +644,15 @@ class Lanes:
 
         self.check_paths()
         names = self.lanes or ()
-        return open_lanes(names, self.pythons, self.plugins, target, self.timeout)
+        return open_lanes(
+            names,
+            self.pythons,
+            self.plugins,
+            target,
+            self.timeout,
+            self.adapters,
+            self.opset,
+        )
 
 
 def _check_path_of_lane(path: str) -> None:

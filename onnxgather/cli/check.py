@@ -113,6 +113,7 @@ class CheckOptions:
 @arguments.inputs
 @arguments.of_check("out-of-range")
 @arguments.of_check("target")
+@arguments.of_check("opset", show_default=True)
 @arguments.json_file("results")
 @arguments.reports
 @arguments.with_paths

@@ -80,6 +80,12 @@ def shown_with_suggestion(name: object, names: Iterable[str], prefix: str = "") 
     return text
 
 
+def argument_text(text: str) -> str:
+    """Return an argument of a command, quoted if it needs quotes, for any shell."""
+    needs_quotes = set(text) & set(" <>[]&()")
+    return f'"{text}"' if needs_quotes else text
+
+
 def shown(value: object) -> str:
     """Return a value as a message shows it: its repr, cut to `LONGEST_SHOWN`."""
     try:

@@ -130,6 +130,8 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         plugins: dict[str, str],
         target: str | None,
         timeout: float,
+        adapters: dict[str, str],
+        opset: int,
     ) -> list[FakeLane]:
         if "nowhere" in names:
             raise OnnxGatherError("there is no nowhere")
@@ -137,6 +139,8 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             real(names)
         if plugins or target or timeout != 60:
             told.append(f"open with {plugins}, target {target}, {timeout} s")
+        if adapters or opset != 17:
+            told.append(f"open with {adapters}, opset {opset}")
         return [FakeLane(name, told, pythons.get(name)) for name in names]
 
     def random_cases(count: int, seed: int, out_of_range: str | None) -> Iterator[Case]:
@@ -333,6 +337,18 @@ def test_lanes_get_their_target_timeout_and_plugin_library(
     ]
 
 
+def test_lanes_get_their_adapter_and_opset(
+    pytester: pytest.Pytester, run: Run, events: list[str]
+) -> None:
+    options = (
+        "--onnxgather-adapter mine=mine.py --onnxgather-opset 13 --onnxgather-corpus"
+    )
+    run(*options.split()).assert_outcomes(passed=4)
+    opened = "open with {'mine': 'mine.py'}, opset 13"
+    assert {event for event in events if event.startswith("open")} == {opened}
+    assert any(event.startswith("mine gather/") for event in events)
+
+
 def test_wrap_puts_each_gather_between_multiplications(
     pytester: pytest.Pytester, run: Run, events: list[str]
 ) -> None:
@@ -518,7 +534,7 @@ def test_the_options_are_those_of_the_command(run: Run) -> None:
     flags = set(re.findall(r"^  --onnxgather-([\w-]+)", text, re.MULTILINE))
     in_file = re.findall(r"^  onnxgather_(\w+) \(", text, re.MULTILINE)
     assert flags == {name.replace("_", "-") for name in in_file}
-    assert len(flags) == 12
+    assert len(flags) == 14
     assert flags < {
         option[2:] for parameter in check_command.params for option in parameter.opts
     }

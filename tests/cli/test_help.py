@@ -174,10 +174,18 @@ print("heavy:", heavy)
             for name in one.opts
         }
         assert {*chain.from_iterable(OTHER_WORDS.values())} <= options
-        # The others name options of pip, of browsers, of pytest, of a script and of the
-        # tools that read inputs.
+        # The others name options of pip, of browsers, of pytest, of a script, of the
+        # tools that read inputs and of programs of runtimes.
         package = Path(onnxgather.__file__).parent
-        others = ("doctor", "browser", "pytest_plugin", "forms", "formats")
+        others = (
+            "doctor",
+            "browser",
+            "pytest_plugin",
+            "forms",
+            "formats",
+            "iree",
+            "mnn",
+        )
         for path in package.rglob("*.py"):
             named = {
                 *re.findall(

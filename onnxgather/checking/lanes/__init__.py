@@ -1,19 +1,27 @@
 """Lanes, opened by name.
 
-A lane is a provider in a Python environment, or DirectML.dll. It runs cases.
+A lane is a provider in a Python environment, DirectML.dll, or another runtime behind an
+adapter. It runs cases.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from onnxgather.checking.lanes.directml import DirectMLLane
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Lane
 from onnxgather.checking.lanes.python import model_lane
+from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.execution.providers import DIRECTML_DLL
-from onnxgather.core.options import Target
+from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES, RUNTIME_NAME
+from onnxgather.core.execution.providers import (
+    DIRECTML_DLL,
+    PROVIDERS,
+    WEB_PROVIDERS,
+)
+from onnxgather.core.options import DEFAULT_OPSET, Target
 
 REFERENCE = "reference"
 """The name of the reference, with which all lanes are compared.
@@ -31,6 +39,8 @@ def open_lanes(
     plugins: Mapping[str, str] | None = None,
     target: Target | None = None,
     timeout: float = CASE_TIMEOUT,
+    adapters: Mapping[str, str] | None = None,
+    opset: int = DEFAULT_OPSET,
 ) -> list[Lane]:
     """Return the lanes of some names, not started.
 
@@ -49,17 +59,27 @@ def open_lanes(
         target: The target of the models of lanes whose names have none; None is the
             target that suits the provider.
         timeout: Seconds that one case may take.
+        adapters: The files of adapters of one's own, by the names of their lanes
+            without labels.
+        opset: The version of the ONNX operator set of the models.
 
     Raises:
-        ProviderError: A name is not that of a provider.
-        OnnxGatherError: A lane is named twice, no lane is named, or a label or the
-            timeout is not as it must be.
+        ProviderError: A name is that of no provider, and of no other runtime.
+        OnnxGatherError: A lane is named twice, no lane is named, or a label, the name
+            of an adapter or the timeout is not as it must be.
     """
     pythons = pythons or {}
     plugins = plugins or {}
+    adapters = adapters or {}
     listed = list(names)
     for name in {**pythons, **plugins}:
         if name not in names:
+            listed.append(name)
+    bases = {name.partition("@")[0] for name in listed}
+    for name in adapters:
+        _check_adapter_name(name)
+        # Case: no lane is named for the adapter, so it has one of its own name.
+        if name not in bases:
             listed.append(name)
     listed = [name for name in listed if name != REFERENCE]
     if not listed:
@@ -73,12 +93,28 @@ def open_lanes(
     for name in listed:
         python = pythons.get(name)
         lane: Lane
-        if name.partition("@")[0] == DIRECTML_DLL:
+        base = name.partition("@")[0]
+        if base == DIRECTML_DLL:
             lane = DirectMLLane(name, python, timeout)
+        elif base in adapters or base in OTHER_RUNTIMES:
+            lane = RuntimeLane(name, adapters.get(base), python, target, opset, timeout)
         else:
-            lane = model_lane(name, python, plugins.get(name), target, timeout)
+            lane = model_lane(name, python, plugins.get(name), target, timeout, opset)
         lanes.append(lane)
     return lanes
+
+
+def _check_adapter_name(name: str) -> None:
+    """Check the name of the lane of an adapter of one's own."""
+    if not re.fullmatch(RUNTIME_NAME, name):
+        rule = (
+            "the name of an adapter must begin with a small letter and have small"
+            " letters, digits, _, . and - alone, up to 64"
+        )
+        raise OnnxGatherError(f"{rule}, got {shown(name)}")
+    if name in (*PROVIDERS, *WEB_PROVIDERS, DIRECTML_DLL, REFERENCE):
+        rule = "the name of an adapter must not be that of another lane"
+        raise OnnxGatherError(f"{rule}, got {shown(name)}")
 
 
 def _check_label(name: str) -> None:

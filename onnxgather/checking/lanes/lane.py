@@ -68,6 +68,9 @@ class Answer(msgspec.Struct, frozen=True):
 
     given_as: str = ""
     """The data types that the provider was given in place of those that it lacks."""
+    again: Array | None = None
+    """Of RAN on a lane that runs each case twice, over other free memory: the second
+    output."""
 
     @classmethod
     def none(cls, error: NoAnswerError) -> Answer:

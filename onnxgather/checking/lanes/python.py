@@ -42,7 +42,7 @@ from onnxgather.core.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.core.execution.session import threads_for
 from onnxgather.core.model.protos import operators
 from onnxgather.core.model.write import to_onnx
-from onnxgather.core.options import TARGETS, Target
+from onnxgather.core.options import DEFAULT_OPSET, TARGETS, Target
 
 
 @dataclass
@@ -64,6 +64,8 @@ class ModelLane:
     """The command of the host that runs the provider, if no interpreter does."""
     operators: str | None = None
     """The library of onnxgather's own operators; None is that of this environment."""
+    opset: int = DEFAULT_OPSET
+    """The version of the ONNX operator set of the models."""
 
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
@@ -121,7 +123,7 @@ class ModelLane:
         """Have the worker run a case."""
         substitute = substitute_for(case, self.provider)
         try:
-            question = question_of(case, self._target, substitute)
+            question = question_of(case, self._target, substitute, self.opset)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
         feeds = [question.inputs]
@@ -236,6 +238,7 @@ def model_lane(
     plugin: str | None = None,
     target: Target | None = None,
     timeout: float = CASE_TIMEOUT,
+    opset: int = DEFAULT_OPSET,
 ) -> ModelLane:
     """Return the lane on a provider, not started.
 
@@ -249,6 +252,7 @@ def model_lane(
         target: The target of the models, unless the name has one; None is the target
             that suits the provider.
         timeout: Seconds that one case may take.
+        opset: The version of the ONNX operator set of the models.
 
     Raises:
         ProviderError: The name is not that of a provider.
@@ -256,9 +260,7 @@ def model_lane(
             the folder of a host, or the timeout is none.
     """
     provider = _provider_of_lane(name, plugin)
-    last_label = name.rpartition("@")[2]
-    if "@" in name and last_label in TARGETS:
-        target = last_label
+    target = target_of_lane(name, target)
 
     host: Sequence[str] = []
     operators = None
@@ -279,16 +281,33 @@ def model_lane(
     elif path is None and plugin is None:
         host = hosts.find_runtime(provider)
 
-    python = os.path.expanduser(path or sys.executable)
+    python = interpreter(path)
     if hosts.is_library(python):
         if plugin:
             rule = "must have a shared library of ONNX Runtime or a plugin"
             raise OnnxGatherError(f"lane {shown(name)} {rule}, got both")
         host = [os.path.abspath(python)]
-    elif os.path.dirname(python):  # else it is a command to find on the PATH
-        python = os.path.abspath(python)
     library = plugin and os.path.abspath(plugin)
-    return ModelLane(name, provider, python, library, target, timeout, host, operators)
+    return ModelLane(
+        name, provider, python, library, target, timeout, host, operators, opset
+    )
+
+
+def target_of_lane(name: str, target: Target | None) -> Target | None:
+    """Return the target that a lane's name ends in, or else another."""
+    last_label = name.rpartition("@")[2]
+    if "@" in name and last_label in TARGETS:
+        return last_label
+    return target
+
+
+def interpreter(path: str | None) -> str:
+    """Return the interpreter of a lane; None means that of this environment."""
+    python = os.path.expanduser(path or sys.executable)
+    # A name without a folder is a command to find on the PATH.
+    if os.path.dirname(python):
+        python = os.path.abspath(python)
+    return python
 
 
 def _provider_of_lane(name: str, plugin: str | None) -> Provider:
@@ -362,7 +381,10 @@ def given_to(provider: Provider, case: Case) -> list[Case]:
 
 
 def question_of(
-    case: Case, target: Target, substitute: Substitute | None = None
+    case: Case,
+    target: Target,
+    substitute: Substitute | None = None,
+    opset: int = DEFAULT_OPSET,
 ) -> Question:
     """Return the question of a case: its model, made for `target`, and the inputs.
 
@@ -370,6 +392,7 @@ def question_of(
         case: The case.
         target: The target of the model.
         substitute: What the model computes in place of the case's gather.
+        opset: The version of the ONNX operator set of the model.
 
     Raises:
         OnnxGatherError: The model cannot be made.
@@ -378,7 +401,12 @@ def question_of(
         threads = 1
         node = case.node
         model = bare_model(
-            node.operator, node.attributes, case.data, case.indices, node.output_shape
+            node.operator,
+            node.attributes,
+            case.data,
+            case.indices,
+            node.output_shape,
+            opset,
         )
     else:
         threads = threads_for(case.descriptor)
@@ -386,7 +414,7 @@ def question_of(
         if substitute is not None:
             desc = substitute.given
         target = target_of("", target, case.wrapped)
-        model = to_onnx(desc, case.out_of_range, target, threads=threads)
+        model = to_onnx(desc, case.out_of_range, target, opset, threads=threads)
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
     if case.wrapped:
         model = wrapped(model)

@@ -140,6 +140,8 @@ class Child:
             raise OnnxGatherError(f"{rule}, got {shown(seconds)}")
         self.command = list(command)
         self.timeout = timeout
+        self.printed = b""
+        """What the program printed before its last answer."""
         self._program: StartedProgram | None = None
         self._closed = False
         self._turns: dict[int, threading.Lock] = {}
@@ -224,9 +226,8 @@ class Child:
         stray = b""
         try:
             answer = program.answer(request, time.monotonic() + self.timeout)
-            # What it printed is dropped: it does not belong into messages about later
-            # requests.
-            program.printed()
+            # It does not belong into messages about later requests.
+            self.printed = program.printed()
             return answer
         except TimeoutError:
             how = Breakdown.LATE

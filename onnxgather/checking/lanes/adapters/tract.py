@@ -1,0 +1,32 @@
+"""tract: the package `tract`."""
+
+import os
+import tempfile
+from importlib.metadata import version as version_of
+
+import numpy as np
+import tract
+
+name = "tract"
+os.environ["RUST_BACKTRACE"] = "0"  # so that the last lines say what went wrong
+
+
+def version():
+    return version_of("tract")
+
+
+def load(model, name):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as file:
+            file.write(model)
+        network = tract.onnx().load(path)
+        names = [network.input_name(k) for k in range(network.input_count())]
+        outputs = [network.output_name(k) for k in range(network.output_count())]
+        runnable = network.into_model().into_runnable()
+
+    def run(inputs):
+        arrays = runnable.run([np.ascontiguousarray(inputs[name]) for name in names])
+        return dict(zip(outputs, [array.to_numpy() for array in arrays], strict=True))
+
+    return run

@@ -1,0 +1,47 @@
+"""Apache TVM, compiled for the CPU: the packages `apache-tvm` and `onnx`."""
+
+from functools import lru_cache
+
+import numpy as np
+import onnx
+import tvm
+from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
+
+name = "tvm"
+GATHERS = {
+    "take": "Gather",
+    "gather_elements": "GatherElements",
+    "gather_nd": "GatherND",
+}
+
+
+def version():
+    return tvm.__version__
+
+
+@lru_cache(1)
+def _compiled(model):
+    graph = onnx.load_from_string(model).graph
+    module = from_onnx(onnx.load_from_string(model), keep_params_in_input=False)
+    kinds = [kind for kind in GATHERS if f"R.{kind}(" in module.script()]
+    return graph, tvm.compile(module, "llvm"), [GATHERS[kind] for kind in kinds]
+
+
+def load(model, name):
+    graph, executable, gathers = _compiled(model)
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+
+    def run(inputs):
+        arrays = [np.ascontiguousarray(inputs[value.name]) for value in graph.input]
+        result = machine["main"](*map(tvm.runtime.tensor, arrays))
+        outputs = [result] if hasattr(result, "numpy") else list(result)
+        names = [value.name for value in graph.output]
+        return {name: out.numpy() for name, out in zip(names, outputs, strict=True)}
+
+    run.gathers = gathers
+    return run
+
+
+def ran(loaded):
+    return loaded.gathers
