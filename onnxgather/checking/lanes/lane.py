@@ -14,6 +14,8 @@ from onnxgather.checking.cases import Case
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
+from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
+from onnxgather.core.execution.providers import FULL_NAME
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import Target
 
@@ -78,9 +80,8 @@ class Answer(msgspec.Struct, frozen=True):
         return cls(AnswerKind.BROKEN, str(error), how=error.how, detail=error.detail)
 
 
-RuntimeName = Annotated[
-    str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
-]
+_NAMES = rf"{FULL_NAME}|DirectML\.dll|{RUNTIME_NAME}"
+RuntimeName = Annotated[str, msgspec.Meta(pattern=rf"^({_NAMES})\Z")]
 """The full name of a provider, or the name of another runtime.
 
 The names go into commands that are copied.
