@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
 import click
 
+from onnxgather.checking.check_options import either
+from onnxgather.cli.outputs import Folder
 from onnxgather.cli.sources import STANDARD, Source, find_sources
 from onnxgather.cli.terminal import json_bytes
+from onnxgather.core.checks import number_of
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import check_apart, check_writable, reason
 
@@ -34,13 +44,16 @@ def check_contract_file(path: str) -> None:
     """
     if path == STANDARD or _ending(path) in _CONTENTS:
         return
-    rule = f"--contract must end in {', '.join(_CONTENTS)} for a model"
+    rule = f"--contract must end in {either(_CONTENTS)} for a model"
     raise click.UsageError(f"{rule}, got {path}")
 
 
 def is_guard(path: str | None) -> bool:
     """Return whether a contract is written as an ONNX model."""
-    return path is not None and _ending(path) == GUARD_ENDING
+    # A folder of contracts may have such a name.
+    if path is None or os.path.isdir(path):
+        return False
+    return _ending(path) == GUARD_ENDING
 
 
 def contract_content(path: str, finished_audit: FinishedAudit) -> bytes:
@@ -54,8 +67,8 @@ def contract_content(path: str, finished_audit: FinishedAudit) -> bytes:
     return _CONTENTS[ending](finished_audit)
 
 
-def contract_files(folder: str, models: Sequence[Source]) -> dict[str, str]:
-    """Return the file of the contract of each model in a folder.
+def contract_names(folder: str, models: Sequence[Source]) -> dict[str, str]:
+    """Return the path in a folder of the contract of each model, by the models.
 
     The files have the paths of the models, from the folder on that is around all that
     the user named.
@@ -72,10 +85,7 @@ def contract_files(folder: str, models: Sequence[Source]) -> dict[str, str]:
     with suppress(ValueError):
         root = os.path.commonpath(list(map(_named_folder, models)))
         names = {model.path: os.path.relpath(model.path, root) for model in models}
-    return {
-        model: os.path.join(folder, f"{name}{CONTRACT_ENDING}")
-        for model, name in names.items()
-    }
+    return {model: f"{name}{CONTRACT_ENDING}" for model, name in names.items()}
 
 
 def _named_folder(model: Source) -> str:
@@ -86,15 +96,40 @@ def _named_folder(model: Source) -> str:
     return os.path.dirname(path)
 
 
-def check_contract_files(files: Mapping[str, str], inputs: Iterable[str]) -> None:
-    """Check that contracts can be written, apart from inputs.
+def check_contract_folder(
+    folder: str, names: Iterable[str], others: Iterable[str]
+) -> None:
+    """Check that contracts can be written to a folder, which may have others already.
+
+    Args:
+        folder: The folder.
+        names: The paths of the contracts in it.
+        others: The files that are read, and the other files to write.
 
     Raises:
-        OnnxGatherError: One of them cannot be written, or is an input.
+        OnnxGatherError: A contract cannot be written, or is one of the other files.
     """
-    check_apart([(file, "--contract") for file in files.values()], inputs)
-    for file in files.values():
+    # The files have the paths of models, so a name that ends as a contract's may be one
+    # of --assume.
+    files = [os.path.join(folder, name) for name in names]
+    check_apart([(file, "--contract") for file in files], others)
+    for file in files:
         check_writable(file)
+
+
+def contracts_folder(
+    names: Mapping[str, str], audits: Mapping[str, FinishedAudit]
+) -> Folder:
+    """Return the contracts of a folder.
+
+    Args:
+        names: Their paths in it, by the models.
+        audits: The audits, by the models; a model without an audit has no contract.
+    """
+    return {
+        names[model]: _as_json(finished_audit)
+        for model, finished_audit in audits.items()
+    }
 
 
 def contracts_in(path: str) -> list[str]:
@@ -126,11 +161,23 @@ def contracts_of(path: str, network: Network) -> list[str]:
     return [file for file in files if _digest(file) == digest]
 
 
-def without_model(paths: Iterable[str], digests: Collection[str]) -> list[str]:
-    """Return the contracts in folders of --assume that are of none of some models."""
-    folders = filter(os.path.isdir, paths)
-    files = [file for folder in folders for file in contracts_in(folder)]
-    return [file for file in files if _digest(file) not in digests]
+def without_model(paths: Iterable[str], digests: Collection[str]) -> Iterator[str]:
+    """Yield how many contracts of each folder of --assume are of none of some models.
+
+    A folder whose contracts are all of these models has no sentence.
+
+    Args:
+        paths: The paths of --assume.
+        digests: The digests of the models.
+    """
+    # The contract of a file must be that of the model, so only folders have others.
+    for folder in filter(os.path.isdir, paths):
+        files = contracts_in(folder)
+        count = sum(_digest(file) not in digests for file in files)
+        if count:
+            verb = "fits" if count == 1 else "fit"
+            of_all = f"{count:,} of {number_of(len(files), 'contract')}"
+            yield f"{folder}: {of_all} {verb} no model of this audit"
 
 
 def _digest(path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,10 @@ from msgspec.structs import asdict
 from onnxgather.cli import arguments
 from onnxgather.cli.contracts import (
     check_contract_file,
-    check_contract_files,
+    check_contract_folder,
     contract_content,
-    contract_files,
+    contract_names,
+    contracts_folder,
     is_guard,
     without_model,
 )
@@ -30,10 +31,11 @@ from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.errors import FINDINGS
-from onnxgather.core.files import write_whole
+from onnxgather.core.files import check_new_folder
 
 if TYPE_CHECKING:
     from onnxgather.auditing.audit import AuditedModel
+    from onnxgather.auditing.inputs.formats import Format
     from onnxgather.auditing.output.findings import AuditReport, Baseline, FinishedAudit
     from onnxgather.auditing.records import Audit
     from onnxgather.core.model.given_inputs import GivenArray
@@ -60,14 +62,20 @@ class AuditOptions:
     """Whether inputs at the ends of the conditions are written, too."""
 
     @property
-    def folders(self) -> tuple[str, ...]:
-        """The options whose value is a folder of files."""
-        writes_folder = self.boundary
-        if self.tool is not None:
-            from onnxgather.auditing.inputs.formats import INPUT_FORMATS
+    def inputs_format(self) -> Format:
+        """The format of --write-inputs."""
+        from onnxgather.auditing.inputs.formats import INPUT_FORMATS, NPZ
 
-            writes_folder = not INPUT_FORMATS[self.tool].suffix
-        return ("--write-inputs",) if writes_folder else ()
+        return NPZ if self.tool is None else INPUT_FORMATS[self.tool]
+
+    @property
+    def writes_folder_of_inputs(self) -> bool:
+        """Whether --write-inputs names a folder: of several sets, or for a tool."""
+        if self.outputs.write_inputs_file is None:
+            return False
+        if self.tool is None:
+            return self.boundary
+        return not self.inputs_format.suffix
 
 
 @click.command("audit", cls=JsonCommand)
@@ -145,21 +153,14 @@ def audit_command(**values: Any) -> int:
     models = [source.path for source in sources]
     # A folder or a pattern is a list of models, even if it names only one.
     is_single = len(models) == 1 and models == [*dict.fromkeys(options.paths)]
-    contracts = dict[str, str]()
-    contract_file = options.outputs.contract_file
-    if contract_file is not None and not is_single:
-        if models:
-            contracts = contract_files(contract_file, sources)
-        # These files are written apart from the others.
-        others = replace(options.outputs, contract_file=None)
-        options = replace(options, outputs=others)
     outputs = options.outputs
+    # The contracts of several models go to a folder.
+    contracts = dict[str, str]()
+    if outputs.contract_file is not None and not is_single and models:
+        contracts = contract_names(outputs.contract_file, sources)
     _check_usage(options, models, is_single)
     baseline = _baseline(options)
-    outputs.check_writable(options.folders)
-    check_contract_files(
-        contracts, [*_inputs(options, models), *outputs.by_option.values()]
-    )
+    _check_writable(options, models, is_single, contracts)
 
     audits = _audits(options, batch, models)
     if not audits:
@@ -169,6 +170,8 @@ def audit_command(**values: Any) -> int:
     not_audited = _not_audited(batch, models, audits)
     report = _report(options, batch, audits, baseline, len(not_audited))
     contents = _contents(outputs, report, is_single, baseline)
+    if contracts:
+        contents["--contract"] = partial(contracts_folder, contracts, audits)
     input_lines = list[str]()
     first = next(iter(audits.values()))
     # The model is kept where a file needs it, and then there is a single model.
@@ -178,12 +181,14 @@ def audit_command(**values: Any) -> int:
         )
     contents["--write-baseline"] = partial(baseline.of_today, report, not_audited)
     is_printed = outputs.write(batch, contents)
-    for line in input_lines:
-        say(line, err=True)
-    _write_contracts(batch, contracts, audits)
-    _say_contracts_without_model(options, batch, audits)
+    digests = {audit.audit.contract["digest"] for audit in audits.values()}
+    for line in without_model(options.given.assume, digests):
+        batch.tell(line)
     if not is_printed:
         _say(report, is_single, options.every, baseline)
+    # The sets of inputs are a part of the answer, which is printed as the text is.
+    for line in input_lines:
+        say(line, err=is_printed)
 
     # A baseline that is written makes each finding known.
     if outputs.write_baseline_file:
@@ -197,32 +202,37 @@ def audit_command(**values: Any) -> int:
     return batch.finish()
 
 
-def _write_contracts(
-    batch: Batch, files: Mapping[str, str], audits: Mapping[str, FinishedAudit]
+def _check_writable(
+    options: AuditOptions,
+    models: Sequence[str],
+    is_single: bool,
+    contracts: Mapping[str, str],
 ) -> None:
-    """Write the contracts of several models.
+    """Check that the files can be written, before the work that they are for.
 
     Args:
-        batch: It keeps the errors of the files.
-        files: The files, by the models.
-        audits: The audits, by the models; a model without an audit has no contract.
+        options: The options of the command.
+        models: The models.
+        is_single: Whether there is one model, and no list of them.
+        contracts: The paths of contracts in their folder, by the models.
+
+    Raises:
+        OnnxGatherError: A file cannot be written, or is another file of the command.
     """
-    for model, finished_audit in audits.items():
-        if model not in files:
-            continue
-        file = files[model]
-        with batch.step(file, failing="be written"):
-            write_whole(file, json_bytes(finished_audit.audit.contract))
-            batch.tell(f"written: {file}")
-
-
-def _say_contracts_without_model(
-    options: AuditOptions, batch: Batch, audits: Mapping[str, FinishedAudit]
-) -> None:
-    """Tell which contracts in folders of --assume are of no model of the audit."""
-    digests = {audit.audit.contract["digest"] for audit in audits.values()}
-    for file in without_model(options.given.assume, digests):
-        batch.tell(f"{file}: the contract fits no model of this audit")
+    outputs = options.outputs
+    folders = list[str]()
+    if options.writes_folder_of_inputs:
+        # Files of an earlier run would count as inputs for the tool.
+        check_new_folder(outputs.by_option["--write-inputs"])
+        folders.append("--write-inputs")
+    if outputs.contract_file is not None and not is_single:
+        # Contracts of an earlier run are replaced, so the folder may have files.
+        files = outputs.by_option
+        folder = files.pop("--contract")
+        others = [*_inputs(options, models), *files.values()]
+        check_contract_folder(folder, contracts.values(), others)
+        folders.append("--contract")
+    outputs.check_writable(folders)
 
 
 def _models(options: AuditOptions, batch: Batch) -> list[Source]:
@@ -254,7 +264,7 @@ def _check_usage(options: AuditOptions, models: Sequence[str], is_single: bool) 
     outputs.check_apart(_inputs(options, models))
     if "--write-inputs" in outputs.by_option and not is_single:
         raise click.UsageError("--write-inputs must be given with one model")
-    if outputs.contract_file is not None:
+    if outputs.contract_file is not None and is_single:
         check_contract_file(outputs.contract_file)
     _check_usage_of_inputs(options)
     if options.baseline and outputs.write_baseline_file:
@@ -280,14 +290,35 @@ def _check_usage_of_inputs(options: AuditOptions) -> None:
                 raise click.UsageError(f"{option} must come with --write-inputs")
         return
 
-    if options.folders:
-        if path == STANDARD:
-            raise click.UsageError(
-                "--write-inputs must be a folder, as there are several files, got -"
-            )
+    if options.writes_folder_of_inputs:
+        _check_folder_of_inputs(options, path)
+        return
     # polygraphy reads a path without a suffix as a folder.
-    elif options.tool and path != STANDARD and not path.endswith(".json"):
-        rule = f"--write-inputs must end in .json for {options.tool}"
+    suffix = options.inputs_format.suffix
+    if path != STANDARD and not path.lower().endswith(suffix):
+        reader = "without --for" if options.tool is None else f"for {options.tool}"
+        rule = f"--write-inputs must end in {suffix} {reader}"
+        raise click.UsageError(f"{rule}, got {path}")
+
+
+def _check_folder_of_inputs(options: AuditOptions, path: str) -> None:
+    """Check that the path of --write-inputs may be a folder.
+
+    Raises:
+        UsageError: It is the standard output, or a new folder with the name of a file.
+    """
+    from onnxgather.auditing.inputs.formats import INPUT_FORMATS, NPZ
+
+    if path == STANDARD:
+        raise click.UsageError(
+            "--write-inputs must be a folder, as there are several files, got -"
+        )
+    suffixes = {row.suffix for row in (NPZ, *INPUT_FORMATS.values()) if row.suffix}
+    _, suffix = os.path.splitext(path)
+    # A folder that is there may have any name.
+    if suffix.lower() in suffixes and not os.path.isdir(path):
+        reason = "with --boundary" if options.tool is None else f"for {options.tool}"
+        rule = f"--write-inputs must be a folder {reason}"
         raise click.UsageError(f"{rule}, got {path}")
 
 
@@ -405,22 +436,23 @@ def _input_files(
         audited: The audit of the model.
         lines: The lines to print are added: what each set is, what reads them.
     """
-    from onnxgather.auditing.inputs.formats import INPUT_FORMATS, NPZ, Request
+    from onnxgather.auditing.inputs.formats import Request
     from onnxgather.auditing.inputs.sets import input_sets, meanings
 
-    inputs_format = NPZ if options.tool is None else INPUT_FORMATS[options.tool]
+    inputs_format = options.inputs_format
+    is_folder = options.writes_folder_of_inputs
     sets, missing = input_sets(
         audited, at_ends=options.boundary, defaults=options.tool is None
     )
     path = options.outputs.write_inputs_file or ""
     arrays = [made.arrays for made in sets]
-    request = Request(audited.network, path, arrays, bool(options.folders))
+    request = Request(audited.network, path, arrays, is_folder)
     files = inputs_format.written(request)
     if options.boundary:
         lines += meanings(sets, missing)
     if options.tool is not None and path != STANDARD:
         lines += inputs_format.command_lines(request)
-    if options.folders:
+    if is_folder:
         return files
     (content,) = files.values()
     return content

@@ -22,14 +22,13 @@ import click
 
 from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Source
 from onnxgather.cli.terminal import has_colours, is_terminal, json_bytes, say, width
+from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, NOT_RUN, OnnxGatherError
 from onnxgather.core.files import (
     check_apart,
-    check_new_folder,
     check_writable,
     is_model,
-    write_into_folder,
     write_pieces,
     write_whole,
 )
@@ -73,6 +72,24 @@ def write_in_pieces(path: str, content: Iterable[bytes]) -> None:
             say(piece, end="")
     else:
         write_pieces(path, content)
+
+
+def _write_folder(batch: Batch, folder: str, files: Folder) -> None:
+    """Write the files of a folder, and tell how many there are.
+
+    Args:
+        batch: It keeps the errors of the files; the other files are written.
+        folder: The folder.
+        files: The contents of its files.
+    """
+    written = 0
+    for name, content in files.items():
+        path = os.path.join(folder, name)
+        with batch.step(path, failing="be written"):
+            write_whole(path, content)
+            written += 1
+    if written:
+        batch.tell(f"written: {folder}, {number_of(written, 'file')}")
 
 
 def _with_external_data(path: str) -> list[str]:
@@ -137,15 +154,14 @@ class Outputs:
         """Check that each file can be written, before the work that it is for.
 
         Args:
-            folders: The options whose value is a folder of files.
+            folders: The options whose value is a folder of files. They are not
+                checked: a folder may have to be new, or have files that are replaced.
 
         Raises:
-            OnnxGatherError: A file cannot be written, or a folder has files.
+            OnnxGatherError: A file cannot be written.
         """
         for option, file in self.by_option.items():
-            if option in folders:
-                check_new_folder(file)
-            elif file != STANDARD:
+            if option not in folders and file != STANDARD:
                 check_writable(file)
 
     def known_before(self) -> Sequence[Known]:
@@ -180,18 +196,17 @@ class Outputs:
             with batch.step(file, failing="be written"):
                 content = contents[option]()
                 if isinstance(content, Mapping):
-                    write_into_folder(file, content)
+                    _write_folder(batch, file, content)
                 else:
                     write_whole(file, content)
-                batch.progress.clear()
-                say(f"written: {file}", err=True)
+                    batch.tell(f"written: {file}")
 
         # The standard output comes last, after the errors of files.
         batch.progress.clear()
         for option in printed:
             content = contents[option]()
             if not isinstance(content, Mapping):  # a folder has no place on it
-                say(content)
+                say(content, end="" if content.endswith(b"\n") else "\n")
         return bool(printed)
 
     def write_report(

@@ -206,7 +206,7 @@ def _write_bytes(stream: TextIO, content: bytes) -> None:
 
 
 def json_bytes(value: object) -> bytes:
-    """Return a value as JSON, whose texts are escaped as a terminal needs it.
+    """Return a value as a file of JSON, whose texts are escaped as a terminal needs it.
 
     It is indented unless it is so long that this would cost much memory.
     """
@@ -219,9 +219,9 @@ def json_bytes(value: object) -> bytes:
     except UnicodeEncodeError:
         # A file name that is not Unicode is escaped, as json reads it back.
         text = json.dumps(msgspec.to_builtins(value), indent=2).encode()
-    if re.search(rb"[^\n -~]", text) is None:  # without a copy
-        return text
-    return re.sub("[^\n -~]", _json_escaped, text.decode()).encode()
+    if re.search(rb"[^\n -~]", text) is not None:
+        text = re.sub("[^\n -~]", _json_escaped, text.decode()).encode()
+    return text + b"\n"
 
 
 def _json_escaped(match: re.Match[str]) -> str:

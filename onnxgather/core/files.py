@@ -13,7 +13,7 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -151,16 +151,6 @@ def check_new_folder(path: str) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise _sentence(path, error, "it") from None
-
-
-def write_into_folder(path: str, files: Mapping[str, bytes]) -> None:
-    """Write files to a folder, by their paths in it, each as `write_whole` does.
-
-    Raises:
-        OnnxGatherError: A file cannot be written.
-    """
-    for file, content in files.items():
-        write_whole(os.path.join(path, file), content)
 
 
 def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -> None:

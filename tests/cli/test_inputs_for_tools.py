@@ -69,21 +69,28 @@ def test_audit_writes_inputs_for_a_tool_and_says_what_reads_them(
 ) -> None:
     code, text, error = audited("--write-inputs", path, "--for", tool)
     assert code == 0
-    assert text == audited()[1]
+    assert text == f"{audited()[1]}{command}\n"
     assert files() == sorted(["m.onnx", *written])
-    assert error == f"written: {path}\n{command}\n"
+    count = "" if path.endswith(".json") else ", 1 file"
+    assert error == f"written: {path}{count}\n"
 
 
 def test_inputs_are_made_at_both_ends_of_each_condition() -> None:
-    code, _, error = audited("--write-inputs", "out", "--boundary")
+    code, text, error = audited("--write-inputs", "out", "--boundary")
     assert (code, files()) == (0, ["m.onnx", "out/0.npz", "out/1.npz", "out/2.npz"])
     condition = "each value of ids is from -3 to 2"
-    assert error == (
-        "written: out\n"
+    assert error == "written: out, 3 files\n"
+    lines = (
         "set 0: random, in range\n"
         f"set 1: {condition}: low end, -3\n"
         f"set 2: {condition}: high end, 2\n"
     )
+    assert text == audited()[1] + lines
+    # The standard output is for JSON alone.
+    options = ("--write-inputs", "other", "--boundary", "--json")
+    _, text, error = audited(*options)
+    assert json.loads(text)["schema"] == 2
+    assert error == f"written: other, 3 files\n{lines}"
     contract = og.audit("m.onnx", levels=[]).contract
     for number, end in ((1, -3), (2, 2)):
         with np.load(f"out/{number}.npz") as made:
@@ -165,6 +172,18 @@ USAGE = [
     (
         ["--for", "polygraphy", "--write-inputs", "out"],
         "--write-inputs must end in .json for polygraphy, got out",
+    ),
+    (
+        ["--write-inputs", "x.json"],
+        "--write-inputs must end in .npz without --for, got x.json",
+    ),
+    (
+        ["--write-inputs", "t.npz", "--boundary"],
+        "--write-inputs must be a folder with --boundary, got t.npz",
+    ),
+    (
+        ["--write-inputs", "t.json", "--for", "trtexec"],
+        "--write-inputs must be a folder for trtexec, got t.json",
     ),
 ]
 

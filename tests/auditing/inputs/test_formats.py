@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from onnxgather.auditing.inputs.formats import INPUT_FORMATS, NPZ, Files, Reques
 from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.files import write_into_folder, write_whole
+from onnxgather.core.files import write_whole
 from onnxgather.core.model.network import read_network
 
 SIZES: dict[str, list[Any]] = {
@@ -80,10 +81,9 @@ def request_of_two_sets(request: Any, tmp_path: Path) -> Request:
 
 def write(request: Request, files: Files) -> None:
     """Write files as the command `audit` does."""
-    if list(files) == [""]:
-        write_whole(request.path, files[""])
-    else:
-        write_into_folder(request.path, files)
+    for name, content in files.items():
+        path = os.path.join(request.path, name) if name else request.path
+        write_whole(path, content)
 
 
 def same(array: Any, expected: Array) -> bool:
