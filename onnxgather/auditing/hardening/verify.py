@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -71,6 +72,20 @@ _NEAR_LIMITS = (
 )
 """Integers at which an axis, a type or a cast ends; 0 and its neighbours twice as often
 as others, as `range(-9, 10)` has them too."""
+
+
+_CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+"""How a message of ONNX Runtime starts."""
+
+_FAILED_NODE = re.compile(
+    r"Non-zero status code returned while running (\S+) node\."
+    r" Name:'(.*?)' Status Message: (.*)",
+    re.DOTALL,
+)
+"""The message on a node that fails: its operator, its name, and what is wrong."""
+
+_SOURCE = re.compile(r"^\S+\.\w+:\d+ (?:.*? was false\. |\w+ )", re.DOTALL)
+"""The place in the sources of ONNX Runtime, with the test or the function there."""
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -367,6 +382,23 @@ def outputs(whole: Opened, inputs: Mapping[str, Array]) -> list[Any] | str:
         return str(error)
 
 
+def failure_text(message: str) -> str:
+    """Return the useful part of a message of ONNX Runtime on a run that failed.
+
+    It is the node with its operator, and what is wrong there. The code of the error,
+    and the place in the sources of ONNX Runtime, are left out.
+    """
+    text = _CODE.sub("", message)
+    failed_node = _FAILED_NODE.fullmatch(text)
+    if failed_node is None:
+        return text.rstrip(" .")
+    operator, name, status = failed_node.groups()
+    node = operator
+    if name:
+        node = f"{name} ({operator})"
+    return f"{node} fails: {_SOURCE.sub('', status).rstrip(' .')}"
+
+
 def same(outputs: Any, others: Any) -> bool:
     """Return whether two outputs, or the lists of all, are equal to the byte."""
     pair: list[Any] = [outputs, others]
@@ -402,7 +434,7 @@ def in_range(
             check_inputs(audited.contract.plain, inputs)
             result = run(whole, inputs)
             if isinstance(result, str):
-                why = result
+                why = failure_text(result)
             else:
                 has_run = True
                 yield inputs, result

@@ -20,6 +20,7 @@ from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.hardening.verify import (
     MOST_MADE,
     ends_of_column,
+    failure_text,
     in_range,
     make_inputs,
     opened,
@@ -193,7 +194,7 @@ class _Maker:
             result = outputs(self._model, arrays)
             if isinstance(result, list):
                 return InputSet(_without(arrays, self._defaults), meaning)
-            why = f"the model does not run: {result}"
+            why = f"the model does not run: {failure_text(result)}"
         return MissingSet(meaning, why)
 
     def _elements(self, sizes: Mapping[str, int]) -> int:

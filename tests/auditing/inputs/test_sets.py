@@ -11,6 +11,7 @@ from exported_networks import NETWORKS, NO_KERNEL
 from onnx import parser
 
 from onnxgather.auditing.audit import AuditedModel, Premises, audit_model
+from onnxgather.auditing.hardening.verify import failure_text
 from onnxgather.auditing.inputs.sets import RANDOM, InputSet, input_sets, meanings
 from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.proof.contract import Condition, check_inputs
@@ -142,8 +143,46 @@ def test_an_end_with_which_the_model_does_not_run_is_told() -> None:
         f"{condition}: high end, 4",
     ]
     (text,) = map(str, missing)
-    start = f"{condition}: low end, 3: the model does not run: "
-    assert text.startswith(start)
+    assert text == (
+        f"{condition}: low end, 3: the model does not run: Reshape fails: The input"
+        " tensor cannot be reshaped to the requested shape. Input shape:{4}, requested"
+        " shape:{3}"
+    )
+
+
+NODE = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running "
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (
+            f"{NODE}Add node. Name:'sum' Status Message: C:\\a\\element_wise_ops.h:563"
+            " void onnxruntime::Init(ptrdiff_t) axis == 1 was false. Attempting to"
+            " broadcast an axis by a dimension other than 1. 3 by 4",
+            "sum (Add) fails: Attempting to broadcast an axis by a dimension other than"
+            " 1. 3 by 4",
+        ),
+        (
+            f"{NODE}MatMul node. Name:'' Status Message: matmul_helper.h:174 Compute"
+            " MatMul dimension mismatch.",
+            "MatMul fails: MatMul dimension mismatch",
+        ),
+        (
+            f"{NODE}Gather node. Name:'' Status Message: indices element out of data"
+            " bounds, idx=9",
+            "Gather fails: indices element out of data bounds, idx=9",
+        ),
+        (
+            "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Invalid rank for input: i",
+            "Invalid rank for input: i",
+        ),
+    ],
+)
+def test_a_message_of_onnx_runtime_is_cut_to_its_useful_part(
+    message: str, text: str
+) -> None:
+    assert failure_text(message) == text
 
 
 def test_both_ends_that_are_one_number_are_one_set() -> None:
