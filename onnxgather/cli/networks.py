@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from onnxgather.auditing.audit import AuditedModel
     from onnxgather.auditing.inputs.formats import Format
     from onnxgather.auditing.output.findings import AuditReport, Baseline, FinishedAudit
+    from onnxgather.auditing.output.text import NamedPaths
     from onnxgather.auditing.records import Audit
     from onnxgather.core.model.given_inputs import GivenArray
     from onnxgather.extracting.extract import Extracted
@@ -168,7 +169,8 @@ def audit_command(**values: Any) -> int:
     external_files = chain.from_iterable(audit.files for audit in audits.values())
     outputs.check_apart(external_files)
     not_audited = _not_audited(batch, models, audits)
-    report = _report(options, batch, audits, baseline, len(not_audited))
+    named = _named_paths(options, is_single)
+    report = _report(options, batch, audits, baseline, len(not_audited), named)
     contents = _contents(outputs, report, is_single, baseline)
     if contracts:
         contents["--contract"] = partial(contracts_folder, contracts, audits)
@@ -383,12 +385,27 @@ def _not_audited(
     return (failed | {*models}) - audits.keys()
 
 
+def _named_paths(options: AuditOptions, is_single: bool) -> NamedPaths:
+    """Return the paths of the command, which the commands to run next name again."""
+    from onnxgather.auditing.output.text import NamedPaths
+
+    contract = options.outputs.contract_file
+    assume = options.given.assume
+    if not is_single:
+        return NamedPaths([*dict.fromkeys(options.paths)], contract, assume)
+    # A guard is no file of --assume.
+    if contract is not None and not contract.lower().endswith(".json"):
+        contract = None
+    return NamedPaths((), contract, assume)
+
+
 def _report(
     options: AuditOptions,
     batch: Batch,
     audits: Mapping[str, FinishedAudit],
     baseline: Baseline,
     left_out: int,
+    named: NamedPaths,
 ) -> AuditReport:
     """Return the audits with their findings, and the errors of the other models."""
     from onnxgather.auditing.output.findings import AuditReport
@@ -399,7 +416,7 @@ def _report(
         for model, finished_audit in audits.items()
     }
     unusable = [str(error) for _, error in batch.failures]
-    return AuditReport(audits, findings, unusable, left_out)
+    return AuditReport(audits, findings, unusable, left_out, named)
 
 
 def _contents(
@@ -499,7 +516,7 @@ def _say(
         audit = finished_audit.audit
         output_lines += lines(model, audit, show_all)
         output_lines += provider_lines(audit.gathers)
-        output_lines += next_lines({model: audit})
+        output_lines += next_lines({model: audit}, report.named)
     else:
         output_lines += overview_lines(report, show_all)
     for line in output_lines:

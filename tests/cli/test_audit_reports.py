@@ -94,7 +94,7 @@ proved if     1 gather of 1 model: --all lists the conditions
 runtime """)
 
 
-def test_the_next_commands_are_for_the_first_model_that_is_not_proved() -> None:
+def test_the_next_commands_are_for_all_models_and_the_worst() -> None:
     for name in ("a", "b", "d", "e", "f"):
         save(f"m/{name}.onnx", WRONG)
     save("m/c.onnx", ODD)
@@ -103,12 +103,55 @@ def test_the_next_commands_are_for_the_first_model_that_is_not_proved() -> None:
     assert (
         text[text.index("next ") :]
         == """\
-next          to make a model in which each index stays in range, and to try it:
-    onnxgather harden m/a.onnx -o m/a.hardened.onnx --verify
-next          4 more models; for the first:
-    onnxgather audit m/b.onnx
+next          to make models in which each index stays in range, and to try them:
+    onnxgather harden m -o hardened --verify
+next          to see what is open in a model, and what would tell more; the worst first:
+    onnxgather audit m/a.onnx
 """
     )
+    # The models that a shell finds are many.
+    paths = [f"m/{name}.onnx" for name in "abdef"]
+    text = outcome("audit", *paths)[1]
+    assert "\n    onnxgather harden MODEL... -o hardened --verify\n" in text
+    text = outcome("audit", "./", "m/a.onnx")[1]
+    hardened = "onnxgather harden ./ m/a.onnx -o ../hardened --verify"
+    assert f"\n    {hardened}\n" in text
+
+
+CONDITIONS = """\
+next          to write the conditions to files, and to take them as given:
+    onnxgather audit m --contract contracts
+    onnxgather audit m --assume contracts --fail-on proved-if
+"""
+WRITTEN = """\
+next          to take the conditions that were written as given:
+    onnxgather audit {0} --assume {1} --fail-on proved-if
+"""
+
+
+def test_what_a_command_has_done_is_not_among_the_next_commands() -> None:
+    for name in ("a", "b"):
+        save(f"m/{name}.onnx", OPEN)
+    options = ("audit", "m", "--levels", "none")
+    assert CONDITIONS in outcome(*options)[1]
+    text = outcome(*options, "--contract", "c")[1]
+    assert text.count(WRITTEN.format("m", "c")) == 1
+    assert "--contract" not in text
+    # The gathers of one contract are proved, and those of another stay open.
+    Path("c/b.onnx.contract.json").unlink()
+    for name in ("b", "d"):
+        save(f"m/{name}.onnx", OPEN, *WILD)
+    text = outcome(*options, "--assume", "c")[1]
+    assert "next          to make models" in text
+    assert "--contract" not in text
+    assert "--assume" not in text
+    # One model is as a list.
+    options = ("audit", "m/a.onnx", "--levels", "none")
+    text = outcome(*options, "--contract", "a.json")[1]
+    assert text.count(WRITTEN.format("m/a.onnx", "a.json")) == 1
+    assert "--contract" not in text
+    text = outcome(*options, "--contract", "a.py")[1]
+    assert "--contract m/a.contract.json" in text
 
 
 @pytest.mark.usefixtures("models")
@@ -180,11 +223,13 @@ InputTensor.Sizes\\[1\\] (3), as it is not at Axis, got 2
 - **not-proved** m/a b.onnx: wild (Gather, main graph): {SAID["wild"]}
 - **proved-if** m/a b.onnx: tokens (Gather, main graph): {SAID["tokens"]}
 - {BROKEN}
-- next: to make a model in which each index stays in range, and to try it:
-  - onnxgather harden m/c.onnx -o m/c.hardened.onnx --verify
-- next: 1 more model; for the first:
-  - onnxgather audit 'm/a b.onnx'
-
+- next: to write the conditions to files, and to take them as given:
+  - onnxgather audit m --contract contracts
+  - onnxgather audit m --assume contracts --fail-on proved-if
+- next: to make models in which each index stays in range, and to try them:
+  - onnxgather harden m -o hardened --verify
+- next: to see what is open in a model, and what would tell more; the worst first:
+  - onnxgather audit m/c.onnx
 """  # noqa: E501
     )
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from onnxgather.auditing.audit import AuditedModel
-from onnxgather.auditing.output.text import cause_of, said
+from onnxgather.auditing.output.text import NamedPaths, cause_of, said
 from onnxgather.auditing.proof.contract import NamedSizes
 from onnxgather.auditing.records import Audit, AuditedGather
 from onnxgather.core.checks import printable
@@ -108,6 +108,8 @@ class AuditReport:
     left_out: int
     """How many models were to be audited, but were not: some cannot be read, and after
     an interruption there is one sentence for all others."""
+    named: NamedPaths
+    """The paths of the command."""
 
     @property
     def every(self) -> Iterator[GatherFinding]:

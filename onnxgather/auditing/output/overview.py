@@ -65,7 +65,7 @@ def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
                 gathers += [finding.gather for finding in findings]
         yield from _of_all_models(report)
     yield from provider_lines(gathers)
-    yield from next_lines(audits)
+    yield from next_lines(audits, report.named)
 
 
 def _out_of_range_lines(findings: Findings) -> Iterator[str]:

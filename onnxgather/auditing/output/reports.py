@@ -225,7 +225,7 @@ def _finding_items(report: AuditReport, is_compared: bool) -> Iterator[str]:
 def _command_items(report: AuditReport) -> Iterator[str]:
     """Yield an item for each thing that may be done next, with its commands."""
     audits = {model: finished.audit for model, finished in report.models.items()}
-    for purpose, commands in next_commands(audits).items():
+    for purpose, commands in next_commands(audits, report.named).items():
         yield f"- next: {plain(purpose)}"
         for command in commands:
             yield f"  - {plain(command)}"

@@ -11,6 +11,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import dataclass
 from functools import partial
 from shlex import quote
 from typing import Any
@@ -32,6 +33,23 @@ from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.descriptors.operators import GatherDesc
 from onnxgather.core.descriptors.spelling import from_dict
+
+MOST_PATHS = 4
+"""The most paths of models that a command to run next repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPaths:
+    """The paths of the command that was given, which the next commands name again."""
+
+    models: Sequence[str] = ()
+    """The folders, patterns and files of a list of models; empty for one model."""
+    contract: str | None = None
+    """The contract that the command writes, or the folder of contracts; None if it
+    writes none that --assume reads."""
+    assume: Sequence[str] = ()
+    """The contracts, and their folders, that the command took as given."""
+
 
 SHAPES = "shapes are computed on the CPU"
 """The cause of a proved gather that computes shapes."""
@@ -176,13 +194,9 @@ def provider_lines(gathers: Iterable[AuditedGather]) -> Iterator[str]:
             yield f"    {provider:<9} {behaviour}"
 
 
-def next_lines(audits: Mapping[str, Audit]) -> Iterator[str]:
-    """Yield the lines that say what may be done next.
-
-    Args:
-        audits: The audits by the paths of the models.
-    """
-    for purpose, commands in next_commands(audits).items():
+def next_lines(audits: Mapping[str, Audit], named: NamedPaths) -> Iterator[str]:
+    """Yield the lines that say what may be done next, as of `next_commands`."""
+    for purpose, commands in next_commands(audits, named).items():
         yield f"next          {purpose}"
         for command in commands:
             yield f"    {command}"
@@ -450,28 +464,86 @@ def _places(conditions: Iterable[Condition], sizes: NamedSizes) -> list[str]:
     return list(text_by_name.values())
 
 
-def next_commands(audits: Mapping[str, Audit]) -> dict[str, list[str]]:
+def next_commands(
+    audits: Mapping[str, Audit], named: NamedPaths | None = None
+) -> dict[str, list[str]]:
     """Return the commands of what may be done next, by their purpose.
 
     Args:
-        audits: The audits by the paths of the models. Of several models, the commands
-            are for the worst one.
+        audits: The audits by the paths of the models.
+        named: The paths of the command that was given; None if it is not known.
     """
-    models = list(audits)
-    if len(audits) > 1:
-        models = [model for model, audit in audits.items() if audit.open]
-        models.sort(key=lambda model: badness_of(audits[model]))
-    if not models:
-        return {}
-    first, *others = models
-    commands = dict(_commands(first, audits[first]))
-    if others:
-        purpose = f"{number_of(len(others), 'more model')}; for the first:"
-        commands[purpose] = [f"onnxgather audit {quote(others[0])}"]
+    named = named or NamedPaths()
+    if named.models:
+        return dict(_commands_of_list(audits, named))
+    commands = dict[str, list[str]]()
+    for model, audit in audits.items():
+        commands.update(_commands(model, audit, named))
     return commands
 
 
-def _commands(model: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
+def _commands_of_list(
+    audits: Mapping[str, Audit], named: NamedPaths
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the purpose of what may be done next with a list of models."""
+    models = [model for model, audit in audits.items() if audit.open]
+    if not models:
+        return
+    paths = " ".join(map(quote, named.models))
+    # A shell that replaces a pattern names many models.
+    if len(named.models) > MOST_PATHS:
+        paths = "MODEL..."
+    has_conditions = any(_has_conditions(audits[model]) for model in models)
+    if has_conditions and not named.assume:
+        yield from _contract_commands(f"onnxgather audit {paths}", "contracts", named)
+    # A folder in that of the models would be hardened itself the next time.
+    is_here = any(os.path.normpath(path) == os.curdir for path in named.models)
+    folder = quote(os.path.join(os.pardir, "hardened") if is_here else "hardened")
+    yield (
+        "to make models in which each index stays in range, and to try them:",
+        [f"onnxgather harden {paths} -o {folder} --verify"],
+    )
+    worst = min(models, key=lambda model: badness_of(audits[model]))
+    yield (
+        "to see what is open in a model, and what would tell more; the worst first:",
+        [f"onnxgather audit {quote(worst)}"],
+    )
+
+
+def _has_conditions(audit: Audit) -> bool:
+    """Return whether gathers of a model are proved under conditions."""
+    return bool(audit.proved_if) or any(gather.range.given for gather in audit.gathers)
+
+
+def _contract_commands(
+    again: str, default: str, named: NamedPaths
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the commands that write a contract and take it as given.
+
+    Args:
+        again: The command of the audit.
+        default: Where the contract is written, if this audit has not written it.
+        named: The paths of the command that was given.
+    """
+    if named.contract is not None:
+        contract = quote(named.contract)
+        purpose = "to take the conditions that were written as given:"
+        yield purpose, [f"{again} --assume {contract} --fail-on proved-if"]
+        return
+    contract = quote(default)
+    noun = "files" if named.models else "a file"
+    yield (
+        f"to write the conditions to {noun}, and to take them as given:",
+        [
+            f"{again} --contract {contract}",
+            f"{again} --assume {contract} --fail-on proved-if",
+        ],
+    )
+
+
+def _commands(
+    model: str, audit: Audit, named: NamedPaths
+) -> Iterator[tuple[str, list[str]]]:
     """Yield the purpose of what may be done next with a model, and its commands."""
     again = f"onnxgather audit {quote(model)}"
     stem, _ = os.path.splitext(model)
@@ -493,15 +565,8 @@ def _commands(model: str, audit: Audit) -> Iterator[tuple[str, list[str]]]:
             " and HI:",
             [f"{again} {ranges}"],
         )
-    if audit.proved_if or any(gather.range.given for gather in audit.gathers):
-        contract = quote(f"{stem}.contract.json")
-        yield (
-            "to write the conditions to a file, and to take them as given:",
-            [
-                f"{again} --contract {contract}",
-                f"{again} --assume {contract} --fail-on proved-if",
-            ],
-        )
+    if _has_conditions(audit) and not named.assume:
+        yield from _contract_commands(again, f"{stem}.contract.json", named)
     if audit.open:
         hardened = quote(f"{stem}.hardened.onnx")
         yield (
