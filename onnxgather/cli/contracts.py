@@ -42,6 +42,7 @@ def check_contract_file(path: str) -> None:
     Raises:
         UsageError: It is not.
     """
+    # The standard output has no ending, and gets JSON.
     if path == STANDARD or _ending(path) in _CONTENTS:
         return
     rule = f"--contract must end in {either(_CONTENTS)} for a model"
@@ -76,6 +77,8 @@ def contract_names(folder: str, models: Sequence[Source]) -> dict[str, str]:
     Raises:
         UsageError: The folder has the name of a file.
     """
+    # Case: the name of a file, though several contracts are written. A folder that is
+    # there may have any name.
     is_folder = os.path.isdir(folder)
     if folder == STANDARD or (_ending(folder) in _CONTENTS and not is_folder):
         rule = f"--contract must be a folder for {len(models)} models"
@@ -91,8 +94,10 @@ def contract_names(folder: str, models: Sequence[Source]) -> dict[str, str]:
 def _named_folder(model: Source) -> str:
     """Return the folder that the user named of a model, or that of its file."""
     path = os.path.abspath(model.path)
+    # Case: the model is below a folder of the user, or is the file that was named.
     if path.endswith(os.sep + model.inside):
         return path.removesuffix(os.sep + model.inside) or os.sep
+    # Case: the standard input, which the user names without a folder.
     return os.path.dirname(path)
 
 
@@ -109,8 +114,7 @@ def check_contract_folder(
     Raises:
         OnnxGatherError: A contract cannot be written, or is one of the other files.
     """
-    # The files have the paths of models, so a name that ends as a contract's may be one
-    # of --assume.
+    # A contract of an earlier run may be read by --assume in this run.
     files = [os.path.join(folder, name) for name in names]
     check_apart([(file, "--contract") for file in files], others)
     for file in files:
@@ -155,6 +159,7 @@ def contracts_of(path: str, network: Network) -> list[str]:
         FileFormatError: A file cannot be read, or is no contract.
     """
     files = contracts_in(path)
+    # Case: a file. If it is of another model, reading it is an error.
     if not os.path.isdir(path):
         return files
     digest = network.digest
@@ -220,6 +225,7 @@ def _as_onnx(finished_audit: FinishedAudit) -> bytes:
     from onnxgather.auditing.proof.contract_model import contract_model
 
     audited = finished_audit.audited
+    # The audit keeps the model where `is_guard` says that it is needed.
     assert audited is not None
     model = contract_model(finished_audit.audit.contract, audited.network.proto)
     return model.SerializeToString(deterministic=True)

@@ -118,6 +118,7 @@ def harden_command(**values: Any) -> int:
     batch = Batch(prints=False)
     sources = batch.sources(options.paths, ".onnx")
     models = [source.path for source in sources]
+    # A folder or a pattern is a list of models, even if it names only one.
     is_single = len(models) == 1 and models == [*dict.fromkeys(options.paths)]
     if is_single and not os.path.isdir(options.output):
         return _harden_one(options, batch, models[0])
@@ -134,6 +135,7 @@ def _harden_one(options: HardenOptions, batch: Batch, model: str) -> int:
         raise click.UsageError(
             "--json must come with a file as --output, as - prints the model"
         )
+    # A terminal would obey bytes of the model.
     check_no_terminal(output)
     read = _files_read(options)
     # That OUT is apart from MODEL and its external data is checked in `harden_file`.
@@ -148,6 +150,7 @@ def _harden_one(options: HardenOptions, batch: Batch, model: str) -> int:
 
     with foreseen(f"{model}: cannot be read"):
         hardening = _hardened(options, model, output, say_nodes)
+    # With --json alone the standard output is for JSON, and the record says it all.
     if not options.prints_json:
         rule = hardening_rule(options.out_of_range)
         _say_effect(hardening, "the model" if prints_model else output, rule)
@@ -193,7 +196,9 @@ def _targets(options: HardenOptions, sources: Sequence[Source]) -> dict[str, str
         UsageError: The output is no folder.
     """
     folder = options.output
+    # Case: a file or a broken link stands where the folder should be.
     is_no_folder = os.path.lexists(folder) and not os.path.isdir(folder)
+    # Case: the name of one model, though several are written.
     is_named_as_model = folder.lower().endswith(".onnx") and not os.path.isdir(folder)
     if folder == STANDARD or is_no_folder or is_named_as_model:
         raise click.UsageError(
@@ -217,6 +222,7 @@ def _targets(options: HardenOptions, sources: Sequence[Source]) -> dict[str, str
         targets[source.path] = os.path.join(folder, source.inside)
         purposes.append((targets[source.path], source.path))
     check_apart(purposes, [*targets, *_files_read(options)])
+    # A model that is read would be replaced, or be hardened twice.
     for model in targets:
         if _is_in(model, folder):
             raise OnnxGatherError(
@@ -269,6 +275,7 @@ def _hardened(
     hardening = _Hardening(model, output, result, None)
     if not options.prints_json:
         say_result(hardening)
+    # What became of the model was printed before, as the checks take long.
     if not options.verify:
         return hardening
     from onnxgather.auditing.hardening.verify import verify as verify_model
@@ -303,10 +310,12 @@ def _verified(
 
 def _say_effect(hardening: _Hardening, name: str, rule: OutOfRange | int) -> None:
     """Print what a hardened model does with a bad index, or how many nodes can fail."""
+    # Case: a node was left, so the model may fail as before.
     if hardening.result.failing:
         say(f"{_still_failing([hardening])}.", err=True)
         return
     rewritten = hardening.result.rewritten
+    # Case: all was proved, and the model is what it was.
     if not rewritten:
         return
     # Scatters have no output element for a bad index, so the rule is for other nodes.
@@ -352,6 +361,7 @@ def _sum(output: str, hardenings: Sequence[_Hardening], unusable: int) -> str:
 
 def _returned_value(rule: OutOfRange | int) -> str:
     """Return what a hardened gather returns for a bad index, as a sentence calls it."""
+    # A rule that is a number is the row that is returned.
     policy = POLICIES.get(rule) if isinstance(rule, str) else None
     if policy is None:
         return f"row {rule}"

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from command_line import POSIX, files, outcome, posix, program
+from onnx import parser
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 NEG = model(
@@ -272,3 +273,48 @@ def test_a_pattern_is_a_list_of_all_its_files() -> None:
     assert [entry["file"] for entry in json.loads(text)] == ["a.json"]
     code, text, _ = outcome("show", "a.json", "--json")
     assert json.loads(text)["file"] == "a.json"
+
+
+OUTPUTS_OF_AUDIT = {
+    "--json=": "a.json",
+    "--junit=": "a.xml",
+    "--html=": "a.html",
+    "--markdown=": "a.md",
+    "--sarif=": "a.sarif",
+    "--contract=": "c.json",
+    "--write-inputs=": "x.npz",
+    "--write-baseline=": "b.json",
+}
+
+
+def test_each_command_makes_the_missing_folder_of_a_file_to_write() -> None:
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (int64[n] ids) => (y) <float[3] t = {0, 1, 2}> { y = Gather (t, ids) }"""
+    Path("m.onnx").write_bytes(parser.parse_model(text).SerializeToString())
+    np.savez("x.npz", ids=np.array([0, 2]))
+    plain = ("--levels", "none")
+    for option, name in OUTPUTS_OF_AUDIT.items():
+        path = f"audit{option.strip('-=')}/new/{name}"
+        assert outcome("audit", "m.onnx", *plain, f"{option}{path}")[0] == 0
+        assert Path(path).is_file()
+    for path, command in {
+        "contracts/new/m.onnx.contract.json": (
+            *("audit", "m.onnx", "./m.onnx", ".", *plain),
+            "--contract=contracts/new",
+        ),
+        "sets/new/0.npz": (
+            *("audit", "m.onnx", *plain),
+            *("--boundary", "--write-inputs=sets/new"),
+        ),
+        "hardened/new/m.onnx": (
+            *("harden", "m.onnx", *plain),
+            *("-o", "hardened/new/m.onnx"),
+        ),
+        "report/new/a.json": (
+            *("harden", "m.onnx", *plain),
+            *("-o", "h.onnx", "--json=report/new/a.json"),
+        ),
+    }.items():
+        assert outcome(*command)[0] == 0
+        assert Path(path).is_file()
