@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,17 +23,23 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--slow`, `--long` and `--openvino`."""
+    """Add `--slow`, `--one-slow-in`, `--long` and `--openvino`."""
     parser.addoption(
         "--slow",
         action="store_true",
         help="run the slow tests, too, and try 4 times as many random examples",
     )
     parser.addoption(
+        "--one-slow-in",
+        type=int,
+        metavar="COUNT",
+        help="beside the quick tests, run the first of every COUNT slow tests",
+    )
+    parser.addoption(
         "--long",
         action="store_true",
         help=(
-            "run the slow tests, and try 4 times as many random examples of each law:"
+            "run the slow tests, and try 8 times as many random examples of each law:"
             " 2000 of those of the lowerings, 400 of the others; 2000 mutated inputs of"
             " each kind; 40,000 intervals of networks"
         ),
@@ -53,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile(
         "onnxgather",
         deadline=None,  # the first run of a session takes long
-        max_examples=400 if long else 100 if slow else 25,
+        max_examples=400 if long else 50 if slow else 12,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
     settings.load_profile("onnxgather")
@@ -66,7 +73,9 @@ def pytest_collection_modifyitems(
     if config.getoption("--slow") or config.getoption("--long"):
         return
     left_out = pytest.mark.skip(reason="slow; --slow or --long runs it")
+    count = config.getoption("--one-slow-in")
     rows = Counter[str]()
+    slow = 0
     for item in items:
         if few := item.get_closest_marker("one_quick_in"):
             function = item.nodeid.partition("[")[0]
@@ -74,4 +83,37 @@ def pytest_collection_modifyitems(
                 item.add_marker("slow")
             rows[function] += 1
         if item.get_closest_marker("slow"):
-            item.add_marker(left_out)
+            if not count or slow % count:
+                item.add_marker(left_out)
+            slow += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the controller how long the processors worked for this worker."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["seconds"] = _seconds_of_processors()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Keep what a worker of `-n` told."""
+    _SECONDS_OF_WORKERS.append(getattr(node, "workeroutput", {}).get("seconds", 0))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how long the processors worked, which other programs do not change."""
+    seconds = sum(_SECONDS_OF_WORKERS) or _seconds_of_processors()
+    terminalreporter.write_line(
+        f"{seconds:.0f} s of processors for the tests and what they started"
+        " (quick tests: about 250 at most)"
+    )
+
+
+_SECONDS_OF_WORKERS: list[float] = []
+
+
+def _seconds_of_processors() -> float:
+    """Return the seconds of this process and of the programs that it waited for."""
+    user, system, of_user, of_system, _ = os.times()
+    return user + system + of_user + of_system

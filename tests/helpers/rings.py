@@ -17,7 +17,7 @@ def by_ring(quick: int, slow: int, long: int) -> int:
     """The size of a sample: in the quick tests, with `--slow`, and with `--long`."""
     if LONG:
         return long
-    return quick if settings().max_examples < 100 else slow
+    return quick if settings().max_examples < 50 else slow
 
 
 def but_slow(slow: Collection[Any], rows: Iterable[Any]) -> list[Any]:
