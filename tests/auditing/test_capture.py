@@ -90,6 +90,7 @@ def test_each_iteration_of_a_loop_is_seen() -> None:
     assert seen(made, ids=[1]) == {"body of loop_1": [[[1], [3]], [[2], [6]]]}
 
 
+@pytest.mark.one_quick_in(2)
 @pytest.mark.parametrize("sizes", [[], [1]])
 def test_the_number_of_an_iteration_has_the_sizes_that_the_body_declares(
     sizes: list[int],
@@ -111,6 +112,7 @@ def test_the_number_of_an_iteration_has_the_sizes_that_the_body_declares(
     ] * 2
 
 
+@pytest.mark.slow
 def test_each_row_of_a_scan_is_seen() -> None:
     body = graph(
         [node("Gather", ["table", "row"], "got")], [info("row", INT64, [])], ["got"]
@@ -124,6 +126,7 @@ def test_each_row_of_a_scan_is_seen() -> None:
     assert seen(made, ids=[2, 0]) == {"body of scan_1": [[0, 0], [2, 6]]}
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize(
     ("of_one", "of_all", "rows", "cut"),
     [(2, 99, 4, True), (9, 5, 3, True), (9, 8, 6, False)],
@@ -155,6 +158,7 @@ def test_loops_and_scans_end_after_many_iterations(
     assert found.cut == ({"body of scan_1 in body of loop_1"} if cut else set())
 
 
+@pytest.mark.slow
 def test_each_call_of_a_function_is_seen() -> None:
     inner = function("Inner", ["x", "w"], [node("Gather", ["x", "w"], "y")])
     outer = function(
@@ -187,6 +191,7 @@ def test_a_run_that_fails_shows_what_came_before() -> None:
     assert found.stop.startswith("second fails: ")
 
 
+@pytest.mark.slow
 def test_a_failure_in_a_branch_is_named_there() -> None:
     then = graph([node("Gather", ["table", "ids"], "y", "inner")], (), ["y"])
     only = node("If", ["on"], "out", "if_1", then_branch=then, else_branch=then)

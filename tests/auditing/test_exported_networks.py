@@ -186,7 +186,7 @@ def wild(
             return fed
 
 
-@pytest.mark.one_quick_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count"), [("gpt2_bits4.onnx", 2), ("roberta_bits4.onnx", 3)]
 )

@@ -56,7 +56,7 @@ def skip_if_it_ends_the_program(form: str) -> None:
         pytest.skip("1.24.4 ends the program, and so the other tests")
 
 
-@pytest.mark.one_quick_in(7)
+@pytest.mark.one_quick_in(20)
 @pytest.mark.parametrize("name", FORMS)
 def test_each_level_does_what_the_lowest_one_does(name: str) -> None:
     skip_if_it_ends_the_program(name)
@@ -122,7 +122,7 @@ def test_an_audit_of_the_file_alone_misses_what_a_level_does(name: str) -> None:
 
 
 @pytest.mark.skipif(not HAS_LEVELS, reason="the audit is that of the file alone")
-@pytest.mark.one_quick_in(11)
+@pytest.mark.one_quick_in(22)
 @pytest.mark.parametrize("name", FORMS)
 def test_no_gather_that_is_proved_fails_at_a_level(name: str) -> None:
     states = 0

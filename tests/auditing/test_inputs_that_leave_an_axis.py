@@ -142,6 +142,7 @@ MODELS: dict[str, tuple[onnx.ModelProto, dict[str, Any], set[int]]] = {
 }
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_an_index_that_leaves_its_axis_is_not_proved(name: str) -> None:
     made, inputs, failed = MODELS[name]

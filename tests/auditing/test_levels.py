@@ -38,6 +38,7 @@ def only(audited: Any) -> AuditedGather:
     return audited.gathers[-1]
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("row", REWRITTEN_MODELS, ids=lambda row: row.name)
 def test_no_gather_that_fails_at_a_level_is_proved(row: RewrittenModel) -> None:
     outcomes = row.outcomes
@@ -61,6 +62,7 @@ def test_no_gather_that_fails_at_a_level_is_proved(row: RewrittenModel) -> None:
             og.check_inputs(audited.contract, dict(row.inputs))
 
 
+@pytest.mark.slow
 def test_the_rows_have_gathers_that_the_file_alone_proves() -> None:
     proved = 0
     for row in REWRITTEN_MODELS:

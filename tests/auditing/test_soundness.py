@@ -17,7 +17,7 @@ from onnxgather.auditing.operators.output_bounds import TRANSFERS
 from onnxgather.auditing.proof.conditions import Search
 
 
-@pytest.mark.one_quick_in(3)
+@pytest.mark.one_quick_in(8)
 @pytest.mark.parametrize("trap", TRAPS)
 def test_each_trap_has_an_index_that_leaves_its_axis(trap: str) -> None:
     for seed in range(200):
@@ -46,7 +46,7 @@ def test_the_networks_have_each_operator_of_the_audit() -> None:
     assert TRANSFERS.keys() - drawn == set()
 
 
-@pytest.mark.one_quick_in(8)
+@pytest.mark.one_quick_in(16)
 @pytest.mark.parametrize("operator", OTHERS)
 def test_a_mistake_in_what_an_operator_takes_is_seen(
     operator: str, monkeypatch: pytest.MonkeyPatch
@@ -68,7 +68,7 @@ def test_a_mistake_in_what_an_operator_takes_is_seen(
     pytest.fail("no network shows the mistake")
 
 
-@pytest.mark.one_quick_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", ["_fails_beyond", "_is_exact_size"])
 def test_a_condition_that_is_told_to_be_exact_and_is_not_is_seen(
     mistake: str, monkeypatch: pytest.MonkeyPatch

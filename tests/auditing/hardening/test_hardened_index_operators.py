@@ -61,6 +61,7 @@ def test_a_hardened_operator_is_verified(name: str) -> None:
     assert [check.check for check in checks if not check.holds] == []
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("op", LEFT)
 def test_a_node_that_is_not_limited_is_left_and_named(op: str) -> None:
     made = MODELS[LEFT[op]]

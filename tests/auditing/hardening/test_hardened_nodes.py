@@ -323,6 +323,7 @@ ROTARY_23 = """g (float[b, s, 8] x, int64[b, s] i, float[n, 2] cos, float[n, 2] 
 MICROSOFT = ', "com.microsoft" : 1'
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("index_type", ["int32", "int64"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_quantized_gather_is_limited(policy: str, index_type: str) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import cycle
 
 import numpy as np
 import onnx
@@ -46,7 +47,7 @@ LEFT = {"hand_scatter.onnx": [("r", "ReverseSequence")]}
 """The nodes that are left of the exported networks."""
 
 
-@pytest.mark.one_quick_in(4)
+@pytest.mark.one_quick_in(15)
 @pytest.mark.parametrize("name", EACH)
 def test_a_hardened_network_holds_all_checks(name: str) -> None:
     network, inputs = NETWORKS[name]
@@ -58,8 +59,9 @@ def test_a_hardened_network_holds_all_checks(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["zero", "index=0"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("name", "policy"), [*zip(NETWORKS, cycle(["zero", "index=0"]), strict=False)]
+)
 def test_each_policy_is_proved_in_the_networks(name: str, policy: str) -> None:
     done = hardened(Premises(read_network(NETWORKS[name][0])), policy)
     assert [(one.node, one.operator) for one in done.left] == LEFT.get(name, [])
@@ -128,7 +130,7 @@ print(npz(sets[0].arrays).hex())
             check=True,
             env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(made) == 1
 

@@ -16,6 +16,7 @@ from onnxgather.core.model import wire
 from onnxgather.core.model.network import read_network
 
 
+@pytest.mark.one_quick_in(10)
 @pytest.mark.parametrize("name", EACH)
 def test_a_network_is_hardened_the_same_with_shared_constants(
     monkeypatch: pytest.MonkeyPatch, name: str

@@ -250,7 +250,7 @@ NOT_MADE = {"mistral_kv.dyn.onnx"}
 no sizes that are drawn."""
 
 
-@pytest.mark.one_quick_in(8)
+@pytest.mark.one_quick_in(15)
 @pytest.mark.parametrize("name", sorted({*NETWORKS} - NOT_MADE - NO_KERNEL))
 def test_exported_networks_run_at_the_ends_of_their_contracts(name: str) -> None:
     network, _ = NETWORKS[name]

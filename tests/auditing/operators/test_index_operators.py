@@ -69,6 +69,7 @@ def wanted(made: IndexModel) -> tuple[int | None, int | None]:
     ) * is_from_end, high
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize("name", JUDGED)
 def test_an_operator_is_proved_for_the_indices_in_range_and_no_others(
     name: str,
@@ -78,6 +79,7 @@ def test_an_operator_is_proved_for_the_indices_in_range_and_no_others(
     assert ends(made) == wanted(made)
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize("name", JUDGED)
 def test_a_mistake_in_the_size_of_an_axis_is_caught(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -92,6 +94,7 @@ def test_a_mistake_in_the_size_of_an_axis_is_caught(
     assert ends(made) != wanted(made)
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize("name", [name for name in JUDGED if "circular" not in name])
 def test_under_its_contract_an_operator_is_proved_and_runs(name: str) -> None:
     made = JUDGED[name]
@@ -116,14 +119,16 @@ def test_under_its_contract_an_operator_is_proved_and_runs(name: str) -> None:
         assert results(whole, fed)
 
 
-@pytest.mark.one_quick_in(40)
+@pytest.mark.one_quick_in(80)
 @pytest.mark.parametrize("name", JUDGED)  # each run has a process of its own
 def test_an_index_out_of_range_in_a_run_is_found(name: str) -> None:
     made = JUDGED[name]
-    inside = only(og.audit(made.model, inputs=made.inputs)).range
+    # A run of the graph of each level would take a process more.
+    inside = only(og.audit(made.model, inputs=made.inputs, levels=())).range
     assert (inside.state, inside.found) == ("proved-if", None)
     for index in (made.outside[0], made.outside[-1]):
-        found = only(og.audit(made.model, inputs=made.with_index(index))).range.found
+        audit = og.audit(made.model, inputs=made.with_index(index), levels=())
+        found = only(audit).range.found
         assert found is not None
         assert (found.source, found.value, found.count) == ("inputs", index, 1)
         assert found.providers == (made.row.providers or found.providers)
@@ -132,6 +137,7 @@ def test_an_index_out_of_range_in_a_run_is_found(name: str) -> None:
         assert found.at == ((0,) if is_of_last else made.place)
 
 
+@pytest.mark.one_quick_in(2)
 @pytest.mark.parametrize("op", ["EmbedLayerNormalization", "QEmbedLayerNormalization"])
 def test_positions_that_count_themselves_are_as_many_as_the_ids(op: str) -> None:
     made = without_positions(op)
@@ -294,6 +300,7 @@ def test_an_operator_without_indices_is_not_listed() -> None:
     ).gathers
 
 
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize("name", JUDGED)
 def test_of_unknown_ranks_nothing_is_proved(name: str) -> None:
     made = onnx.ModelProto.FromString(JUDGED[name].model.SerializeToString())
@@ -392,6 +399,7 @@ def test_a_label_that_is_ignored_is_in_range(op: str) -> None:
     assert state(LABELS + 1, ignore_index=-99) == "out-of-range"
 
 
+@pytest.mark.slow
 def test_a_label_of_a_run_that_is_ignored_is_no_finding() -> None:
     loss = node("SoftmaxCrossEntropyLoss", ["x", "labels"], "y", ignore_index=-100)
     inputs = [info("x", FLOAT, [2, 4, 2]), info("labels", INT64, [2, 2])]
@@ -412,6 +420,7 @@ def test_a_length_that_is_not_in_the_cache_is_told_with_its_ends() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_beam_that_is_not_read_is_no_finding() -> None:
     made = MODELS["DecoderMaskedMultiHeadAttention cache"]
     for last, state in ((2, "out-of-range"), (3, "proved-if"), (5, "proved-if")):

@@ -100,7 +100,9 @@ SAID_OF_DIRECTML: dict[str, set[Outcome]] = {
 def said(made: IndexModel, provider: str) -> str:
     """What the audit says that a provider does with an index out of range of a
     model."""
-    (gather,) = og.audit(made.model, made.with_index(made.outside[-1])).gathers
+    fed = made.with_index(made.outside[-1])
+    # The levels of ONNX Runtime change nothing in what the table says.
+    (gather,) = og.audit(made.model, fed, levels=()).gathers
     if made.row.hardened == "nothing":  # there is no index out of range
         assert gather.range.state == "proved"
         return made.row.providers[provider]
@@ -138,7 +140,7 @@ def test_each_operator_of_the_table_has_a_model() -> None:
         assert len({key for key in indexed if key[:2] == (domain, op)}) == held, op
 
 
-@pytest.mark.one_quick_in(24)
+@pytest.mark.one_quick_in(80)
 @pytest.mark.parametrize("name", MODELS)
 def test_the_cpu_provider_does_what_is_said(name: str, cpu: Worker) -> None:
     made, is_oldest = MODELS[name], cpu.about().versions["onnxruntime"] == "1.24.4"
@@ -146,9 +148,12 @@ def test_the_cpu_provider_does_what_is_said(name: str, cpu: Worker) -> None:
     asked = Asked(cpu, CPU, made)
     found = dict[int, Outcome]()
     for index in made.outside:
-        # What an index overwrites must not meet the next one.
-        with closing(Worker(sys.executable, 15)) as alone:
-            found[index] = asked.outcome(index, alone)
+        # What an index overwrites in 1.24.4 must not meet the next one.
+        if is_oldest:
+            with closing(Worker(sys.executable, 15)) as alone:
+                found[index] = asked.outcome(index, alone)
+        else:
+            found[index] = asked.outcome(index)
     assert wanted.issuperset(found.values()), found
 
 

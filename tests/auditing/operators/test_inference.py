@@ -185,6 +185,7 @@ def reads(
     return False
 
 
+@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize("operator", sorted(NUMBERS_UNREAD))
 def test_no_elements_of_these_operators_are_read(
     operator: str, monkeypatch: pytest.MonkeyPatch
@@ -199,7 +200,7 @@ def test_no_elements_of_the_first_input_of_these_operators_are_read(
     assert not reads(operator, monkeypatch, positions=[0])
 
 
-@pytest.mark.one_quick_in(4)
+@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize(
     "operator", sorted(RULES.keys() - NUMBERS_UNREAD - FLOATS_READ)
 )

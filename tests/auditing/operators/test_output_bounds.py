@@ -422,6 +422,7 @@ SUMMED = [
 ]
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("operator", ["CumSum", "ReduceSum"])
 @pytest.mark.parametrize(("dtype", "ends", "count"), SUMMED)
 def test_sums_of_floats_are_within_their_bounds(

@@ -360,7 +360,7 @@ MEASURED_BELOW = {(MS, "GatherBlockQuantized"), (MS, "MatMulNBits")}
 """They read packed constants, which tests of their own write."""
 
 
-@pytest.mark.one_quick_in(5)
+@pytest.mark.one_quick_in(11)
 @pytest.mark.parametrize(
     "rule", sorted(TYPES_RULES.keys() - MEASURED_BELOW), ids=".".join
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import helper
+from rings import by_ring
 
 from onnxgather.auditing.algebra.bounds import (
     FLOATS,
@@ -510,7 +512,7 @@ def test_the_bounds_hold_what_onnx_runtime_computes_of_special_values(
 ) -> None:
     bounded = 0
     wrong = list[str]()
-    for case in cases_of(operator):
+    for case in islice(cases_of(operator), None, None, by_ring(1, 3, 1)):
         count, found = faults(case)
         bounded += count
         wrong += found
@@ -546,6 +548,7 @@ def test_a_mistake_is_seen(
     assert any(faults(case)[1] for case in cases_of(operator))
 
 
+@pytest.mark.slow
 def test_an_operator_without_bounds_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(faults(case)[0] for case in cases_of("Trilu"))
 

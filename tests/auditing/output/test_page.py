@@ -110,7 +110,7 @@ return [told.textContent, getComputedStyle(told).display, await (async () => {
 """
 
 
-@pytest.mark.one_quick_in(2)
+@pytest.mark.slow
 @BROWSER
 @pytest.mark.parametrize(
     ("inputs", "display", "panels"),

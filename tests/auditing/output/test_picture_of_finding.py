@@ -49,6 +49,7 @@ def test_a_gather_that_did_not_run_has_no_picture() -> None:
     assert second == {}
 
 
+@pytest.mark.slow
 def test_an_operator_that_is_no_gather_has_no_picture() -> None:
     at = constant("at", np.zeros((4, 3), np.int64))
     put = node("ScatterElements", ["table", "at", "table"], "put", "scatter")
@@ -57,6 +58,7 @@ def test_an_operator_that_is_no_gather_has_no_picture() -> None:
     assert [bool(picture) for picture in found] == [True, True, False]
 
 
+@pytest.mark.slow
 def test_data_that_directml_does_not_gather_has_no_picture() -> None:
     words = constant("words", np.array(["a", "b"], dtype=object))
     gather = node("Gather", ["words", "ids"], "chosen")
@@ -65,6 +67,7 @@ def test_data_that_directml_does_not_gather_has_no_picture() -> None:
     assert [bool(picture) for picture in found] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_a_node_that_onnx_forbids_has_a_picture_without_an_output() -> None:
     inputs = [info("x", FLOAT, ["n", "m"]), info("ids", INT64, ["a", "b"])]
     gather = node("GatherElements", ["x", "ids"], "y", axis=1)
@@ -82,6 +85,7 @@ def test_a_node_that_onnx_forbids_has_a_picture_without_an_output() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_gather_that_directml_refuses_has_no_picture() -> None:
     which = constant("which", np.zeros((1, 2), np.int64))
     gather = node("GatherElements", ["table", "which"], "some", "odd")

@@ -116,6 +116,7 @@ TABLE = {"table": ("FLOAT", 64, 3)}
 IDS = {"ids": ("INT64", 4)}
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize(
     ("lines", "inputs", "expected"),
     [

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import pytest
 from folders import ROOT
-from hypothesis import example, find, given
+from hypothesis import Phase, example, find, given, settings
 from hypothesis import strategies as st
 from network_draft import results, session
 from onnx_graphs import INT64, constant, info, model, node
@@ -1010,6 +1010,8 @@ def test_both_outcomes_are_drawn(outcome: bool) -> None:
     case = find(
         cases(),
         lambda case: len(case[0]["conditions"]) > 1 and is_refused(*case) == outcome,
+        # Not the smallest case, which would take much longer.
+        settings=settings(phases=[Phase.generate], max_examples=5000),
     )
     assert len(case[0]["conditions"]) > 1
 

@@ -18,7 +18,7 @@ from guard_cases import (
     sizes,
     values,
 )
-from hypothesis import find, given
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from network_draft import results, session
 from onnx import helper
@@ -86,6 +86,7 @@ def test_numbers_at_the_ends_of_types_are_compared_exactly() -> None:
         assert case.meets() == meets_in_python(case), case
 
 
+@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize("level", range(4))
 @pytest.mark.parametrize("data_type", [*NUMPY_TYPES, "BFLOAT16", "STRING"])
 def test_a_scalar_with_dimensions_is_refused_at_each_level(
@@ -284,6 +285,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_planted_mistake_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GuardNodes, "add", MISTAKES[name](GuardNodes.add))
@@ -307,4 +309,6 @@ def test_both_answers_are_drawn_of_each_kind_of_condition(of: str, holds: bool) 
         broken = case.broken()
         return first is not None and first.of == of and (broken == []) == holds
 
-    assert find(guard_cases(), is_such).conditions
+    # The smallest case would take ten times as long.
+    any_case = settings(phases=[Phase.generate], max_examples=5000)
+    assert find(guard_cases(), is_such, settings=any_case).conditions

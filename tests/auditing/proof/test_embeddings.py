@@ -123,6 +123,7 @@ def test_an_embedding_is_proved_for_indices_from_0() -> None:
                 og.check_inputs(audited.contract, fed)
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("policy", ["clamp", "zero", "index=1"])
 def test_a_hardened_embedding_fails_at_no_level_and_counts_from_the_end(
     policy: str,

@@ -40,6 +40,7 @@ def index_range(
 DOUBLED = picked(node("Mul", ["ids", "two"], "which"))
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize(
     ("given", "value", "index"),
     [((0, 2), 2, 4), ((-3, 1), -3, -6), ((-9, 9), 9, 18), ((5, 6), 6, 12)],

@@ -123,7 +123,7 @@ def node_model(name: str, index_type: str, dynamic: bool) -> onnx.ModelProto:
     )
 
 
-@pytest.mark.one_quick_in(6)
+@pytest.mark.one_quick_in(13)
 @pytest.mark.parametrize("name", NODES)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])

@@ -57,6 +57,7 @@ def outcome_of(
     return RUNS
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("row", REWRITTEN_MODELS, ids=lambda row: row.name)
 def test_each_level_does_what_the_row_says(row: RewrittenModel) -> None:
     disabled = run_at(row, 0)
