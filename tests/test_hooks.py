@@ -18,6 +18,7 @@ HOOK = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
 NETWORKS = MODELS / "networks"
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.skipif(sys.platform == "win32", reason="the script is for bash")
 @pytest.mark.parametrize(
     ("models", "options", "code", "summary"),

@@ -56,6 +56,7 @@ mutations.SECONDS = 1
 """
 
 
+@pytest.mark.slow
 def test_a_planted_fault_is_found() -> None:
     found = examine("reports", range(len(FAULTS)), PRELUDE)
     assert [finding.seed for finding in found] == [*range(len(FAULTS))]

@@ -220,6 +220,7 @@ class TestTheModule:
         )
         assert home.finding("QNNExecutionProvider") == (what, None)
 
+    @pytest.mark.slow
     def test_a_provider_without_a_wheel_on_this_system_has_no_command(
         self, home: Home
     ) -> None:
@@ -230,6 +231,7 @@ class TestTheModule:
         )
         assert home.finding("DmlExecutionProvider") == (what, None)
 
+    @pytest.mark.slow
     def test_an_empty_folder_of_an_uninstalled_wheel_is_told_apart(
         self, home: Home
     ) -> None:
@@ -248,7 +250,7 @@ class TestTheModule:
         assert look_at(home.python).wheels == ()
         assert home.finding() is None
 
-    @pytest.mark.one_quick_in(2)
+    @pytest.mark.slow
     @pytest.mark.parametrize("safe", ["", "1"])
     def test_the_current_folder_is_not_on_the_path(
         self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: str
@@ -354,6 +356,7 @@ class TestTheModule:
         ]
         assert home.finding() is None
 
+    @pytest.mark.slow
     def test_a_distribution_whose_files_another_uninstalled_is_half_removed(
         self, home: Home
     ) -> None:
@@ -382,6 +385,7 @@ class TestTheModule:
         )
         assert home.finding() == (what, command)
 
+    @pytest.mark.slow
     def test_a_distribution_without_one_file_is_half_removed(self, home: Home) -> None:
         home.module()
         home.own(
@@ -394,6 +398,7 @@ class TestTheModule:
         )
         assert home.finding() == (what, command)
 
+    @pytest.mark.slow
     def test_what_pip_leaves_on_windows_owns_nothing(self, home: Home) -> None:
         home.healthy()
         home.own("onnxruntime", "1.20.0", folder="~nxruntime-1.20.0.dist-info")
@@ -434,6 +439,7 @@ class TestWhatDoesNotLoad:
         fault = f"a lane needs numpy, which is not installed; {cure}"
         assert look_at(home.python).fault == fault
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("owned", [True, False])
     def test_a_module_that_crashes_is_to_be_reinstalled(
         self, home: Home, owned: bool
@@ -461,6 +467,7 @@ class TestWhatDoesNotLoad:
         )
         assert home.finding() == (what, command)
 
+    @pytest.mark.slow
     def test_a_missing_library_of_windows_is_to_be_installed(self, home: Home) -> None:
         said = "DLL load failed while importing onnxruntime_pybind11_state: not found"
         home.healthy(f"raise ImportError({said!r})\n")
@@ -470,6 +477,7 @@ class TestWhatDoesNotLoad:
             "winget install --id Microsoft.VCRedist.2015+.x64",
         )
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("owned", [True, False])
     def test_an_old_onnx_runtime_is_to_be_upgraded(
         self, home: Home, owned: bool
@@ -510,6 +518,7 @@ class TestProviders:
             model = to_onnx(case.descriptor, case.out_of_range)
             assert [node.op_type for node in model.graph.node] == [case.name]
 
+    @pytest.mark.slow
     def test_a_healthy_provider_passes_alone_and_between_others(
         self, home: Home
     ) -> None:
@@ -568,6 +577,7 @@ class TestProviders:
         assert [one.runs for one in checkup.environments[0].providers] == [False, True]
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
+    @pytest.mark.slow
     def test_a_sole_provider_that_runs_no_gather_is_exit_code_3(
         self, home: Home
     ) -> None:
@@ -708,7 +718,7 @@ class TestLanes:
         assert checkup.findings == (Finding(what),)
         assert checkup.exit_code == 1
 
-    @pytest.mark.one_quick_in(3)
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("lane", "name", "command"),
         [
@@ -767,6 +777,7 @@ def get_ep_devices():
         )
         assert home.told(checkup.findings) == [(what, None)]
 
+    @pytest.mark.slow
     def test_a_lane_in_this_environment_is_not_asked_twice(self, home: Home) -> None:
         checkup = examine({"cpu@own": home.python}, python=home.healthy().python)
         assert states(checkup) == {"cpu@own": ALL}
@@ -789,6 +800,7 @@ def get_ep_devices():
         )
         assert checkup.findings == (Finding(what),)
 
+    @pytest.mark.slow
     def test_a_shared_library_that_does_not_load_is_a_finding(
         self, home: Home, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -1004,6 +1016,7 @@ class TestThisEnvironment:
         monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
         assert try_kernels() == ("none, as ONNXGATHER_NATIVE is 0", False)
 
+    @pytest.mark.slow
     def test_kernels_that_are_broken_are_a_finding(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

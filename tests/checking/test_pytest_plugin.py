@@ -270,6 +270,7 @@ def test_without_known_differences_they_are_findings(
     result.stdout.fnmatch_lines(["known: DIFF: 1 of 2 elements differ, first *"])
 
 
+@pytest.mark.one_quick_in(2)
 @pytest.mark.parametrize("in_file", [False, True])
 def test_known_differences_of_files_stand_beside_ours(
     pytester: pytest.Pytester, run: Run, events: list[str], in_file: bool
@@ -722,6 +723,7 @@ def test_the_tests_are_the_same_in_every_worker(
     assert lines[0] == lines[1]
 
 
+@pytest.mark.slow
 def test_importing_it_imports_the_errors_of_the_package_alone() -> None:
     code = (
         "import sys, pytest, argparse, onnxgather; before = {*sys.modules}; "

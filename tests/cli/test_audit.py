@@ -247,7 +247,7 @@ run           the run reached 1 gather: 1 had an index out of range
     assert note.partition("\n")[2] == PROVIDERS + HARDEN
 
 
-@pytest.mark.one_quick_in(6)
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize(
     ("op", "axis", "ids"),
     [
@@ -716,6 +716,7 @@ def test_inputs_are_made_in_range() -> None:
         assert set(made["words"].flat) <= {3, 4}
 
 
+@pytest.mark.slow
 def test_inputs_are_made_from_the_one_audit_of_the_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

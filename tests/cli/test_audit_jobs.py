@@ -85,6 +85,7 @@ def test_a_model_that_memory_does_not_hold_is_one_line(
     ]
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_loses_its_own_model_alone() -> None:
     found = list[object]()
     models = ["1 + 1", "__import__('os')._exit(1)", "2 + 2", "3 + 3"]
@@ -96,6 +97,7 @@ def test_a_process_that_ends_loses_its_own_model_alone() -> None:
     assert found == [2, None, 4, 6]
 
 
+@pytest.mark.slow
 def test_no_thread_is_left_to_race_with_the_end_of_the_program() -> None:
     before = threading.enumerate()
     assert [result() for result in processes.results(2, eval, ["1 + 1", "2 + 2"])] == [
@@ -200,6 +202,7 @@ finally:
     assert seconds[2] - seconds[1] < 8 * (seconds[1] - seconds[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [False, True])
 def test_the_pictures_of_a_run_are_kept_for_the_page_alone(
     kept: bool, monkeypatch: pytest.MonkeyPatch

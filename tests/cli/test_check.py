@@ -277,6 +277,7 @@ class TestStates:
             "cpu: 2 cases, 2 PASS",
         ]
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("columns", ["80", "100"])
     def test_no_name_of_a_file_is_broken_in_two(
         self, monkeypatch: pytest.MonkeyPatch, columns: str
@@ -348,6 +349,7 @@ class TestStates:
         )
         assert states("x.json", "--lanes", name, code=3) == [[("NOT-RUN", reason)]]
 
+    @pytest.mark.slow
     def test_not_run_is_no_pass_and_no_failure_unless_required(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -384,6 +386,7 @@ class TestStates:
         page = Path("r.html").read_text(encoding="utf-8")
         assert "<title>XyzExecutionProvider did not start ·" in page
 
+    @pytest.mark.slow
     def test_the_worst_exit_code_counts(self) -> None:
         content = json.loads(Path(program("bad.json")).read_text())
         content["dispatchables"]["gather"]["desc"]["Axis"] = 2
@@ -606,6 +609,7 @@ class TestWriteKnown:
         assert [{reason} for reason in reasons] == rules
         assert outcome("check", *asked[:4])[1].count("DIFF     cpu: ") == len(rules)
 
+    @pytest.mark.slow
     def test_what_a_required_lane_did_not_run_is_written_by_the_operator_that_left(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -898,6 +902,7 @@ class TestReports:
         ]
         assert Path("y.json").read_bytes() == before
 
+    @pytest.mark.slow
     def test_a_report_is_replaced(self) -> None:
         program("x.json")
         assert outcome("check", "x.json", "--json=r.json")[0] == 0

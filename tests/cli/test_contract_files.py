@@ -78,6 +78,7 @@ def test_a_contract_is_not_written_over_its_model() -> None:
     )
 
 
+@pytest.mark.slow
 def test_several_models_have_a_folder_of_contracts() -> None:
     contracts = {path: written(path, k) for k, path in enumerate(MODELS, 3)}
     code, _, error = outcome("audit", "a", *SPEED, "--contract", "c", "--jobs", "2")

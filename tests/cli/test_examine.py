@@ -49,6 +49,7 @@ class TestDoctor:
         )
         assert out.endswith("\nnothing is wrong\n")
 
+    @pytest.mark.slow
     def test_doctor_prints_json(self) -> None:
         code, out, _ = outcome("doctor", "--json")
         assert code == 0
@@ -149,6 +150,7 @@ class TestRepro:
         Path("r.json").write_text(json.dumps(report))
         return report
 
+    @pytest.mark.slow
     def test_a_report_starts_no_program(self) -> None:
         Path("evil").write_text("#!/bin/sh\ntouch started\n")
         Path("evil").chmod(0o755)
@@ -176,6 +178,7 @@ class TestRepro:
         code, out, _ = outcome("repro", "r.json", "-o", "out")
         assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
 
+    @pytest.mark.slow
     def test_a_lane_of_another_environment_needs_its_interpreter(self) -> None:
         self.edited_report(versions={"python": "3.12", "onnxruntime": "1.2.3\x1b"})
         here = version("onnxruntime")
@@ -425,6 +428,7 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             " ['cpu', 'openvino'], got ['cpu']\n"
         )
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("given", [False, True])
     def test_the_target_is_that_of_the_report(self, given: bool) -> None:
         program("x.json")

@@ -117,6 +117,7 @@ def test_a_pointer_in_the_place_of_a_model_is_told_as_one() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_model_for_the_standard_output_is_printed_and_the_rest_beside_it() -> None:
     saved()
     assert spawn("harden", "model.onnx", "-o", "out.onnx").returncode == 0

@@ -96,6 +96,7 @@ Proofs and setup:
     def test_version_is_printed(self) -> None:
         assert outcome("--version") == (0, "onnxgather 0.1.0\n", "")
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize("arguments", ["--version", "--help", "nonsense"])
     def test_neither_version_nor_help_imports_what_commands_need(
         self, arguments: str
@@ -139,6 +140,7 @@ print("early:", [name for name in late if name in sys.modules])
         )
         assert done.stdout.decode() == "early: []\n"
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
         "arguments", [["--help"], ["check", "--help"], ["show", "x.json"]]
     )

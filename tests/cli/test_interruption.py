@@ -80,7 +80,7 @@ TOLD = [f"written: {option.partition('=')[2]}\n" for option in REPORTS]
 COUNT = 60
 
 
-@pytest.mark.one_quick_in(5)
+@pytest.mark.one_quick_in(20)
 @pytest.mark.parametrize("moment", range(20))
 def test_a_signal_at_any_moment_loses_no_finished_case(
     monkeypatch: pytest.MonkeyPatch, late: list[int], moment: int

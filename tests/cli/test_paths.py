@@ -131,6 +131,7 @@ Error: r.json: no such file or directory. Write --json=FILE.
     assert files() == []
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize(
     "command",
     [
@@ -240,6 +241,7 @@ def model_with_external_data(path: str) -> bytes:
     return data.read_bytes()
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize(
     "arguments",
     [

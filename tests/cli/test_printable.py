@@ -35,6 +35,7 @@ def _prints_plainly(*arguments: str) -> str:
 ESCAPED = r"x\x1b[2J\x9b31m\u202e\u2066\u2028\udcff\nforged"
 
 
+@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -66,6 +67,7 @@ def test_the_name_of_a_file_in_an_error(command: str) -> None:
     assert f"Error: {ESCAPED}.json: " in _prints_plainly(command, FILE, *more)
 
 
+@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize("command", ["convert", "show", "explain", "check", "repro"])
 def test_the_name_of_a_dispatchable(command: str) -> None:
     more = {"explain": ["--at", "0,0"], "repro": ["-o", "folder"]}.get(command, [])

@@ -95,6 +95,7 @@ class TestProcess:
         os.close(write)
         assert (done.returncode, done.stderr) == (141, b"")
 
+    @pytest.mark.one_quick_in(2)
     @POSIX
     @needs_full
     @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ class TestProcess:
         sentence = b"Error: standard output: no space left on device\n"
         assert (done.returncode, done.stderr) == (2, sentence)
 
-    @pytest.mark.one_quick_in(5)
+    @pytest.mark.one_quick_in(3)
     @POSIX
     @needs_full
     @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
@@ -236,6 +237,7 @@ main(["run", "slow.json"])
         assert (done.returncode, done.stderr) == (0, b"")
         assert files() == (["x.json", "x.onnx"] if "convert" in command else ["x.json"])
 
+    @pytest.mark.slow
     @POSIX
     def test_no_file_takes_the_number_of_a_closed_stream(self) -> None:
         program("x.json")

@@ -150,7 +150,7 @@ def test_first_of_repeated_fields_counts_and_all_are_kept():
     assert value.pairs == [("a", 1), ("b", 2), ("a", 3)]
 
 
-@pytest.mark.one_quick_in(6)
+@pytest.mark.one_quick_in(11)
 @pytest.mark.parametrize(
     "text",
     [

@@ -363,6 +363,7 @@ class TestRefusals:
         " UINT8"
     )
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("data_type", ["BOOL", "STRING"])
     def test_a_data_type_that_directml_lacks_is_refused(
         self, tmp_path: Path, data_type: str
@@ -608,7 +609,7 @@ class TestBrokenModels:
         node("Gather", ["table", "moved"], "rows", "gather"),
     )
 
-    @pytest.mark.one_quick_in(6)
+    @pytest.mark.one_quick_in(12)
     @pytest.mark.parametrize(
         ("change", "said"),
         BROKEN,
@@ -724,6 +725,7 @@ class TestTheWorkerBefore:
             ),
         )
 
+    @pytest.mark.one_quick_in(2)
     @POSIX
     @pytest.mark.parametrize(
         ("change", "code", "said"),

@@ -18,6 +18,7 @@ from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.programs.program import Program, read_program
 from onnxgather.core.programs.running import execute
 
+pytestmark = pytest.mark.slow  # the program is compiled and run for all tests
 HERE, HEADER = (
     Path(__file__).parent,
     ROOT / "onnxgather" / "native" / "directml_capture.h",

@@ -149,6 +149,7 @@ def test_the_kernels_give_the_bytes_of_the_reference_in_one_to_five_parts(
     assert list(differing(kernels, questions(400))) == []
 
 
+@pytest.mark.slow
 def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) -> None:
     """Both at once and in two parts."""
     desc = og.GatherDesc(

@@ -253,6 +253,7 @@ def outcome(exhibit: Exhibit, level: int) -> Outcome:
     return "stops" if done.returncode else eval(done.stdout)  # the list it printed
 
 
+@pytest.mark.one_quick_in(4)
 @by_row
 def test_onnx_runtime_does_what_the_row_says(exhibit: Exhibit) -> None:
     row = exhibit.quirk
@@ -371,6 +372,7 @@ KEPT = {
 """Likewise, but ONNX Runtime 1.24.4 and 1.32.0 drop no node."""
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("policy", ["clamp", "error"])
 @pytest.mark.parametrize("name", [*DROPPED, *KEPT])
 def test_a_node_of_which_only_sizes_follow_proves_no_failure(

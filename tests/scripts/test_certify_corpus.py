@@ -15,6 +15,7 @@ import onnxgather as og
 pytest.importorskip("z3")
 
 
+@pytest.mark.slow
 def test_a_random_descriptor_is_proved_for_each_policy_and_target() -> None:
     command = [
         sys.executable,
@@ -28,6 +29,7 @@ def test_a_random_descriptor_is_proved_for_each_policy_and_target() -> None:
     assert (done.returncode, done.stdout, done.stderr) == told
 
 
+@pytest.mark.slow
 def test_shards_are_parts_of_the_corpus() -> None:
     whole = certify_corpus.corpus_part(1, 1)
     parts = [certify_corpus.corpus_part(part, 3) for part in (1, 2, 3)]
@@ -36,6 +38,7 @@ def test_shards_are_parts_of_the_corpus() -> None:
     assert {desc for part in parts for desc in part} == set(whole)
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -364,6 +364,7 @@ class TestScript:
         fake_folder(folder, action, start)
         (folder / "run-host").rename(folder / "run-runtime")
 
+    @pytest.mark.slow
     def test_without_a_host_it_says_how_to_make_one(self, tmp_path: Path) -> None:
         found = script(tmp_path)
         assert (found.returncode, found.stdout) == (3, "")
@@ -377,6 +378,7 @@ class TestScript:
         assert (found.returncode, found.stdout) == (3, "")
         assert found.stderr == "the host has no DirectML provider\n"
 
+    @pytest.mark.slow
     def test_a_host_of_older_sources_is_told(self, tmp_path: Path) -> None:
         self.host(tmp_path, "answer(b'', names=[], nodes=[], outputs=[])")
         found = script(tmp_path, *self.FEW)

@@ -223,6 +223,7 @@ class TestRecord:
                 == drawn(records(OBSERVED, kind))[: None if LONG else 100]
             )
 
+    @pytest.mark.slow
     def test_versions_say_what_makes_the_recordings_again(self, tmp_path: Path) -> None:
         folder = tmp_path / "recorded"
         host = fake_folder(tmp_path, done("b''", touched=True))
@@ -245,6 +246,7 @@ class TestRecord:
             "broken/5/1",
         ]
 
+    @pytest.mark.slow
     @live
     def test_directml_gives_the_recordings_again(self, tmp_path: Path) -> None:
         counts = {"in_range": 60, "out_of_range": 60, "cropped": 20, "invalid": 32}
@@ -278,6 +280,7 @@ class TestValidity:
             in found.stdout
         )
 
+    @pytest.mark.slow
     def test_refusing_what_directml_accepts_without_a_reason_is_a_finding(
         self, tmp_path: Path
     ) -> None:
@@ -334,6 +337,7 @@ assert sys.argv[1:] == ({wanted} if os.path.exists({str(dll)!r}) else [])
         assert second == {"wheel": wheel.name, "sha256": digest, **first}
         assert not list(lane.iterdir())
 
+    @pytest.mark.slow
     def test_a_dll_that_heeds_the_level_of_its_device_ends_the_script(
         self, tmp_path: Path
     ) -> None:
@@ -415,6 +419,7 @@ class TestSetup:
         assert self.setup(*arguments) == (0, f"removed {lane}\n")
         assert not list(tmp_path.iterdir())
 
+    @pytest.mark.slow
     @root
     def test_a_folder_with_other_files_is_not_filled(self, tmp_path: Path) -> None:
         (tmp_path / "letters").touch()

@@ -50,6 +50,7 @@ def test_a_mistake_planted_in_the_kernels_is_seen(
     assert lines[-1] != "400 gathers, 0 differences"
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("count", ["0", "-5", "1.5"])
 def test_a_count_is_a_number_from_1_on(count: str) -> None:
     command = [sys.executable, emulated.__file__, "--count", count]

@@ -105,6 +105,7 @@ def test_other_bytes_are_told(
     assert lines[1] == "    other bytes of y"
 
 
+@pytest.mark.slow
 def test_a_second_hardening_that_changes_the_model_is_told(
     small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

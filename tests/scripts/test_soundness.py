@@ -11,6 +11,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "scripts" / "soundness.py"
 
 
+@pytest.mark.slow
 def test_it_says_what_was_drawn_and_what_was_claimed() -> None:
     command = [sys.executable, SCRIPT, "6", "--jobs", "2", "--chain", "positions"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)

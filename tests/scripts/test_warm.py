@@ -238,6 +238,7 @@ class TestFresh:
     ) -> None:
         assert lane.pid("answer['not_run'] = ['elsewhere', '', None]") == lane.pid()
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("do", ["os._exit(7)", "os.kill(os.getpid(), 11)"])
     def test_after_a_crash(self, lane: Lane, do: str) -> None:
         first = lane.pid()
@@ -300,6 +301,7 @@ class TestFresh:
         assert gone(first["pid"])
         assert lane.pid() != first["pid"]
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("size", [0, 2**21])
     def test_after_a_command_closed_its_output_without_an_answer(
         self, lane: Lane, size: int
@@ -317,6 +319,7 @@ class TestFresh:
         assert (lane.pid() == first["pid"]) == (size == 0)
         assert size == 0 or gone(first["pid"])
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize("count", [4, 12, 2**20])
     def test_after_a_command_closed_its_input_in_a_request(
         self, lane: Lane, count: int
@@ -439,6 +442,7 @@ class TestOthers:
         assert gone(first["pid"])
         assert gone(second["pid"])
 
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize("mode", [0o755, 0o710, 0o702, 0o500])
     def test_a_folder_with_other_rights(self, lane: Lane, mode: int) -> None:
         lane.folder.mkdir()
@@ -609,12 +613,14 @@ class TestWrongSeconds:
         )
         return f"{rule}, got "
 
+    @pytest.mark.one_quick_in(5)
     def test_a_relay_tells_it(self, lane: Lane, sentence: str, value: str) -> None:
         os.environ["ONNXGATHER_WARM_SECONDS"] = value  # the lane has set another one
         with pytest.raises(NoAnswerError) as caught:
             lane.pid()
         assert str(caught.value) == f"{sentence}{value!a}"
 
+    @pytest.mark.one_quick_in(5)
     def test_run_tells_it_and_blames_no_provider(
         self, tmp_path: Path, sentence: str, value: str
     ) -> None:

@@ -53,7 +53,7 @@ def test_cases_have_the_recorded_digests() -> None:
     assert all_digests() == committed
 
 
-@pytest.mark.one_quick_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_a_fresh_interpreter_makes_the_same_cases(hash_seed: str) -> None:
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
@@ -67,6 +67,7 @@ def test_a_fresh_interpreter_makes_the_same_cases(hash_seed: str) -> None:
     assert made.stdout == (DATA / "corpus.sha256").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_row_changes_no_other_case(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {case.name: digest(case) for case in cases()}
     monkeypatch.setattr(built_in, "GROUPS", GROUPS[::-2])
@@ -429,6 +430,7 @@ def test_random_cases_do_not_depend_on_their_number_or_policy() -> None:
         assert zero.indices.tobytes() == case.indices.tobytes()
 
 
+@pytest.mark.slow
 def test_random_cases_cover_the_descriptors() -> None:
     seen: dict[str, set[Any]] = {
         name: set() for name in ("types", "ranks", "in range", "lies")

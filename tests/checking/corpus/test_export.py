@@ -75,6 +75,7 @@ def exported_cases(format: FormatName) -> list[Case]:
     return [*chosen, *beside.values()]
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_index_names_every_case_once(exports: Path, name: FormatName) -> None:
     found = index(exports / name)
@@ -302,6 +303,7 @@ def test_lines_read_back_equal(exports: Path) -> None:
         assert not line
 
 
+@pytest.mark.one_quick_in(2)
 @pytest.mark.parametrize("name", ["onnx", "json"])
 def test_the_readme_runs_its_export(tmp_path: Path, name: FormatName) -> None:
     exported = export(few(), name, tmp_path)
@@ -353,6 +355,7 @@ def test_an_export_says_what_it_leaves_out(tmp_path: Path) -> None:
         assert exported.beside == 3
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("name", FORMATS)
 def test_random_cases_can_be_exported(tmp_path: Path, name: FormatName) -> None:
     exported = export(random_cases(40, 3), name, tmp_path)
@@ -419,6 +422,7 @@ class _Moves:
         self.replace(source, target)
 
 
+@pytest.mark.slow
 def test_an_export_that_cannot_be_moved_leaves_the_earlier_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -330,6 +330,7 @@ CASES: dict[str, Callable[[], list[Case]]] = {
 
 
 class TestDirectML:
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize("kind", CASES)
     def test_the_reference_gives_its_bytes(
         self, directml: DirectMLLane, kind: str

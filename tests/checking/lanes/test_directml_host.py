@@ -141,6 +141,7 @@ def test_a_refusal_names_its_call(stage: Stage) -> None:
         assert ask(host) == host.ask(ASKED) == HostAnswer(stage, 0x80070057)
 
 
+@pytest.mark.one_quick_in(9)
 @pytest.mark.parametrize(
     ("action", "reason", "how", "detail"),
     [

@@ -229,6 +229,7 @@ class TestWhatCounts:
             detail="none is left to run",
         )
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
@@ -307,7 +308,7 @@ def _dedented(text: str) -> str:
 class TestBadWorkers:
     """A worker that misbehaves costs the case at hand and nothing else."""
 
-    @pytest.mark.one_quick_in(4)
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
@@ -491,6 +492,7 @@ class InferenceSession(InferenceSession):
             ("NOT-RUN", "the worker ended with exit code 3 and printed nothing")
         ]
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize(("failures", "state"), [(1, "PASS"), (2, "NOT-RUN")])
     def test_a_host_is_started_twice(
         self, tmp_path: Path, failures: int, state: str
@@ -520,7 +522,7 @@ class InferenceSession(InferenceSession):
         ]
         assert time.monotonic() - start < 20
 
-    @pytest.mark.one_quick_in(6)
+    @pytest.mark.one_quick_in(15)
     @pytest.mark.parametrize(
         ("answer", "detail"),
         [
@@ -627,7 +629,7 @@ class InferenceSession(InferenceSession):
         )
         assert lied(tmp_path, lie or f"lambda *_: ({answer}, b'')") == expected
 
-    @pytest.mark.one_quick_in(5)
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("frame", "detail"),
         [
@@ -652,6 +654,7 @@ class InferenceSession(InferenceSession):
         answer = lied(tmp_path, lie, "message", timeout=0.5)
         assert answer.how in (Breakdown.LATE, Breakdown.TOO_LONG)
 
+    @pytest.mark.one_quick_in(10)
     @pytest.mark.parametrize(
         ("about", "detail"),
         [

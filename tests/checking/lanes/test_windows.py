@@ -99,6 +99,7 @@ class TestWithoutTheHost:
         assert f"cpu@windows did not start: {NOT_SET_UP}" in " ".join(printed.split())
         assert errors == ""
 
+    @pytest.mark.slow
     def test_the_doctor_names_the_command(self, tmp_path: Path) -> None:
         folder = tmp_path / "none"
         checkup = examine({"cpu@windows": str(folder)}, python=environment(tmp_path))
@@ -117,6 +118,7 @@ class TestWithoutTheHost:
         ]
         assert checkup.environments[1].python == str(cache / "run-windows")
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("folder", [None, "elsewhere"])
     def test_the_host_is_asked_for_the_operators_of_windows(
         self, cache: Path, tmp_path: Path, folder: str | None

@@ -87,6 +87,7 @@ def test_texts_from_outside_have_no_meaning() -> None:
     assert re.sub(r"\\.", "", lines[0]).count("|") == 1 + 3
 
 
+@pytest.mark.slow
 def test_the_document_stays_below_the_limit_and_says_what_it_leaves_off() -> None:
     cases = [
         entry(gather_case(f"c{k}"), replace(ERROR, reason=f"{k} " + "🦖" * 400))

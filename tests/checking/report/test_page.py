@@ -405,6 +405,7 @@ return [before, rows(), document.getElementById("further").hidden];
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_printed_list_is_whole(tmp_path: Path) -> None:
     cases = [
@@ -414,6 +415,7 @@ def test_a_printed_list_is_whole(tmp_path: Path) -> None:
     assert found == [100, 350, True]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_page_of_cases_that_all_pass_says_what_there_is(tmp_path: Path) -> None:
     report = report_of([CPU], entry(gather_case(), passed("cpu")))

@@ -125,6 +125,7 @@ return {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", quick_alone(["check"], ["check", "show", "audit"]))
 def test_a_page_with_texts_twice_as_large_fits_a_narrow_window(
     tmp_path: Path, kind: str

@@ -274,6 +274,7 @@ class TestTheFlow:
         assert (outcome.result.state, outcome.folder) == ("PASS", None)
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize(
         ("case", "helps"),
         [
@@ -407,6 +408,7 @@ class TestTheFlow:
             " got 'mine'"
         )
 
+    @pytest.mark.slow
     def test_a_wrapped_gather_stays_wrapped_if_the_fault_needs_it(
         self, tmp_path: Path
     ) -> None:
@@ -491,6 +493,7 @@ class TestTheFlow:
         assert outcome.case.data.size < CASE.data.size
         assert rerun(tmp_path)[0] == 1
 
+    @pytest.mark.slow
     def test_an_interrupted_write_leaves_no_folder(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -502,7 +505,7 @@ class TestTheFlow:
             made(tmp_path, NEGATIVE)
         assert os.listdir(tmp_path) == ["environment"]
 
-    @pytest.mark.one_quick_in(4)
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("change", "case", "title"),
         [
@@ -589,6 +592,7 @@ class TestTheFlow:
         outcome = made(tmp_path, NEGATIVE, reported=self.REPORTED)
         assert outcome.shown
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize(
         ("change", "here"),
         [

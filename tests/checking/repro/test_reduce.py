@@ -148,6 +148,7 @@ FAULTS = [has_negative, has_last, has_dimension_behind]
 
 
 class TestSevenDimensions:
+    @pytest.mark.one_quick_in(6)
     @pytest.mark.parametrize("fault", FAULTS)
     @pytest.mark.parametrize("operator", og.OPERATORS)
     def test_a_fault_in_seven_dimensions_comes_down_to_eight_elements(
@@ -252,6 +253,7 @@ class TestWhatTheFaultNeedsStays:
         "data_type": lambda desc: desc.input_tensor.data_type == "UINT8",
     }
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize("need", NEEDS)
     def test_what_the_fault_needs_stays(self, need: str) -> None:
         fault = self.NEEDS[need]

@@ -101,6 +101,7 @@ KINDS: dict[str, Callable[[Array, Path], Any]] = {
 }
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__)
 @pytest.mark.parametrize("desc", [DESC, ROWS], ids=lambda desc: desc.operator)

@@ -59,6 +59,7 @@ def within(feature_level: str) -> set[tuple[str, str, str, int]]:
     }
 
 
+@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize("dll", DLLS, ids=lambda dll: dll["version"])
 def test_every_recorded_dll_accepts_what_the_table_says(dll: dict[str, Any]) -> None:
     accepted: set[tuple[str, str, str, int]] = {

@@ -142,6 +142,7 @@ class TestBuilding:
 
     AGAIN = "install onnxgather from its sources once more"
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
         ("variable", "value", "why", "advice"),
         [

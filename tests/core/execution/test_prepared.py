@@ -157,6 +157,7 @@ def test_every_case_of_the_corpus_equals_the_reference(threads: int, way: str) -
     assert ran > 1400 // step
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("operator", og.OPERATORS)
 def test_any_descriptor_equals_the_reference(operator: str, policy: OutOfRange) -> None:
@@ -185,6 +186,7 @@ def test_any_number_of_threads_gives_the_same_bytes(
     assert same(gather(data, indices), wanted)
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux numbers threads as they start"
 )
@@ -265,6 +267,7 @@ def test_ten_threads_may_call_one_gather() -> None:
         assert all(pool.map(call, range(10)))
 
 
+@pytest.mark.one_quick_in(2)
 def test_indices_that_change_meanwhile_are_never_followed_outside() -> None:
     gather, data, indices, _ = large("error", 2)
     stop = threading.Event()

@@ -257,6 +257,7 @@ def test_every_form_has_a_descriptor_that_takes_it() -> None:
     assert {name for name, _, _ in DIRECTED.values()} == NAMES
 
 
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", DIRECTED)
 def test_a_form_is_taken_and_gives_the_references_bytes(
@@ -278,6 +279,7 @@ def test_a_form_is_taken_and_gives_the_references_bytes(
         )
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("sizes", [[6, 6], [4, 9], [3, 3, 3]])
 @pytest.mark.parametrize("index_type", ["INT64", "INT32", "UINT64", "UINT32"])
@@ -327,6 +329,7 @@ def test_indices_of_an_axis_beyond_what_float32_counts_are_exact(
         )
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", DIRECTED)
 def test_indices_carried_in_float64_equal_the_reference(
@@ -368,6 +371,7 @@ def test_an_index_below_the_axis_gathers_zeros_whatever_the_operator(
     )
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("output", [[1, 96], [2, 48]])
 @pytest.mark.parametrize("index_type", ["INT64", "INT32", "UINT64", "UINT32"])

@@ -17,6 +17,7 @@ from onnxgather.core.lowering import indices
 from onnxgather.core.lowering.graph import Graph, Value
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("name", ARITHMETIC)

@@ -85,6 +85,7 @@ def named(attributes: Iterable[onnx.AttributeProto]) -> dict[str, Any]:
     return {name: plain[type(value).__name__](value) for name, value in found.items()}
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
 def test_a_model_is_one_node_and_a_function_with_the_portable_graph(
     case: DescriptorCase,
@@ -171,6 +172,7 @@ def check(case: DescriptorCase, model: onnx.ModelProto, registered: bool) -> Non
         assert session.run(feeds).tobytes() == expected.tobytes()
 
 
+@pytest.mark.one_quick_in(4)
 @registered_or_not
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
 def test_the_kernel_runs_where_it_is_registered_and_the_body_elsewhere(
@@ -256,6 +258,7 @@ def several(
     )
 
 
+@pytest.mark.one_quick_in(2)
 @registered_or_not
 def test_several_gathers_in_one_model_are_right(registered: bool) -> None:
     calm = [case for case in SAMPLE if not isinstance(case.expected(), str)]

@@ -145,6 +145,7 @@ class TestAPage:
         os.kill(worker._program.popen.pid, signal.SIGKILL)  # type: ignore[union-attr, reportPrivateUsage]
         wait_for(lambda: is_gone(pid, profile))
 
+    @pytest.mark.one_quick_in(12)
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
