@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -98,19 +99,24 @@ def place(module: str) -> str | None:
     return None
 
 
-FILES = {
-    path.relative_to(PACKAGE).with_suffix("").as_posix(): imports(path)
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
-"""What each file of the package imports, by its path without the suffix."""
+@cache
+def imports_by_file() -> dict[str, set[str]]:
+    """Return what each file of the package imports, by its path without the suffix."""
+    return {
+        path.relative_to(PACKAGE).with_suffix("").as_posix(): imports(path)
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
 
-ARROWS = [
-    (file, target)
-    for file, found in FILES.items()
-    for target in map(place, found)
-    if target
-]
-"""Which file imports which."""
+
+@cache
+def all_arrows() -> list[tuple[str, str]]:
+    """Return which file imports which."""
+    return [
+        (file, target)
+        for file, found in imports_by_file().items()
+        for target in map(place, found)
+        if target
+    ]
 
 
 def wing(file: str) -> str:
@@ -125,21 +131,24 @@ def step(file: str) -> int | None:
 
 
 def test_every_file_is_in_a_wing() -> None:
-    assert {wing(file) for file in FILES} == {"", *BORDERS}
-    assert [file for file in FILES if not wing(file)] == ["__init__", "__main__"]
+    assert {wing(file) for file in imports_by_file()} == {"", *BORDERS}
+    assert [file for file in imports_by_file() if not wing(file)] == [
+        "__init__",
+        "__main__",
+    ]
 
 
 @pytest.mark.parametrize("name", BORDERS)
 def test_a_wing_imports_only_the_wings_that_it_may_see(name: str) -> None:
-    arrows = [(file, target) for file, target in ARROWS if wing(file) == name]
+    arrows = [(file, target) for file, target in all_arrows() if wing(file) == name]
     assert arrows
     for file, target in arrows:
         assert wing(target) in (name, *BORDERS[name]), f"{file} imports {target}"
 
 
 def test_the_steps_of_the_core_point_one_way() -> None:
-    assert {step(file) for file in FILES} == {None, *range(len(STEPS))}
-    for file, target in ARROWS:
+    assert {step(file) for file in imports_by_file()} == {None, *range(len(STEPS))}
+    for file, target in all_arrows():
         own = step(file)
         other = step(target)
         if own is not None and other is not None:
@@ -147,17 +156,17 @@ def test_the_steps_of_the_core_point_one_way() -> None:
 
 
 def test_no_imports_form_a_circle() -> None:
-    assert len(ARROWS) > 500
+    assert len(all_arrows()) > 500
     sorter: TopologicalSorter[str] = TopologicalSorter()
-    for file, target in ARROWS:
+    for file, target in all_arrows():
         sorter.add(file, target)
     sorter.prepare()  # it raises a CycleError that names the files
 
 
 @pytest.mark.parametrize(("one", "other"), APART)
 def test_what_must_stand_apart_does(one: str, other: str) -> None:
-    assert any(re.match(one, file) for file in FILES)
-    for file, target in ARROWS:
+    assert any(re.match(one, file) for file in imports_by_file())
+    for file, target in all_arrows():
         assert not (re.match(one, file) and re.match(other, target)), (
             f"{file} imports {target}"
         )
@@ -167,7 +176,7 @@ def test_what_must_stand_apart_does(one: str, other: str) -> None:
 def test_each_library_is_spoken_in_one_place(library: str) -> None:
     using = {
         file
-        for file, modules in FILES.items()
+        for file, modules in imports_by_file().items()
         if any(m == library or m.startswith(f"{library}.") for m in modules)
     }
     assert using
