@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--one-slow-in",
         type=int,
         metavar="COUNT",
-        help="beside the quick tests, run the first of every COUNT slow tests",
+        help="as --slow, but of every COUNT slow tests run the first alone",
     )
     parser.addoption(
         "--long",
@@ -56,7 +56,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the number of examples, before any test module reads it."""
-    long, slow = config.getoption("--long"), config.getoption("--slow")
+    long = config.getoption("--long")
+    # A slow test may need the larger sample.
+    slow = config.getoption("--slow") or config.getoption("--one-slow-in")
     settings.register_profile(
         "onnxgather",
         deadline=None,  # the first run of a session takes long

@@ -103,7 +103,8 @@ def _run(words: list[str]) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "page",
     but_slow(
-        ["certificates.md", "provider-ci.md"], sorted({block.page for block in RUN})
+        ["certificates.md", "install.md", "provider-ci.md"],
+        sorted({block.page for block in RUN}),
     ),
 )
 def test_blocks_of_a_page_print_what_the_page_says(

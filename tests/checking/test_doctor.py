@@ -262,6 +262,7 @@ class TestTheModule:
         assert found.folder == str(home.site / "onnxruntime")
         assert home.finding() is None
 
+    @pytest.mark.slow
     def test_what_an_environment_prints_at_its_start_does_no_harm(
         self, home: Home
     ) -> None:
@@ -272,6 +273,7 @@ class TestTheModule:
         )
         assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
 
+    @pytest.mark.slow
     def test_two_distributions_overwrite_one_another(self, home: Home) -> None:
         home.module()
         home.own("onnxruntime", "1.31.1")
@@ -644,6 +646,7 @@ class TestProviders:
         assert home.told(checkup.findings) == [(what, None)]
         assert checkup.exit_code == 1
 
+    @pytest.mark.slow
     def test_without_any_onnx_runtime_the_exit_code_is_3(self, home: Home) -> None:
         checkup = examine(python=home.python)
         assert states(checkup) == {"cpu": {}}
@@ -712,6 +715,7 @@ class TestLanes:
         command = 'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
         assert other.told(checkup.findings) == [(what, command)]
 
+    @pytest.mark.slow
     def test_an_interpreter_that_does_not_start(self, home: Home) -> None:
         checkup = examine({"cpu@old": "/none/python"}, python=home.healthy().python)
         what = "/none/python does not start: No such file or directory"

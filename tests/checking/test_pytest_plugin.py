@@ -409,6 +409,7 @@ def test_each_test_of_a_lane_that_does_not_start_fails(
     assert not any(event.startswith("absent") for event in events)
 
 
+@pytest.mark.slow
 def test_what_did_not_run_on_a_required_lane_fails(run: Run, events: list[str]) -> None:
     lanes = ("--onnxgather-lanes", "elsewhere,known", "--onnxgather-corpus")
     run(*lanes, "--onnxgather-require", "known").assert_outcomes(
@@ -469,6 +470,7 @@ def test_random_cases_are_collected(run: Run, events: list[str]) -> None:
     ]
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

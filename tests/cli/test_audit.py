@@ -687,6 +687,7 @@ def test_inputs_are_of_one_model() -> None:
         assert error.endswith("Error: --write-inputs must be given with one model\n")
 
 
+@pytest.mark.slow
 def test_inputs_are_made_in_range() -> None:
     path = str(MODELS / "networks" / "keywords.onnx")
     assert call("audit", path, "--write-inputs", "x.npz").exit_code == 0

@@ -12,7 +12,7 @@ from onnxgather.checking.corpus import built_in_cases
 
 
 class TestCorpus:
-    @pytest.mark.one_quick_in(2)
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("form", "left"),
         [("dxdispatch", "an ONNX node that no descriptor says"), ("json", None)],

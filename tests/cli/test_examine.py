@@ -75,6 +75,7 @@ class TestRepro:
         python = folder / "python"
         return f"openvino={python if python.exists() else environment(folder, WRONG)}"
 
+    @pytest.mark.slow
     def test_repro_takes_a_program(self) -> None:
         program("x.json")
         code, out, err = outcome("repro", "x.json", "--lane", self.lane(), "-o", "out")

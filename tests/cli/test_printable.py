@@ -119,6 +119,7 @@ def test_a_text_in_a_program(command: str, fields: dict[str, object]) -> None:
     )
 
 
+@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -83,6 +83,7 @@ class TestProcess:
             b"Error: none.json: no such file or directory"
         ]
 
+    @pytest.mark.one_quick_in(2)
     @POSIX
     @pytest.mark.parametrize(
         "arguments", [["--help"], ["show", "x.json"]], ids=" ".join

@@ -316,6 +316,7 @@ class TestModel:
             ),
         )
 
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [

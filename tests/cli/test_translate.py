@@ -637,6 +637,7 @@ class TestRun:
         assert made == [target]
         assert ran == outcome("run", program)
 
+    @pytest.mark.slow
     @POSIX
     def test_a_pipe_that_is_closed_ends_run_silently(self) -> None:
         values = {"value": 0.5, "valueCount": 2**20}

@@ -303,6 +303,7 @@ MISTAKES: list[Change] = [
 """What is wrong in a source of the kernels."""
 
 
+@pytest.mark.slow
 def test_mistakes_planted_in_the_kernels_are_seen(tmp_path: Path) -> None:
     """Each mistake changes bytes that the other tests compare."""
     for number, mistake in enumerate(MISTAKES[:: by_ring(21, 6, 1)]):

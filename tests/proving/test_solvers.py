@@ -69,7 +69,7 @@ class TestSolve:
         why = {"z3": "z3: canceled", "cvc5": "cvc5: resourceout"}[name]
         assert solve(CUBES, 60, name, steps=10_000) == Solved("unknown", why=why)
 
-    @pytest.mark.one_quick_in(4)
+    @pytest.mark.slow
     @pytest.mark.skipif(sys.platform == "win32", reason="signals")
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_does_not_wait_for_the_solver(

@@ -78,6 +78,7 @@ def test_a_mutant_that_a_certificate_proves_does_not_differ_and_others_do() -> N
     assert {"proved", "refuted"} <= states
 
 
+@pytest.mark.slow
 def test_it_counts_what_came_of_the_mutants() -> None:
     command = [
         sys.executable,

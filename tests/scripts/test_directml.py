@@ -149,7 +149,7 @@ KINDS = ("in_range", "out_of_range", "cropped", "invalid")
 class TestRecord:
     FEW = ("--in-range", 2, "--out-of-range", 2, "--cropped", 2, "--invalid", 2)
 
-    @pytest.mark.one_quick_in(3)
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("action", "reason"),
         [

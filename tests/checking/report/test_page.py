@@ -371,7 +371,7 @@ return [...document.querySelectorAll("p")].map((p) => p.textContent);
 """
 
 
-@pytest.mark.one_quick_in(3)
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @pytest.mark.parametrize(
     ("lane", "more"),

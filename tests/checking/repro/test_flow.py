@@ -380,6 +380,7 @@ class TestTheFlow:
             " directory"
         )
 
+    @pytest.mark.slow
     def test_memory_that_nobody_wrote_differs_only_sometimes(
         self, tmp_path: Path
     ) -> None:
@@ -471,6 +472,7 @@ class TestTheFlow:
         title = f"{STUB} hangs in Gather of FLOAT32 data by INT64 indices"
         assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
 
+    @pytest.mark.slow
     def test_an_interruption_keeps_the_smallest_case_so_far(
         self, tmp_path: Path
     ) -> None:

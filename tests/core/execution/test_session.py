@@ -298,6 +298,7 @@ class TestForks:
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
+    @pytest.mark.slow
     def test_a_session_that_was_made_before_says_so(self) -> None:
         code = """
 def work():

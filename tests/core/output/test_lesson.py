@@ -163,6 +163,7 @@ class TestCommand:
             f"onnxgather audit {files[2]}": "Says whether the indices stay in range.",
         }
 
+    @pytest.mark.slow
     @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
     def test_the_page_says_which_gathers_are_left_out(self, tmp_path: Path) -> None:
         model, page = MODELS / "networks" / "keywords.onnx", tmp_path / "page.html"

@@ -176,6 +176,7 @@ class TestAPage:
 
 @posix
 class TestWhatIsMissing:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("browser", "why"),
         [

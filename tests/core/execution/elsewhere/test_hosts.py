@@ -234,6 +234,7 @@ class TestWait:
             "directml",
         ]
 
+    @pytest.mark.slow
     def test_a_log_has_one_line(self, command: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stdout == "Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n"

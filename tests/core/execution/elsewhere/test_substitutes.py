@@ -45,6 +45,7 @@ def substitute(data_type: str, index_type: str = "INT32") -> Substitute:
     return found
 
 
+@pytest.mark.slow
 def test_a_gather_of_its_words_gives_the_words_of_its_elements() -> None:
     wide = 0
     for case in corpus():
