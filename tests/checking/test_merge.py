@@ -6,11 +6,27 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from report_samples import CPU, OPENVINO, entry, gather_case, passed, report_of
+from report_samples import (
+    CPU,
+    DIFF,
+    KNOWN,
+    OPENVINO,
+    absent,
+    entry,
+    gather_case,
+    passed,
+    report_of,
+)
 
+from onnxgather.checking.known_differences import (
+    CasePattern,
+    DescriptorPattern,
+    Known,
+    ResultPattern,
+)
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.merge import merge
-from onnxgather.checking.results import Invalid, Report
+from onnxgather.checking.merge import merge, with_known
+from onnxgather.checking.results import CaseResult, Invalid, Report, ResultKind
 from onnxgather.core.errors import FileFormatError
 
 WHOLE = report_of(
@@ -149,3 +165,44 @@ def test_parts_of_different_checks_are_refused(
     with pytest.raises(FileFormatError) as caught:
         merge([("1.json", part(1, 2)), ("2.json", replace(part(2, 2), **fields))])
     assert str(caught.value) == f"2.json: {sentence}"
+
+
+def explains(kind: ResultKind, **pattern: Any) -> Known:
+    """A known difference of OpenVINO's provider."""
+    return Known(
+        "OpenVINOExecutionProvider",
+        "==1.24.1",
+        (CasePattern(**pattern),),
+        (ResultPattern(kind),),
+        "It differs.",
+        "measured",
+    )
+
+
+def test_known_differences_explain_what_a_merged_report_found() -> None:
+    case = gather_case()
+    wrong = CaseResult.of(case, (passed("cpu"), DIFF), {})
+    right = CaseResult.of(case, (passed("cpu"), passed("openvino")), {})
+    report = report_of([CPU, OPENVINO], wrong, right)
+    known = [explains(ResultKind.ELEMENTS, descriptor=DescriptorPattern(1))]
+    found = with_known(report, known)
+    states = [[result.state for result in case.results] for case in found.cases]
+    assert states == [["PASS", "KNOWN"], ["PASS", "FIXED"]]
+    # Only a case that passed on every lane has an example.
+    assert right.example is not None
+    assert found.cases[1].evidence == right.example
+    assert found.cases[1].example is None
+    other = [explains(ResultKind.ELEMENTS, descriptor=DescriptorPattern(2))]
+    assert with_known(report, other) == report
+    assert with_known(report, [explains(ResultKind.SHAPE, name="none")]) == report
+
+
+def test_what_is_known_already_stays_as_it_is() -> None:
+    report = report_of([OPENVINO], entry(gather_case(), KNOWN))
+    assert with_known(report, [explains(ResultKind.ELEMENTS)]) == report
+
+
+def test_no_known_difference_explains_a_lane_that_did_not_start() -> None:
+    absent_lane = replace(OPENVINO, not_run="it is absent")
+    report = report_of([absent_lane], entry(gather_case(), absent(absent_lane)))
+    assert with_known(report, [explains(ResultKind.NOT_STARTED)]) == report

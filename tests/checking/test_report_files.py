@@ -202,6 +202,20 @@ def test_our_own_known_differences_have_the_format_of_a_file(tmp_path: Path) -> 
                 ),
             ),
             (
+                {"provider": "web-wasm"},
+                (
+                    "$[0].provider must be a full name such as CPUExecutionProvider, or"
+                    " DirectML.dll, got 'web-wasm'"
+                ),
+            ),
+            (
+                {"provider": "my runtime"},
+                (
+                    "$[0].provider must be a name of letters, digits, '.', '_' and '-',"
+                    " such as CPUExecutionProvider"
+                ),
+            ),
+            (
                 {"versions": "1.24"},
                 "$[0].versions must be such as >=1.24,<1.25, got '1.24'",
             ),

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from command_line import call, outcome
 from corpus_cases import corpus
+from folders import ROOT
 
 from onnxgather.checking.cases import Case, case_beside
 from onnxgather.checking.corpus import export
@@ -566,3 +568,37 @@ def test_answers_to_an_export_inside_it_are_judged(
     folder = Path(shutil.copytree(exported / "export", tmp_path / "export"))
     os.rename(answers, folder / "answers")
     assert outcome("judge", str(folder), str(folder / "answers"))[0] == 0
+
+
+PAGE = ROOT / "docs" / "provider-ci.md"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_example_in_javascript_is_judged_as_the_page_says(tmp_path: Path) -> None:
+    just_past = "out-of-range/gather-elements/int64/just-past/"
+    some = ("gather-elements/rank-", "gather-elements/float32", just_past, VALID)
+    cases = [case for case in corpus() if case.name.startswith(some)]
+    folder = tmp_path / "cases"
+    answers = tmp_path / "answers"
+    export(cases, "json", folder)
+    # The program of the page ends in the first case, and is started again.
+    (answers / cases[0].name).mkdir(parents=True)
+    command = ["node", ROOT / "docs" / "examples" / "gather.mjs", folder, answers]
+    subprocess.run(command, check=True)
+    words = ["judge", str(folder), str(answers)]
+    code, out, _ = outcome(*words, "-k", just_past)
+    page = PAGE.read_text(encoding="utf-8")
+    example = page.rpartition("--json=report.json\n```\n\n```\n...\n")[2]
+    for line in example.partition("...\n```")[0].splitlines():
+        assert f"{line}\n" in out
+    assert code == 1
+    code, out, _ = outcome(*words, "-k", "gather-elements/", "--json=-")
+    results = {
+        case["name"]: case["results"][0]["state"] for case in json.loads(out)["cases"]
+    }
+    assert results.pop(cases[0].name) == "ERROR"
+    states = [state for name, state in results.items() if just_past not in name]
+    assert len(states) > 40
+    assert {*states} == {"PASS"}
+    _, out, _ = outcome(*words, "--case", VALID)
+    assert "gather-js failed: no such operator" in out
