@@ -26,6 +26,7 @@ from onnxgather.checking.results import Result
 from onnxgather.checking.run import check_all
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import FileFormatError
+from onnxgather.core.model.write import VERSION
 
 VALID = "gather/float32/int64/negative"
 OUTSIDE = "out-of-range/gather/int64/just-past/error"
@@ -321,6 +322,17 @@ def no_answer(answers: Path) -> None:
             shutil.rmtree(path)
 
 
+def without(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+
+    return change
+
+
+def without_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
 def with_runtime(text: str) -> Callable[[Path], None]:
     def change(answers: Path) -> None:
         (answers / "runtime.json").write_text(text)
@@ -345,12 +357,12 @@ def with_folders(*names: str) -> Callable[[Path], None]:
             " that no case can be judged",
         ),
         (
-            lambda answers: (answers / "runtime.json").unlink(),
+            without("runtime.json"),
             '{}: must have a runtime.json such as {{"name": "my-runtime", "version":'
             ' "1.2.0"}}, got none',
         ),
         (
-            shutil.rmtree,
+            without_folder,
             "{}: must be a folder of answers, got no folder",
         ),
         (
@@ -382,12 +394,24 @@ def test_a_folder_of_something_else_is_an_error(
     assert str(caught.value) == sentence.format(answers)
 
 
-def changed_index(folder: Path, **fields: Any) -> None:
-    path = folder / "index.json"
-    index = {**json.loads(path.read_text()), **fields}
-    for name in [name for name, value in index.items() if value is None]:
-        del index[name]
-    path.write_text(json.dumps(index))
+def with_index(**fields: Any) -> Callable[[Path], None]:
+    """Return what changes fields of an index; None leaves a field out."""
+
+    def change(folder: Path) -> None:
+        path = folder / "index.json"
+        index = {**json.loads(path.read_text()), **fields}
+        kept = {name: value for name, value in index.items() if value is not None}
+        path.write_text(json.dumps(kept))
+
+    return change
+
+
+def with_file(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("{}")
+
+    return change
 
 
 AGAIN = "export the corpus again, and run it again"
@@ -397,56 +421,54 @@ AGAIN = "export the corpus again, and run it again"
     ("change", "sentence"),
     [
         (
-            lambda folder: (folder / "index.json").unlink(),
+            without("index.json"),
             "{}: must be a folder that onnxgather corpus export wrote, got no"
             " index.json in it",
         ),
         (
-            lambda folder: changed_index(folder, made_by="onnxgather extract 0.1.0"),
+            with_index(made_by="onnxgather extract 0.1.0"),
             "{}: must be a folder that onnxgather corpus export wrote, got another"
             " index.json",
         ),
         (
-            lambda folder: changed_index(folder, files_digest=None),
+            with_index(files_digest=None),
             "{}: must be an export with digests, got that of an earlier version;"
             f" {AGAIN}",
         ),
         (
-            lambda folder: changed_index(folder, format="xml"),
+            with_index(format="xml"),
             "{}/index.json: $.format must be a value that docs/provider-ci.md lists,"
             " got 'xml'",
         ),
         (
-            lambda folder: changed_index(
-                folder, digest="0", made_by="onnxgather corpus export 0.0.9"
-            ),
-            "{}: its cases must be those of onnxgather 0.1.0, got others, by onnxgather"
-            f" corpus export 0.0.9; {AGAIN}",
+            with_index(digest="0", made_by="onnxgather corpus export 0.0.9"),
+            f"{{}}: its cases must be those of onnxgather {VERSION}, got others, by"
+            f" onnxgather corpus export 0.0.9; {AGAIN}",
         ),
         (
-            lambda folder: changed_index(
-                folder,
-                cases=json.loads((folder / "index.json").read_text())["cases"][1:],
-            ),
-            "{}: its cases must be those of onnxgather 0.1.0, got others, by onnxgather"
-            f" corpus export 0.1.0; {AGAIN}",
+            with_index(cases=[]),
+            f"{{}}: its cases must be those of onnxgather {VERSION}, got others, by"
+            f" onnxgather corpus export {VERSION}; {AGAIN}",
         ),
         (
-            lambda folder: (folder / "cases.jsonl").write_bytes(b""),
+            with_file("cases.jsonl"),
             "{}: its files must be as they were exported, got changed, new or missing"
             f" files; {AGAIN}",
         ),
         (
-            lambda folder: (
-                (folder / "cases").mkdir() or (folder / "cases" / "new").touch()
-            ),
+            with_file("refused/new"),
+            "{}: its files must be as they were exported, got changed, new or missing"
+            f" files; {AGAIN}",
+        ),
+        (
+            without("cases.jsonl"),
             "{}: its files must be as they were exported, got changed, new or missing"
             f" files; {AGAIN}",
         ),
     ],
 )
 def test_another_export_is_an_error(
-    change: Callable[[Path], Any], sentence: str, exported: Path, tmp_path: Path
+    change: Callable[[Path], None], sentence: str, exported: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(exported / "export", tmp_path / "export"))
     change(folder)
