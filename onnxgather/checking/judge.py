@@ -11,8 +11,16 @@ import msgspec
 import numpy as np
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
+from onnxgather.checking.foreign_memory import FOREIGN_SENTENCES, foreign_memory
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.checking.results import ArrayType, Element, Result, ResultKind, Returned
+from onnxgather.checking.results import (
+    ArrayType,
+    Element,
+    ForeignMemory,
+    Result,
+    ResultKind,
+    Returned,
+)
 from onnxgather.core.descriptors.arrays import Array, differing, elements
 from onnxgather.core.descriptors.explain import element_at, explain
 from onnxgather.core.descriptors.reference import reference, source_map
@@ -72,7 +80,30 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
         answer: The answer of the lane.
     """
     kind, facts = _facts(case, answer)
-    return result_of(info, kind, nodes=answer.nodes, given_as=answer.given_as, **facts)
+    result = result_of(
+        info, kind, nodes=answer.nodes, given_as=answer.given_as, **facts
+    )
+    if result.state != "DIFF" or answer.output is None or answer.again is None:
+        return result
+    how = foreign_memory(case, answer.output, answer.again)
+    if how is None:
+        return result
+    return msgspec.structs.replace(
+        result,
+        reason=f"{result.reason}; {FOREIGN_SENTENCES[how]}",
+        foreign_memory=how,
+        unsteady=how is not ForeignMemory.VALUES,
+    )
+
+
+def with_wrong_first(case: Case, answer: Answer) -> Answer:
+    """Return an answer of two runs; its output is wrong if that of a run is wrong."""
+    if answer.output is None or answer.again is None:
+        return answer
+    kind, _ = _facts(case, answer)
+    if kind is not ResultKind.SAME:
+        return answer
+    return msgspec.structs.replace(answer, output=answer.again, again=answer.output)
 
 
 def result_of(info: LaneInfo, kind: ResultKind, **facts: Any) -> Result:

@@ -5,6 +5,7 @@ It explains results that are known to be wrong, so that new wrong results stand 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
@@ -17,15 +18,18 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion
 
 from onnxgather.checking.cases import Case
-from onnxgather.checking.lanes.lane import LaneInfo, RuntimeName
-from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
+from onnxgather.checking.lanes.lane import LaneInfo
+from onnxgather.checking.results import (
+    CaseResult,
+    ForeignMemory,
+    Report,
+    Result,
+    ResultKind,
+)
 from onnxgather.core.checks import shown
 from onnxgather.core.execution.elsewhere.child import Breakdown
-from onnxgather.core.execution.providers import (
-    DIRECTML_DLL,
-    PROVIDERS,
-    WEB_PROVIDERS,
-)
+from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
+from onnxgather.core.execution.providers import PROVIDERS, WEB_PROVIDERS
 from onnxgather.core.execution.runtime import NotRunKind
 
 
@@ -110,6 +114,7 @@ class ResultPattern(_Pattern, frozen=True):
     breakdown: Breakdown | None = None
     detail: str | None = None
     first: ElementPattern | None = None
+    foreign_memory: ForeignMemory | None = None
 
 
 class Known(
@@ -117,11 +122,11 @@ class Known(
 ):
     """One known difference."""
 
-    provider: RuntimeName
+    provider: str
     """The full name of the provider, such as OpenVINOExecutionProvider; or the name of
-    another runtime."""
+    a runtime that is no provider, such as opencv."""
     versions: str
-    """A range of versions of onnxruntime, of DirectML or of another runtime, as pip
+    """A range of versions of onnxruntime, of DirectML or of the other runtime, as pip
     writes ranges: `>=1.24,<1.25`."""
     cases: tuple[CasePattern, ...]
     """The known difference is about the cases that one of these patterns fits."""
@@ -142,8 +147,12 @@ class Known(
         Raises:
             ValueError: A text is wrong.
         """
-        if self.provider in (*PROVIDERS, *WEB_PROVIDERS, DIRECTML_DLL):
-            names = "CPUExecutionProvider, or DirectML.dll"
+        is_full_name = self.provider.endswith(("Provider", ".dll"))
+        # A short name of a provider would explain nothing.
+        is_runtime = re.fullmatch(RUNTIME_NAME, self.provider) is not None
+        is_short_name = self.provider in (*PROVIDERS, *WEB_PROVIDERS)
+        if not is_full_name and (not is_runtime or is_short_name):
+            names = "CPUExecutionProvider, DirectML.dll or opencv"
             rule = f"provider must be a full name such as {names}"
             raise ValueError(f"{rule}, got {shown(self.provider)}")
         try:
@@ -165,10 +174,13 @@ class Known(
 
 
 def _version(lane: LaneInfo) -> str | None:
-    """Return the version of ONNX Runtime, or else of DirectML or the lane's runtime."""
-    for package in ("onnxruntime", "DirectML", lane.provider):
-        if package in lane.versions:
-            return lane.versions[package]
+    """Return the version of what runs the cases of a lane.
+
+    It is that of ONNX Runtime, of DirectML or of the runtime of an adapter.
+    """
+    for name in ("onnxruntime", "DirectML", lane.provider):
+        if name in lane.versions:
+            return lane.versions[name]
     return None
 
 

@@ -86,6 +86,17 @@ class Returned(StrEnum):
     """Anything; `got` is the data type and the shape of the output."""
 
 
+class ForeignMemory(StrEnum):
+    """How an output shows memory that is not the model's."""
+
+    PATTERN = "pattern"
+    """Elements hold the bytes that were put into free memory before each run."""
+    DIFFERS = "differs"
+    """Two runs over free memory with other bytes differ."""
+    VALUES = "values"
+    """Elements are neither in InputTensor nor zero, in both runs."""
+
+
 class Element(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first element that differs."""
 
@@ -172,6 +183,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     case with valid indices."""
     unsteady: bool = False
     """Whether a second run returned something else."""
+    foreign_memory: ForeignMemory | None = None
+    """Of DIFF, on a lane that runs each case twice: how the output shows memory that is
+    not the model's. Report it privately first."""
     found: State | None = None
     """Of KNOWN: the state without the file of known differences."""
     known: str | None = None

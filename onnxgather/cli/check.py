@@ -258,7 +258,9 @@ def _write(
     if not options.with_paths:
         lanes = options.lanes
         runtimes = filter(is_library, lanes.pythons.values())
-        shown = without_paths(report, [*lanes.plugins.values(), *runtimes])
+        shown = without_paths(
+            report, [*lanes.plugins.values(), *lanes.adapters.values(), *runtimes]
+        )
     options.outputs.write_report(batch, report, shown, before)
 
 

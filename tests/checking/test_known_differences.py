@@ -16,10 +16,11 @@ from onnxgather.checking.known_differences import (
     Known,
     NodePattern,
     ResultPattern,
+    explained,
     known_differences,
 )
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.checking.results import Result, ResultKind
+from onnxgather.checking.results import ForeignMemory, Result, ResultKind
 from onnxgather.checking.run import check_cases
 from onnxgather.core.execution.elsewhere.child import Breakdown
 
@@ -189,3 +190,33 @@ class TestKnownDifferences:
                 if found.kind is ResultKind.BROKEN:  # a crash is explained by name only
                     assert found.breakdown
                     assert found.detail
+
+
+def test_a_known_difference_may_be_of_a_runtime_and_of_its_version() -> None:
+    known = Known(
+        "opencv",
+        ">=5,<6",
+        (CasePattern(),),
+        (ResultPattern(ResultKind.ELEMENTS, foreign_memory=ForeignMemory.DIFFERS),),
+        "It reads before its tensor.",
+        "measured with 5.0.0",
+    )
+    versions = {"python": "3.11.7", "opencv": "5.0.0"}
+    lane = LaneInfo("opencv@a", "opencv", versions)
+    assert known.is_about(case(0, 1), lane)
+    newer = structs.replace(lane, versions=versions | {"opencv": "6.0"})
+    assert not known.is_about(case(0, 1), newer)
+    wrong = Result("opencv@a", "DIFF", ResultKind.ELEMENTS)
+    assert explained(wrong, case(0, 1), lane, [known]).state == "DIFF"
+    foreign = structs.replace(wrong, foreign_memory=ForeignMemory.DIFFERS)
+    assert explained(foreign, case(0, 1), lane, [known]).state == "KNOWN"
+
+
+@pytest.mark.parametrize("name", ["openvino", "web-wasm", "OpenCV"])
+def test_a_known_difference_has_a_full_name(name: str) -> None:
+    with pytest.raises(ValueError, match="full name") as caught:
+        structs.replace(KNOWN, provider=name)
+    assert str(caught.value) == (
+        "provider must be a full name such as CPUExecutionProvider, DirectML.dll or"
+        f" opencv, got {name!r}"
+    )

@@ -197,8 +197,8 @@ def test_our_own_known_differences_have_the_format_of_a_file(tmp_path: Path) -> 
             (
                 {"provider": "cpu"},
                 (
-                    "$[0].provider must be a full name such as CPUExecutionProvider, or"
-                    " DirectML.dll, got 'cpu'"
+                    "$[0].provider must be a full name such as CPUExecutionProvider,"
+                    " DirectML.dll or opencv, got 'cpu'"
                 ),
             ),
             (

@@ -108,6 +108,14 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     target: Target | None = None
     """The target that the lane's models are made for; None where the lane runs no ONNX
     model."""
+    at_exit: str | None = None
+    """What goes wrong when the program of the lane ends, though it has answered; None
+    if nothing does."""
+    opset: int | None = None
+    """The version of the ONNX operator set of the lane's models, if it is not the
+    usual one."""
+    adapter: str | None = None
+    """The file of the lane's adapter, if it is the user's own."""
     required: bool = False
     """Whether a case that did not run on the lane means exit code 3."""
     has_answers: bool = False

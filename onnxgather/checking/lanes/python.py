@@ -107,6 +107,7 @@ class ModelLane:
             python=None if self.host else self.python,
             not_run=not_run,
             target=self._target,
+            opset=None if self.opset == DEFAULT_OPSET else self.opset,
         )
 
     def _why_not_started(self) -> str | None:

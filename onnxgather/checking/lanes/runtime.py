@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.cases import Case, DescriptorCase, smallest_case
 from onnxgather.checking.lanes import adapter_program
 from onnxgather.checking.lanes.lane import (
     CASE_TIMEOUT,
@@ -191,7 +191,7 @@ class AdapterWorker(Child):
 def _end_of(code: int | None) -> str:
     """Return how a program ended, as the end of a sentence."""
     if code is None:
-        return "closed its pipes and did not end"
+        return "did not end"
     if code < 0:
         return f"ended by signal {-code} ({_signal_name(-code)})"
     return f"ended with exit code {code}"
@@ -272,10 +272,13 @@ class RuntimeLane:
     def start(self) -> LaneInfo:
         """Start the runtime, and try whether its adapter tells truly what ran."""
         about = AdapterInfo({})
+        at_exit = None
         self._worker.timeout = START_CASES * self._timeout
         try:
             about = self._worker.about()
             not_run = self._why_not_started(about)
+            if not_run is None:
+                at_exit = self._fault_at_exit()
         except NoAnswerError as error:
             not_run = str(error)
         self._worker.timeout = self._timeout
@@ -289,6 +292,9 @@ class RuntimeLane:
             python=self.python,
             not_run=not_run,
             target=self._target,
+            at_exit=at_exit,
+            opset=None if self.opset == DEFAULT_OPSET else self.opset,
+            adapter=None if self._row else self.adapter,
         )
 
     def _why_not_started(self, about: AdapterInfo) -> str | None:
@@ -324,6 +330,21 @@ class RuntimeLane:
             f"the adapter of {self._provider} says that {', '.join(gathers)} ran in a"
             " model that has Add alone, so that it proves nothing"
         )
+
+    def _fault_at_exit(self) -> str | None:
+        """Run a gather and let the runtime end; return what goes wrong then.
+
+        The cases count all the same, so that this is no reason not to start.
+        """
+        if not adapter_program.FORKS:
+            return None
+        answer = self.answer(smallest_case("Gather", "FLOAT32"))
+        if answer.kind is not AnswerKind.RAN:
+            return None
+        code = self._worker.exit_code(adapter_program.END_TIME)
+        if code == 0:
+            return None
+        return f"answers, but then {_end_of(code)} at exit"
 
     def answer(self, case: Case) -> Answer:
         """Have the runtime run a case."""

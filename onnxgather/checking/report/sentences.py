@@ -41,9 +41,13 @@ def about_lane(lane: LaneInfo) -> str:
         parts.append(f"target {lane.target}")
     if lane.has_answers:
         parts.append("answers from a folder")
+    if lane.opset:
+        parts.append(f"opset {lane.opset}")
     text = ", ".join(parts)
     if lane.devices:
         text += f"; {', '.join(lane.devices)}"
+    if lane.at_exit:
+        text += f"; {lane.at_exit}"
     return text
 
 
@@ -107,9 +111,13 @@ def again(
     option = "--lanes" if lane_text == lane.name else "--lane"
     words += [option, lane_text]
     target_of_name = lane.name.rpartition("@")[2]
+    if lane.adapter is not None:
+        words += ["--adapter", f"{lane.provider}={lane.adapter}"]
     usual_target = target_of(lane.provider)
     if lane.target not in (None, usual_target, target_of_name):
         words += ["--target", str(lane.target)]
+    if lane.opset:
+        words += ["--opset", str(lane.opset)]
     # Cases of the built-in corpus have a policy of their own.
     if is_of_file or case.name.startswith("random/"):
         words += ["--out-of-range", case.out_of_range]
@@ -176,7 +184,14 @@ def _reason_key(case: CaseResult, result: Result) -> Hashable:
         return why(result)
     # The sentence of a DIFF contains values, which differ from case to case.
     policy = None if case.in_range else case.out_of_range
-    return case.operator, policy, result.kind, result.returned, result.bare_rule
+    return (
+        case.operator,
+        policy,
+        result.kind,
+        result.returned,
+        result.bare_rule,
+        result.foreign_memory,
+    )
 
 
 class Verdict(NamedTuple):

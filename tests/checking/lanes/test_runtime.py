@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ from planted_adapter import planted
 
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.foreign_memory import foreign_memory
+from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.lanes.lane import Lane
 from onnxgather.checking.lanes.runtime import ADAPTERS, RuntimeLane
-from onnxgather.checking.results import CaseResult
+from onnxgather.checking.report.sentences import about_lane
+from onnxgather.checking.results import CaseResult, ForeignMemory
 from onnxgather.checking.run import check_cases
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 
@@ -71,3 +75,383 @@ def test_a_right_answer_passes(tmp_path: Path) -> None:
     (result,) = results(lane_on(tmp_path), case())
     (found,) = result.results
     assert (found.lane, found.state, found.nodes) == ("planted", "PASS", ("Gather",))
+
+
+def test_a_lane_says_its_runtime_and_versions(tmp_path: Path) -> None:
+    lane = lane_on(tmp_path)
+    info = lane.start()
+    lane.close()
+    assert info.provider == "planted"
+    assert info.versions == {
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "numpy": np.__version__,
+        "planted": "1.2.3",
+    }
+    assert (info.python, info.target) == (sys.executable, "portable")
+    assert (info.not_run, info.at_exit, info.opset) == (None, None, None)
+    assert info.adapter == str(tmp_path / "planted.py")
+
+
+def test_models_have_the_opset_that_is_wanted(tmp_path: Path) -> None:
+    change = """
+    def load(model, name):
+        def run(inputs):
+            raise ValueError(f"opset {model[model.rindex(bytes([16])) + 1]}")
+        return run
+    del ran
+    """
+    adapter = planted(tmp_path, change)
+    lane = RuntimeLane("planted", adapter, opset=13)
+    assert lane.start().opset == 13
+    lane.close()
+    assert told(RuntimeLane("planted", adapter, opset=13)) == [
+        ("ERROR", "planted failed: opset 13")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            "gather = lambda data, indices: data[indices] + np.float32(1)",
+            "2 of 2 elements differ, first OutputTensor[0]: expected 4.0"
+            " (00 00 80 40), got 5.0 (00 00 a0 40)",
+        ),
+        (
+            "gather = lambda data, indices: data[indices].reshape(2, 1)",
+            "expected shape [2], got [2, 1]",
+        ),
+        (
+            "gather = lambda data, indices: data[indices].astype(np.float64)",
+            "expected data type float32, got float64",
+        ),
+    ],
+)
+def test_a_wrong_output_differs(tmp_path: Path, change: str, reason: str) -> None:
+    ((state, found),) = told(lane_on(tmp_path, change))
+    assert (state, (found or "").partition("; ")[0]) == ("DIFF", reason)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            "def load(model, name): return lambda inputs: {}",
+            "no output OutputTensor, but none",
+        ),
+        (
+            "def load(model, name): return lambda inputs: [1.0]",
+            "outputs of type list, and no dict",
+        ),
+        (
+            'def load(model, name): return lambda inputs: {"OutputTensor": [1.0]}',
+            "OutputTensor as list, and no array of numbers",
+        ),
+        ("def ran(loaded): return 'Gather'", "ran returned str, and no list of names"),
+        ("def ran(loaded): raise ValueError('no')", "ran failed: no"),
+    ],
+)
+def test_what_is_no_answer_is_an_error(
+    tmp_path: Path, change: str, reason: str
+) -> None:
+    if "def load" in change:
+        change += "\ndel ran"
+    assert told(lane_on(tmp_path, change)) == [
+        ("ERROR", f"the runtime answered what no runtime answers: {reason}")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "state", "reason"),
+    [
+        ([], "NOT-RUN", "planted says that it ran nothing, and the model has Gather"),
+        (
+            ["Mystery"],
+            "NOT-RUN",
+            "planted says that it ran Mystery, and the model has Gather",
+        ),
+        (
+            ["Gather", "Conv"],
+            "ERROR",
+            "planted says that it ran Gather, Conv, but the model has no Conv",
+        ),
+        (
+            ["GatherND"],
+            "ERROR",
+            "planted says that it ran GatherND, but the model has no GatherND",
+        ),
+    ],
+)
+def test_an_adapter_that_lies_of_what_ran_does_not_pass(
+    tmp_path: Path, kinds: list[str], state: str, reason: str
+) -> None:
+    change = f"""
+    def ran(loaded):
+        return {kinds} if b"Gather" in loaded.model else ["Add"]
+    """
+    assert told(lane_on(tmp_path, change)) == [(state, reason)]
+
+
+def test_an_adapter_that_says_gather_whatever_ran_proves_nothing(
+    tmp_path: Path,
+) -> None:
+    change = "def ran(loaded): return ['Gather']"
+    assert told(lane_on(tmp_path, change)) == [
+        (
+            "NOT-RUN",
+            "the adapter of planted says that Gather ran in a model that has Add alone,"
+            " so that it proves nothing",
+        )
+    ]
+
+
+def test_without_ran_the_bytes_count_alone(tmp_path: Path) -> None:
+    (result,) = results(lane_on(tmp_path, "del ran"), case())
+    (found,) = result.results
+    assert (found.state, found.nodes) == ("PASS", ())
+
+
+def test_a_model_that_is_not_taken_and_a_run_that_fails_are_errors(
+    tmp_path: Path,
+) -> None:
+    refuses = "def load(model, name): raise ValueError(f'no {name}')"
+    assert told(lane_on(tmp_path, refuses)) == [
+        ("ERROR", "planted cannot run the model: no case")
+    ]
+    fails = "def gather(data, indices): raise ValueError('no')"
+    assert told(lane_on(tmp_path, fails)) == [("ERROR", "planted failed: no")]
+
+
+def test_an_index_out_of_range_must_be_refused(tmp_path: Path) -> None:
+    assert told(lane_on(tmp_path), case(9, 0)) == [
+        (
+            "PASS",
+            "both refuse: IndicesTensor[0] must be in [-4, 4), got 9",
+        )
+    ]
+    clamps = "gather = lambda data, indices: data[np.clip(indices, -4, 3)]"
+    ((state, reason),) = told(lane_on(tmp_path, clamps), case(9, 0))
+    assert state == "DIFF"
+    assert reason == (
+        "must refuse, but returned the elements at the clamped indices:"
+        " IndicesTensor[0] must be in [-4, 4), got 9"
+    )
+
+
+AT_THREE = """
+    def gather(data, indices):
+        if 3 in indices:
+            print("before", file=sys.stderr)
+            {fault}
+        return data[indices]
+"""
+"""A fault of a case with the index 3 alone."""
+
+
+@forks
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (
+            "os.kill(os.getpid(), signal.SIGABRT)",
+            "the runtime ended by signal 6 (SIGABRT); it printed: before",
+        ),
+        (
+            "os._exit(3)",
+            "the runtime ended with exit code 3; it printed: before",
+        ),
+    ],
+)
+def test_a_case_that_ends_its_process_costs_itself_alone(
+    tmp_path: Path, fault: str, reason: str
+) -> None:
+    lane = lane_on(tmp_path, AT_THREE.format(fault=fault))
+    cases = [case(0, 1), case(3, 0), case(1, 2), case(3, 3), case(0, 0)]
+    assert told(lane, *cases) == [
+        ("PASS", None),
+        ("ERROR", reason),
+        ("PASS", None),
+        ("ERROR", reason),
+        ("PASS", None),
+    ]
+
+
+@forks
+def test_a_crash_does_not_import_the_runtime_again(tmp_path: Path) -> None:
+    counted = tmp_path / "imports"
+    change = f"open({str(counted)!r}, 'a').write('x')\n"
+    fault = AT_THREE.format(fault="os.kill(os.getpid(), signal.SIGSEGV)")
+    lane = lane_on(tmp_path, dedent(fault) + change)
+    states = [state for state, _ in told(lane, *[case(3, 0)] * 20, case(0, 0))]
+    assert states == [*["ERROR"] * 20, "PASS"]
+    assert counted.read_text() == "x"
+
+
+def test_a_hang_ends_in_time(tmp_path: Path) -> None:
+    lane = lane_on(tmp_path, AT_THREE.format(fault="time.sleep(60)"), timeout=2)
+    assert told(lane, case(3, 0), case(1, 0)) == [
+        ("ERROR", "the runtime did not answer within 2 s; it printed: before"),
+        ("PASS", None),
+    ]
+
+
+@forks
+def test_a_runtime_that_dies_at_exit_is_told_and_passes(tmp_path: Path) -> None:
+    change = "import atexit; atexit.register(lambda: os.kill(os.getpid(), 11))"
+    lane = lane_on(tmp_path, change)
+    info = lane.start()
+    assert info.not_run is None
+    reason = "answers, but then ended by signal 11 (SIGSEGV) at exit"
+    assert info.at_exit == reason
+    assert about_lane(info).endswith(f", target portable; {reason}")
+    assert told(lane_on(tmp_path, change)) == [("PASS", None)]
+
+
+FOREIGN = "returned memory that is not the model's"
+
+
+def foreign(folder: Path, change: str, *cases: Case) -> tuple[str, str, str]:
+    """Return the state, how foreign memory shows, and the end of the reason."""
+    (result,) = results(lane_on(folder, change), *(cases or [case()]))
+    (found,) = result.results
+    return (
+        found.state,
+        str(found.foreign_memory),
+        (found.reason or "").rpartition("; ")[2],
+    )
+
+
+def test_the_bytes_around_an_input_are_told_as_foreign_memory(tmp_path: Path) -> None:
+    change = """
+    import ctypes
+    def gather(data, indices):
+        address = data.ctypes.data
+        read = [ctypes.string_at(address + 4 * int(i), 4) for i in indices]
+        return np.frombuffer(b"".join(read), np.float32)
+    """
+    assert foreign(tmp_path, change, case(1, 9)) == (
+        "DIFF",
+        "pattern",
+        f"{FOREIGN}: elements hold the bytes that were put into free memory",
+    )
+    assert foreign(tmp_path, change, case(1, 2)) == ("PASS", "None", "")
+
+
+def test_memory_that_was_never_written_is_told_as_foreign_memory(
+    tmp_path: Path,
+) -> None:
+    change = "gather = lambda data, indices: np.empty(2000, np.float32)[-2:]"
+    state, how, _ = foreign(tmp_path, change)
+    assert (state, how) == ("DIFF", "pattern")
+
+
+def test_runs_that_differ_do_not_pass_though_one_is_right(tmp_path: Path) -> None:
+    change = """
+    RUNS = []
+    def gather(data, indices):
+        RUNS.append(0)
+        return data[indices] + np.float32(len(RUNS) % 2 == FIRST)
+    """
+    for first in (0, 1):
+        state, how, reason = foreign(tmp_path, f"FIRST = {first}\n" + dedent(change))
+        assert (state, how) == ("DIFF", "differs")
+        assert reason == (
+            f"{FOREIGN}: two runs over free memory with other bytes differ"
+        )
+
+
+def test_values_of_nowhere_are_told_as_foreign_memory(tmp_path: Path) -> None:
+    change = "gather = lambda data, indices: data[indices] * np.float32(77)"
+    assert foreign(tmp_path, change) == (
+        "DIFF",
+        "values",
+        f"{FOREIGN}: elements are neither in InputTensor nor zero",
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "gather = lambda data, indices: data[indices] * np.float32(0)",
+        "gather = lambda data, indices: data[indices - 1]",
+        "gather = lambda data, indices: data[indices].astype(np.float64)",
+    ],
+)
+def test_what_data_zeros_and_types_explain_is_not_foreign(
+    tmp_path: Path, change: str
+) -> None:
+    state, how, _ = foreign(tmp_path, change)
+    assert (state, how) == ("DIFF", "None")
+
+
+def test_data_held_in_fewer_bits_are_not_foreign() -> None:
+    wide = og.GatherDesc(
+        og.TensorDesc("INT64", [4]),
+        og.TensorDesc("INT64", [2]),
+        og.TensorDesc("INT64", [2]),
+        axis=0,
+        index_dimensions=1,
+    )
+    data = np.array([2**40 + 5, -(2**50), 2**62, 7])
+    asked = DescriptorCase("case", wide, data, np.array([0, 1]))
+    for got in (data[:2].astype(np.int32).astype(np.int64), [2**31 - 1, -(2**31)]):
+        output = np.array(got, np.int64)
+        assert foreign_memory(asked, output, output) is None
+    output = np.array([5, 123456])
+    assert foreign_memory(asked, output, output) is ForeignMemory.VALUES
+
+
+def test_an_adapter_that_does_not_load_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "planted.py"
+    assert told(lane_on(tmp_path, "import no_such_module")) == [
+        (
+            "NOT-RUN",
+            f"the adapter {path} does not load: ModuleNotFoundError: No module named"
+            " 'no_such_module'",
+        )
+    ]
+    assert told(lane_on(tmp_path, "del load")) == [
+        (
+            "NOT-RUN",
+            f"the adapter {path} does not load: AttributeError: module 'adapter' has no"
+            " attribute 'load'",
+        )
+    ]
+
+
+def test_a_runtime_that_is_not_installed_says_how_to_install_it() -> None:
+    (lane,) = open_lanes(["tract"])
+    assert told(lane) == [
+        (
+            "NOT-RUN",
+            "lane tract needs tract, which is not installed (no module tract); run"
+            f" {sys.executable} -m pip install tract==0.23.9 numpy",
+        )
+    ]
+
+
+@pytest.mark.parametrize("name", ["Mine", "", "a b", "x" * 65])
+def test_an_adapter_has_a_name_of_small_letters(name: str) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        open_lanes([], adapters={name: "mine.py"})
+    assert str(caught.value) == (
+        "the name of an adapter must begin with a small letter and have small letters,"
+        f" digits, _, . and - alone, up to 64, got {name!r}"
+    )
+
+
+@pytest.mark.parametrize("name", ["cpu", "web-wasm", "directml-dll", "reference"])
+def test_an_adapter_has_no_name_of_another_lane(name: str) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        open_lanes([], adapters={name: "mine.py"})
+    assert str(caught.value) == (
+        f"the name of an adapter must not be that of another lane, got {name!r}"
+    )
+
+
+def test_an_adapter_may_have_lanes_in_several_environments(tmp_path: Path) -> None:
+    adapter = planted(tmp_path)
+    lanes = open_lanes(["mine@a", "mine@b"], adapters={"mine": adapter})
+    assert [lane.name for lane in lanes] == ["mine@a", "mine@b"]
+    assert told(lanes[0]) == [("PASS", None)]
+    lanes[1].close()

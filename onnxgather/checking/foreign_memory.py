@@ -1,0 +1,104 @@
+"""Outputs that hold memory which is not the model's.
+
+A lane that runs each case twice fills free memory, and the memory around the inputs,
+with another byte before each run. So what a runtime reads there differs between the
+runs. What is the same in both runs and comes neither from the data nor from zeros is
+memory that such bytes did not reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from onnxgather.checking.cases import Case
+from onnxgather.checking.lanes.adapter_program import PATTERNS
+from onnxgather.checking.results import ForeignMemory
+from onnxgather.core.descriptors.arrays import Array
+
+FOREIGN_SENTENCES = {
+    ForeignMemory.PATTERN: (
+        "returned memory that is not the model's: elements hold the bytes that were put"
+        " into free memory"
+    ),
+    ForeignMemory.DIFFERS: (
+        "returned memory that is not the model's: two runs over free memory with other"
+        " bytes differ"
+    ),
+    ForeignMemory.VALUES: (
+        "returned memory that is not the model's: elements are neither in InputTensor"
+        " nor zero"
+    ),
+}
+"""The sentence for each way in which foreign memory shows."""
+
+REPORT_PRIVATELY = (
+    "A model can read memory of the process that runs it. Report it privately to the"
+    " maintainers first, as their security policy says, and not in a public issue."
+)
+"""What to do where a result has foreign memory."""
+
+_NARROWER = (
+    *(np.float16, np.float32, np.float64),
+    *(np.int8, np.int16, np.int32, np.int64),
+    *(np.uint8, np.uint16, np.uint32, np.uint64),
+)
+"""The types in which a runtime may hold the data meanwhile."""
+
+
+def foreign_memory(case: Case, output: Array, again: Array) -> ForeignMemory | None:
+    """Return how the outputs of two runs show foreign memory; None if they do not.
+
+    Args:
+        case: The case, which both outputs are wrong for, or one of them.
+        output: The output of a run.
+        again: The output of the other run, over free memory with other bytes.
+    """
+    # Case 1: the runs differ.
+    if (output.dtype, output.shape) != (again.dtype, again.shape):
+        return ForeignMemory.DIFFERS
+    if output.tobytes() != again.tobytes():
+        if _holds_pattern(output, again) or _holds_pattern(again, output):
+            return ForeignMemory.PATTERN
+        return ForeignMemory.DIFFERS
+
+    # Case 2: another data type; a runtime that converts says nothing of its memory.
+    data = case.data
+    if output.dtype != data.dtype or not output.size:
+        return None
+    # Case 3: elements that no conversion of the data explains.
+    is_explained = np.asarray(output == 0)
+    for explained in _conversions(data):
+        is_explained |= np.isin(_bits(output), _bits(explained))
+    if data.dtype.kind == "f" and np.isnan(data).any():
+        is_explained |= np.isnan(output)
+    return None if is_explained.all() else ForeignMemory.VALUES
+
+
+def _holds_pattern(first: Array, second: Array) -> bool:
+    """Return whether an element of two runs is the byte of each run's free memory."""
+    size = first.itemsize
+    elements_of_first = np.frombuffer(first.tobytes(), np.uint8).reshape(-1, size)
+    elements_of_second = np.frombuffer(second.tobytes(), np.uint8).reshape(-1, size)
+    one, other = PATTERNS
+    is_pattern = (elements_of_first == one) & (elements_of_second == other)
+    return bool(is_pattern.all(axis=1).any())
+
+
+def _conversions(data: Array) -> Iterator[Array]:
+    """Yield the data as they come back from each data type, wrapped and cut off."""
+    yield data
+    with np.errstate(all="ignore"):
+        for dtype in _NARROWER:
+            yield data.astype(dtype).astype(data.dtype)
+            kind = np.dtype(dtype)
+            if kind.kind in "iu":
+                limits = np.iinfo(dtype)
+                cut_off = np.clip(data.astype(np.float64), limits.min, limits.max)
+                yield cut_off.astype(dtype).astype(data.dtype)
+
+
+def _bits(array: Array) -> Array:
+    """Return the elements as integers, as a NaN is not equal to itself."""
+    return np.ascontiguousarray(array).view(f"u{array.itemsize}")
