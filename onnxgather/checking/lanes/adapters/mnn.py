@@ -1,4 +1,4 @@
-"""MNN: the package `MNN`, with its program `mnnconvert`."""
+"""MNN: the package `MNN`, with its converter."""
 
 import os
 import subprocess
@@ -30,20 +30,15 @@ def _folder(model):
     folder = tempfile.TemporaryDirectory()
     with open(f"{folder.name}/m.onnx", "wb") as file:
         file.write(model)
-    command = [os.path.join(os.path.dirname(sys.executable), "mnnconvert")]
-    command += [
-        "-f",
-        "ONNX",
-        "--bizCode",
-        "MNN",
-        "--modelFile",
-        f"{folder.name}/m.onnx",
-    ]
+    # The program mnnconvert would install a package and send statistics by it.
+    program = "import sys, _tools; _tools.mnnconvert(sys.argv)"
+    command = [sys.executable, "-c", program, "-f", "ONNX", "--bizCode", "MNN"]
+    command += ["--modelFile", f"{folder.name}/m.onnx"]
     command += ["--MNNModel", f"{folder.name}/m.mnn"]
     done = subprocess.run(command, capture_output=True, text=True)
     if not os.path.exists(f"{folder.name}/m.mnn"):
         lines = (done.stdout + done.stderr).strip().splitlines()
-        raise RuntimeError(f"mnnconvert: {['no model', *lines][-1]}")
+        raise RuntimeError(f"the converter: {['no model', *lines][-1]}")
     return folder
 
 

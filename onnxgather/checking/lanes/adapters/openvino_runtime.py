@@ -14,7 +14,8 @@ def _core():
 
 
 def version():
-    return openvino.__version__
+    # Behind the hyphen are the commit and the branch.
+    return openvino.__version__.partition("-")[0]
 
 
 def load(model, name):
@@ -33,6 +34,6 @@ def load(model, name):
 
 def ran(loaded):
     layers = loaded.compiled.get_runtime_model().get_ops()
-    kinds = [layer.get_rt_info()["layerType"] for layer in layers]
+    kinds = [layer.get_rt_info()["layerType"].astype(str) for layer in layers]
     # The other layers are its own, such as Convert and Subgraph.
     return [kind for kind in kinds if kind.startswith("Gather")]
