@@ -16,8 +16,7 @@ from onnxgather.core.files import reason
 _RULES = {
     "Input data was truncated": " must be whole JSON, got an empty or cut file",
     r"Expected `str` matching .*": (
-        " must be a name of letters, digits, '.', '_' and '-', such as"
-        " CPUExecutionProvider"
+        " must be a full name such as CPUExecutionProvider, DirectML.dll or opencv"
     ),
     r"Expected (.*), got (.*)": r" must be \1, got \2",
     r"Expected (`\w+` [<>o].*)": r" must be \1",

@@ -87,8 +87,8 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
             "lanes.0.provider",
             "x' + evil",
             (
-                "$.lanes[0].provider must be a name of letters, digits, '.', '_' and"
-                " '-', such as CPUExecutionProvider"
+                "$.lanes[0].provider must be a full name such as CPUExecutionProvider,"
+                " DirectML.dll or opencv"
             ),
         ),
         (
@@ -204,15 +204,15 @@ def test_our_own_known_differences_have_the_format_of_a_file(tmp_path: Path) -> 
             (
                 {"provider": "web-wasm"},
                 (
-                    "$[0].provider must be a full name such as CPUExecutionProvider, or"
-                    " DirectML.dll, got 'web-wasm'"
+                    "$[0].provider must be a full name such as CPUExecutionProvider,"
+                    " DirectML.dll or opencv, got 'web-wasm'"
                 ),
             ),
             (
                 {"provider": "my runtime"},
                 (
-                    "$[0].provider must be a name of letters, digits, '.', '_' and '-',"
-                    " such as CPUExecutionProvider"
+                    "$[0].provider must be a full name such as CPUExecutionProvider,"
+                    " DirectML.dll or opencv, got 'my runtime'"
                 ),
             ),
             (

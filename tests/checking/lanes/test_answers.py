@@ -367,8 +367,8 @@ def with_folders(*names: str) -> Callable[[Path], None]:
         ),
         (
             with_runtime('{"name": "my runtime", "version": "1"}'),
-            "{}/runtime.json: $.name must be a name of letters, digits, '.', '_' and"
-            " '-', such as CPUExecutionProvider",
+            "{}/runtime.json: $.name must be a full name such as CPUExecutionProvider,"
+            " DirectML.dll or opencv",
         ),
         (
             with_runtime('{"name": "x"}'),
