@@ -636,7 +636,7 @@ def _array(inputs: Mapping[str, Any], name: str, rank: int = 0) -> Array:
         raise OnnxGatherError(f"{rule}, got {shown([*inputs])}")
     array = plain_array(f"input {shown(name)} must be an array", inputs[name])
     if array.ndim < rank:
-        rule = f"input {shown(name)} must have at least {rank} dimensions"
+        rule = f"input {shown(name)} must have a rank of at least {rank}"
         raise OnnxGatherError(f"{rule}, got the shape {[*array.shape]}")
     return array
 

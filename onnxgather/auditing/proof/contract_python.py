@@ -30,7 +30,7 @@ def array(name, rank=0):
     if not hasattr(inputs[name], "dtype") or hasattr(inputs[name], "mask"):
         raise ValueError(f"input {name!r} must be an array")
     if inputs[name].ndim < rank:
-        raise ValueError(f"input {name!r} must have at least {rank} dimensions")
+        raise ValueError(f"input {name!r} must have a rank of at least {rank}")
     return inputs[name]
 
 if not hasattr(inputs, "keys"):

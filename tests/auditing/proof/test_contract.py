@@ -519,7 +519,7 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         ),
         (
             GOOD | {"ids": np.zeros(2)},
-            "input 'ids' must have at least 2 dimensions, got the shape [2]",
+            "input 'ids' must have a rank of at least 2, got the shape [2]",
         ),
         (
             GOOD | {"ids": np.zeros((3, 3))},
@@ -885,7 +885,7 @@ def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
         if not hasattr(inputs[name], "dtype") or hasattr(inputs[name], "mask"):
             raise ValueError(f"input {{name!r}} must be an array")
         if inputs[name].ndim < rank:
-            raise ValueError(f"input {{name!r}} must have at least {{rank}} dimensions")
+            raise ValueError(f"input {{name!r}} must have a rank of at least {{rank}}")
         return inputs[name]
 
     if not hasattr(inputs, "keys"):
@@ -926,8 +926,8 @@ def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
         ({"ids": GOOD["ids"]}, "the contract needs input 'mask', which is not given"),
         (GOOD | {"ids": [[1]]}, "input 'ids' must be an array"),
         (GOOD | {"ids": np.ma.masked_equal([[1]], 1)}, "input 'ids' must be an array"),
-        (GOOD | {"ids": np.int64(3)}, "input 'ids' must have at least 1 dimensions"),
-        (GOOD | {"ids": np.zeros(2)}, "input 'ids' must have at least 2 dimensions"),
+        (GOOD | {"ids": np.int64(3)}, "input 'ids' must have a rank of at least 1"),
+        (GOOD | {"ids": np.zeros(2)}, "input 'ids' must have a rank of at least 2"),
         (GOOD | {"ids": np.array([["a"], ["b"]])}, "input 'ids' must hold numbers"),
         (
             GOOD | {"mask": np.zeros((2, 2))},
