@@ -253,7 +253,7 @@ run           the run reached 1 gather: 1 had an index out of range
     assert note.partition("\n")[2] == PROVIDERS + HARDEN
 
 
-@pytest.mark.one_quick_in(3)
+@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize(
     ("op", "axis", "ids"),
     [

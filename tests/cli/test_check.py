@@ -490,6 +490,7 @@ class TestLanes:
             "Reshape",
         ]
 
+    @pytest.mark.slow
     @POSIX
     def test_lanes_in_other_environments(self, tmp_path: Path) -> None:
         program("x.json")
@@ -727,7 +728,7 @@ class TestParts:
         assert (code, out) == (2, "")
         assert err.endswith("Error: no case name contains 'abc'\n")
 
-    @pytest.mark.one_quick_in(5)
+    @pytest.mark.one_quick_in(6)
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [

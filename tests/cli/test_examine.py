@@ -197,6 +197,7 @@ class TestRepro:
         )
         assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("case", [None, "x.json: $.commands[0] (gather)"])
     def test_a_report_without_a_difference_has_nothing_to_reproduce(
         self, case: str | None

@@ -109,7 +109,7 @@ class TestProcess:
         sentence = b"Error: standard output: no space left on device\n"
         assert (done.returncode, done.stderr) == (2, sentence)
 
-    @pytest.mark.one_quick_in(3)
+    @pytest.mark.one_quick_in(8)
     @POSIX
     @needs_full
     @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)

@@ -145,6 +145,7 @@ class TestOptionsOfCheck:
         "link": "measured",
     }
 
+    @pytest.mark.slow
     def test_own_known_differences_come_beside_ours(self) -> None:
         program("x.json")
         Path("known.json").write_text(json.dumps([self.KNOWN]))

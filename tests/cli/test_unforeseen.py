@@ -108,6 +108,7 @@ def test_debug_shows_the_traceback() -> None:
     assert sentence == f"Error: m/b.onnx: {FAILS}"
 
 
+@pytest.mark.slow
 def test_other_processes_tell_their_exceptions(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -308,7 +308,7 @@ def _dedented(text: str) -> str:
 class TestBadWorkers:
     """A worker that misbehaves costs the case at hand and nothing else."""
 
-    @pytest.mark.one_quick_in(2)
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
@@ -629,7 +629,7 @@ class InferenceSession(InferenceSession):
         )
         assert lied(tmp_path, lie or f"lambda *_: ({answer}, b'')") == expected
 
-    @pytest.mark.one_quick_in(4)
+    @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
         ("frame", "detail"),
         [

@@ -37,7 +37,7 @@ class TestTheFolder:
         *_, trial = trials_of(case, "portable")
         write_folder(str(folder), Difference(case, info, DIFFERENT), trial)
 
-    @pytest.mark.one_quick_in(2)
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize("policy", ["clamp", "zero", "error", "directml"])
     def test_onnx_runtime_passes_what_is_right(
         self, tmp_path: Path, policy: OutOfRange
