@@ -26,11 +26,11 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant a mistake where a model with the name `b` is read."""
     read = network.read_network
 
-    def fails(given: Any, *more: Any) -> Any:
+    def fails(given: Any, *more: Any, **options: Any) -> Any:
         path = getattr(given, "path", given)
         if isinstance(path, str) and os.path.basename(path) == "b.onnx":
             raise KeyError("two lines")
-        return read(given, *more)
+        return read(given, *more, **options)
 
     for module in (
         "core.model.network",
