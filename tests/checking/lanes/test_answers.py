@@ -191,10 +191,11 @@ def remove(name: str) -> Callable[[Path], None]:
     return change
 
 
-def emptied(name: str) -> Callable[[Path], None]:
+def emptied(*names: str) -> Callable[[Path], None]:
     def change(answers: Path) -> None:
-        for file in (answers / name).iterdir():
-            file.unlink()
+        for name in names:
+            for file in (answers / name).iterdir():
+                file.unlink()
 
     return change
 
@@ -224,8 +225,9 @@ def both(answers: Path) -> None:
     [
         (emptied(VALID), VALID, "ERROR", "broken", CRASHED),
         (remove(VALID), VALID, "ERROR", "broken", NO_FOLDER),
-        # A crash is no refusal.
+        # A crash is no refusal, whatever stands beside it.
         (emptied(OUTSIDE), OUTSIDE, "ERROR", "broken", CRASHED),
+        (emptied(OUTSIDE, BESIDE_OUTSIDE), OUTSIDE, "ERROR", "broken", CRASHED),
         (remove(FORBIDDEN), FORBIDDEN, "ERROR", "broken", NO_FOLDER),
         (
             refused(VALID),
@@ -301,6 +303,8 @@ def test_a_case_without_its_right_answer_is_told(
     result = results.pop(name)
     assert (result.state, result.kind) == (state, kind), result
     assert (result.reason or "").startswith(reason), result.reason
+    ended = "ended its process" in reason
+    assert (result.breakdown == "no-answer") == ended
     assert {other.state for other in results.values()} == {"PASS"}
 
 
