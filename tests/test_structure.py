@@ -68,7 +68,7 @@ APART = [
     # A program runs whatever lowers its descriptors.
     ("core/programs/(?!whole)", "core/lowering/"),
     # These run in the interpreter of another runtime, without the package.
-    ("checking/lanes/adapter", ""),
+    ("checking/lanes/adapter(s/|_program)", ""),
 ]
 """What borders and steps allow, but the design does not: files of the first pattern
 import nothing of the second."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.errors import OnnxGatherError, located
+from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import NAMES
 from onnxgather.core.options import (
     DEFAULT_OPSET,
@@ -113,10 +114,12 @@ _OPTIONS = (
     CheckOption(
         "lanes",
         f"Providers, with commas: {NAMES}; directml-dll is DirectML itself; cpu@windows"
-        " is the CPU provider of ONNX Runtime for Windows.  [default: cpu]",
+        " is the CPU provider of ONNX Runtime for Windows; runtimes of their own are"
+        f" {', '.join(OTHER_RUNTIMES)}.  [default: cpu]",
         "NAMES",
         help_in_pytest=(
-            f"Providers, with commas: {NAMES}; NAME=PATH is one in another Python "
+            f"Providers, with commas: {NAMES}; runtimes of their own are"
+            f" {', '.join(OTHER_RUNTIMES)}; NAME=PATH is one in another Python "
             "environment.  [default: cpu]"
         ),
     ),

@@ -18,6 +18,7 @@ from contextlib import closing
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -25,6 +26,7 @@ from onnxgather.checking.cases import smallest_case
 from onnxgather.checking.judge import judge
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, LaneInfo
 from onnxgather.checking.lanes.python import ModelLane, model_lane
+from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.checking.results import Result
 from onnxgather.checking.run import MACHINE
 from onnxgather.core.checks import argument_text, number_of, printable
@@ -38,6 +40,7 @@ from onnxgather.core.execution.elsewhere.hosts import (
 )
 from onnxgather.core.execution.elsewhere.worker import About, Worker
 from onnxgather.core.execution.kernels import operators_library, python_kernels, why_not
+from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.prepared import Gather
 from onnxgather.core.execution.providers import (
     PROVIDERS,
@@ -57,6 +60,8 @@ CASES = [
     smallest_case(name, "FLOAT32") for name in ("Gather", "GatherElements", "GatherND")
 ]
 """Cases whose model is one node; each has the name of the node's operator."""
+
+_Lane: TypeAlias = ModelLane | RuntimeLane
 
 _SHORT = {provider.name: short for short, provider in PROVIDERS.items()}
 """The short name of each provider, by its full name."""
@@ -89,7 +94,7 @@ class Wheel(msgspec.Struct, frozen=True):
 
 
 class TriedProvider(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A provider, and the results of each gather on it."""
+    """A provider or another runtime, and the results of each gather on it."""
 
     info: LaneInfo
     results: dict[str, Result] = {}
@@ -99,15 +104,24 @@ class TriedProvider(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def runs(self) -> bool:
         """Whether the provider runs any gather."""
-        return any(result.nodes for result in self.results.values())
+        # Case: another runtime may not tell what ran, and its output counts alone.
+        return any(
+            result.nodes or result.state in ("PASS", "DIFF")
+            for result in self.results.values()
+        )
 
     def lines(self) -> list[str]:
         """Return the provider's lines of the text."""
         if self.info.not_run is not None:
             return [f"  {self.info.name}: does not start: {self.info.not_run}"]
         line = f"  {self.info.name}: starts"
+        version = self.info.versions.get(self.info.provider)
+        if version:  # of another runtime; those of ONNX Runtime are above
+            line += f", version {version}"
         if self.info.devices:
             line += f" on {', '.join(self.info.devices)}"
+        if self.info.at_exit:
+            line += f"; {self.info.at_exit}"
         if not self.runs:
             return [f"{line}, but runs no gather"]
         lines = [line]
@@ -144,6 +158,8 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     """The providers that were started."""
     is_host: bool = False
     """Whether it is a host, which has no Python."""
+    runtimes: tuple[str, ...] = ()
+    """The lanes of the other runtimes whose modules are installed."""
 
     def findings(self, plugins: Mapping[str, str]) -> Iterator[Finding]:
         """Yield what is wrong.
@@ -172,8 +188,16 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         self, info: LaneInfo, plugins: Mapping[str, str]
     ) -> str | None:
         """Return the command that installs what a provider lacks, if a wheel has it."""
-        if self.is_host:
+        if self.is_host or info.adapter is not None:
             return None
+        runtime = OTHER_RUNTIMES.get(info.provider)
+        if runtime is not None:
+            is_installed = runtime.name in self.runtimes
+            return None if is_installed else self._install(*runtime.wheels)
+        # Case: the environment has another runtime in place of the provider.
+        if info.meant is not None:
+            python = argument_text(self.python)
+            return f"onnxgather doctor --lane {info.meant}={python}"
         provider = find_provider(info.provider)
         # Without ONNX Runtime a plugin library is of no use yet.
         library = plugins.get(info.name) if self.listed else None
@@ -322,6 +346,7 @@ def examine(
     plugins: Mapping[str, str] | None = None,
     python: str = sys.executable,
     timeout: float = CASE_TIMEOUT,
+    adapters: Mapping[str, str] | None = None,
 ) -> Checkup:
     """Examine this environment, each provider that its ONNX Runtime lists, and lanes.
 
@@ -332,31 +357,39 @@ def examine(
             names.
         python: The interpreter of this environment.
         timeout: Seconds that an environment, and then each gather, may take.
+        adapters: The files of adapters of one's own, by the names of their lanes.
 
     Raises:
         ProviderError: The name of a lane is no provider's.
     """
     pythons = pythons or {}
     plugins = plugins or {}
+    adapters = adapters or {}
 
-    def lane_of(name: str, path: str | None) -> ModelLane:
+    def lane_of(name: str, path: str | None) -> ModelLane | RuntimeLane:
+        base = name.partition("@")[0]
+        if base in adapters or base in OTHER_RUNTIMES:
+            return RuntimeLane(name, adapters.get(base), path, timeout=timeout)
         return model_lane(name, path, plugins.get(name), "portable", timeout)
 
     # Later paths replace earlier ones: what a user names counts most.
     paths: dict[str, str | None] = {}
     paths |= dict.fromkeys(_host_lanes())
     paths |= dict.fromkeys(plugins, python)
+    # An adapter has a lane here, unless it has lanes elsewhere.
+    bases = {name.partition("@")[0] for name in pythons}
+    paths |= dict.fromkeys([name for name in adapters if name not in bases], python)
     paths |= pythons
     all_lanes = [lane_of(name, path) for name, path in paths.items()]
 
     environments: list[Environment] = []
     for place, lanes in _by_place(python, all_lanes).items():
-        if any(lane.host for lane in lanes):
+        if any(isinstance(lane, ModelLane) and lane.host for lane in lanes):
             environment = Environment(place, is_host=True)
         else:
             environment = look_at(place, timeout)
         if place == python:
-            names = _unnamed(environment, lanes, plugins)
+            names = _unnamed(environment, lanes, plugins, adapters)
             lanes = [*(lane_of(name, place) for name in names), *lanes]
         environments.append(_with_providers(environment, lanes))
 
@@ -393,12 +426,12 @@ def _exit_code(environments: Sequence[Environment], findings: Sequence[Finding])
     return NOT_RUN
 
 
-def _by_place(python: str, lanes: Iterable[ModelLane]) -> dict[str, list[ModelLane]]:
+def _by_place(python: str, lanes: Iterable[_Lane]) -> dict[str, list[_Lane]]:
     """Return lanes by the interpreter or host that runs them; `python` comes first."""
-    places: dict[str, list[ModelLane]] = {python: []}
+    places: dict[str, list[_Lane]] = {python: []}
     for lane in lanes:
         place = lane.python
-        if lane.host:
+        if isinstance(lane, ModelLane) and lane.host:
             # The last argument of a browser's command is the folder of onnxruntime-web.
             place = lane.host[-1] if lane.provider.library else lane.host[0]
         places.setdefault(place, []).append(lane)
@@ -406,23 +439,36 @@ def _by_place(python: str, lanes: Iterable[ModelLane]) -> dict[str, list[ModelLa
 
 
 def _unnamed(
-    environment: Environment, lanes: Sequence[ModelLane], plugins: Mapping[str, str]
+    environment: Environment,
+    lanes: Sequence[_Lane],
+    plugins: Mapping[str, str],
+    adapters: Mapping[str, str],
 ) -> list[str]:
-    """Return the providers that an environment lists and no lane of it names."""
-    named = [lane.provider.name for lane in lanes if lane.name not in plugins]
+    """Return what an environment has and no lane of it names.
+
+    These are the providers that it lists, and other runtimes.
+    """
+    named: list[str] = []
+    for lane in lanes:
+        if isinstance(lane, RuntimeLane):
+            named.append(lane.name.partition("@")[0])
+        elif lane.name not in plugins:
+            named.append(lane.provider.name)
     names: list[str] = []
     for provider in environment.listed:
         if provider not in named:
             names.append(_SHORT.get(provider, provider))
     # Without any lane, that of the CPU says why nothing starts.
     if not names and not lanes:
-        return ["cpu"]
+        names.append("cpu")
+    for runtime in environment.runtimes:
+        # onnxgather itself brings onnx, so that its evaluator is always there.
+        if runtime not in (*named, *adapters, "onnx-reference"):
+            names.append(runtime)
     return names
 
 
-def _with_providers(
-    environment: Environment, lanes: Sequence[ModelLane]
-) -> Environment:
+def _with_providers(environment: Environment, lanes: Sequence[_Lane]) -> Environment:
     """Return the environment with the providers of its lanes, after trying them."""
     tried = tuple(map(_tried, lanes))
     if environment.is_host:  # its first lane knows the versions
@@ -472,7 +518,7 @@ def _fault_of_module() -> str | None:
     return None
 
 
-def _tried(lane: ModelLane) -> TriedProvider:
+def _tried(lane: _Lane) -> TriedProvider:
     """Start the lane of a provider, run each gather on it, and end it."""
     results: dict[str, Result] = {}
     with closing(lane):
@@ -522,7 +568,16 @@ def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
         listed=about.providers,
         records_nodes=about.records_nodes,
         fault=about.fault,
+        runtimes=tuple(_runtimes_on(path)),
     )
+
+
+def _runtimes_on(path: Sequence[str]) -> Iterator[str]:
+    """Yield the lanes of the other runtimes whose modules are on a search path."""
+    for runtime in OTHER_RUNTIMES.values():
+        packages = {module.partition(".")[0] for module in runtime.modules}
+        if all(PathFinder.find_spec(name, path) for name in packages):
+            yield runtime.name
 
 
 def _version_and_path(python: str, timeout: float) -> tuple[dict[str, str], list[str]]:

@@ -15,6 +15,7 @@ import click
 from onnxgather.checking.check_options import CHECK_OPTIONS, either, pairs
 from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import (
     DIRECTML_DLL,
     NAMES,
@@ -114,10 +115,22 @@ def of_check(name: str, *names: str, default_in_help: str = "", **more: Any) -> 
 def complete_names(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[str]:
-    """Return the completions of the last of several comma-separated provider names."""
+    """Return the completions of the last of several comma-separated lane names."""
+    return _completions(incomplete, (*PROVIDERS, *WEB_PROVIDERS, *OTHER_RUNTIMES))
+
+
+def _complete_provider(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return the completions of a provider's name."""
+    return _completions(incomplete, (*PROVIDERS, *WEB_PROVIDERS))
+
+
+def _completions(incomplete: str, names: Sequence[str]) -> list[str]:
+    """Return how the last of several comma-separated names may go on."""
     start, comma, last = incomplete.rpartition(",")
     completions = list[str]()
-    for name in (*PROVIDERS, *WEB_PROVIDERS):
+    for name in names:
         if name.startswith(last):
             completions.append(start + comma + name)
     return completions
@@ -292,7 +305,7 @@ run_on = click.option(
     default="cpu",
     show_default=True,
     type=provider,
-    shell_complete=complete_names,
+    shell_complete=_complete_provider,
     metavar="NAME",
     help=(
         f"{NAMES}; {DIRECTML_DLL} is DirectML itself, with the program's own bindings."
@@ -584,7 +597,8 @@ _lane = click.option(
     metavar="NAME=PATH",
     help=(
         "A lane that runs in another Python environment, which needs onnxruntime"
-        " and numpy only, or on a shared library of ONNX Runtime. PATH is the"
+        " (or the lane's own runtime) and numpy only, or on a shared library of ONNX"
+        " Runtime. PATH is the"
         " interpreter, or ends in .so, .so.1, .dll or .dylib; for directml-dll and"
         " cpu@windows, the folder of its program; for web-wasm and the like, that"
         " of onnxruntime-web. NAME may have a label: cpu@old; a last label that is"

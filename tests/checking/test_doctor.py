@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from fake_compiler import library_of
 from packaging.requirements import Requirement
+from planted_adapter import planted
 from stub_runtime import STUB
 
 import onnxgather as og
@@ -836,9 +837,63 @@ def get_ep_devices():
         assert checkup.environments[1].python == str(made)
         assert (checkup.findings, checkup.exit_code) == ((), 0)
 
+    NATIVE = (
+        "PYTHON: openvino: OpenVINOExecutionProvider is not available; the environment"
+        " has OpenVINO 2026.4.1 itself, which is no provider of ONNX Runtime, and whose"
+        " lane is openvino-runtime: --lane openvino-runtime=PYTHON"
+    )
+
+    def test_native_openvino_is_told_by_its_own_lane(
+        self, home: Home, tmp_path: Path
+    ) -> None:
+        here = Home(tmp_path / "here").healthy()
+        home.write("openvino/__init__.py", "")
+        home.write(
+            "openvino-2026.4.1.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: openvino\nVersion: 2026.4.1\n",
+        )
+        checkup = examine({"openvino": home.python}, python=here.python)
+        command = "onnxgather doctor --lane openvino-runtime=PYTHON"
+        assert home.told(checkup.findings) == [(self.NATIVE, command)]
+        assert checkup.environments[1].runtimes == ("openvino-runtime",)
+
+    def test_runtimes_behind_adapters_are_tried(
+        self, home: Home, tmp_path: Path
+    ) -> None:
+        right = "gather = lambda data, indices: data[indices.reshape(3)].reshape(3)"
+        change = f"""
+        {right}
+        del ran
+        import atexit
+        atexit.register(lambda: os._exit(3))
+        """
+        adapter = planted(tmp_path, change)
+        checkup = examine(python=home.healthy().python, adapters={"mine": adapter})
+        lines = str(checkup).splitlines()
+        start = "  mine: starts, version 1.2.3"
+        if sys.platform == "linux":
+            start = f"{start}; answers, but then ended with exit code 3 at exit"
+        position = lines.index(start)
+        assert lines[position + 1] == "    Gather: PASS"
+        assert checkup.exit_code == 1  # GatherND has another shape
+        assert len(checkup.findings) == 1
+
+    def test_a_runtime_that_is_not_installed_is_a_finding(
+        self, home: Home, tmp_path: Path
+    ) -> None:
+        here = Home(tmp_path / "here").healthy()
+        checkup = examine({"opencv": home.python}, python=here.python)
+        what = (
+            "PYTHON: opencv: lane opencv needs OpenCV, which is not installed (no"
+            " module cv2); run PYTHON -m pip install opencv-python-headless==5.0.0.93"
+            " numpy"
+        )
+        command = "PYTHON -m pip install opencv-python-headless==5.0.0.93"
+        assert home.told(checkup.findings) == [(what, command)]
+
     def test_an_unknown_provider_is_refused(self) -> None:
         with pytest.raises(
-            ProviderError, match=r"^provider must be one of cpu, .*, got 'cqu'$"
+            ProviderError, match=r"^provider must be one of .*, cpu, .*, got 'cqu'$"
         ):
             examine({"cqu": "python"})
 

@@ -578,7 +578,8 @@ def test_an_unknown_lane_is_a_usage_error(run: Run) -> None:
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert (
         result.errlines[0]
-        == "ERROR: --onnxgather-lanes: provider must be one of cpu, directml, openvino,"
+        == "ERROR: --onnxgather-lanes: provider must be one of openvino-runtime,"
+        " opencv, tvm, iree, mnn, tract, onnx-reference, cpu, directml, openvino,"
         " cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu, or"
         " ONNX Runtime's full name of one, which ends in ExecutionProvider, got"
         " 'gpu'"

@@ -24,7 +24,10 @@ def _completed(*words: str) -> list[tuple[str, str]]:
         (["sh"], ["show"]),
         (["run", "x.json", "--prov"], ["--provider"]),
         (["run", "x.json", "--provider", "o"], ["openvino"]),
-        (["check", "--lanes", "cpu,o"], ["cpu,openvino"]),
+        (
+            ["check", "--lanes", "cpu,op"],
+            ["cpu,openvino", "cpu,openvino-runtime", "cpu,opencv"],
+        ),
         (["check", "--target", ""], ["portable", "cpu", "webgpu", "native"]),
         (["show", "--out-of-range", ""], ["clamp", "error", "zero", "directml"]),
         (["convert", "--feature-level", "3"], ["3_0", "3_1"]),

@@ -111,6 +111,9 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     at_exit: str | None = None
     """What goes wrong when the program of the lane ends, though it has answered; None
     if nothing does."""
+    meant: str | None = None
+    """The lane of the runtime that the environment has in place of this provider, such
+    as openvino-runtime."""
     opset: int | None = None
     """The version of the ONNX operator set of the lane's models, if it is not the
     usual one."""

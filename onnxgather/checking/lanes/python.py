@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, smallest_case
+from onnxgather.checking.lanes.adapter_worker import AdapterWorker, adapter_of
 from onnxgather.checking.lanes.lane import (
     CASE_TIMEOUT,
     START_CASES,
@@ -23,7 +25,7 @@ from onnxgather.checking.lanes.lane import (
     LaneInfo,
 )
 from onnxgather.checking.node_models import bare_model, wrapped
-from onnxgather.core.checks import shown
+from onnxgather.core.checks import argument_text, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import OPERATORS
 from onnxgather.core.errors import OnnxGatherError, ProviderError
@@ -32,6 +34,7 @@ from onnxgather.core.execution.elsewhere import hosts
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.substitutes import Substitute, substitute_of
 from onnxgather.core.execution.elsewhere.worker import About, Worker
+from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import (
     SETUP,
     Provider,
@@ -88,10 +91,13 @@ class ModelLane:
     def _start(self) -> LaneInfo:
         about = About({})
         not_run = None
+        meant = None
         self._worker.timeout = START_CASES * self.timeout
         try:
             about = self._worker.about()
             not_run = self._why_not_started()
+            if not_run is not None and self.provider.name not in about.providers:
+                meant, not_run = self._lane_meant(not_run)
             # The first gather loads a plugin library, which brings its devices.
             if not_run is None:
                 about = self._worker.about()
@@ -108,7 +114,33 @@ class ModelLane:
             not_run=not_run,
             target=self._target,
             opset=None if self.opset == DEFAULT_OPSET else self.opset,
+            meant=meant,
         )
+
+    def _lane_meant(self, not_run: str) -> tuple[str | None, str]:
+        """Return the lane of a runtime that the environment has in place of a provider.
+
+        Beside it is why this lane does not start: `not_run`, or what the other lane is.
+        """
+        if self.host or self.library:
+            return None, not_run
+        for runtime in OTHER_RUNTIMES.values():
+            if runtime.provider != self.provider.name:
+                continue
+            adapter = adapter_of(runtime)
+            worker = AdapterWorker(self.python, adapter, START_CASES * self.timeout)
+            with closing(worker), suppress(NoAnswerError):
+                about = worker.about()
+                if about.fault is None:
+                    own = f"{runtime.title} {about.version} itself"
+                    option = f"--lane {runtime.name}={argument_text(self.python)}"
+                    reason = (
+                        f"{self.provider.name} is not available; the environment has"
+                        f" {own}, which is no provider of ONNX Runtime, and whose lane"
+                        f" is {runtime.name}: {option}"
+                    )
+                    return runtime.name, reason
+        return None, not_run
 
     def _why_not_started(self) -> str | None:
         """Run a first gather; return why the lane cannot start, or None if it can."""
@@ -315,7 +347,7 @@ def _provider_of_lane(name: str, plugin: str | None) -> Provider:
     """Return the provider that a lane's name begins with."""
     provider_name = name.partition("@")[0]
     try:
-        return find_provider(provider_name)
+        return find_provider(provider_name, *OTHER_RUNTIMES)
     except ProviderError:
         if plugin is None:
             raise

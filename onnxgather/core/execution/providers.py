@@ -11,6 +11,7 @@ from typing import Any
 from onnxgather.core.checks import shown, suggestion
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import ProviderError
+from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.options import Target
 
 OLDEST_RUNTIME = "1.24.4"
@@ -247,6 +248,9 @@ def find_provider(name: object, *others: str) -> Provider:
     if text == DIRECTML_DLL:
         command = "onnxgather run FILE --provider directml-dll"
         raise ProviderError(f"{rule}, which runs programs: {command}")
+    if text in OTHER_RUNTIMES:
+        command = f"onnxgather check --lanes {text}"
+        raise ProviderError(f"{rule}, which is none and runs cases: {command}")
     similar_names = [*others, *_BY_NAME, *_OTHER_TOOLS.values()]
     own_name = _OTHER_TOOLS.get(text.lower(), text)
     raise ProviderError(f"{rule}{suggestion(own_name, similar_names)}")

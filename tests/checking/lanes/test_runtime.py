@@ -14,8 +14,9 @@ import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.foreign_memory import foreign_memory
 from onnxgather.checking.lanes import open_lanes
+from onnxgather.checking.lanes.adapter_worker import ADAPTERS
 from onnxgather.checking.lanes.lane import Lane
-from onnxgather.checking.lanes.runtime import ADAPTERS, RuntimeLane
+from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.checking.report.sentences import about_lane
 from onnxgather.checking.results import CaseResult, ForeignMemory
 from onnxgather.checking.run import check_cases

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from onnxgather.core.errors import ProviderError
+from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import (
+    NAMES,
     PROVIDERS,
     WEB_PROVIDERS,
     Provider,
@@ -38,3 +43,13 @@ def test_a_browsers_provider_has_a_short_name_of_its_own() -> None:
         assert provider.source == "onnxruntime-web: run scripts/web/setup.sh"
     for name in ("CPUExecutionProvider", "WebGpuExecutionProvider"):
         assert not find_provider(name).library
+
+
+@pytest.mark.parametrize("name", OTHER_RUNTIMES)
+def test_a_runtime_that_is_no_provider_says_what_runs_it(name: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        find_provider(name)
+    assert str(caught.value) == (
+        f"provider must be one of {NAMES}, got {name!r}, which is none and runs cases:"
+        f" onnxgather check --lanes {name}"
+    )

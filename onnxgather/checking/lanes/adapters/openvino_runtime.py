@@ -1,6 +1,7 @@
 """OpenVINO itself, on the CPU: the package `openvino`."""
 
 from functools import cache
+from importlib.metadata import version as version_of
 
 import numpy as np
 import openvino
@@ -14,8 +15,7 @@ def _core():
 
 
 def version():
-    # Behind the hyphen are the commit and the branch.
-    return openvino.__version__.partition("-")[0]
+    return version_of("openvino")  # without the name of the build
 
 
 def load(model, name):

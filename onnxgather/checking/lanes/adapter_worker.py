@@ -1,0 +1,221 @@
+"""The program of an adapter, asked from here: what it is, and what a model returns."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from onnxgather.checking.lanes import adapter_program
+from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.execution import runtime as frames
+from onnxgather.core.execution.elsewhere.child import (
+    LONGEST_PRINTED,
+    Breakdown,
+    Child,
+    NoAnswerError,
+)
+from onnxgather.core.execution.other_runtimes import OtherRuntime
+
+ADAPTERS = Path(__file__).parent / "adapters"
+"""The folder of the adapters that come with onnxgather."""
+
+
+def adapter_of(runtime: OtherRuntime) -> str:
+    """Return the path of the adapter of a runtime."""
+    return str(ADAPTERS / runtime.file)
+
+
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class AdapterInfo(msgspec.Struct, frozen=True):
+    """What an adapter says of itself."""
+
+    versions: dict[str, str]
+    """The versions of Python and numpy."""
+    name: str = ""
+    version: str = ""
+    """The version of the runtime."""
+    tells: bool = False
+    """Whether it says which operators ran."""
+    fault: str | None = None
+    """Why it does not load."""
+    missing: str | None = None
+    """The module that is not installed, where that is why."""
+
+
+class _Wrong(msgspec.Struct, frozen=True):
+    """What an adapter returned in place of an output."""
+
+    wrong: str
+
+
+_Output = str | tuple[str, tuple[_Natural, ...], _Natural] | _Wrong
+"""An output, or the message of an error."""
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    """What the program says of a model."""
+
+    refused: str | None = None
+    outputs: tuple[tuple[_Output, ...], ...] = ()
+    """Per set of inputs one output, or two that differ."""
+    ran: tuple[str, ...] | str | None = None
+    ended: int | msgspec.UnsetType | None = msgspec.UNSET
+    """The exit code of a worker that ended; below 0 it is a signal. None if the worker
+    had to be killed."""
+
+
+@dataclass(frozen=True)
+class RanTwice:
+    """A model that ran twice on each set of inputs."""
+
+    outputs: tuple[tuple[Array | str, Array | str], ...]
+    """The output of both runs, or the runtime's message if a run failed."""
+    ran: tuple[str, ...] | None
+    """The operators, as the adapter tells them; None if it tells none."""
+
+
+class AdapterWorker(Child):
+    """The program of an adapter, in the interpreter that has its runtime."""
+
+    name = "runtime"
+
+    def __init__(self, python: str, adapter: str, timeout: float) -> None:
+        program = adapter_program.__file__
+        command = [python, "-u", program, frames.__file__, adapter]
+        super().__init__(command, timeout)
+
+    def about(self) -> AdapterInfo:
+        """Return what the adapter says of itself.
+
+        Raises:
+            NoAnswerError: There is no answer.
+        """
+
+        def read(header: bytes, _: bytes) -> AdapterInfo:
+            return msgspec.json.decode(header, type=AdapterInfo)
+
+        return self.exchange(read, {})
+
+    def run(
+        self, model: bytes, name: str, feeds: Sequence[dict[str, Array]]
+    ) -> RanTwice | str:
+        """Run a model on sets of inputs; return why the runtime does not take it.
+
+        Args:
+            model: The serialized model.
+            name: The name of the case.
+            feeds: The sets of inputs.
+
+        Raises:
+            NoAnswerError: There is no answer, for example as the runtime ended.
+        """
+        blobs = bytearray(model)
+        described_feeds: list[dict[str, list[object]]] = []
+        for feed in feeds:
+            described = {
+                input_name: frames.append_array(array, blobs)
+                for input_name, array in feed.items()
+            }
+            described_feeds.append(described)
+        request = {"model": len(model), "name": name, "feeds": described_feeds}
+
+        def read(header: bytes, content: bytes) -> RanTwice | NoAnswerError | str:
+            answered = msgspec.json.decode(header, type=_Answered)
+            if answered.ended is not msgspec.UNSET:
+                return self._ended(answered.ended)
+            if answered.refused is not None:
+                return answered.refused
+            return _read(answered, len(feeds), content)
+
+        result = self.exchange(read, request, blobs)
+        if isinstance(result, NoAnswerError):
+            raise result
+        return result
+
+    def exit_code(self, seconds: float) -> int | None:
+        """Let the runtime end as programs end; return the exit code.
+
+        It is None if the runtime does not end in time.
+        """
+
+        def read(header: bytes, _: bytes) -> int | None:
+            ended = msgspec.json.decode(header, type=_Answered).ended
+            return 0 if ended is msgspec.UNSET else ended
+
+        return self.exchange(read, {"end": seconds})
+
+    def _last_words(self, content: bytes) -> str:
+        """Return what the runtime printed, as one line.
+
+        Of a long text the middle goes: the start says what failed first, the end what
+        ended the process.
+        """
+        text = " ".join(content.decode(errors="replace").split())
+        half = LONGEST_PRINTED // 2
+        if len(text) > LONGEST_PRINTED:
+            text = f"{text[:half]} … {text[-half:]}"
+        return text
+
+    def _ended(self, code: int | None) -> NoAnswerError:
+        """Return the error that the runtime ended in place of an answer."""
+        how = Breakdown.EXITED
+        detail = str(code)
+        if code is not None and code < 0:
+            how = Breakdown.DIED
+            detail = _signal_name(-code)
+        reason = f"the runtime {end_of(code)}{self._printed(self.printed)}"
+        return NoAnswerError(how, reason, detail, self._last_words(self.printed))
+
+
+def end_of(code: int | None) -> str:
+    """Return how a program ended, as the end of a sentence."""
+    if code is None:
+        return "did not end"
+    if code < 0:
+        return f"ended by signal {-code} ({_signal_name(-code)})"
+    return f"ended with exit code {code}"
+
+
+def _signal_name(number: int) -> str:
+    """Return the name of a signal, such as SIGSEGV."""
+    if number in set(signal.Signals):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+def _read(answered: _Answered, runs: int, content: bytes) -> RanTwice:
+    """Return what an answer says.
+
+    Args:
+        answered: The JSON of the answer.
+        runs: How many sets of inputs the request has.
+        content: The bytes of the answer.
+
+    Raises:
+        ValueError: The answer is not one to the request.
+    """
+    if isinstance(answered.ran, str):
+        raise ValueError(answered.ran)
+    if len(answered.outputs) != runs:
+        raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
+    pairs: list[tuple[Array | str, Array | str]] = []
+    for outputs in answered.outputs:
+        if len(outputs) not in (1, 2):
+            raise ValueError(f"{len(outputs)} outputs of a model that ran twice")
+        arrays: list[Array | str] = []
+        for output in outputs:
+            if isinstance(output, _Wrong):
+                raise ValueError(output.wrong)
+            if isinstance(output, str):
+                arrays.append(output)
+            else:
+                arrays.append(frames.array_at(output, content))
+        pairs.append((arrays[0], arrays[-1]))
+    return RanTwice(tuple(pairs), answered.ran)
