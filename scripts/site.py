@@ -38,6 +38,7 @@ NAV = {
         "native",
         "directml",
         "web",
+        "runtimes",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
     ],

@@ -16,6 +16,7 @@ from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes.adapter_program import PATTERNS
 from onnxgather.checking.results import ForeignMemory
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.datatypes import TensorDataType
 
 FOREIGN_SENTENCES = {
     ForeignMemory.PATTERN: (
@@ -39,11 +40,7 @@ REPORT_PRIVATELY = (
 )
 """What to do where a result has foreign memory."""
 
-_NARROWER = (
-    *(np.float16, np.float32, np.float64),
-    *(np.int8, np.int16, np.int32, np.int64),
-    *(np.uint8, np.uint16, np.uint32, np.uint64),
-)
+_NARROWER = [row.numpy for row in TensorDataType]
 """The types in which a runtime may hold the data meanwhile."""
 
 
@@ -92,8 +89,7 @@ def _conversions(data: Array) -> Iterator[Array]:
     with np.errstate(all="ignore"):
         for dtype in _NARROWER:
             yield data.astype(dtype).astype(data.dtype)
-            kind = np.dtype(dtype)
-            if kind.kind in "iu":
+            if dtype.kind in "iu":
                 limits = np.iinfo(dtype)
                 cut_off = np.clip(data.astype(np.float64), limits.min, limits.max)
                 yield cut_off.astype(dtype).astype(data.dtype)

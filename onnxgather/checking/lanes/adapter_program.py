@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 if __name__ == "__main__":
     if not getattr(sys.flags, "safe_path", False):
@@ -154,19 +154,19 @@ class Adapter:
             return self._text(error)
         if not isinstance(outputs, dict):
             return (f"outputs of type {type(outputs).__name__}, and no dict",)
-        if OUTPUT_NAME not in outputs:
-            names = ", ".join(map(str, outputs)) or "none"
+        arrays = cast("dict[str, Any]", outputs)
+        if OUTPUT_NAME not in arrays:
+            names = ", ".join(map(str, arrays)) or "none"
             return (f"no output {OUTPUT_NAME}, but {names}",)
-        output: Any = outputs[OUTPUT_NAME]
-        if not isinstance(output, np.ndarray) or output.dtype.hasobject:
-            return (
-                f"{OUTPUT_NAME} as {type(output).__name__}, and no array of numbers",
-            )
+        output = arrays[OUTPUT_NAME]
+        if not is_array(output) or output.dtype.hasobject:
+            kind = type(output).__name__
+            return (f"{OUTPUT_NAME} as {kind}, and no array of numbers",)
         # A copy, as the runtime may own the memory.
-        return np.array(output)
+        return output.copy()
 
     def _described(self, output: Any, content: bytearray) -> Any:
-        if isinstance(output, np.ndarray):
+        if is_array(output):
             return self._frames.append_array(output, content)
         if isinstance(output, tuple):
             return {"wrong": output[0]}
@@ -185,7 +185,7 @@ class Adapter:
             return f"ran failed: {self._text(error)}"
         if not isinstance(names, list | tuple):
             return f"ran returned {type(names).__name__}, and no list of names"
-        return [str(name) for name in names]
+        return [str(name) for name in cast("list[Any]", names)]
 
     def _text(self, error: BaseException) -> str:
         text = self._frames.line(error)
@@ -196,12 +196,20 @@ OUTPUT_NAME = "OutputTensor"
 """The name of the output of each model."""
 
 
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of numpy."""
+    return isinstance(value, np.ndarray)
+
+
 def is_same(one: Any, other: Any) -> bool:
-    """Return whether two outputs have the same type, shape and bytes."""
-    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
-        return type(one) is type(other) and not isinstance(one, np.ndarray)
+    """Return whether two outputs have the same type, shape and bytes.
+
+    Two failures count as the same.
+    """
+    if not is_array(one) or not is_array(other):
+        return not is_array(one) and not is_array(other)
     is_alike = one.dtype == other.dtype and one.shape == other.shape
-    return is_alike and one.tobytes() == other.tobytes()
+    return bool(is_alike and one.tobytes() == other.tobytes())
 
 
 def guarded(array: np.ndarray[Any, Any], pattern: int) -> np.ndarray[Any, Any]:

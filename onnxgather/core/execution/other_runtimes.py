@@ -39,6 +39,13 @@ class OtherRuntime:
         """The name of the adapter's file."""
         return f"{self.name.replace('-', '_')}.py"
 
+    @property
+    def line(self) -> str:
+        """The row of the runtime in the table of docs/runtimes.md."""
+        install = f"pip install {' '.join(self.wheels)} numpy"
+        ran = self.ran or "tells nothing, so that the bytes count alone"
+        return f"| `{self.name}` | {self.title} | `{install}` | {ran} |"
+
     def install(self, python: str) -> str:
         """Return the command that installs the runtime where an interpreter is."""
         wheels = " ".join(self.wheels)

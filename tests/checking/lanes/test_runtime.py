@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
 import pytest
+from folders import ROOT
 from planted_adapter import planted
 
 import onnxgather as og
@@ -456,3 +458,19 @@ def test_an_adapter_may_have_lanes_in_several_environments(tmp_path: Path) -> No
     assert [lane.name for lane in lanes] == ["mine@a", "mine@b"]
     assert told(lanes[0]) == [("PASS", None)]
     lanes[1].close()
+
+
+PAGE = (ROOT / "docs/runtimes.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_table_of_runtimes() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    assert rows[: len(OTHER_RUNTIMES)] == [row.line for row in OTHER_RUNTIMES.values()]
+
+
+def test_the_adapter_of_the_page_passes(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
+    path = tmp_path / "mine.py"
+    path.write_text(block, encoding="utf-8")
+    (lane,) = open_lanes([], adapters={"mine": str(path)})
+    assert told(lane) == [("PASS", None)]
