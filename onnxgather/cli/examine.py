@@ -132,7 +132,8 @@ def repro_command(
 
     SOURCE is a program, a report of `check --json`, or an ONNX model with --node and
     --inputs. DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime,
-    numpy and the runtime.py that comes with it, and the text of an issue.
+    or the runtime of the lane, numpy and the module beside it, and the text of an
+    issue.
     """
     from onnxgather.checking.repro.flow import make_repro
 

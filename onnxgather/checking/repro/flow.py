@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxgather.checking.cases import Case
-from onnxgather.checking.judge import judge, result_of
+from onnxgather.checking.judge import judge, result_of, with_wrong_first
 from onnxgather.checking.lanes.lane import Lane, LaneInfo
 from onnxgather.checking.lanes.python import ModelLane, given_to
+from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.checking.repro.folder import (
     REPRO,
     Difference,
@@ -79,7 +80,7 @@ def make_repro(
     info, result = _run(case, lane, reported)
     if not result.is_wrong:
         return Outcome(_nothing_wrong(case, info, result), result, case)
-    assert isinstance(lane, ModelLane), "`_run` accepts no other lane"
+    assert isinstance(lane, ModelLane | RuntimeLane), "`_run` accepts no other lane"
     # Each is smaller than the one before; an interrupted search keeps its last.
     differences = [Difference(case, info, result)]
     stop: BaseException | None = None
@@ -89,7 +90,7 @@ def make_repro(
         attempt = _show(differences[-1], lane)
     except KeyboardInterrupt as interruption:
         stop = interruption
-        trial = _trials(differences[-1].case, lane)[-1]
+        trial = _trials(differences[-1], lane)[-1]
         how = "interrupted: smaller cases may show it too, and repro.py was not tried"
         attempt = _Attempt(trial, how, False)
     smallest = differences[-1]
@@ -111,7 +112,12 @@ def _run(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, R
         not_run = _why_not_here(info, reported)
     if not_run is not None:
         return info, result_of(info, ResultKind.NOT_STARTED, reason=not_run)
-    return info, judge(case, info, lane.answer(case))
+    return info, _result(case, lane, info)
+
+
+def _result(case: Case, lane: Lane, info: LaneInfo) -> Result:
+    """Run a case on a lane that started."""
+    return judge(case, info, with_wrong_first(case, lane.answer(case)))
 
 
 def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
@@ -121,10 +127,14 @@ def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
     """
     why = info.not_run
     if not why:
-        version = info.versions.get("onnxruntime", "none")
-        if version == reported.versions.get("onnxruntime", "none"):
+        # A runtime that is no provider has a version of its own.
+        package = "onnxruntime"
+        if info.provider in info.versions:
+            package = info.provider
+        version = info.versions.get(package, "none")
+        if version == reported.versions.get(package, "none"):
             return None
-        why = f"is onnxruntime {version}"
+        why = f"is {package} {version}"
     versions = ", ".join(
         f"{package} {version}" for package, version in reported.versions.items()
     )
@@ -163,7 +173,7 @@ def _reduce(
     fault = Fault.of(first.result)
 
     def shows_fault(case: Case) -> bool:
-        result = judge(case, first.info, lane.answer(case))
+        result = _result(case, lane, first.info)
         tried()
         if Fault.of(result) != fault:
             return False
@@ -185,18 +195,23 @@ class _Attempt:
     """What repro.py printed when it showed the difference, if it did."""
 
 
-def _trials(case: Case, lane: ModelLane) -> list[Trial]:
+def _trials(difference: Difference, lane: ModelLane | RuntimeLane) -> list[Trial]:
     """Return the ways to run a case, the plainest first; the lane ran the last."""
+    case = difference.case
+    if isinstance(lane, RuntimeLane):
+        target = difference.info.target
+        assert target is not None, "`_run` accepts no other lane"
+        return [*trials_of(case, target, adapter=lane.adapter, opset=lane.opset)]
     target = target_of(lane.provider.name, lane.target)
     operators = operators_of(lane.provider, target)
     trials: list[Trial] = []
     # A provider that lacks a data type is given the case in another type.
     for given in given_to(lane.provider, case):
-        trials += trials_of(given, target, lane.library, operators)
+        trials += trials_of(given, target, lane.library, operators, opset=lane.opset)
     return trials
 
 
-def _show(difference: Difference, lane: ModelLane) -> _Attempt:
+def _show(difference: Difference, lane: ModelLane | RuntimeLane) -> _Attempt:
     """Return the plainest way to run a case that shows its difference.
 
     If no way shows it, return what the lane ran.
@@ -204,12 +219,13 @@ def _show(difference: Difference, lane: ModelLane) -> _Attempt:
     case = difference.case
     info = difference.info
     result = difference.result
-    trials = _trials(case, lane)
+    trials = _trials(difference, lane)
     who = "the lane" if info.python is None else "repro.py"
     trouble: str | None = None
     for trial in trials:
         printed: str | None = None
         if info.python is None:
+            assert isinstance(lane, ModelLane), "a runtime has an interpreter"
             trouble = _trouble_of_lane(lane, trial, result)
         else:
             files = runnable(case, difference.title, info.provider, trial)

@@ -8,7 +8,7 @@ import json
 import platform
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checking.foreign_memory import REPORT_PRIVATELY
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.lanes.python import Question, question_of
 from onnxgather.checking.repro.candidates import candidate_of
@@ -30,7 +31,7 @@ from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.providers import WEB_PROVIDERS
 from onnxgather.core.files import FolderKind, filled_in
 from onnxgather.core.lowering.show import write_formula
-from onnxgather.core.options import Target
+from onnxgather.core.options import DEFAULT_OPSET, POLICIES, Target
 from onnxgather.core.programs.writer import program_files
 
 REPRO = FolderKind(
@@ -42,6 +43,7 @@ REPRO = FolderKind(
         "indices.npy",
         "program.json",
         "runtime.py",
+        "adapter.py",
         "repro.html",
     ),
     always=("model.onnx", "inputs.npz", "repro.py", "ISSUE.md"),
@@ -52,6 +54,7 @@ REPRO = FolderKind(
 - A forbidden node has no program.
 - Few programs have large arrays.
 - Only the lane of a browser has repro.html.
+- A runtime that is no provider has adapter.py in place of runtime.py.
 - Repros of earlier versions have no runtime.py.
 """
 
@@ -71,10 +74,17 @@ class Trial:
     """The plugin library that brings the provider, if any."""
     operators: str | None = None
     """The library of onnxgather's own operators, if the session registers it."""
+    adapter: str | None = None
+    """The file of the adapter of the runtime, if the lane is on no provider."""
 
 
 def trials_of(
-    case: Case, target: Target, library: str | None = None, operators: str | None = None
+    case: Case,
+    target: Target,
+    library: str | None = None,
+    operators: str | None = None,
+    adapter: str | None = None,
+    opset: int = DEFAULT_OPSET,
 ) -> Iterator[Trial]:
     """Yield the ways to run a case, the plainest first; the last is what the lane ran.
 
@@ -87,24 +97,26 @@ def trials_of(
         target: The target of the lane's models.
         library: The plugin library that brings the lane's provider, if any.
         operators: The library of onnxgather's own operators, if the lane registers it.
+        adapter: The file of the adapter of the lane's runtime, if it is on no provider.
+        opset: The version of the ONNX operator set of the lane's models.
     """
     answer = case.expected()
     # Case: a provider must refuse the model; the answer is the rule that it breaks.
     expected = None if isinstance(answer, str) else answer
-    question = question_of(case, target)
+    question = question_of(case, target, opset=opset)
     if isinstance(case, DescriptorCase) and _is_one_node(case):
         candidate = candidate_of(case)
         node = candidate.node("")
         node_case = NodeCase(
             case.name, node, candidate.data, candidate.indices, case.wrapped
         )
-        node_question = question_of(node_case, target)
+        node_question = question_of(node_case, target, opset=opset)
         node_question = node_question._replace(threads=question.threads)
         output = None
         if expected is not None:
             output = expected.reshape(node.output_shape)
-        yield Trial(node_question, output, library)
-    yield Trial(question, expected, library, operators)
+        yield Trial(node_question, output, library, adapter=adapter)
+    yield Trial(question, expected, library, operators, adapter)
 
 
 def _is_one_node(case: DescriptorCase) -> bool:
@@ -122,27 +134,45 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
     Args:
         case: The case.
         title: What the script says it shows.
-        provider: The full name of the provider that it runs.
+        provider: The full name of the provider that it runs, or the name of another
+            runtime.
         trial: What it runs.
     """
     answer = case.expected()
     rule = printable(answer) if isinstance(answer, str) else None
-    script = filled_in(
-        "checking/repro/repro.py.template",
-        # Escaped, as they stand between quotes.
-        title=json.dumps(title)[1:-1],
-        provider=json.dumps(provider)[1:-1],
-        library=repr(trial.library),
-        operators=repr(trial.operators),
-        threads=trial.question.threads,
-        rule=repr(rule),
-    )
+    # Escaped, as they stand between quotes.
+    title = json.dumps(title)[1:-1]
+    provider = json.dumps(provider)[1:-1]
+    comparison = filled_in("checking/repro/comparison.py.template")
+    if trial.adapter is not None:
+        module = "adapter.py"
+        module_path = trial.adapter
+        script = filled_in(
+            "checking/repro/repro_adapter.py.template",
+            title=title,
+            runtime=provider,
+            rule=repr(rule),
+            comparison=comparison,
+        )
+    else:
+        module = "runtime.py"
+        module_path = runtime.__file__
+        script = filled_in(
+            "checking/repro/repro.py.template",
+            title=title,
+            provider=provider,
+            library=repr(trial.library),
+            operators=repr(trial.operators),
+            threads=trial.question.threads,
+            rule=repr(rule),
+            comparison=comparison,
+        )
     inputs = io.BytesIO()
     np.savez(inputs, allow_pickle=False, **trial.question.inputs)
     contents = {
         "model.onnx": trial.question.model,
         "inputs.npz": inputs.getvalue(),
-        "runtime.py": Path(runtime.__file__).read_bytes(),
+        module: Path(module_path).read_bytes(),
         "repro.py": script.encode(),
     }
     if trial.expected is not None:
@@ -306,16 +336,87 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
         inputs="\n\n".join(inputs),
         expected=_expected_text(difference, trial),
         actual=actual,
-        provider=info.provider,
+        private=_private_text(difference, trial),
+        right=_right_text(difference.case, trial),
+        how=_how_to_run(info.provider, trial),
     )
     text += _notes_on_files(difference)
     paragraphs = text.rstrip().split("\n\n")
     return "\n\n".join(map(_filled, paragraphs)) + "\n"
 
 
+_HOW_ON_A_PROVIDER = (
+    "`python repro.py`, where onnxruntime and numpy are installed, runs `model.onnx` on"
+    " `inputs.npz` with {provider} alone, by `runtime.py` beside it. Its exit code is 1"
+    " where it differs, 0 where it does not, and 3 where the provider did not run the"
+    " model."
+)
+_HOW_ON_A_RUNTIME = (
+    "`python repro.py`, where {provider} and numpy are installed, runs `model.onnx` on"
+    " `inputs.npz`, by `adapter.py` beside it. Its exit code is 1 where it differs, 0"
+    " where it does not, and 3 where {provider} is not installed."
+)
+
+
+def _how_to_run(provider: str, trial: Trial) -> str:
+    """Return the sentences on repro.py."""
+    text = _HOW_ON_A_PROVIDER
+    if trial.adapter is not None:
+        text = _HOW_ON_A_RUNTIME
+    return text.format(provider=provider)
+
+
+def _private_text(difference: Difference, trial: Trial) -> str:
+    """Return the first paragraph where an output holds foreign memory, else nothing."""
+    if trial.adapter is None or difference.result.foreign_memory is None:
+        return ""
+    return f"**Not for a public issue yet.** {REPORT_PRIVATELY}\n\n"
+
+
+SPECIFICATION = (
+    "All index values are expected to be within bounds [-s, s-1] along axis of size s."
+    " It is an error if any of the index values are out of bounds."
+)
+"""What ONNX says of the indices of Gather, GatherElements and GatherND."""
+
+
+def _right_text(case: Case, trial: Trial) -> str:
+    """Return what ONNX says of indices, and what is right under two policies.
+
+    It is empty for a provider, and for a node that ONNX forbids.
+    """
+    if trial.adapter is None or isinstance(case, NodeCase):
+        return ""
+    gather = candidate_of(case).gather
+    operator = gather.onnx
+    text = f'## What is right\n\nONNX says of the indices of {operator}: "'
+    text += f'{SPECIFICATION}"\n\n'
+    if case.in_range:
+        return f"{text}All indices are in range, so every policy gives the same.\n\n"
+    if not case.must_refuse:
+        rule = POLICIES[case.out_of_range].rule
+        return (
+            f"{text}The nodes of `model.onnx` see to it that no index of the"
+            f" {operator} is out of range: an index out of range {rule}.\n\n"
+        )
+    clamped = replace(case, out_of_range="clamp").expected()
+    assert not isinstance(clamped, str), "a clamped index is in range"
+    if _is_one_node(case):
+        clamped = clamped.reshape(gather.output)
+    return (
+        f"{text}Two answers are safe. The first is an error, as ONNX Runtime's CPU"
+        " provider gives. The second is what WebNN asks for: an index out of range"
+        f" {POLICIES['clamp'].rule}, and the output is\n\n"
+        f"{_array_text('OutputTensor', clamped)}\n\n"
+    )
+
+
 def _version_list(info: LaneInfo) -> str:
     """Return the provider, versions, devices and system as a list."""
-    items = [info.provider]
+    items: list[str] = []
+    # A runtime that is no provider has a version of its own.
+    if info.provider not in info.versions:
+        items.append(info.provider)
     for package, version in info.versions.items():
         items.append(f"{package} {version}")
     for device in info.devices:

@@ -336,6 +336,8 @@ class Fault:
     what: str = ""
     """Of an error: how the lane broke down or the provider's message, without numbers.
     Of an output in place of an error: what it holds, such as other elements."""
+    is_foreign: bool = False
+    """Whether the output shows memory that is not the model's."""
 
     @classmethod
     def of(cls, result: Result) -> Fault | None:
@@ -348,7 +350,8 @@ class Fault:
             is_printed = result.breakdown is Breakdown.STRAY
             detail = "" if is_printed else result.detail
             what = f"{result.breakdown} {detail}"
-        return cls(result.kind, _words(what).strip().lower())
+        is_foreign = result.foreign_memory is not None
+        return cls(result.kind, _words(what).strip().lower(), is_foreign)
 
 
 def _words(text: str) -> str:
