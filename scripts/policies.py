@@ -1,6 +1,6 @@
 """Prints a page from reports: `python scripts/policies.py REPORT... > PAGE.md`.
 
-docs/policies.md is such a page.
+docs/policies.md is such a page. Its last part is of runtimes/out_of_range.py.
 
 A report is the file that `onnxgather check --corpus --lanes LANES --json` prints or
 writes.
@@ -12,6 +12,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from runtimes import out_of_range
+
 from onnxgather.checking.report_files import open_report
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind, Returned
 from onnxgather.core.options import POLICIES
@@ -20,7 +22,7 @@ HEAD = """\
 # What each lane does, by policy, rank and data type
 
 `python scripts/policies.py REPORT...` prints this page from reports of `check --corpus --json`. A
-cell counts cases. *right* has the bytes of the reference; *refused* is an error where there must be
+cell counts cases; the last table, of runtimes that are no providers, is measured apart. *right* has the bytes of the reference; *refused* is an error where there must be
 one; *not run* is a case of which some node would run on another provider, which proves nothing.
 In place of an error a lane returns zeros, the element at the clamped index, the one that DirectML
 reads, another element, or a value that the data has not.
@@ -113,7 +115,8 @@ def page(reports: Sequence[Report]) -> str:
         lambda case, row: case.in_range and case.data_type == row,
         reports,
     )
-    return "\n".join(lines) + "\n"
+    measured = out_of_range.section(out_of_range.read_rows())
+    return "\n".join([*lines, "", measured])
 
 
 if __name__ == "__main__":
