@@ -54,6 +54,34 @@ class Page(HTMLParser):
         return json.loads(self.texts["script"][0])
 
     @property
+    def packed(self) -> dict[str, Any]:
+        """The cases of the page of a check: rows, groups, and different results."""
+        return json.loads(zlib.decompress(base64.b64decode(self.data["packed"])))
+
+    @property
+    def cases(self) -> list[dict[str, Any]]:
+        """The cases of the page of a check, as its script reads them."""
+        packed = self.packed
+        cases: list[dict[str, Any]] = []
+        for row in packed["cases"]:
+            name, group, operator, data_type, index_type, policy, *flags = row[:8]
+            cases.append(
+                {
+                    "name": name,
+                    "group": packed["groups"][group],
+                    "operator": operator,
+                    "data_type": data_type,
+                    "index_type": index_type,
+                    "out_of_range": policy,
+                    "in_range, wrapped": flags,
+                    "origin": row[8],
+                    "detail": row[9],
+                    "results": [packed["results"][number] for number in row[-1]],
+                }
+            )
+        return cases
+
+    @property
     def details(self) -> list[dict[str, Any]]:
         chunks = [
             zlib.decompress(base64.b64decode(text)) for text in self.data["details"]

@@ -103,8 +103,6 @@ def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
         "providers": _providers(gathers),
     }
     data = {
-        # The scripts that the page shares with reports look for cases.
-        "cases": [],
         "states": list(_COLOURS),
         "colours": _COLOURS,
         "meanings": _MEANINGS,

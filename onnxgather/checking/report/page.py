@@ -1,24 +1,72 @@
-"""Reports as one HTML page that loads nothing: all that it needs is inside it."""
+"""Reports as one HTML page that loads nothing: all that it needs is inside it.
+
+The page is a matrix of case groups by lanes. Its script counts the cells from the
+results, which are in the page compressed, each different result once.
+"""
 
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from msgspec import to_builtins
-from msgspec.structs import replace
 
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.report.sentences import again, causes, lane_again, verdict, why
-from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
+from onnxgather.checking.report.matrix import (
+    CaseGroup,
+    group_of,
+    lane_head,
+    result_words,
+)
+from onnxgather.checking.report.sentences import (
+    Cause,
+    again,
+    causes,
+    lane_again,
+    verdict,
+    why,
+)
+from onnxgather.checking.results import (
+    CaseResult,
+    Evidence,
+    Report,
+    Result,
+    ResultKind,
+)
+from onnxgather.core.descriptors.arrays import Array, differing
+from onnxgather.core.descriptors.explain import value_text
 from onnxgather.core.descriptors.spelling import from_dict
 from onnxgather.core.execution.providers import target_of
 from onnxgather.core.options import Target
-from onnxgather.core.output.page import SCRIPTS, compressed, described, filled
+from onnxgather.core.output.page import SCRIPTS, compressed, described, filled, packed
 from onnxgather.core.output.picture import picture_of
 from onnxgather.core.output.result_states import BAD, BEST_TO_WORST, STATES
+
+MOST_DETAILS = 1000
+"""The most cases of a page with details: a picture, graphs and bytes.
+
+Of a larger report the smallest cases of each cause have details.
+"""
+
+MOST_WRONG_ELEMENTS = 8
+"""The most differing elements of a case whose bytes the page shows."""
+
+MOST_BYTES_SHOWN = 64
+"""The most bytes of an output of another data type or shape that the page shows."""
+
+
+class _WrongElement(NamedTuple):
+    """A differing element with its bytes, as texts."""
+
+    place: str
+    expected: str
+    expected_bytes: str
+    returned: str
+    returned_bytes: str
 
 
 def html(report: Report) -> bytes:
@@ -34,44 +82,130 @@ def html(report: Report) -> bytes:
         "more": escape(more),
         "mood": mood,
     }
-    scripts = (*SCRIPTS, "../../checking/report/overview")
+    scripts = (*SCRIPTS, "../../checking/report/cases", "../../checking/report/matrix")
     return filled("checking/report/page", texts, _data(report), scripts)
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """Return the data of the page: the report with details in place of evidence."""
-    cases: list[Any] = []
-    with_details: list[CaseResult] = []
-    for case in report.cases:
-        without_arrays = replace(case, evidence=None, example=None)
-        if not _has_details(case):
-            # The case stays a struct, which takes less memory than a dict.
-            cases.append(without_arrays)
-            continue
-        # The number of its details in the chunks of compressed details.
-        number = len(with_details)
-        with_details.append(case)
-        # A new dict takes less memory than one that an entry is added to.
-        cases.append({**to_builtins(without_arrays), "detail": number})
-    data: dict[str, Any] = to_builtins(replace(report, cases=[]))
-    data["cases"] = cases
-    data["causes"] = [
-        (cause.first.state, cause.first.lane, why(cause.first), cause.cases)
-        for cause in causes(report)
-    ]
-    data["states"] = list(STATES)
-    data["bad"] = BAD
-    data["worst"] = BEST_TO_WORST
-    details = (_details(report, case) for case in with_details)
-    data["details"] = list(compressed(details))
-    return data
+    """Return the data of the page."""
+    report_causes = causes(report)
+    groups = [group_of(case) for case in report.cases]
+    with_details = _with_details(report, report_causes, groups)
+    lanes: list[dict[str, Any]] = []
+    for lane in report.lanes:
+        lanes.append({**to_builtins(lane), "runtime": lane_head(lane)})
+    return {
+        "onnxgather": report.onnxgather,
+        "made": report.made,
+        "machine": report.machine,
+        "lanes": lanes,
+        "invalid": to_builtins(report.invalid),
+        "unusable": report.unusable,
+        "causes": [_cause_data(report, cause) for cause in report_causes],
+        "packed": packed(_packed_data(report, report_causes, groups, with_details)),
+        "states": list(STATES),
+        "bad": BAD,
+        "worst": BEST_TO_WORST,
+        "details": list(
+            compressed(_details(report, report.cases[k]) for k in with_details)
+        ),
+    }
+
+
+def _cause_data(report: Report, cause: Cause) -> dict[str, Any]:
+    """Return the data of a cause."""
+    first_case = report.cases[cause.cases[0]]
+    return {
+        "state": cause.first.state,
+        "lane": first_case.results.index(cause.first),
+        "words": result_words(cause.first),
+        "why": why(cause.first),
+    }
+
+
+def _packed_data(
+    report: Report,
+    report_causes: Sequence[Cause],
+    groups: Sequence[CaseGroup],
+    with_details: Sequence[int],
+) -> dict[str, Any]:
+    """Return the groups, the different results, and the cases of a page.
+
+    The script reads a case as a row: see `readCase` in cases.js.
+    """
+    cause_numbers: dict[tuple[int, str], int] = {}
+    for number, cause in enumerate(report_causes):
+        for case in cause.cases:
+            cause_numbers[case, cause.first.lane] = number
+    detail_numbers = {case: number for number, case in enumerate(with_details)}
+    group_numbers: dict[CaseGroup, int] = {}
+    result_numbers: dict[tuple[Result, int | None], int] = {}
+    rows: list[list[Any]] = []
+    for number, (case, group) in enumerate(zip(report.cases, groups, strict=True)):
+        numbers: list[int] = []
+        for result in case.results:
+            key = (result, cause_numbers.get((number, result.lane)))
+            numbers.append(result_numbers.setdefault(key, len(result_numbers)))
+        origin = [case.file, case.command, case.dispatchable]
+        evidence = case.evidence or case.example
+        rows.append(
+            [
+                case.name,
+                group_numbers.setdefault(group, len(group_numbers)),
+                case.operator,
+                case.data_type,
+                case.index_type,
+                case.out_of_range,
+                int(case.in_range),
+                int(case.wrapped),
+                origin if any(origin) else 0,
+                detail_numbers.get(number, -1),
+                evidence.size if evidence is not None else -1,
+                numbers,
+            ]
+        )
+    results: list[dict[str, Any]] = []
+    for result, cause_number in result_numbers:
+        words = result_words(result)
+        results.append({**to_builtins(result), "words": words, "cause": cause_number})
+    return {"groups": list(group_numbers), "results": results, "cases": rows}
+
+
+def _with_details(
+    report: Report, report_causes: Sequence[Cause], groups: Sequence[CaseGroup]
+) -> list[int]:
+    """Return the numbers of the cases of which the page has details, in order.
+
+    Of each cause the smallest case of each group comes first, then the next smallest,
+    and at last cases that passed on all lanes.
+    """
+    sizes = [_evidence_size(case) for case in report.cases]
+    ranked: list[tuple[bool, int, int, int]] = []
+    for cause in report_causes:
+        of_groups = defaultdict[CaseGroup, list[int]](list)
+        for number in cause.cases:
+            if _has_details(report.cases[number]):
+                of_groups[groups[number]].append(number)
+        for numbers in of_groups.values():
+            numbers.sort(key=sizes.__getitem__)
+            for rank, number in enumerate(numbers):
+                is_other = cause.first.state not in BAD
+                ranked.append((is_other, rank, sizes[number], number))
+    for number, case in enumerate(report.cases):
+        if case.example is not None:
+            ranked.append((True, len(report.cases), sizes[number], number))
+    chosen = dict.fromkeys(number for *_, number in sorted(ranked))
+    return sorted([*chosen][:MOST_DETAILS])
+
+
+def _evidence_size(case: CaseResult) -> int:
+    """Return how many bytes the arrays of a case have."""
+    evidence = case.evidence or case.example
+    return evidence.size if evidence is not None else 0
 
 
 def _has_details(case: CaseResult) -> bool:
-    """Return whether the page has details of a case."""
-    # Case: all lanes passed, and the arrays are small enough to draw.
-    if case.example is not None:
-        return True
+    """Return whether the page may have details of a case that did not pass."""
     return case.evidence is not None and any(map(_is_informative, case.results))
 
 
@@ -83,17 +217,18 @@ def _is_informative(result: Result) -> bool:
 def _details(report: Report, case: CaseResult) -> dict[str, Any]:
     """Return the commands and the picture of a case, and its descriptor or its node."""
     evidence = case.evidence or case.example
-    assert evidence is not None, "`_has_details` holds"
+    assert evidence is not None, "`_with_details` holds"
     # Case: a node that ONNX forbids has no descriptor.
     descriptor = None
     if evidence.descriptor is not None:
         descriptor = from_dict(evidence.descriptor)
+    got = {lane: blob.array() for lane, blob in evidence.got.items()}
     picture = picture_of(
         descriptor,
         evidence.data.array(),
         evidence.indices.array(),
         case.out_of_range,
-        {lane: blob.array() for lane, blob in evidence.got.items()},
+        got,
     )
     commands: list[str] = []
     for lane, result in zip(report.lanes, case.results, strict=True):
@@ -103,11 +238,52 @@ def _details(report: Report, case: CaseResult) -> dict[str, Any]:
         "repro": _repro_commands(case, report.lanes),
         "picture": to_builtins(picture),
     }
+    wrong = {lane: _wrong_bytes(evidence, array) for lane, array in got.items()}
+    if wrong:
+        details["bytes"] = wrong
     if descriptor is None:
         details["node"] = to_builtins(evidence.node)
         return details
     targets = _targets(case, report.lanes) or ["portable"]
     return details | described(descriptor, case.out_of_range, targets)
+
+
+def _wrong_bytes(evidence: Evidence, got: Array) -> list[_WrongElement]:
+    """Return the first differing elements of an output, with their bytes.
+
+    An output that cannot be compared element by element is one entry.
+    """
+    expected = None
+    if evidence.expected is not None:
+        expected = evidence.expected.array()
+    returned = f"{got.dtype} {list(got.shape)}"
+    # Case 1: there must be no output.
+    if expected is None:
+        entry = _WrongElement("all", "an error", "", returned, _hexadecimal(got))
+        return [entry]
+    # Case 2: another data type or shape.
+    if got.dtype != expected.dtype or got.shape != expected.shape:
+        wanted = f"{expected.dtype} {list(expected.shape)}"
+        entry = _WrongElement(
+            "all", wanted, _hexadecimal(expected), returned, _hexadecimal(got)
+        )
+        return [entry]
+    entries: list[_WrongElement] = []
+    for offset in differing(expected, got)[:MOST_WRONG_ELEMENTS].tolist():
+        place = [int(k) for k in np.unravel_index(offset, got.shape)]
+        texts: list[str] = []
+        for array in (expected, got):
+            element = array.reshape(-1)[offset : offset + 1]
+            texts += [value_text(element[0]), _hexadecimal(element)]
+        entries.append(_WrongElement(f"{place}", *texts))
+    return entries
+
+
+def _hexadecimal(array: Array) -> str:
+    """Return the first bytes of an array, in the order of little-endian memory."""
+    little = array.reshape(-1).astype(array.dtype.newbyteorder("<"))
+    text = little[:MOST_BYTES_SHOWN].tobytes()[:MOST_BYTES_SHOWN].hex(" ")
+    return f"{text} …" if array.nbytes > MOST_BYTES_SHOWN else text
 
 
 def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:

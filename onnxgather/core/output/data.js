@@ -1,4 +1,4 @@
-// What the report says: the lanes, the cases, how many results have each state.
+// What the report says: how many results have each state, and the details of cases.
 
 const GLYPHS = { PASS: "✓", DIFF: "≠", ERROR: "!", "NOT-RUN": "–", KNOWN: "≈", FIXED: "↑" };
 const MEANINGS = {
@@ -11,33 +11,6 @@ const MEANINGS = {
 };
 
 const report = JSON.parse(document.getElementById("report").textContent);
-const cases = report.cases.map(readCase);
-
-function readCase(found, number) {
-  return {
-    number,
-    name: found.name,
-    dimensions: found.dimension_count,
-    detail: found.detail,
-    inRange: found.in_range,
-    wrapped: found.wrapped,
-    operator: found.operator,
-    type: found.data_type,
-    indexType: found.index_type,
-    policy: found.out_of_range,
-    origin: [found.file, found.command, found.dispatchable],
-    results: found.results.map((result, k) => ({
-      lane: result.lane,
-      number: k,
-      state: result.state,
-      reason: result.reason,
-      nodes: [result.nodes?.join(", "), result.given_as].filter(Boolean).join("; "),
-      known: result.known,
-      found: result.found,
-      source: result.first?.source,
-    })),
-  };
-}
 
 /** Return how many results have each state, the states in the report's order. */
 function countOf(results) {

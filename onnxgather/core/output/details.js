@@ -60,9 +60,10 @@ function fact(name, value) {
   return make("div", {}, make("dt", {}, name), make("dd", {}, value));
 }
 
-function detailSections(detail, found) {
+function detailSections(detail, found, lane) {
   const types = { data: found.type, index: found.indexType };
-  const sections = [pictureSection(detail.picture, types)];
+  const lanes = Object.fromEntries(laneFirst(Object.entries(detail.picture.lanes ?? {}), lane));
+  const sections = [pictureSection({ ...detail.picture, lanes }, types)];
   if (detail.descriptor) {
     sections.push(
       make("div", { class: "beside" }, descriptorSection(detail), formulaSection(detail)),
@@ -74,6 +75,11 @@ function detailSections(detail, found) {
     );
   }
   return sections;
+}
+
+/** Return entries by lanes with that of a lane before the others. */
+function laneFirst(entries, lane) {
+  return [...entries].sort(([a], [b]) => (b === lane) - (a === lane));
 }
 
 function descriptorSection(detail) {
@@ -173,13 +179,4 @@ function commandSection(title, hint, command) {
 /** Return a command to paste, with a button that copies it. */
 function pasted(command) {
   return make("div", {}, make("pre", { tabindex: 0 }, command), copyButton(command));
-}
-
-function noDetail(found) {
-  const failed = found.results.filter(
-    (r) => r.state !== "PASS" && report.lanes[r.number].not_run === undefined,
-  );
-  return failed.length
-    ? "The arrays exceed 1 MiB, so the report does not hold them, and there is no picture."
-    : "Every lane that started passed, and the report holds no arrays of this case to draw.";
 }

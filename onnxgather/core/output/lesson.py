@@ -56,8 +56,6 @@ def lesson_page(
     heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}")
     texts = {"title": f"{heading} · onnxgather show", "heading": heading}
     data: dict[str, Any] = {
-        # The shared scripts read the details of cases; a lesson has no cases.
-        "cases": [],
         "gathers": lessons,
         "commands": commands,
         "left_out": left_out,

@@ -84,9 +84,14 @@ def compressed(details: Iterable[Any]) -> Iterator[str]:
         chunk = list(islice(remaining, CHUNK))
         if not chunk:
             return
-        text = json.dumps(chunk, separators=(",", ":"))
-        packed = zlib.compress(text.encode(), 9)
-        yield base64.b64encode(packed).decode()
+        yield packed(chunk)
+
+
+def packed(value: Any) -> str:
+    """Return a value as JSON, by zlib, in base64, which `unpacked` in data.js reads."""
+    # A name that is not Unicode is escaped, so that the text is ASCII.
+    text = json.dumps(value, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def described(
