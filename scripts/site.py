@@ -32,7 +32,14 @@ NAV = {
         "capture",
         "glossary",
     ],
-    "Proof": ["proof", "certificates", "policies", "disagreements", "report"],
+    "Proof": [
+        "proof",
+        "certificates",
+        "policies",
+        "observatory",
+        "disagreements",
+        "report",
+    ],
     "Inside": [
         "lowering",
         "native",
@@ -88,6 +95,9 @@ follow();
 """Follows the system's colors; the theme's own script fails without a highlighter from
 the net."""
 
+OBSERVED = "docs/observatory-sample.json"
+"""A part of the last run of scripts/observatory.py."""
+
 PROGRAM, MODEL = "models/gather_3_swap_columns.json", "models/networks/keywords.onnx"
 
 EXAMPLES = {
@@ -102,6 +112,8 @@ EXAMPLES = {
         "cpu",
     ],
     "audit": ["audit", MODEL, "--inputs", MODEL.replace(".onnx", ".npz")],
+    # The page is made anew, from what the lanes of another machine answered.
+    "observatory-sample": ["report", "merge", OBSERVED],
 }
 """The commands that write the live pages."""
 
@@ -116,7 +128,8 @@ def write_sources(folder: Path) -> None:
         shutil.copyfile(path, copy)
     lines = [
         "# Examples",
-        "These pages were made with this site. Each loads nothing, and works alone.",
+        "These pages were made with this site. Each loads nothing, and works alone. "
+        "[The observatory](observatory.md) says when its sample ran.",
     ]
     for name, words in EXAMPLES.items():
         page = pages / "docs" / f"{name}.html"

@@ -58,6 +58,8 @@ def test_the_site_is_built_and_loads_nothing(site: ModuleType, tmp_path: Path) -
         assert f"onnxgather {name}" in (tmp_path / "docs" / f"{name}.html").read_text(
             "utf-8"
         )
+    sample = (tmp_path / "docs" / "observatory-sample.html").read_text("utf-8")
+    assert "Groups of cases by lanes" in sample
     for page in tmp_path.rglob("*.html"):
         text = page.read_text("utf-8")
         assert not re.search(
