@@ -88,7 +88,11 @@ def test_no_lane_is_a_failure(
     tmp_path: Path,
 ) -> None:
     broken = [observatory.Place("directml", None, DIRECTML)]
-    monkeypatch.setattr(observatory, "lanes_here", lambda _: broken)
+
+    def lanes_here(_: Path | None) -> list[observatory.Place]:
+        return broken
+
+    monkeypatch.setattr(observatory, "lanes_here", lanes_here)
     monkeypatch.setattr(sys, "argv", ["observatory.py", "-o", str(tmp_path)])
     assert observatory.main() == 1
     message = "no lane of this machine starts, so nothing can be observed"

@@ -28,7 +28,7 @@ _WORDS_OF_KINDS = {
     ResultKind.NOT_STARTED: "not started",
     ResultKind.UNPROVED: "refusal unproved",
 }
-"""What a cell says of each kind of result, where `_words` has no more exact words."""
+"""What a cell says of each kind of result, where nothing more exact is known."""
 
 _WORDS_OF_BREAKDOWNS = {
     Breakdown.DIED: "process ended",
@@ -75,11 +75,14 @@ def result_words(result: Result) -> str:
     """Return what a cell says of a result, in a word or two."""
     if result.state in _WORDS_OF_STATES:
         return _WORDS_OF_STATES[result.state]
-    if result.returned is Returned.FOREIGN:
+    # Case: two runs over other free memory showed it, on the lanes that run twice.
+    is_foreign = getattr(result, "foreign_memory", None) is not None
+    if is_foreign or result.returned is Returned.FOREIGN:
         return FOREIGN_MEMORY
-    if result.breakdown in _WORDS_OF_BREAKDOWNS:
-        return _WORDS_OF_BREAKDOWNS[result.breakdown]
-    return _WORDS_OF_KINDS.get(result.kind, result.kind)
+    words = _WORDS_OF_KINDS[result.kind]
+    if result.breakdown is not None:
+        words = _WORDS_OF_BREAKDOWNS.get(result.breakdown, words)
+    return words
 
 
 def lane_head(lane: LaneInfo) -> list[str]:

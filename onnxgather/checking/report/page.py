@@ -270,7 +270,7 @@ def _wrong_bytes(evidence: Evidence, got: Array) -> list[_WrongElement]:
         return [entry]
     entries: list[_WrongElement] = []
     for offset in differing(expected, got)[:MOST_WRONG_ELEMENTS].tolist():
-        place = [int(k) for k in np.unravel_index(offset, got.shape)]
+        place = np.array(np.unravel_index(offset, got.shape), int).tolist()
         texts: list[str] = []
         for array in (expected, got):
             element = array.reshape(-1)[offset : offset + 1]
