@@ -6,9 +6,9 @@
 #   setup.sh --remove [FOLDER]             remove what it made
 #
 # Without --lanes it makes all of them. A folder keeps the environments that it has. FOLDER is
-# ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/runtimes by default and grows to 1.9 GB. pip gets the wheels
-# from the machine's index, for the Python that PYTHON names, else for python3. At the end it prints the
-# options of `onnxgather check` that name the environments.
+# ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/runtimes by default, where the lanes look, and grows to
+# 2.0 GB. pip gets the wheels from the machine's index, for the Python that PYTHON names, else for
+# python3. At the end it prints the options of `onnxgather check` that name the environments.
 #
 # If an environment cannot be made, it says why and goes on with the next; then the exit code is 1.
 set -euo pipefail

@@ -35,6 +35,7 @@ from onnxgather.core.execution.elsewhere.child import (
     Breakdown,
     NoAnswerError,
 )
+from onnxgather.core.execution.elsewhere.hosts import runtime_python
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import target_of
 from onnxgather.core.options import DEFAULT_OPSET, Target
@@ -46,7 +47,9 @@ class RuntimeLane:
     Args:
         name: The name that the user gave the lane.
         adapter: The file of the adapter; None means that of the table of runtimes.
-        python: The interpreter of the environment that has the runtime.
+        python: The interpreter of the environment that has the runtime. None means that
+            of the environment which scripts/runtimes/setup.sh made for a runtime of the
+            table, and else this environment.
         target: The target of the models; None is "portable".
         opset: The version of the ONNX operator set of the models.
         timeout: Seconds that one case may take.
@@ -62,12 +65,13 @@ class RuntimeLane:
         timeout: float = CASE_TIMEOUT,
     ) -> None:
         self.name = name
-        self.python = interpreter(python)
         self.opset = opset
         self._row = None
         if adapter is None:
             self._row = OTHER_RUNTIMES[name.partition("@")[0]]
             adapter = adapter_of(self._row)
+            python = python or runtime_python(self._row.name)
+        self.python = interpreter(python)
         self.adapter = os.path.abspath(os.path.expanduser(adapter))
         self._provider = name.partition("@")[0]
         self._target: Target = target_of("", target_of_lane(name, target))

@@ -74,6 +74,23 @@ def test_each_runtime_of_the_table_has_an_adapter_of_its_name() -> None:
     assert files == {row.file for row in OTHER_RUNTIMES.values()}
 
 
+def test_a_lane_runs_in_the_environment_that_was_made_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert RuntimeLane("opencv").python == sys.executable
+    made = tmp_path / "onnxgather" / "runtimes" / "opencv" / "bin" / "python"
+    made.parent.mkdir(parents=True)
+    made.touch()
+    assert RuntimeLane("opencv").python == str(made)
+    assert RuntimeLane("opencv@other").python == str(made)
+    assert RuntimeLane("tract").python == sys.executable
+    assert RuntimeLane("opencv", python="/bin/python").python == "/bin/python"
+    # An adapter of one's own has no such environment.
+    adapter = planted(tmp_path)
+    assert RuntimeLane("opencv", adapter).python == sys.executable
+
+
 def test_a_right_answer_passes(tmp_path: Path) -> None:
     (result,) = results(lane_on(tmp_path), case())
     (found,) = result.results

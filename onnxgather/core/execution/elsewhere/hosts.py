@@ -117,6 +117,15 @@ def web_folder() -> Path:
     return cache_folder() / "web/node_modules/onnxruntime-web"
 
 
+def runtime_python(name: str) -> str | None:
+    """Return the interpreter of the environment of a runtime that is no provider.
+
+    scripts/runtimes/setup.sh makes it; it is None if there is none.
+    """
+    python = cache_folder() / "runtimes" / name / "bin/python"
+    return str(python) if python.exists() else None
+
+
 def web_host(provider: Provider, folder: str | None = None) -> list[str]:
     """Return the command of the host that runs a provider in a browser.
 
