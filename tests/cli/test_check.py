@@ -221,8 +221,8 @@ class TestHelp:
             (
                 ["x.json", "--lanes", "gpu"],
                 (
-                    "provider must be one of openvino-runtime, opencv, tvm, iree, mnn, tract,"
-                    " onnx-reference, cpu, directml, openvino, cuda, tensorrt,"
+                    "provider must be one of openvino-runtime, opencv, tvm, iree, mnn,"
+                    " tract, onnx-reference, cpu, directml, openvino, cuda, tensorrt,"
                     " webgpu, qnn, coreml, web-wasm, web-webgpu, or ONNX"
                     " Runtime's full name of one, which ends in ExecutionProvider, got"
                     " 'gpu'"

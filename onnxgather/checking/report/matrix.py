@@ -76,7 +76,7 @@ def result_words(result: Result) -> str:
     if result.state in _WORDS_OF_STATES:
         return _WORDS_OF_STATES[result.state]
     # Case: two runs over other free memory showed it, on the lanes that run twice.
-    is_foreign = getattr(result, "foreign_memory", None) is not None
+    is_foreign = result.foreign_memory is not None
     if is_foreign or result.returned is Returned.FOREIGN:
         return FOREIGN_MEMORY
     words = _WORDS_OF_KINDS[result.kind]
