@@ -14,13 +14,15 @@ from report_samples import CPU, DIRECTML, OPENVINO, passed
 
 from onnxgather.checking.doctor import TriedProvider
 from onnxgather.checking.report_files import open_report
+from onnxgather.checking.results import Result, ResultKind
 
 
 def test_lanes_run_a_gather_or_say_why_they_do_not_start(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     runs = TriedProvider(CPU, {"Gather": passed("cpu", "Gather")})
-    no_gather = TriedProvider(OPENVINO, {"Gather": passed("openvino")})
+    elsewhere = Result("openvino", "NOT-RUN", ResultKind.NOT_RUN, "it ran elsewhere")
+    no_gather = TriedProvider(OPENVINO, {"Gather": elsewhere})
     broken = TriedProvider(DIRECTML)
     found = [*observatory.places([runs, no_gather, broken], [])]
     assert [(place.name, place.python) for place in found] == [
