@@ -89,10 +89,9 @@ def _conversions(data: Array) -> Iterator[Array]:
     with np.errstate(all="ignore"):
         for dtype in _NARROWER:
             yield data.astype(dtype).astype(data.dtype)
-            if dtype.kind in "iu":
-                limits = np.iinfo(dtype)
-                cut_off = np.clip(data.astype(np.float64), limits.min, limits.max)
-                yield cut_off.astype(dtype).astype(data.dtype)
+            limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+            cut_off = np.clip(data.astype(np.float64), limits.min, limits.max)
+            yield cut_off.astype(dtype).astype(data.dtype)
 
 
 def _bits(array: Array) -> Array:

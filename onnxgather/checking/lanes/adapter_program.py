@@ -168,9 +168,10 @@ class Adapter:
     def _described(self, output: Any, content: bytearray) -> Any:
         if is_array(output):
             return self._frames.append_array(output, content)
-        if isinstance(output, tuple):
-            return {"wrong": output[0]}
-        return output
+        if isinstance(output, str):
+            return output
+        (wrong,) = output
+        return {"wrong": wrong}
 
     def _ran(self, loaded: Any) -> Any:
         """Return the names of the operators that ran; None if the adapter tells none.

@@ -421,6 +421,23 @@ def test_data_held_in_fewer_bits_are_not_foreign() -> None:
     assert foreign_memory(asked, output, output) is ForeignMemory.VALUES
 
 
+def test_floats_held_in_fewer_bits_are_not_foreign() -> None:
+    wide = og.GatherDesc(
+        og.TensorDesc("FLOAT64", [3]),
+        og.TensorDesc("INT64", [2]),
+        og.TensorDesc("FLOAT64", [2]),
+        axis=0,
+        index_dimensions=1,
+    )
+    asked = DescriptorCase("case", wide, np.array([-4e269, 0.1, 1]), np.array([0, 1]))
+    largest = float(np.finfo(np.float32).max)
+    for got in ([-np.inf, 0.1], [-largest, float(np.float32(0.1))]):
+        output = np.array(got)
+        assert foreign_memory(asked, output, output) is None
+    output = np.array([-largest, 0.3])
+    assert foreign_memory(asked, output, output) is ForeignMemory.VALUES
+
+
 def test_an_adapter_that_does_not_load_says_why(tmp_path: Path) -> None:
     path = tmp_path / "planted.py"
     assert told(lane_on(tmp_path, "import no_such_module")) == [

@@ -34,6 +34,6 @@ def load(model, name):
 
 def ran(loaded):
     layers = loaded.compiled.get_runtime_model().get_ops()
-    kinds = [layer.get_rt_info()["layerType"].astype(str) for layer in layers]
+    kinds = [layer.get_rt_info()["layerType"].value for layer in layers]
     # The other layers are its own, such as Convert and Subgraph.
     return [kind for kind in kinds if kind.startswith("Gather")]
