@@ -24,11 +24,14 @@ def version():
 def _compiled(model):
     graph = onnx.load_from_string(model).graph
     module = from_onnx(onnx.load_from_string(model), keep_params_in_input=False)
-    script = module.script()
-    kinds = [GATHERS[kind] for kind in GATHERS if f"R.{kind}(" in script]
-    # Its importer reads sizes by a take of its own.
-    of_graph = {node.op_type for node in graph.node}
-    gathers = [kind for kind in kinds if kind in of_graph]
+    # Other operators may become a take too.
+    operators = {node.op_type for node in graph.node}
+    text = module.script()
+    gathers = [
+        operator
+        for kind, operator in GATHERS.items()
+        if f"R.{kind}(" in text and operator in operators
+    ]
     return graph, tvm.compile(module, "llvm"), gathers
 
 
