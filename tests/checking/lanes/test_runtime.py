@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from folders import ROOT
 from planted_adapter import planted
 
@@ -20,8 +21,9 @@ from onnxgather.checking.lanes.adapter_worker import ADAPTERS
 from onnxgather.checking.lanes.lane import Lane
 from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.checking.report.sentences import about_lane
-from onnxgather.checking.results import CaseResult, ForeignMemory
+from onnxgather.checking.results import CaseResult, ForeignMemory, read_report
 from onnxgather.checking.run import check_cases
+from onnxgather.cli.commands import main
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 
 forks = pytest.mark.skipif(
@@ -508,3 +510,34 @@ def test_the_adapter_of_the_page_passes(tmp_path: Path) -> None:
     path.write_text(block, encoding="utf-8")
     (lane,) = open_lanes([], adapters={"mine": str(path)})
     assert told(lane) == [("PASS", None)]
+
+
+def test_the_command_takes_an_adapter_and_an_opset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted(tmp_path, "def load(model, name): raise ValueError(name)")
+    monkeypatch.chdir(tmp_path)
+    name = "gather/float32/int64/forward"
+    words = ["check", "--case", name, "--adapter", "mine=planted.py", "--opset", "13"]
+    result = CliRunner().invoke(main, [*words, "--json=report.json"])
+    assert result.exit_code == 1, result.output
+    assert "mine: 1 case, 1 ERROR" in result.output
+    report = read_report((tmp_path / "report.json").read_bytes())
+    (lane,) = report.lanes
+    assert (lane.provider, lane.versions["mine"], lane.opset) == ("mine", "1.2.3", 13)
+    assert lane.adapter == "planted.py"  # without the folder
+    (line,) = [text for text in result.output.splitlines() if "again: " in text]
+    assert line.split("again: ")[1] == (
+        f"onnxgather check --case {name} --lanes mine"
+        f" --adapter mine={tmp_path}/planted.py --opset 13"
+    )
+
+
+def test_an_adapter_that_is_no_file_is_wrong_usage(tmp_path: Path) -> None:
+    path = str(tmp_path / "none.py")
+    words = ["check", "--corpus", "--adapter", f"mine={path}"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert result.output.splitlines()[-1] == (
+        f"Error: Invalid value for '--adapter': {path!r}: no such file or directory"
+    )
