@@ -47,7 +47,7 @@ def load(model, name):
     function = context.modules.module[graph.name]
 
     def run(inputs):
-        arrays = [np.ascontiguousarray(inputs[value.name]) for value in graph.input]
+        arrays = [inputs[value.name] for value in graph.input]
         return {graph.output[0].name: np.array(function(*arrays).to_host())}
 
     return run

@@ -4,7 +4,6 @@ import os
 import tempfile
 from importlib.metadata import version as version_of
 
-import numpy as np
 import tract
 
 name = "tract"
@@ -22,11 +21,11 @@ def load(model, name):
             file.write(model)
         network = tract.onnx().load(path)
         names = [network.input_name(k) for k in range(network.input_count())]
-        outputs = [network.output_name(k) for k in range(network.output_count())]
         runnable = network.into_model().into_runnable()
 
     def run(inputs):
-        arrays = runnable.run([np.ascontiguousarray(inputs[name]) for name in names])
-        return dict(zip(outputs, [array.to_numpy() for array in arrays], strict=True))
+        (output,) = runnable.run([inputs[name] for name in names])
+        # Its name of the output is that of the node.
+        return {"OutputTensor": output.to_numpy()}
 
     return run

@@ -2,7 +2,6 @@
 
 from functools import lru_cache
 
-import numpy as np
 import onnx
 import tvm
 from tvm import relax
@@ -40,7 +39,7 @@ def load(model, name):
     machine = relax.VirtualMachine(executable, tvm.cpu())
 
     def run(inputs):
-        arrays = [np.ascontiguousarray(inputs[value.name]) for value in graph.input]
+        arrays = [inputs[value.name] for value in graph.input]
         result = machine["main"](*map(tvm.runtime.tensor, arrays))
         outputs = [result] if hasattr(result, "numpy") else list(result)
         names = [value.name for value in graph.output]
