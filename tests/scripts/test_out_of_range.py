@@ -15,7 +15,7 @@ from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 
 JUST_PAST = INDICES["just past"]
 CASE = out_of_range.case_of("Gather", "INT64", JUST_PAST)
-ZEROS = np.float32([101, 101])
+ZEROS = np.array([101, 101], np.float32)
 LATE = Answer(AnswerKind.BROKEN, "late", how=Breakdown.LATE)
 DIED = Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED)
 FAILED = Answer(AnswerKind.FAILED, "out of range", answers_in_range=ZEROS)
@@ -23,8 +23,8 @@ FAILED = Answer(AnswerKind.FAILED, "out of range", answers_in_range=ZEROS)
 
 def ran(element: float, again: float | None = None) -> Answer:
     """Return the answer of a runtime that returns an element, or two."""
-    output = np.float32([102, element])
-    second = None if again is None else np.float32([102, again])
+    output = np.array([102, element], np.float32)
+    second = None if again is None else np.array([102, again], np.float32)
     kind = AnswerKind.RAN
     return Answer(kind, output=output, answers_in_range=ZEROS, again=second)
 
@@ -68,8 +68,8 @@ def test_a_model_is_one_node(operator: str) -> None:
 
 def test_the_last_index_chooses_from_the_last_column() -> None:
     case = out_of_range.case_of("GatherElements", "INT64", JUST_PAST)
-    zeros = np.float32([[101, 102], [101, 102]])
-    output = np.float32([[103, 104], [195, 196]])
+    zeros = np.array([[101, 102], [101, 102]], np.float32)
+    output = np.array([[103, 104], [195, 196]], np.float32)
     answer = Answer(AnswerKind.RAN, output=output, answers_in_range=zeros)
     assert out_of_range.behaviour_of(case, JUST_PAST, answer) == "clamps"
 
