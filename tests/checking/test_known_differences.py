@@ -179,6 +179,10 @@ class TestKnownDifferences:
         assert only(case(0, 7), self.WILD, known=(other,)).state == "DIFF"
         assert only(case(0, 7), self.WILD, known=(other, KNOWN)).state == "KNOWN"
 
+    def test_every_runtime_that_is_no_provider_has_known_differences(self) -> None:
+        providers = {known.provider for known in known_differences()}
+        assert OTHER_RUNTIMES.keys() <= providers
+
     def test_every_known_difference_has_provider_reason_and_link(self) -> None:
         for known in known_differences():
             is_provider = known.provider.endswith("ExecutionProvider")
