@@ -219,6 +219,10 @@ def test_every_input_that_holds_indices_has_its_coordinate() -> None:
         ),
         "runtime       the file was audited by ONNX's specification alone",
         "assumes       open sizes of inputs are at least 1",
+        (
+            "given         each value of ids is from 0 to 3; the contract is for such"
+            " inputs alone"
+        ),
         "providers     what an index out of range of EmbedLayerNormalization does:",
         (
             "    cpu       The node fails. 1.24.4 reads outside of its memory for a"
