@@ -89,7 +89,11 @@ def html(report: Report) -> bytes:
 def _data(report: Report) -> dict[str, Any]:
     """Return the data of the page."""
     report_causes = causes(report)
-    groups = [group_of(case) for case in report.cases]
+    different_groups: dict[CaseGroup, CaseGroup] = {}
+    groups: list[CaseGroup] = []
+    for case in report.cases:
+        group = group_of(case)
+        groups.append(different_groups.setdefault(group, group))
     with_details = _with_details(report, report_causes, groups)
     lanes: list[dict[str, Any]] = []
     for lane in report.lanes:

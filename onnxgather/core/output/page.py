@@ -90,8 +90,14 @@ def compressed(details: Iterable[Any]) -> Iterator[str]:
 def packed(value: Any) -> str:
     """Return a value as JSON, by zlib, in base64, which `unpacked` in data.js reads."""
     # A name that is not Unicode is escaped, so that the text is ASCII.
-    text = json.dumps(value, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    encoder = json.JSONEncoder(separators=(",", ":"))
+    compressor = zlib.compressobj(9)
+    # The text of many cases is never whole in memory.
+    content = bytearray()
+    for text in encoder.iterencode(value):
+        content += compressor.compress(text.encode())
+    content += compressor.flush()
+    return base64.b64encode(content).decode()
 
 
 def described(
