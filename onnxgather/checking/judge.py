@@ -198,13 +198,18 @@ def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts
     A refusal counts only if the provider runs the case with valid indices: zeros.
     """
     if answer.answers_in_range is None:
-        return ResultKind.FAILED, {"message": answer.reason}
+        # Case: the lane returned an output for the case, and failed for zeros.
+        message = answer.reason or "with indices of zero it returned no output"
+        return ResultKind.FAILED, {"message": message}
     valid = case_beside(case)
     assert valid is not None, "the case must be refused"
     expected = reference(valid.descriptor, valid.data, valid.indices)
-    kind, facts = _facts_of_output(valid, expected, answer.answers_in_range)
-    if kind is not ResultKind.SAME:
-        return kind, {**facts, "with_zeros": True}
+    for output in (answer.answers_in_range, answer.again_in_range):
+        if output is None:  # the lane runs each case once
+            continue
+        kind, facts = _facts_of_output(valid, expected, output)
+        if kind is not ResultKind.SAME:
+            return kind, {**facts, "with_zeros": True}
     if answer.output is None:
         return ResultKind.REFUSED, {"message": answer.reason, "rule": rule}
     return _facts_of_returned(_returned(case, answer.output), answer.output, rule)

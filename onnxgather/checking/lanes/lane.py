@@ -73,6 +73,9 @@ class Answer(msgspec.Struct, frozen=True):
     again: Array | None = None
     """Of RAN on a lane that runs each case twice, over other free memory: the second
     output."""
+    again_in_range: Array | None = None
+    """Beside `answers_in_range` on such a lane: the second output for indices of
+    zero."""
 
     @classmethod
     def none(cls, error: NoAnswerError) -> Answer:

@@ -8,7 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnxgather.checking.cases import Case, DescriptorCase, smallest_case
+from onnxgather.checking.cases import (
+    Case,
+    DescriptorCase,
+    NodeCase,
+    smallest_case,
+)
 from onnxgather.checking.lanes import adapter_program
 from onnxgather.checking.lanes.adapter_worker import (
     AdapterInfo,
@@ -177,7 +182,8 @@ class RuntimeLane:
             fault = self._fault_of_ran(result.ran, question.operators)
             if fault is not None:
                 return fault
-        return _answer(result, must_refuse)
+        refusal_passes = must_refuse or isinstance(case, NodeCase)
+        return _answer(result, must_refuse, refusal_passes)
 
     def _fault_of_ran(self, ran: Sequence[str], sent: Counter[str]) -> Answer | None:
         """Return the answer if what ran is not what the model has; None if it is.
@@ -203,22 +209,40 @@ class RuntimeLane:
         self._worker.close()
 
 
-def _answer(result: RanTwice, must_refuse: bool) -> Answer:
+def _answer(result: RanTwice, must_refuse: bool, refusal_passes: bool) -> Answer:
     """Return the answer of a model that ran.
 
     Args:
         result: What the runs returned; the last set of inputs is that of the case.
-        must_refuse: Whether the case must be refused.
+        must_refuse: Whether the first set of inputs has valid indices.
+        refusal_passes: Whether the case passes if the runtime refuses it.
     """
     nodes = result.ran or ()
     in_range = None
-    if must_refuse and not isinstance(result.outputs[0][0], str):
-        in_range = result.outputs[0][0]
+    in_range_again = None
+    if must_refuse:
+        first, second = result.outputs[0]
+        # Case: a run for valid indices failed, so that a refusal proves nothing.
+        if not isinstance(first, str) and not isinstance(second, str):
+            in_range = first
+            in_range_again = second
     failures = [output for output in result.outputs[-1] if isinstance(output, str)]
     outputs = [output for output in result.outputs[-1] if not isinstance(output, str)]
     # A run that fails makes a case fail, but does not refuse one for the other run.
-    if not outputs or (failures and not must_refuse):
-        kind = AnswerKind.FAILED
-        return Answer(kind, failures[0], nodes, answers_in_range=in_range)
-    first = outputs[0]
-    return Answer(AnswerKind.RAN, None, nodes, first, in_range, again=outputs[-1])
+    if not outputs or (failures and not refusal_passes):
+        return Answer(
+            AnswerKind.FAILED,
+            failures[0],
+            nodes,
+            answers_in_range=in_range,
+            again_in_range=in_range_again,
+        )
+    return Answer(
+        AnswerKind.RAN,
+        None,
+        nodes,
+        outputs[0],
+        in_range,
+        again=outputs[-1],
+        again_in_range=in_range_again,
+    )

@@ -15,6 +15,7 @@ from planted_adapter import planted
 
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.corpus.built_in import built_in_cases
 from onnxgather.checking.foreign_memory import foreign_memory
 from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.lanes.adapter_worker import ADAPTERS
@@ -258,6 +259,56 @@ def test_an_index_out_of_range_must_be_refused(tmp_path: Path) -> None:
         "must refuse, but returned the elements at the clamped indices:"
         " IndicesTensor[0] must be in [-4, 4), got 9"
     )
+
+
+@forks
+def test_a_refusal_counts_only_if_both_runs_for_valid_indices_are_right(
+    tmp_path: Path,
+) -> None:
+    # The runs for valid indices come first; the second of them is wrong.
+    change = """
+    RUNS = []
+    def gather(data, indices):
+        RUNS.append(0)
+        return data[indices] {fault}
+    """
+    wrong = change.format(fault="+ np.float32(len(RUNS) == 2)")
+    ((state, reason),) = told(lane_on(tmp_path, wrong), case(9, 0))
+    assert (state, (reason or "").partition(", ")[0]) == (
+        "DIFF",
+        "with indices of zero: 2 of 2 elements differ",
+    )
+    fails = """
+    RUNS = []
+    def gather(data, indices):
+        RUNS.append(0)
+        if len(RUNS) == 2:
+            raise ValueError("the second")
+        return data[np.clip(indices, -4, 3)]
+    """
+    assert told(lane_on(tmp_path, fails), case(9, 0)) == [
+        ("ERROR", "planted failed: with indices of zero it returned no output")
+    ]
+
+
+@forks
+def test_a_forbidden_node_that_runs_once_of_two_times_is_not_refused(
+    tmp_path: Path,
+) -> None:
+    forbidden = next(
+        case for case in built_in_cases() if case.name == "forbidden/gather/axis/rank"
+    )
+    change = """
+    del ran
+    RUNS = []
+    def gather(data, indices):
+        RUNS.append(0)
+        if len(RUNS) % 2:
+            raise ValueError("no")
+        return data[indices]
+    """
+    ((state, _),) = told(lane_on(tmp_path, change), forbidden)
+    assert state == "DIFF"
 
 
 AT_THREE = """
