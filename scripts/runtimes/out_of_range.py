@@ -63,6 +63,7 @@ BEHAVIOURS = {
     "foreign memory": "a value that the data has not: memory that is not the model's",
     "ends the program": "the program that asked ends, by a signal or by itself",
     "hangs": "there is no answer within the time of a case",
+    "is not asked": "the adapter cannot pass the index on",
     "does not run": "the runtime does not run the operator with valid indices either",
 }
 """What a runtime may do, with what an output then holds."""
@@ -124,6 +125,9 @@ def behaviour_of(case: DescriptorCase, index: int, answer: Answer) -> str:
         if answer.how is Breakdown.LATE:
             return "hangs"
         sys.exit(f"{case.name}, index {index}: {answer.reason}")
+    # Case: the adapter cannot pass the index on, which is no answer of the runtime.
+    if answer.kind is AnswerKind.NOT_RUN:
+        return "is not asked"
     # What the last index chooses from.
     axis = case.data.reshape(LENGTH, -1)[:, -1]
     # An error counts only beside the right output for valid indices.
@@ -190,7 +194,7 @@ def section(rows: Sequence[Row]) -> str:
         " further. ONNX calls such an index",
         "an error, and does not say what a runtime then does. mnn has indices of INT32"
         " alone, so its adapter",
-        "refuses 2^32.",
+        "cannot pass 2^32 on.",
         "",
     ]
     used = {row.behaviour for row in rows}

@@ -33,6 +33,7 @@ def ran(element: float, again: float | None = None) -> Answer:
     ("index", "answer", "behaviour"),
     [
         (JUST_PAST, FAILED, "fails"),
+        (JUST_PAST, Answer(AnswerKind.NOT_RUN, "no"), "is not asked"),
         (JUST_PAST, ran(148, 148), "clamps"),
         (-LENGTH - 1, ran(101), "clamps"),
         (JUST_PAST, ran(0), "zeros"),

@@ -128,8 +128,14 @@ class Adapter:
                 try:
                     loaded = self._module.load(model, request["name"])
                 except Exception as error:
-                    return {"refused": self._text(error)}
-                output = self._run(loaded, self._inputs(feed, blobs, pattern))
+                    kind = "not_given" if self._is_not_given(error) else "refused"
+                    return {kind: self._text(error)}
+                try:
+                    output = self._run(loaded, self._inputs(feed, blobs, pattern))
+                except Exception as error:
+                    if not self._is_not_given(error):
+                        raise
+                    return {"not_given": self._text(error)}
                 if pair and is_same(first_output, output):
                     continue
                 pair.append(self._described(output, content))
@@ -148,9 +154,13 @@ class Adapter:
 
     def _run(self, loaded: Any, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Any:
         """Return an output, or the text of an error, or a sentence in a tuple."""
+        if not callable(loaded):
+            return (f"load returned {type(loaded).__name__}, and no function",)
         try:
             outputs = loaded(inputs)
         except Exception as error:
+            if self._is_not_given(error):
+                raise
             return self._text(error)
         if not isinstance(outputs, dict):
             return (f"outputs of type {type(outputs).__name__}, and no dict",)
@@ -164,6 +174,14 @@ class Adapter:
             return (f"{OUTPUT_NAME} as {kind}, and no array of numbers",)
         # A copy, as the runtime may own the memory.
         return output.copy()
+
+    def _is_not_given(self, error: Exception) -> bool:
+        """Return whether an error says that the adapter cannot pass the case on.
+
+        Such an error is no refusal by the runtime, which never saw the case.
+        """
+        kind = getattr(self._module, NOT_GIVEN, None)
+        return isinstance(kind, type) and isinstance(error, kind)
 
     def _described(self, output: Any, content: bytearray) -> Any:
         if is_array(output):
@@ -195,6 +213,10 @@ class Adapter:
 
 OUTPUT_NAME = "OutputTensor"
 """The name of the output of each model."""
+
+
+NOT_GIVEN = "NotGivenError"
+"""The class by which an adapter says that it cannot give its runtime the case."""
 
 
 def is_array(value: Any) -> bool:

@@ -63,6 +63,8 @@ class _Answered(msgspec.Struct, frozen=True):
     """What the program says of a model."""
 
     refused: str | None = None
+    not_given: str | None = None
+    """Why the adapter cannot give the runtime the case."""
     outputs: tuple[tuple[_Output, ...], ...] = ()
     """Per set of inputs one output, or two that differ."""
     ran: tuple[str, ...] | str | None = None
@@ -79,6 +81,10 @@ class RanTwice:
     """The output of both runs, or the runtime's message if a run failed."""
     ran: tuple[str, ...] | None
     """The operators, as the adapter tells them; None if it tells none."""
+
+
+class NotGivenError(Exception):
+    """The adapter cannot give its runtime the case; contains its message."""
 
 
 class AdapterWorker(Child):
@@ -115,6 +121,7 @@ class AdapterWorker(Child):
 
         Raises:
             NoAnswerError: There is no answer, for example as the runtime ended.
+            NotGivenError: The adapter cannot give the runtime the case.
         """
         blobs = bytearray(model)
         described_feeds: list[dict[str, list[object]]] = []
@@ -126,16 +133,18 @@ class AdapterWorker(Child):
             described_feeds.append(described)
         request = {"model": len(model), "name": name, "feeds": described_feeds}
 
-        def read(header: bytes, content: bytes) -> RanTwice | NoAnswerError | str:
+        def read(header: bytes, content: bytes) -> RanTwice | Exception | str:
             answered = msgspec.json.decode(header, type=_Answered)
             if answered.ended is not msgspec.UNSET:
                 return self._ended(answered.ended)
+            if answered.not_given is not None:
+                return NotGivenError(answered.not_given)
             if answered.refused is not None:
                 return answered.refused
             return _read(answered, len(feeds), content)
 
         result = self.exchange(read, request, blobs)
-        if isinstance(result, NoAnswerError):
+        if isinstance(result, Exception):
             raise result
         return result
 

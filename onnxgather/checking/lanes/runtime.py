@@ -18,6 +18,7 @@ from onnxgather.checking.lanes import adapter_program
 from onnxgather.checking.lanes.adapter_worker import (
     AdapterInfo,
     AdapterWorker,
+    NotGivenError,
     RanTwice,
     adapter_of,
     end_of,
@@ -134,7 +135,7 @@ class RuntimeLane:
         inputs = {"InputTensor": ones, "IndicesTensor": ones}
         try:
             result = self._worker.run(model, "add", [inputs])
-        except NoAnswerError:
+        except (NoAnswerError, NotGivenError):
             return None  # the cases will tell
         ran = () if isinstance(result, str) else result.ran or ()
         gathers = [kind for kind in ran if kind.startswith("Gather")]
@@ -176,6 +177,9 @@ class RuntimeLane:
             result = self._worker.run(question.model, case.name, feeds)
         except NoAnswerError as error:
             return Answer.none(error)
+        except NotGivenError as error:
+            reason = f"the adapter of {self._provider} cannot pass the case on: {error}"
+            return Answer(AnswerKind.NOT_RUN, reason, detail=str(error))
         if isinstance(result, str):
             return Answer(AnswerKind.REFUSED, result)
         if result.ran is not None:

@@ -163,6 +163,10 @@ def test_a_wrong_output_differs(tmp_path: Path, change: str, reason: str) -> Non
             "no output OutputTensor, but none",
         ),
         (
+            "def load(model, name): return None",
+            "load returned NoneType, and no function",
+        ),
+        (
             "def load(model, name): return lambda inputs: [1.0]",
             "outputs of type list, and no dict",
         ),
@@ -259,6 +263,27 @@ def test_an_index_out_of_range_must_be_refused(tmp_path: Path) -> None:
         "must refuse, but returned the elements at the clamped indices:"
         " IndicesTensor[0] must be in [-4, 4), got 9"
     )
+
+
+def test_what_the_adapter_cannot_pass_on_is_not_run_and_no_refusal(
+    tmp_path: Path,
+) -> None:
+    change = """
+    class NotGivenError(Exception):
+        pass
+
+    def gather(data, indices):
+        if (indices > 8).any():
+            raise NotGivenError("an index above 8")
+        return data[indices]
+    """
+    assert told(lane_on(tmp_path, change), case(9, 0), case(3, 0)) == [
+        (
+            "NOT-RUN",
+            "the adapter of planted cannot pass the case on: an index above 8",
+        ),
+        ("PASS", None),
+    ]
 
 
 @forks

@@ -21,6 +21,10 @@ TYPES = {
 """The data types that its Python module takes."""
 
 
+class NotGivenError(Exception):
+    """Its Python module cannot hold the inputs."""
+
+
 def version():
     return MNN.version()
 
@@ -47,9 +51,9 @@ def _variable(name, array):
     if name == "IndicesTensor":
         wide, array = array, array.astype(np.int32)
         if (wide != array).any():
-            raise OverflowError("an index that INT32 does not hold")
+            raise NotGivenError("an index that INT32 does not hold")
     if array.dtype.name not in TYPES:
-        raise TypeError(f"{name} of {array.dtype}, which MNN.expr lacks")
+        raise NotGivenError(f"{name} of {array.dtype}, which MNN.expr lacks")
     return expr.const(array, list(array.shape), expr.NCHW, TYPES[array.dtype.name])
 
 
