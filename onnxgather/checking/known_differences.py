@@ -21,7 +21,6 @@ from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.results import (
     CaseResult,
-    ForeignMemory,
     Report,
     Result,
     ResultKind,
@@ -114,7 +113,6 @@ class ResultPattern(_Pattern, frozen=True):
     breakdown: Breakdown | None = None
     detail: str | None = None
     first: ElementPattern | None = None
-    foreign_memory: ForeignMemory | None = None
 
 
 class Known(
@@ -140,6 +138,9 @@ class Known(
     sometimes: bool = False
     """Whether the case may also pass, for example because the provider reads memory
     that was never written."""
+    foreign_memory: bool = False
+    """Whether it explains outputs with memory that is not the model's, too. Another
+    entry leaves them findings, as they are a fault of their own."""
 
     def __post_init__(self) -> None:
         """Check the texts that no type says all of.
@@ -168,6 +169,12 @@ class Known(
         if not _is_within(_version(lane), self.versions):
             return False
         return any(pattern.fits(case) for pattern in self.cases)
+
+    def explains(self, result: Result) -> bool:
+        """Return whether the known difference explains a result of its cases."""
+        if result.foreign_memory is not None and not self.foreign_memory:
+            return False
+        return any(pattern.fits(result) for pattern in self.found)
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.link})"
@@ -217,7 +224,7 @@ def explained(
         if not entry.is_about(case, info):
             continue
         # Case 1: the result is wrong as the entry says.
-        if any(pattern.fits(result) for pattern in entry.found):
+        if entry.explains(result):
             text = str(entry)
             return replace(result, state="KNOWN", known=text, found=result.state)
         # Case 2: the result is right, so the entry is out of date.
@@ -235,6 +242,7 @@ class _Finding(NamedTuple):
     pattern: ResultPattern
     rule: str
     """The rule that the cases break, without its numbers."""
+    foreign_memory: bool
 
 
 def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
@@ -284,7 +292,8 @@ def _finding(lane: LaneInfo, result: Result) -> _Finding | None:
         elsewhere=elsewhere,
         breakdown=result.breakdown,
     )
-    return _Finding(lane.provider, version, pattern, result.bare_rule)
+    is_foreign = result.foreign_memory is not None
+    return _Finding(lane.provider, version, pattern, result.bare_rule, is_foreign)
 
 
 def _entry(finding: _Finding, results: Sequence[tuple[CaseResult, Result]]) -> Known:
@@ -304,6 +313,7 @@ def _entry(finding: _Finding, results: Sequence[tuple[CaseResult, Result]]) -> K
         found=(finding.pattern,),
         reason=f"No reason is written yet; {first}",
         link=f"measured with {finding.version}",
+        foreign_memory=finding.foreign_memory,
     )
 
 

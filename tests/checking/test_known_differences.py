@@ -18,9 +18,16 @@ from onnxgather.checking.known_differences import (
     ResultPattern,
     explained,
     known_differences,
+    with_findings,
 )
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.checking.results import ForeignMemory, Result, ResultKind
+from onnxgather.checking.results import (
+    CaseResult,
+    ForeignMemory,
+    Report,
+    Result,
+    ResultKind,
+)
 from onnxgather.checking.run import check_cases
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
@@ -203,7 +210,7 @@ def test_a_known_difference_may_be_of_a_runtime_and_of_its_version() -> None:
         "opencv",
         ">=5,<6",
         (CasePattern(),),
-        (ResultPattern(ResultKind.ELEMENTS, foreign_memory=ForeignMemory.DIFFERS),),
+        (ResultPattern(ResultKind.ELEMENTS),),
         "It reads before its tensor.",
         "measured with 5.0.0",
     )
@@ -212,10 +219,36 @@ def test_a_known_difference_may_be_of_a_runtime_and_of_its_version() -> None:
     assert known.is_about(case(0, 1), lane)
     newer = structs.replace(lane, versions=versions | {"opencv": "6.0"})
     assert not known.is_about(case(0, 1), newer)
-    wrong = Result("opencv@a", "DIFF", ResultKind.ELEMENTS)
-    assert explained(wrong, case(0, 1), lane, [known]).state == "DIFF"
+
+
+def test_foreign_memory_is_known_only_where_an_entry_says_so() -> None:
+    known = structs.replace(KNOWN, found=(ResultPattern(ResultKind.ELEMENTS),))
+    lane = LaneInfo("stub", KNOWN.provider, {"onnxruntime": "1.30.0"})
+    wrong = Result("stub", "DIFF", ResultKind.ELEMENTS)
     foreign = structs.replace(wrong, foreign_memory=ForeignMemory.DIFFERS)
-    assert explained(foreign, case(0, 1), lane, [known]).state == "KNOWN"
+    for result, entry, state in [
+        (wrong, known, "KNOWN"),
+        (foreign, known, "DIFF"),
+        (foreign, structs.replace(known, foreign_memory=True), "KNOWN"),
+    ]:
+        assert explained(result, case(0, 7), lane, [entry]).state == state
+
+
+def test_findings_with_foreign_memory_get_an_entry_of_their_own() -> None:
+    lane = LaneInfo("opencv", "opencv", {"opencv": "5.0.0"})
+    wrong = Result("opencv", "DIFF", ResultKind.ELEMENTS)
+    foreign = structs.replace(wrong, foreign_memory=ForeignMemory.DIFFERS)
+    asked = case(0, 1)
+    report = Report(
+        "0.1.0",
+        "2026-11-24T00:00:00Z",
+        "a machine",
+        (lane,),
+        [CaseResult.of(asked, (result,), {}) for result in (wrong, foreign)],
+    )
+    entries = with_findings(report)
+    assert sorted(entry.foreign_memory for entry in entries) == [False, True]
+    assert explained(foreign, asked, lane, entries).state == "KNOWN"
 
 
 @pytest.mark.parametrize("name", ["openvino", "web-wasm", "OpenCV"])
