@@ -84,7 +84,11 @@ class Adapter:
         try:
             self._module = module_of("adapter", path)
             self._about["name"] = str(self._module.name)
-            self._about["version"] = str(self._module.version())
+            version = self._module.version()
+            # Known differences bind to it, so that None must not pass for one.
+            if not isinstance(version, str) or not version:
+                raise TypeError(f"version() must return a text, got {version!r}")
+            self._about["version"] = version
             self._about["tells"] = hasattr(self._module, "ran")
             if not callable(self._module.load):
                 raise TypeError("load is no function")
@@ -172,6 +176,9 @@ class Adapter:
         if not is_array(output) or output.dtype.hasobject:
             kind = type(output).__name__
             return (f"{OUTPUT_NAME} as {kind}, and no array of numbers",)
+        if output.nbytes > LARGEST_OUTPUT:
+            size = f"{output.nbytes:,} bytes"
+            return (f"{OUTPUT_NAME} of {size}, and at most {LARGEST_OUTPUT:,}",)
         # A copy, as the runtime may own the memory.
         return output.copy()
 
@@ -214,6 +221,9 @@ class Adapter:
 OUTPUT_NAME = "OutputTensor"
 """The name of the output of each model."""
 
+
+LARGEST_OUTPUT = 2**31
+"""The most bytes of an output; more would fill the memory with its copies."""
 
 NOT_GIVEN = "NotGivenError"
 """The class by which an adapter says that it cannot give its runtime the case."""

@@ -174,6 +174,10 @@ def test_a_wrong_output_differs(tmp_path: Path, change: str, reason: str) -> Non
             'def load(model, name): return lambda inputs: {"OutputTensor": [1.0]}',
             "OutputTensor as list, and no array of numbers",
         ),
+        (
+            "gather = lambda data, indices: np.broadcast_to(data[:1], 2**30)",
+            "OutputTensor of 4,294,967,296 bytes, and at most 2,147,483,648",
+        ),
         ("def ran(loaded): return 'Gather'", "ran returned str, and no list of names"),
         ("def ran(loaded): raise ValueError('no')", "ran failed: no"),
     ],
@@ -532,6 +536,27 @@ def test_an_adapter_that_does_not_load_says_why(tmp_path: Path) -> None:
             " attribute 'load'",
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (
+            "version = lambda: None",
+            "TypeError: version() must return a text, got None",
+        ),
+        ("sys.exit('bye')", "SystemExit: bye"),
+        ("no python", "SyntaxError: invalid syntax (planted.py, line {line})"),
+    ],
+)
+def test_a_file_that_is_no_adapter_says_why(
+    tmp_path: Path, change: str, fault: str
+) -> None:
+    lane = lane_on(tmp_path, change)
+    path = tmp_path / "planted.py"
+    line = len(path.read_text(encoding="utf-8").splitlines())
+    reason = f"the adapter {path} does not load: {fault.format(line=line)}"
+    assert told(lane) == [("NOT-RUN", reason)]
 
 
 def test_a_runtime_that_is_not_installed_says_how_to_install_it() -> None:
