@@ -77,8 +77,9 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
     Args:
         case: The case.
         info: The lane that answered.
-        answer: The answer of the lane.
+        answer: The answer of the lane. Of two runs, a wrong one counts.
     """
+    answer = with_wrong_first(case, answer)
     kind, facts = _facts(case, answer)
     result = result_of(
         info, kind, nodes=answer.nodes, given_as=answer.given_as, **facts
@@ -99,6 +100,9 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
 def with_wrong_first(case: Case, answer: Answer) -> Answer:
     """Return an answer of two runs; its output is wrong if that of a run is wrong."""
     if answer.output is None or answer.again is None:
+        return answer
+    # Case: both runs returned the same.
+    if answer.again is answer.output:
         return answer
     kind, _ = _facts(case, answer)
     if kind is not ResultKind.SAME:

@@ -878,6 +878,21 @@ def get_ep_devices():
         assert checkup.exit_code == 1  # GatherND has another shape
         assert len(checkup.findings) == 1
 
+    def test_both_runs_of_a_runtime_count(self, home: Home, tmp_path: Path) -> None:
+        change = """
+        RUNS = []
+        def gather(data, indices):
+            RUNS.append(0)
+            output = data[indices.reshape(3)].reshape(3)
+            return output if len(RUNS) % 2 else output + np.float32(1)
+        del ran
+        """
+        adapter = planted(tmp_path, change)
+        checkup = examine(python=home.healthy().python, adapters={"mine": adapter})
+        lines = str(checkup).splitlines()
+        position = lines.index("  mine: starts, version 1.2.3")
+        assert lines[position + 1].startswith("    Gather: DIFF 3 of 3 elements differ")
+
     def test_a_runtime_that_is_not_installed_is_a_finding(
         self, home: Home, tmp_path: Path
     ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxgather.checking.cases import Case
-from onnxgather.checking.judge import judge, result_of, with_wrong_first
+from onnxgather.checking.judge import judge, result_of
 from onnxgather.checking.lanes.lane import Lane, LaneInfo
 from onnxgather.checking.lanes.python import ModelLane, given_to
 from onnxgather.checking.lanes.runtime import RuntimeLane
@@ -112,12 +112,7 @@ def _run(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, R
         not_run = _why_not_here(info, reported)
     if not_run is not None:
         return info, result_of(info, ResultKind.NOT_STARTED, reason=not_run)
-    return info, _result(case, lane, info)
-
-
-def _result(case: Case, lane: Lane, info: LaneInfo) -> Result:
-    """Run a case on a lane that started."""
-    return judge(case, info, with_wrong_first(case, lane.answer(case)))
+    return info, judge(case, info, lane.answer(case))
 
 
 def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
@@ -173,7 +168,7 @@ def _reduce(
     fault = Fault.of(first.result)
 
     def shows_fault(case: Case) -> bool:
-        result = _result(case, lane, first.info)
+        result = judge(case, first.info, lane.answer(case))
         tried()
         if Fault.of(result) != fault:
             return False
