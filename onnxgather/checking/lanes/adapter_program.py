@@ -173,14 +173,16 @@ class Adapter:
             names = ", ".join(map(str, arrays)) or "none"
             return (f"no output {OUTPUT_NAME}, but {names}",)
         output = arrays[OUTPUT_NAME]
-        if not is_array(output) or output.dtype.hasobject:
-            kind = type(output).__name__
+        kind = type(output).__name__
+        if is_array(output):
+            kind = f"an array of {output.dtype}"
+        if not is_array(output) or output.dtype.kind not in "biufc":
             return (f"{OUTPUT_NAME} as {kind}, and no array of numbers",)
         if output.nbytes > LARGEST_OUTPUT:
             size = f"{output.nbytes:,} bytes"
             return (f"{OUTPUT_NAME} of {size}, and at most {LARGEST_OUTPUT:,}",)
-        # A copy, as the runtime may own the memory.
-        return output.copy()
+        # A copy, as the runtime may own the memory; in this machine's byte order.
+        return output.astype(output.dtype.newbyteorder("="))
 
     def _is_not_given(self, error: Exception) -> bool:
         """Return whether an error says that the adapter cannot pass the case on.

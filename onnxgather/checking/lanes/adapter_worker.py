@@ -38,7 +38,6 @@ class AdapterInfo(msgspec.Struct, frozen=True):
 
     versions: dict[str, str]
     """The versions of Python and numpy."""
-    name: str = ""
     version: str = ""
     """The version of the runtime."""
     tells: bool = False

@@ -100,6 +100,11 @@ def test_a_right_answer_passes(tmp_path: Path) -> None:
     assert (found.lane, found.state, found.nodes) == ("planted", "PASS", ("Gather",))
 
 
+def test_an_output_of_another_byte_order_has_its_values(tmp_path: Path) -> None:
+    swapped = "gather = lambda data, indices: data[indices].astype('>f4')"
+    assert told(lane_on(tmp_path, swapped)) == [("PASS", None)]
+
+
 def test_a_lane_says_its_runtime_and_versions(tmp_path: Path) -> None:
     lane = lane_on(tmp_path)
     info = lane.start()
@@ -173,6 +178,10 @@ def test_a_wrong_output_differs(tmp_path: Path, change: str, reason: str) -> Non
         (
             'def load(model, name): return lambda inputs: {"OutputTensor": [1.0]}',
             "OutputTensor as list, and no array of numbers",
+        ),
+        (
+            "gather = lambda data, indices: np.array(['a', 'b'])",
+            "OutputTensor as an array of <U1, and no array of numbers",
         ),
         (
             "gather = lambda data, indices: np.broadcast_to(data[:1], 2**30)",
