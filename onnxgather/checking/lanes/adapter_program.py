@@ -394,8 +394,12 @@ def serve_here(adapter: Adapter, frames: Any) -> None:
 def serve_adapter(frames_path: str, adapter_path: str) -> None:
     """Answer requests; the first bytes out are `MAGIC` of the frames."""
     frames = module_of("onnxgather_frames", frames_path)
-    # What an adapter prints while it loads comes before the greeting.
+    # What an adapter prints while it loads must not stand for the greeting.
+    standard_output = os.dup(1)
+    os.dup2(2, 1)
     adapter = Adapter(adapter_path, frames)
+    os.dup2(standard_output, 1)
+    os.close(standard_output)
     if FORKS:
         gc.freeze()  # so that workers share the memory of what is imported
         serve_by_forks(adapter, frames)

@@ -100,6 +100,13 @@ def test_a_right_answer_passes(tmp_path: Path) -> None:
     assert (found.lane, found.state, found.nodes) == ("planted", "PASS", ("Gather",))
 
 
+def test_an_adapter_may_print_while_it_loads(tmp_path: Path) -> None:
+    # The second is the greeting of the program itself.
+    for text in (b"x" * 200_000, b"\x93gather\n"):
+        change = f"sys.stdout.buffer.write({text!r})"
+        assert told(lane_on(tmp_path, change)) == [("PASS", None)]
+
+
 def test_an_output_of_another_byte_order_has_its_values(tmp_path: Path) -> None:
     swapped = "gather = lambda data, indices: data[indices].astype('>f4')"
     assert told(lane_on(tmp_path, swapped)) == [("PASS", None)]
