@@ -178,9 +178,9 @@ class Adapter:
             kind = f"an array of {output.dtype}"
         if not is_array(output) or output.dtype.kind not in "biufc":
             return (f"{OUTPUT_NAME} as {kind}, and no array of numbers",)
-        if output.nbytes > LARGEST_OUTPUT:
+        if output.nbytes > LARGEST_RETURNED:
             size = f"{output.nbytes:,} bytes"
-            return (f"{OUTPUT_NAME} of {size}, and at most {LARGEST_OUTPUT:,}",)
+            return (f"{OUTPUT_NAME} of {size}, and at most {LARGEST_RETURNED:,}",)
         # A copy, as the runtime may own the memory; in this machine's byte order.
         return output.astype(output.dtype.newbyteorder("="))
 
@@ -224,7 +224,7 @@ OUTPUT_NAME = "OutputTensor"
 """The name of the output of each model."""
 
 
-LARGEST_OUTPUT = 2**31
+LARGEST_RETURNED = 2**31
 """The most bytes of an output; more would fill the memory with its copies."""
 
 NOT_GIVEN = "NotGivenError"
