@@ -124,6 +124,7 @@ class Adapter:
         model = blobs[: request["model"]]
         outputs: list[Any] = []
         loaded: Any = None
+        answered: Any = None
         for feed in request["feeds"]:
             pair: list[Any] = []
             first_output: Any = None
@@ -140,12 +141,18 @@ class Adapter:
                     if not self._is_not_given(error):
                         raise
                     return {"not_given": self._text(error)}
+                if is_array(output):
+                    answered = loaded
                 if pair and is_same(first_output, output):
                     continue
                 pair.append(self._described(output, content))
                 first_output = output
             outputs.append(pair)
-        return {"outputs": outputs, "ran": self._ran(loaded)}
+        if answered is not None:
+            return {"outputs": outputs, "ran": self._ran(answered)}
+        # Case: no run returned an output, and the adapter may not know what ran then.
+        ran = self._ran(loaded)
+        return {"outputs": outputs, "ran": None if isinstance(ran, str) else ran}
 
     def _inputs(
         self, feed: Mapping[str, Any], blobs: bytes, pattern: int

@@ -123,6 +123,10 @@ class RuntimeLane:
             cure = self._row.install(self.python)
             rule = f"lane {self.name} needs {title}, which is not installed"
             return f"{rule} (no module {about.missing}); run {cure}"
+        if about.missing is not None:
+            rule = f"the adapter {self.adapter} needs the module {about.missing}"
+            option = f"--lane {self.name}=PYTHON names an interpreter that has it"
+            return f"{rule}, which {self.python} does not have; {option}"
         return f"the adapter {self.adapter} does not load: {about.fault}"
 
     def _why_ran_is_no_proof(self) -> str | None:

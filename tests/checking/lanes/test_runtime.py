@@ -269,6 +269,50 @@ def test_a_model_that_is_not_taken_and_a_run_that_fails_are_errors(
     assert told(lane_on(tmp_path, fails)) == [("ERROR", "planted failed: no")]
 
 
+RAN_OF_RUN = """
+    def gather(data, indices):
+        {fault}
+        return data[indices.astype(np.int64)]
+
+    def load(model, name):
+        def run(inputs):
+            data, indices = inputs["InputTensor"], inputs["IndicesTensor"]
+            output = gather(data, indices)
+            run.kinds = ["Gather"] if b"Gather" in model else ["Add"]
+            return {{"OutputTensor": output}}
+        return run
+
+    def ran(loaded):
+        return loaded.kinds
+"""
+"""An adapter that knows what ran once a run has returned an output."""
+
+
+def test_a_run_that_fails_has_its_own_message_though_ran_knows_nothing(
+    tmp_path: Path,
+) -> None:
+    fails = RAN_OF_RUN.format(fault="raise ValueError('no kernel')")
+    assert told(lane_on(tmp_path, fails)) == [("ERROR", "planted failed: no kernel")]
+
+
+def test_what_ran_for_valid_indices_counts_where_others_are_refused(
+    tmp_path: Path,
+) -> None:
+    reason = "both refuse: IndicesTensor[0] must be in [-4, 4), got 9"
+    (result,) = results(lane_on(tmp_path, RAN_OF_RUN.format(fault="")), case(9, 0))
+    (found,) = result.results
+    assert (found.state, found.reason, found.nodes) == ("PASS", reason, ("Gather",))
+    lies = (
+        RAN_OF_RUN.format(fault="")
+        + """
+    def ran(loaded):
+        return ["Add"] if loaded.kinds == ["Add"] else []
+    """
+    )
+    says = "planted says that it ran nothing, and the model has Gather"
+    assert told(lane_on(tmp_path, lies), case(9, 0)) == [("NOT-RUN", says)]
+
+
 def test_an_index_out_of_range_must_be_refused(tmp_path: Path) -> None:
     assert told(lane_on(tmp_path), case(9, 0)) == [
         (
@@ -541,8 +585,9 @@ def test_an_adapter_that_does_not_load_says_why(tmp_path: Path) -> None:
     assert told(lane_on(tmp_path, "import no_such_module")) == [
         (
             "NOT-RUN",
-            f"the adapter {path} does not load: ModuleNotFoundError: No module named"
-            " 'no_such_module'",
+            f"the adapter {path} needs the module no_such_module, which"
+            f" {sys.executable} does not have; --lane planted=PYTHON names an"
+            " interpreter that has it",
         )
     ]
     assert told(lane_on(tmp_path, "del load")) == [
