@@ -21,7 +21,7 @@ from onnxgather.checking.foreign_memory import REPORT_PRIVATELY
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.lanes.python import Question, question_of
 from onnxgather.checking.repro.candidates import candidate_of
-from onnxgather.checking.results import Result, ResultKind
+from onnxgather.checking.results import ForeignMemory, Result, ResultKind
 from onnxgather.core.checks import printable
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import TENSORS
@@ -209,6 +209,9 @@ class Difference:
         if case.must_refuse:
             return f"returns an output for {operator} with an index out of range"
         if self.result.kind is ResultKind.ELEMENTS:
+            # Wrong values alone may come from a wrong computation, too.
+            if self.result.foreign_memory not in (None, ForeignMemory.VALUES):
+                return f"returns memory that is not the model's for {gather}"
             return f"returns wrong elements for {gather}"
         return f"returns an output of the wrong type or shape for {gather}"
 
@@ -221,7 +224,7 @@ class Difference:
         # Case: the program behind the lane gave no answer.
         if self.result.breakdown is Breakdown.LATE:
             return "hangs in"
-        return "takes the worker down in"
+        return "ends its process in"
 
 
 def write_folder(

@@ -95,7 +95,7 @@ def test_a_fault_becomes_a_folder_that_needs_the_runtime_alone(tmp_path: Path) -
     assert (folder / "adapter.py").read_text(encoding="utf-8") == adapter
     printed = (
         f"{SYSTEM}InputTensor: float32 [2]\n    [1., 2.]\nIndicesTensor: int64 [1]\n"
-        "    [-1]\nexpected: float32 [1]\n    [2.]\nplanted runs Gather\n"
+        "    [-1]\nexpected: float32 [1]\n    [2.]\nplanted ran Gather\n"
         "actual: float32 [1]\n    [1.]\n"
         "It differs: 1 of 1 elements, first OutputTensor[0]: expected 2.0 (bytes 00 00"
         " 00 40), actual 1.0 (bytes 00 00 80 3f).\n"
@@ -159,12 +159,56 @@ def test_foreign_memory_is_to_be_reported_privately_first(tmp_path: Path) -> Non
 def test_a_script_that_ends_shows_that_the_runtime_ends(tmp_path: Path) -> None:
     outcome = made(tmp_path, ENDS, OUTSIDE)
     gather = "Gather of FLOAT32 data by INT64 indices"
-    title = f"planted takes the worker down in {gather}"
+    title = f"planted ends its process in {gather}"
     assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
     code, printed, _ = rerun(tmp_path)
     assert code == -11
     # What was printed before the end is not lost.
-    assert printed.endswith("\nplanted runs Gather\n")
+    assert printed.endswith(
+        "\nexpected: an error, as IndicesTensor[0] must be in [-1, 1), got 1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "does"),
+    [
+        ("os.urandom(4)", "returns memory that is not the model's for"),
+        ("b'\x07\x07\x07\x07'", "returns wrong elements for"),
+    ],
+)
+def test_the_title_says_what_was_returned(
+    tmp_path: Path, values: str, does: str
+) -> None:
+    change = f"""
+    def gather(data, indices):
+        output = data[indices]
+        output[:1] = np.frombuffer({values}, np.float32)
+        return output
+    """
+    outcome = made(tmp_path, change, CASE)
+    gather = "Gather of FLOAT32 data by INT64 indices"
+    title = f"planted {does} {gather}; repro.py shows it"
+    assert outcome.text == f"{tmp_path / 'out'}: {title}"
+
+
+def test_ran_is_called_behind_the_runs(tmp_path: Path) -> None:
+    change = """
+    def load(model, name):
+        def run(inputs):
+            run.kinds = ["Gather"] if b"Gather" in model else ["Add"]
+            indices = np.maximum(inputs["IndicesTensor"], 0).astype(np.int64)
+            return {"OutputTensor": inputs["InputTensor"][indices]}
+        return run
+
+    def ran(loaded):
+        return loaded.kinds
+    """
+    made(tmp_path, change, CASE)
+    code, printed, _ = rerun(tmp_path)
+    assert (code, printed.count("\nplanted ran Gather\nactual: float32 [1]\n")) == (
+        1,
+        1,
+    )
 
 
 def test_what_the_nodes_see_to_is_said_where_a_policy_bounds_indices(

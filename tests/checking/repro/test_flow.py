@@ -255,9 +255,7 @@ class TestTheFlow:
         """
         probe = "if data.size == 3: return data[indices]\n                "
         outcome = made(tmp_path, change.replace("os.kill", probe + "os.kill"))
-        title = (
-            f"{STUB} takes the worker down in Gather of FLOAT32 data by INT64 indices"
-        )
+        title = f"{STUB} ends its process in Gather of FLOAT32 data by INT64 indices"
         assert outcome.text == f"{tmp_path / 'out'}: {title}; repro.py shows it"
         assert rerun(tmp_path)[0] == -11
         issue = (tmp_path / "out" / "ISSUE.md").read_text()
@@ -529,7 +527,7 @@ class TestTheFlow:
                     "return", "if (indices < 0).any(): os.abort()\n        return"
                 ),
                 CASE,
-                "takes the worker down in Gather of FLOAT32 data by INT64 indices",
+                "ends its process in Gather of FLOAT32 data by INT64 indices",
             ),
             (
                 NEGATIVE.replace("indices, 0", "indices % len(data), 0"),

@@ -248,7 +248,7 @@ class TestTheFolder:
         assert (read["PROVIDER"], read["LIBRARY"]) == (self.HOSTILE, self.HOSTILE)
         assert read["RULE"] == printable(self.HOSTILE)  # as the script prints it
         assert read["__doc__"].startswith(
-            f"{self.HOSTILE} takes the worker down in Gather of "
+            f"{self.HOSTILE} ends its process in Gather of "
         )
         script = (tmp_path / "out" / "repro.py").read_text()
         assert len(script.splitlines()) == script.count("\n")
@@ -267,8 +267,7 @@ class TestTheFolder:
         assert lines == [*text.splitlines(), ""]
         assert all(line.isprintable() for line in lines)
         title = (
-            "# CPUExecutionProvider takes the worker down in Gather of FLOAT32 data by"
-            " INT64"
+            "# CPUExecutionProvider ends its process in Gather of FLOAT32 data by INT64"
         )
         assert [line for line in lines if line.startswith("#")] == [
             f"{title} indices",
