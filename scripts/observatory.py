@@ -18,17 +18,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from onnxgather.checking.doctor import TriedProvider, examine
+from onnxgather.checking.doctor import Environment, TriedProvider, examine
 from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report.matrix import lane_head
 from onnxgather.checking.report_files import open_report
 from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import DIRECTML_DLL
 
 WRITTEN = (0, 1, 3)
 """The exit codes of a check that wrote its report: good, findings, lanes that did not
 start."""
+
+EVALUATOR = "onnx-reference"
+"""The lane of ONNX's own evaluator, which comes with onnxgather, so that the doctor
+does not list it."""
 
 PAGE = "observatory.html"
 DATA = "observatory.json"
@@ -92,24 +97,44 @@ def places(
         yield Place(name, python, info)
 
 
+def kept(environment: Environment) -> list[TriedProvider]:
+    """Return the lanes of an environment that are meant to be there.
+
+    One without ONNX Runtime has another runtime, and needs no lane of the CPU.
+    """
+    providers = environment.providers
+    if environment.listed or not environment.runtimes:
+        return [*providers]
+    return [tried for tried in providers if tried.info.provider in OTHER_RUNTIMES]
+
+
+def started(name: str, python: str | None = None) -> list[Place]:
+    """Return a lane that the doctor does not look for; none if it does not start."""
+    (lane,) = open_lanes([name], {} if python is None else {name: python})
+    info = lane.start()
+    lane.close()
+    return [Place(name, python, info)] if info.not_run is None else []
+
+
 def lanes_here(folder: Path | None) -> list[Place]:
     """Return all lanes of this machine, sorted by runtime and version."""
     found: list[Place] = []
     say("looking at this environment")
     for environment in examine().environments:
         found += places(environment.providers, [place.name for place in found])
-    (directml,) = open_lanes([DIRECTML_DLL])
-    info = directml.start()
-    directml.close()
-    if info.not_run is None:
-        found.append(Place(DIRECTML_DLL, None, info))
+    found += started(DIRECTML_DLL)
     for label, python in environments(folder):
         say(f"looking at {python}")
         # Hosts, which every checkup has, were found above.
         own = [env for env in examine(python=python).environments if not env.is_host]
         for environment in own:
             names = [place.name for place in found]
-            found += places(environment.providers, names, label, python)
+            found += places(kept(environment), names, label, python)
+            # Other runtimes bring onnx, too.
+            if environment.runtimes == (EVALUATOR,) and EVALUATOR not in names:
+                found += started(EVALUATOR, python)
+    if EVALUATOR not in [place.name for place in found]:
+        found += started(EVALUATOR)
     return sorted(found, key=lambda place: place.order)
 
 

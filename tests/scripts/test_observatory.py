@@ -12,7 +12,8 @@ from html_page import Page
 from msgspec.structs import replace
 from report_samples import CPU, DIRECTML, OPENVINO, passed
 
-from onnxgather.checking.doctor import TriedProvider
+from onnxgather.checking.doctor import Environment, TriedProvider
+from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report_files import open_report
 from onnxgather.checking.results import Result, ResultKind
 
@@ -56,6 +57,24 @@ def test_a_lane_of_another_environment_has_its_name() -> None:
         "--html",
         str(Path("out", "observatory.html")),
     ]
+
+
+def test_an_environment_of_another_runtime_has_no_lane_of_the_cpu() -> None:
+    no_cpu = TriedProvider(replace(CPU, not_run="CPU needs ONNX Runtime"))
+    tract = TriedProvider(LaneInfo("tract", "tract", {"tract": "0.23.9"}))
+    both = Environment("python", providers=(no_cpu, tract), runtimes=("tract",))
+    assert observatory.kept(both) == [tract]
+    # Case: ONNX Runtime is there, or nothing is.
+    listed = replace(both, listed=("CPUExecutionProvider",))
+    assert observatory.kept(listed) == [no_cpu, tract]
+    assert observatory.kept(Environment("python", providers=(no_cpu,))) == [no_cpu]
+
+
+def test_the_evaluator_of_onnx_is_a_lane() -> None:
+    (found,) = observatory.started("onnx-reference")
+    assert (found.name, found.python) == ("onnx-reference", None)
+    (found,) = observatory.started("onnx-reference", sys.executable)
+    assert found.python == sys.executable
 
 
 def test_columns_are_sorted_by_runtime_and_version() -> None:
@@ -112,7 +131,7 @@ def test_one_page_and_one_json_are_written(tmp_path: Path) -> None:
     done = observed(tmp_path, "forbidden/gather/")
     assert (done.returncode, done.stdout) == (0, "")
     report = open_report(str(tmp_path / "observatory.json"))
-    assert "cpu" in [lane.name for lane in report.lanes]
+    assert {"cpu", "onnx-reference"} <= {lane.name for lane in report.lanes}
     assert len(report.cases) == 4
     page = Page((tmp_path / "observatory.html").read_bytes())
     assert [case["name"] for case in page.cases] == [case.name for case in report.cases]
