@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Literal, NamedTuple
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.results import CaseResult, Report, Result
 from onnxgather.core.checks import number_of, printable
+from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.providers import target_of
 from onnxgather.core.output.result_states import BAD, STATES, State
 
@@ -160,7 +162,8 @@ class Cause:
 def causes(report: Report) -> list[Cause]:
     """Return the causes of results that are not PASS.
 
-    The worst state comes first; among equal states, the cause with most cases.
+    The worst state comes first; among equal states foreign memory, and then the cause
+    with most cases.
     """
     by_key: dict[Hashable, Cause] = {}
     for number, case in enumerate(report.cases):
@@ -171,15 +174,23 @@ def causes(report: Report) -> list[Cause]:
             cause = by_key.setdefault(key, Cause(result, []))
             cause.cases.append(number)
 
-    def order(cause: Cause) -> tuple[int, int]:
+    def order(cause: Cause) -> tuple[int, bool, int]:
         severity = STATES[cause.first.state].severity
-        return -severity, -len(cause.cases)
+        return -severity, cause.first.foreign_memory is None, -len(cause.cases)
 
     return sorted(by_key.values(), key=order)
 
 
+_CHANGING = re.compile(r"0x[0-9a-f]+|\(\d+\)|\d{4,}")
+"""What differs between prints of one crash: addresses, and numbers of threads and of
+processes."""
+
+
 def _reason_key(case: CaseResult, result: Result) -> Hashable:
     """Return what results of one cause share, besides the state and the lane."""
+    # Case: what a runtime prints as it ends has numbers of threads and addresses.
+    if result.state == "ERROR" and result.breakdown is Breakdown.DIED:
+        return _CHANGING.sub("", why(result))
     if result.state != "DIFF":
         return why(result)
     # The sentence of a DIFF contains values, which differ from case to case.

@@ -15,6 +15,7 @@ from report_samples import (
     DIFF,
     DIRECTML,
     ELSEWHERE,
+    ERROR,
     KNOWN,
     OPENVINO,
     absent,
@@ -27,8 +28,47 @@ from report_samples import (
 
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report import as_lines, html, junit, markdown
-from onnxgather.checking.report.sentences import again, verdict
-from onnxgather.checking.results import CaseResult, Invalid
+from onnxgather.checking.report.sentences import again, causes, verdict
+from onnxgather.checking.results import CaseResult, ForeignMemory, Invalid, Result
+from onnxgather.core.execution.elsewhere.child import Breakdown
+
+
+def causes_of(*results: Result) -> list[tuple[str, list[int]]]:
+    """The causes of a report with a case for each result."""
+    cases = [entry(gather_case(f"case/{n}"), r) for n, r in enumerate(results)]
+    found = causes(report_of([OPENVINO], *cases))
+    return [(cause.first.state, cause.cases) for cause in found]
+
+
+def crash(place: str, thread: int, address: str) -> Result:
+    """A case that ended its process, as programs in Rust do."""
+    said = f"thread 'main' ({thread}) panicked at {place} … 46: {address} - _start"
+    return replace(
+        ERROR,
+        reason=f"the runtime ended by signal 6 (SIGABRT); it printed: {said}",
+        breakdown=Breakdown.DIED,
+    )
+
+
+def test_crashes_at_one_place_are_one_cause() -> None:
+    here = "gather_nd.rs:72:23"
+    assert causes_of(
+        crash(here, 14601, "0x7f9a8fc45305"),
+        crash("gather_nd.rs:28:9", 14601, "0x7f9a8fc45305"),
+        crash(here, 977, "0x559d2af8c081"),
+    ) == [("ERROR", [0, 2]), ("ERROR", [1])]
+    # The message of a runtime that refuses counts with all its numbers.
+    sizes = [replace(ERROR, reason=f"no size {size}") for size in (4096, 8192)]
+    assert causes_of(*sizes) == [("ERROR", [0]), ("ERROR", [1])]
+
+
+def test_foreign_memory_comes_first() -> None:
+    foreign = replace(DIFF, foreign_memory=ForeignMemory.DIFFERS)
+    assert causes_of(ERROR, DIFF, DIFF, foreign) == [
+        ("DIFF", [3]),
+        ("DIFF", [1, 2]),
+        ("ERROR", [0]),
+    ]
 
 
 def verdict_of(
