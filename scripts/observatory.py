@@ -50,12 +50,8 @@ class Place(NamedTuple):
     @property
     def order(self) -> tuple[str, list[int], str]:
         """By which the columns are sorted: the runtime, its versions, the name."""
-        runtime, *versions = lane_head(self.info)
-        return (
-            runtime,
-            [*map(int, re.findall(r"[0-9]+", " ".join(versions)))],
-            self.name,
-        )
+        versions = re.findall(r"[0-9]+", " ".join(lane_head(self.info)))
+        return self.info.provider, [*map(int, versions)], self.name
 
 
 def environments(folder: Path | None) -> Iterator[tuple[str, str]]:

@@ -86,9 +86,19 @@ def test_columns_are_sorted_by_runtime_and_version() -> None:
         for version in versions
     ]
     found.append(observatory.Place("openvino", None, OPENVINO))
+    for version in ("0.10.1", "0.9.2"):
+        tract = LaneInfo("tract", "tract", {"tract": version})
+        found.append(observatory.Place(f"tract {version}", None, tract))
     found.sort(key=lambda place: place.order, reverse=True)
     names = [place.name for place in sorted(found, key=lambda place: place.order)]
-    assert names == ["1.9.0", "1.24.4", "1.32.0", "openvino"]
+    assert names == [
+        "1.9.0",
+        "1.24.4",
+        "1.32.0",
+        "openvino",
+        "tract 0.9.2",
+        "tract 0.10.1",
+    ]
 
 
 def test_environments_are_folders_with_an_interpreter(tmp_path: Path) -> None:

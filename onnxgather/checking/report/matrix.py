@@ -90,7 +90,10 @@ def lane_head(lane: LaneInfo) -> list[str]:
 
     That is the provider, and the versions of the runtime.
     """
-    lines = [lane.provider]
+    lines: list[str] = []
+    # A runtime that is no provider has a version of its own.
+    if lane.provider not in lane.versions:
+        lines.append(lane.provider)
     for package, version in lane.versions.items():
         if package not in _BUILD_VERSIONS:
             lines.append(f"{package} {version}")

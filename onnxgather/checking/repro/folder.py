@@ -357,7 +357,8 @@ _HOW_ON_A_PROVIDER = (
 _HOW_ON_A_RUNTIME = (
     "`python repro.py`, where {provider} and numpy are installed, runs `model.onnx` on"
     " `inputs.npz`, by `adapter.py` beside it. Its exit code is 1 where it differs, 0"
-    " where it does not, and 3 where {provider} is not installed."
+    " where it does not, and 3 where {provider} is not installed. If {provider} ends"
+    " its process, the script ends with it."
 )
 
 

@@ -28,6 +28,7 @@ from report_samples import (
 
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report import as_lines, html, junit, markdown
+from onnxgather.checking.report.matrix import lane_head
 from onnxgather.checking.report.sentences import again, causes, verdict
 from onnxgather.checking.results import CaseResult, ForeignMemory, Invalid, Result
 from onnxgather.core.execution.elsewhere.child import Breakdown
@@ -60,6 +61,12 @@ def test_crashes_at_one_place_are_one_cause() -> None:
     # The message of a runtime that refuses counts with all its numbers.
     sizes = [replace(ERROR, reason=f"no size {size}") for size in (4096, 8192)]
     assert causes_of(*sizes) == [("ERROR", [0]), ("ERROR", [1])]
+
+
+def test_the_head_of_a_column_names_a_runtime_once() -> None:
+    tract = LaneInfo("tract@old", "tract", {"python": "3.11.7", "tract": "0.23.9"})
+    assert lane_head(tract) == ["tract 0.23.9"]
+    assert lane_head(CPU) == ["CPUExecutionProvider", "onnxruntime 1.31.1"]
 
 
 def test_foreign_memory_comes_first() -> None:

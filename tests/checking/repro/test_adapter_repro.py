@@ -111,7 +111,8 @@ def test_a_fault_becomes_a_folder_that_needs_the_runtime_alone(tmp_path: Path) -
     how = (
         "`python repro.py`, where planted and numpy are installed, runs `model.onnx` on"
         " `inputs.npz`, by `adapter.py` beside it. Its exit code is 1 where it differs,"
-        " 0 where it does not, and 3 where planted is not installed."
+        " 0 where it does not, and 3 where planted is not installed. If planted ends"
+        " its process, the script ends with it."
     )
     assert f"## How to run it {how} `program.json` says" in text
 
