@@ -908,7 +908,9 @@ def get_ep_devices():
 
     def test_an_unknown_provider_is_refused(self) -> None:
         with pytest.raises(
-            ProviderError, match=r"^provider must be one of .*, cpu, .*, got 'cqu'$"
+            ProviderError,
+            match=r"^provider must be one of .*, cpu, .*, got 'cqu'; a lane on a"
+            r" runtime of your own needs --adapter cqu=FILE\.py$",
         ):
             examine({"cqu": "python"})
 

@@ -159,6 +159,16 @@ class AdapterWorker(Child):
 
         return self.exchange(read, {"end": seconds})
 
+    def _no_answer(
+        self, how: Breakdown, detail: str = "", printed: bytes = b""
+    ) -> NoAnswerError:
+        error = super()._no_answer(how, detail, printed)
+        if how is not Breakdown.NONSENSE:
+            return error
+        # The adapter is to be mended, and not the runtime.
+        reason = f"the adapter does not do what docs/runtimes.md says: {detail}"
+        return NoAnswerError(how, reason, detail, error.last_words)
+
     def _last_words(self, content: bytes) -> str:
         """Return what the runtime printed, as one line.
 

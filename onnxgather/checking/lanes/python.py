@@ -292,7 +292,7 @@ def model_lane(
         OnnxGatherError: There is a plugin beside a shared library, a file in place of
             the folder of a host, or the timeout is none.
     """
-    provider = _provider_of_lane(name, plugin)
+    provider = _provider_of_lane(name, path, plugin)
     target = target_of_lane(name, target)
 
     host: Sequence[str] = []
@@ -343,12 +343,17 @@ def interpreter(path: str | None) -> str:
     return python
 
 
-def _provider_of_lane(name: str, plugin: str | None) -> Provider:
+def _provider_of_lane(name: str, path: str | None, plugin: str | None) -> Provider:
     """Return the provider that a lane's name begins with."""
     provider_name = name.partition("@")[0]
     try:
         return find_provider(provider_name, *OTHER_RUNTIMES)
-    except ProviderError:
+    except ProviderError as error:
+        # Case: an interpreter, perhaps of a runtime of one's own.
+        if plugin is None and path is not None and "did you mean" not in str(error):
+            option = f"--adapter {provider_name}=FILE.py"
+            cure = f"a lane on a runtime of your own needs {option}"
+            raise ProviderError(f"{error}; {cure}") from None
         if plugin is None:
             raise
     rule = "a plugin library must come with ONNX Runtime's full name of its provider"

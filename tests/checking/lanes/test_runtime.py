@@ -25,6 +25,7 @@ from onnxgather.checking.report.sentences import about_lane
 from onnxgather.checking.results import CaseResult, ForeignMemory, read_report
 from onnxgather.checking.run import check_cases
 from onnxgather.cli.commands import main
+from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 
 forks = pytest.mark.skipif(
@@ -204,7 +205,7 @@ def test_what_is_no_answer_is_an_error(
     if "def load" in change:
         change += "\ndel ran"
     assert told(lane_on(tmp_path, change)) == [
-        ("ERROR", f"the runtime answered what no runtime answers: {reason}")
+        ("ERROR", f"the adapter does not do what docs/runtimes.md says: {reason}")
     ]
 
 
@@ -618,6 +619,17 @@ def test_a_file_that_is_no_adapter_says_why(
     line = len(path.read_text(encoding="utf-8").splitlines())
     reason = f"the adapter {path} does not load: {fault.format(line=line)}"
     assert told(lane) == [("NOT-RUN", reason)]
+
+
+def test_a_lane_elsewhere_without_its_adapter_says_which_option_is_missing() -> None:
+    with pytest.raises(OnnxGatherError) as caught:
+        open_lanes(["mine"], {"mine": "mine/bin/python"})
+    assert str(caught.value).endswith(
+        "got 'mine'; a lane on a runtime of your own needs --adapter mine=FILE.py"
+    )
+    with pytest.raises(OnnxGatherError) as caught:
+        open_lanes(["tracts"], {"tracts": "tract/bin/python"})
+    assert str(caught.value).endswith("got 'tracts'; did you mean \"tract\"?")
 
 
 def test_a_runtime_that_is_not_installed_says_how_to_install_it() -> None:
