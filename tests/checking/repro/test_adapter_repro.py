@@ -129,7 +129,7 @@ def test_operators_that_are_told_after_a_run_alone_are_no_fault(tmp_path: Path) 
     made(tmp_path, WITHOUT_NEGATIVES + dedent(change), CASE)
     code, printed, errors = rerun(tmp_path)
     assert (code, errors) == (1, "")
-    assert "runs what adapter.py does not tell before a run: " in printed
+    assert "planted ran Gather\n" in printed
     assert "It differs: 1 of 1 elements" in printed
 
 
