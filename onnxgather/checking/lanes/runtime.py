@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -191,7 +192,20 @@ class RuntimeLane:
             if fault is not None:
                 return fault
         refusal_passes = must_refuse or isinstance(case, NodeCase)
-        return _answer(result, must_refuse, refusal_passes)
+        answer = _answer(result, must_refuse, refusal_passes)
+        if refusal_passes and answer.kind is AnswerKind.RAN:
+            self._renew_worker()
+        return answer
+
+    def _renew_worker(self) -> None:
+        """Give the next case another worker, if that costs a fork alone.
+
+        A runtime that runs what it must refuse may have written outside its memory,
+        which would end the process in a case that is right.
+        """
+        if adapter_program.FORKS:
+            with suppress(NoAnswerError):  # the next request starts the runtime again
+                self._worker.exit_code(0)
 
     def _fault_of_ran(self, ran: Sequence[str], sent: Counter[str]) -> Answer | None:
         """Return the answer if what ran is not what the model has; None if it is.

@@ -352,6 +352,24 @@ def test_what_the_adapter_cannot_pass_on_is_not_run_and_no_refusal(
 
 
 @forks
+def test_a_case_after_one_that_must_be_refused_has_another_process(
+    tmp_path: Path,
+) -> None:
+    # The first case spoils memory, from which the process would die in the next.
+    change = """
+    SPOILED = []
+    def gather(data, indices):
+        if SPOILED and 9 not in indices:
+            os.abort()
+        if 9 in indices:
+            SPOILED.append(0)
+        return data[np.clip(indices, -4, 3)]
+    """
+    states = told(lane_on(tmp_path, change), case(9, 0), case(3, 0))
+    assert [state for state, _ in states] == ["DIFF", "PASS"]
+
+
+@forks
 def test_a_refusal_counts_only_if_both_runs_for_valid_indices_are_right(
     tmp_path: Path,
 ) -> None:
