@@ -606,8 +606,8 @@ _lane = click.option(
     ),
 )
 _plugin = of_check("plugin", "plugins", callback=_pairs(str))
-_adapter = of_check("adapter", "adapters", callback=_pairs(str))
-lanes = _together(_lane, _plugin, _adapter, timeout)
+adapter = of_check("adapter", "adapters", callback=_pairs(str))
+lanes = _together(_lane, _plugin, adapter, timeout)
 
 
 @dataclass(frozen=True, slots=True)

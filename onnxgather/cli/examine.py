@@ -18,7 +18,7 @@ from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.core.files import is_model
-from onnxgather.core.options import OutOfRange, Target
+from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
 
 if TYPE_CHECKING:
     from onnxgather.checking.cases import Case
@@ -54,14 +54,11 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
 
 
 def _lane(text: str) -> tuple[str, str | None]:
-    """Return the name and the path of a lane that can be opened."""
-    from onnxgather.checking.lanes import open_lanes, parse_lane
+    """Return the name and the path of a lane."""
+    from onnxgather.checking.lanes import parse_lane
 
     with arguments.as_usage():
-        name, python = parse_lane(text)
-        # The lane is opened anew with its path; here only its name is checked.
-        open_lanes([name])
-        return name, python
+        return parse_lane(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +71,8 @@ class ReproOptions:
     """The name and the path of the lane."""
     plugin: str | None
     """The library that brings the lane's provider."""
+    adapters: dict[str, str]
+    """The files of adapters, by the names of their lanes."""
     wrap: bool
     out_of_range: OutOfRange | None
     target: Target | None
@@ -106,6 +105,7 @@ class Suspect:
     metavar="[NAME=]LIBRARY",
     help="The library that brings the lane's provider; NAME is the lane's.",
 )
+@arguments.adapter
 @arguments.node
 @arguments.inputs
 @arguments.flag("--wrap", help="Put the gather between two multiplications by one.")
@@ -138,6 +138,7 @@ def repro_command(
     from onnxgather.checking.repro.flow import make_repro
 
     suspect = _suspect(source, reading, options, timeout)
+    _check_lane(options)
     if suspect is None:
         cases = "any case"
         if options.name is not None:
@@ -175,6 +176,24 @@ def repro_command(
     return GOOD
 
 
+def _check_lane(options: ReproOptions) -> None:
+    """Check the name of --lane, and that each adapter is there and is the lane's."""
+    from onnxgather.checking.lanes import open_lanes
+
+    for name, path in options.adapters.items():
+        if options.lane is None or options.lane[0].partition("@")[0] != name:
+            rule = f"--adapter {name}={path} must come with --lane {name}"
+            raise click.UsageError(rule)
+    if options.lane is None:
+        return
+    name, _ = options.lane
+    try:
+        # The lane is opened anew with its path; here only its name is checked.
+        open_lanes([name], adapters=options.adapters)
+    except OnnxGatherError as error:
+        raise click.BadParameter(str(error), param_hint="'--lane'") from None
+
+
 def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> Lanes:
     """Return the options of the only lane.
 
@@ -192,7 +211,10 @@ def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> 
     plugins = dict[str, str]()
     if options.plugin:
         plugins[name] = options.plugin.removeprefix(f"{name}=")
-    return Lanes(pythons, plugins, timeout, [name])
+    opset = DEFAULT_OPSET
+    if reported is not None and reported.opset is not None:
+        opset = reported.opset
+    return Lanes(pythons, plugins, timeout, [name], options.adapters, opset)
 
 
 def _suspect(
@@ -262,6 +284,11 @@ def _of_report(source: str, report: Report, options: ReproOptions) -> Suspect | 
             if info.name == lane_name:
                 reported = info
                 break
+    # A report never names a program to start.
+    if reported is not None and reported.adapter is not None and not options.adapters:
+        option = f"--adapter {reported.provider}={reported.adapter}"
+        rule = f"{source}: lane {shown(reported.name)} needs its adapter"
+        raise OnnxGatherError(f"{rule}, such as --lane {reported.name} {option}")
     target = options.target
     if target is None and reported is not None:
         target = reported.target

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from command_line import DATA_4X3, DESC, INDICES, outcome, program
 from onnx import TensorProto, helper
+from planted_adapter import planted
 from stub_runtime import environment
 
 import onnxgather as og
@@ -227,6 +228,29 @@ class TestRepro:
             code, out, err = outcome("repro", *source, option, value, "-o", "out")
             assert (code, out) == (2, "")
             assert err.endswith(f"\n\nError: {sentence}\n")
+
+    def test_repro_takes_a_lane_with_an_adapter_and_its_opset(self) -> None:
+        change = """
+        def load(model, name):
+            def run(inputs):
+                raise ValueError(f"opset {model[model.rindex(bytes([16])) + 1]}")
+            return run
+        del ran
+        """
+        planted(Path.cwd(), change)
+        adapter = ("--adapter", "planted=planted.py")
+        program("x.json")
+        words = ("check", "x.json", "--opset", "13", "--json=r.json")
+        assert outcome(*words, *adapter)[0] == 1
+        words = ("repro", "r.json", "-o", "out")
+        needs = "r.json: lane 'planted' needs its adapter, such as --lane planted"
+        message = f"Error: {needs} --adapter planted=planted.py\n"
+        assert outcome(*words) == (2, "", message)
+        needs = "--adapter planted=planted.py must come with --lane planted"
+        assert outcome(*words, *adapter)[2].endswith(f"\n\nError: {needs}\n")
+        code, out, _ = outcome(*words, "--lane", "planted", *adapter)
+        assert (code, out[:22]) == (0, "out: planted fails in ")
+        assert "ValueError: opset 13\n" in Path("out/ISSUE.md").read_text("utf-8")
 
     @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
     @pytest.mark.slow
