@@ -24,8 +24,8 @@ FOREIGN_SENTENCES = {
         " into free memory"
     ),
     ForeignMemory.DIFFERS: (
-        "returned memory that is not the model's: two runs over free memory with other"
-        " bytes differ"
+        "returned memory that is not the model's: two runs differ, with different"
+        " bytes in free memory"
     ),
     ForeignMemory.VALUES: (
         "returned memory that is not the model's: elements are neither in InputTensor"

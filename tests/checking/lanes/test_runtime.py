@@ -537,7 +537,7 @@ def test_runs_that_differ_do_not_pass_though_one_is_right(tmp_path: Path) -> Non
         state, how, reason = foreign(tmp_path, f"FIRST = {first}\n" + dedent(change))
         assert (state, how) == ("DIFF", "differs")
         assert reason == (
-            f"{FOREIGN}: two runs over free memory with other bytes differ"
+            f"{FOREIGN}: two runs differ, with different bytes in free memory"
         )
 
 
