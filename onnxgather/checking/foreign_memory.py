@@ -28,8 +28,8 @@ FOREIGN_SENTENCES = {
         " bytes in free memory"
     ),
     ForeignMemory.VALUES: (
-        "returned memory that is not the model's: elements are neither in InputTensor"
-        " nor zero"
+        "returned what may be memory that is not the model's: elements are neither in"
+        " InputTensor nor zero"
     ),
 }
 """The sentence for each way in which foreign memory shows."""

@@ -546,7 +546,8 @@ def test_values_of_nowhere_are_told_as_foreign_memory(tmp_path: Path) -> None:
     assert foreign(tmp_path, change) == (
         "DIFF",
         "values",
-        f"{FOREIGN}: elements are neither in InputTensor nor zero",
+        "returned what may be memory that is not the model's: elements are neither in"
+        " InputTensor nor zero",
     )
 
 
