@@ -347,6 +347,10 @@ class _Check:
         for condition in fed:
             if not condition["exact"] or len(fed) < len(conditions):
                 continue
+            # The shape that is given of another input has the size, so that it is
+            # always drawn alike.
+            if not _sizes_of(condition).isdisjoint(self.case.fixed):
+                continue
             for side in ("low", "high"):
                 if condition[side] is None and not condition[f"{side}_expression"]:
                     continue
