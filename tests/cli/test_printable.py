@@ -176,7 +176,7 @@ def test_a_name_in_a_model(where: str) -> None:
         _prints_plainly("repro", "x.onnx", "--node", node, "-o", "folder")
 
 
-@pytest.mark.one_quick_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("option", [[], ["--json"]])
 def test_what_a_worker_says(option: list[str]) -> None:
     program("x.json")

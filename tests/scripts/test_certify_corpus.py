@@ -60,6 +60,7 @@ def test_an_empty_set_of_descriptors_is_an_error(
     assert capsys.readouterr().err.endswith(f"error: {told}\n")
 
 
+@pytest.mark.slow
 def test_a_wrong_model_is_a_finding(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

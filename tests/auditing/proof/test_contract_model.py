@@ -80,6 +80,7 @@ def meets_in_python(case: GuardCase) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_numbers_at_the_ends_of_types_are_compared_exactly() -> None:
     for case, outputs in answered(DIRECTED):
         assert agrees(case, outputs["ok"], outputs["broken"]), case

@@ -95,6 +95,7 @@ class TestLibraries:
         assert made.stat().st_mtime_ns == times
         assert [*cache_folder().iterdir()] == [made]
 
+    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
         ("name", "content", "reason"),
         [

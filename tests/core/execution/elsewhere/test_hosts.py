@@ -258,6 +258,7 @@ class TestWait:
         assert all(re.fullmatch(TOLD, line) for line in lines)
         assert (last, end) == (" " * len(lines[-1]), "")
 
+    @pytest.mark.slow
     def test_a_quick_start_is_not_told(
         self, make: Callable[..., Path], tmp_path: Path
     ) -> None:
