@@ -78,9 +78,11 @@ def _holds_pattern(first: Array, second: Array) -> bool:
     size = first.itemsize
     elements_of_first = np.frombuffer(first.tobytes(), np.uint8).reshape(-1, size)
     elements_of_second = np.frombuffer(second.tobytes(), np.uint8).reshape(-1, size)
-    one, other = PATTERNS
-    is_pattern = (elements_of_first == one) & (elements_of_second == other)
-    return bool(is_pattern.all(axis=1).any())
+    pattern_of_first, pattern_of_second = PATTERNS
+    is_of_first = elements_of_first == pattern_of_first
+    is_of_second = elements_of_second == pattern_of_second
+    is_pattern = (is_of_first & is_of_second).all(axis=1)
+    return bool(is_pattern.any())
 
 
 def _conversions(data: Array) -> Iterator[Array]:
@@ -88,10 +90,14 @@ def _conversions(data: Array) -> Iterator[Array]:
     yield data
     with np.errstate(all="ignore"):
         for dtype in _NARROWER:
-            yield data.astype(dtype).astype(data.dtype)
-            limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
-            cut_off = np.clip(data.astype(np.float64), limits.min, limits.max)
-            yield cut_off.astype(dtype).astype(data.dtype)
+            # Case 1: the conversion wraps what the type does not hold.
+            wrapped = data.astype(dtype)
+            yield wrapped.astype(data.dtype)
+            # Case 2: the conversion cuts it off.
+            limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+            floats = data.astype(np.float64)
+            cut_off = np.clip(floats, limits.min, limits.max).astype(dtype)
+            yield cut_off.astype(data.dtype)
 
 
 def _bits(array: Array) -> Array:
