@@ -16,10 +16,9 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, partial
 from importlib import import_module
 from threading import Lock, Thread
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -27,7 +26,7 @@ from onnxgather.core.checks import printable
 from onnxgather.core.errors import OnnxGatherError
 
 SOLVERS = {
-    "z3": "(reset)(set-option :timeout {})(set-option :rlimit {})",
+    "z3": "(set-option :timeout {})(set-option :rlimit {})",
     "cvc5": (
         "(set-option :tlimit-per {})(set-option :rlimit-per {})"
         "(set-option :produce-models true)"
@@ -257,7 +256,10 @@ def _session(solver: str) -> Callable[[str], str]:
     """Return a function that runs commands, and returns what the solver prints."""
     module = import_module(solver)
     if solver == "z3":
-        return partial(module.Z3_eval_smtlib2_string, _context().ref())
+        # Each script has a context of its own. What a context keeps of earlier scripts
+        # changes the search: a script then takes 0.1 s, or its whole time.
+        context = module.Context()
+        return lambda commands: module.Z3_eval_smtlib2_string(context.ref(), commands)
     program = module.Solver(module.TermManager())
     parser = module.InputParser(program)
     parser.setIncrementalStringInput(module.InputLanguage.SMT_LIB_2_6, "script")
@@ -272,9 +274,3 @@ def _session(solver: str) -> Callable[[str], str]:
         return output
 
     return session
-
-
-@cache
-def _context() -> Any:
-    """Return the context of z3; it is kept, as most scripts take less time than it."""
-    return import_module("z3").Context()

@@ -35,6 +35,27 @@ CUBES = """(set-logic QF_NIA)
 """
 """Fermat's theorem for cubes, which no solver decides in seconds."""
 
+REMAINDERS = """(declare-const x Int)
+(declare-const y Int)
+(assert (and (> x 2) (< x 400) (= (mod x 7) 3) (= (mod x 11) 2) (= (+ y x) (* 3 x))))
+(check-sat)
+"""
+"""A script that z3 5.4.1 solves in 489 of its steps."""
+
+
+def fewest_steps(script: str, name: str) -> int:
+    """Return the fewest steps with which a new program solves a script."""
+    too_few = 0
+    enough = 20_000
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        solvers.end_programs()
+        if solve(script, 5, name, middle).verdict == "unknown":
+            too_few = middle
+        else:
+            enough = middle
+    return enough
+
 
 @pytest.mark.parametrize("name", quick_alone(["z3"], NAMES))
 class TestSolve:
@@ -68,6 +89,16 @@ class TestSolve:
     def test_steps_are_limited(self, name: str) -> None:
         why = {"z3": "z3: canceled", "cvc5": "cvc5: resourceout"}[name]
         assert solve(CUBES, 60, name, steps=10_000) == Solved("unknown", why=why)
+
+    @pytest.mark.slow
+    def test_the_steps_of_a_script_do_not_depend_on_earlier_scripts(
+        self, name: str
+    ) -> None:
+        steps = fewest_steps(REMAINDERS, name)
+        for _ in range(5):
+            solve(REFUTED, 5, name)
+            assert solve(REMAINDERS, 5, name, steps).verdict == "sat"
+        assert solve(REMAINDERS, 5, name, steps - 1).verdict == "unknown"
 
     @pytest.mark.slow
     @pytest.mark.skipif(sys.platform == "win32", reason="signals")
