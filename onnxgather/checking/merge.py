@@ -131,6 +131,14 @@ def _check_same_check(part: _Part, first: _Part) -> None:
     def check_same(what: str, got: object, wanted: object) -> None:
         _check_same(part.path, first.path, what, got, wanted)
 
+    # Case: a check of all cases has those of each shard, too.
+    if bool(part.shard) != bool(first.shard):
+        whole, shard = sorted([part, first], key=lambda item: item.shard)
+        raise FileFormatError(
+            f"{part.path}: all reports must be of shards or none of them, got shard"
+            f" {shard.report.shard} in {shard.path} and no shard in {whole.path};"
+            " run each with --shard"
+        )
     check_same("the number of shards", part.shard_count, first.shard_count)
     check_same("onnxgather", part.report.onnxgather, first.report.onnxgather)
     names = [lane.name for lane in part.report.lanes]

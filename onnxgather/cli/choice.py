@@ -8,7 +8,7 @@ from itertools import count, islice
 
 import click
 
-from onnxgather.core.checks import shown_with_suggestion
+from onnxgather.core.checks import number_of, shown_with_suggestion
 
 MOST_COMPARED = 10_000
 """The most names of cases that a wrong name is compared with."""
@@ -52,13 +52,20 @@ class Choice:
             total: How many cases there are.
 
         Raises:
-            UsageError: No case fits.
+            UsageError: No case fits, or the shard has none of those that fit.
         """
         if self.text or self.name is not None:
             total = sum(map(self.fits, all_names()))
             if not total:
                 raise click.UsageError(self.unfitted(all_names()))
         part, parts = self.shard or (1, 1)
+        # A part without cases would prove nothing and look as if all were well.
+        if part > total > 0:
+            cases = number_of(total, "case")
+            raise click.UsageError(
+                f"the shard {part}/{parts} has no case, as there are {cases} for"
+                f" {parts} shards; give at most {total} shards"
+            )
         # Of the parts of a shard, the first get a case more.
         return (total + parts - part) // parts
 

@@ -121,7 +121,11 @@ def other(lane: LaneInfo = CPU, **fields: Any) -> dict[str, Any]:
     [
         ({"onnxgather": "9"}, "onnxgather must be '0.1.0', as in 1.json, got '9'"),
         ({"shard": "2/3"}, "the number of shards must be 2, as in 1.json, got 3"),
-        ({"shard": None}, "the number of shards must be 2, as in 1.json, got 0"),
+        (
+            {"shard": None},
+            "all reports must be of shards or none of them, got shard 1/2 in 1.json and"
+            " no shard in 2.json; run each with --shard",
+        ),
         ({"shard": "1/2"}, "shard 1/2 must be in one report, got 1.json too"),
         (
             {"shard": "0/2"},

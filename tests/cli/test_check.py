@@ -824,14 +824,14 @@ class TestParts:
         assert ([case.name for case in found.cases], found.planned) == ([name], 1)
 
     @pytest.mark.one_quick_in(3)
-    @pytest.mark.parametrize("parts", [1, 3, 8])
+    @pytest.mark.parametrize("parts", [1, 3, 7])
     def test_each_case_is_in_one_shard(self, parts: int) -> None:
         program("x.json")
         program("y.json")
         what = ("x.json", "y.json", "--random", "5")
         every = [case.name for case in report(*what, code=3).cases]
         shards = [
-            report(*what, "--shard", f"{part}/{parts}", code=3 if part <= 7 else 0)
+            report(*what, "--shard", f"{part}/{parts}", code=3)
             for part in range(1, parts + 1)
         ]
         assert [shard.shard for shard in shards] == [
@@ -850,6 +850,14 @@ class TestParts:
         assert (code, out) == (2, "")
         rule = "the shard must be K/N with K from 1 to N and N below 10,000"
         assert err.endswith(f"Invalid value for '--shard': {rule}, got {shard!r}\n")
+
+    def test_a_shard_without_cases_is_wrong_usage(self) -> None:
+        code, out, err = outcome("check", "--random", "2", "--shard", "8/9")
+        assert (code, out) == (2, "")
+        assert err.endswith(
+            "Error: the shard 8/9 has no case, as there are 2 cases for 9 shards; give"
+            " at most 2 shards\n"
+        )
 
     def test_a_check_stops_at_its_findings(
         self, monkeypatch: pytest.MonkeyPatch

@@ -288,6 +288,11 @@ class ForkedWorker:
 
     def __init__(self, adapter: Adapter, frames: Any) -> None:
         self._frames = frames
+        self._status: int | None = None
+        self.answered: str | None = None
+        """The name of the case that it answered last."""
+        self.ended_before = False
+        """Whether it ended before it received the last request."""
         requests, to_worker = os.pipe()
         from_worker, answers = os.pipe()
         self._pid = os.fork()
@@ -309,6 +314,10 @@ class ForkedWorker:
 
         The program ends where its own input ends meanwhile.
         """
+        # Case: a thread of the runtime ended the process after the last answer.
+        if self._has_ended():
+            self.ended_before = True
+            return None
         try:
             self._requests.write(self._frames.frame(request))
             self._requests.flush()
@@ -316,9 +325,20 @@ class ForkedWorker:
             if sys.stdin in ready:  # nobody waits for the answer
                 self.kill()
                 sys.exit()
-            return self._frames.read_frame(self._answers)
+            answer = self._frames.read_frame(self._answers)
         except (OSError, EOFError):
             return None
+        header, _, _ = request.partition(b"\n")
+        self.answered = self._frames.json.loads(header)["name"]
+        return answer
+
+    def _has_ended(self) -> bool:
+        """Return whether the worker has ended, and keep its status if it has."""
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                self._status = status
+        return self._status is not None
 
     def ended(self, seconds: float) -> int | None:
         """Let the worker end; return its exit code, as `subprocess` writes it.
@@ -329,18 +349,19 @@ class ForkedWorker:
             self._requests.close()
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
-            if pid:
+            if self._has_ended():
+                assert self._status is not None
                 self._answers.close()
-                return os.waitstatus_to_exitcode(status)
+                return os.waitstatus_to_exitcode(self._status)
             time.sleep(0.001)
         self.kill()
         return None
 
     def kill(self) -> None:
         """End the worker at once."""
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
+        if not self._has_ended():
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
         self._answers.close()
 
 
@@ -358,7 +379,8 @@ def serve_by_forks(adapter: Adapter, frames: Any) -> None:
     """Answer requests through workers; the program ends when its input ends.
 
     A request may ask to let the worker end: `end` is how many seconds that may take.
-    In place of an answer there may be `ended`, the exit code of the worker.
+    In place of an answer there may be `ended`, the exit code of the worker, with
+    `after`, the case that it had answered, if it ended before the request came.
     """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not get between the frames
@@ -382,9 +404,13 @@ def serve_by_forks(adapter: Adapter, frames: Any) -> None:
             seconds = END_TIME
         # Case 3: the worker ended, or is to end.
         if answer is None:
-            code = worker.ended(seconds) if worker else 0
+            end: dict[str, Any] = {"ended": 0}
+            if worker is not None:
+                end["ended"] = worker.ended(seconds)
+                if worker.ended_before:
+                    end["after"] = worker.answered
             worker = None
-            answer = frames.json.dumps({"ended": code}).encode() + b"\n"
+            answer = frames.json.dumps(end).encode() + b"\n"
         frames.send(answers, frames.frame(answer))
     if worker is not None:
         worker.kill()

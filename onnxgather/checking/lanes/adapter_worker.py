@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from onnxgather.checking.lanes import adapter_program
+from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import runtime as frames
 from onnxgather.core.execution.elsewhere.child import (
@@ -29,6 +31,9 @@ def adapter_of(runtime: OtherRuntime) -> str:
     """Return the path of the adapter of a runtime."""
     return str(ADAPTERS / runtime.file)
 
+
+_BACKTRACE = re.compile(r"\s*(stack backtrace:$|\d+: +0x[0-9a-f]+ - |at \S+:\d+)")
+"""The lines of a backtrace as Rust prints it."""
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -70,6 +75,9 @@ class _Answered(msgspec.Struct, frozen=True):
     ended: int | msgspec.UnsetType | None = msgspec.UNSET
     """The exit code of a worker that ended; below 0 it is a signal. None if the worker
     had to be killed."""
+    after: str | None = None
+    """The case that the worker had answered before it ended, if it never got the case
+    at hand."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +143,7 @@ class AdapterWorker(Child):
         def read(header: bytes, content: bytes) -> RanTwice | Exception | str:
             answered = msgspec.json.decode(header, type=_Answered)
             if answered.ended is not msgspec.UNSET:
-                return self._ended(answered.ended)
+                return self._ended(answered.ended, answered.after)
             if answered.not_given is not None:
                 return NotGivenError(answered.not_given)
             if answered.refused is not None:
@@ -172,23 +180,35 @@ class AdapterWorker(Child):
     def _last_words(self, content: bytes) -> str:
         """Return what the runtime printed, as one line.
 
-        Of a long text the middle goes: the start says what failed first, the end what
-        ended the process.
+        The frames of a backtrace go, as they are those of a program without its
+        source. Of a long text the middle goes: the start says what failed first, the
+        end what ended the process.
         """
-        text = " ".join(content.decode(errors="replace").split())
+        lines = content.decode(errors="replace").splitlines()
+        kept = [line for line in lines if not _BACKTRACE.match(line)]
+        text = " ".join(" ".join(kept).split())
         half = LONGEST_PRINTED // 2
         if len(text) > LONGEST_PRINTED:
             text = f"{text[:half]} … {text[-half:]}"
         return text
 
-    def _ended(self, code: int | None) -> NoAnswerError:
-        """Return the error that the runtime ended in place of an answer."""
+    def _ended(self, code: int | None, after: str | None) -> NoAnswerError:
+        """Return the error that the runtime ended in place of an answer.
+
+        Args:
+            code: Its exit code; below 0 it is a signal.
+            after: The case that it had answered before it ended; None if it ended in
+                the case at hand.
+        """
         how = Breakdown.EXITED
         detail = str(code)
         if code is not None and code < 0:
             how = Breakdown.DIED
             detail = _signal_name(-code)
-        reason = f"the runtime {end_of(code)}{self._printed(self.printed)}"
+        when = ""
+        if after is not None:
+            when = f" after the case {shown(after)}, before it received this one"
+        reason = f"the runtime {end_of(code)}{when}{self._printed(self.printed)}"
         return NoAnswerError(how, reason, detail, self._last_words(self.printed))
 
 

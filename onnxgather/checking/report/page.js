@@ -309,6 +309,8 @@ async function open(item, found, lane) {
   body.append(...(detail?.repro ?? []).map(reproSection));
 }
 
+const BYTES_AT = [2, 4]; // the columns of bytes: those expected, and those returned
+
 /** Return a table of the first wrong elements with their bytes; lanes that are alike share rows. */
 function bytesSection(detail, lane) {
   const byElements = new Map();
@@ -328,7 +330,7 @@ function bytesSection(detail, lane) {
           "tr",
           {},
           k ? null : make("th", { scope: "rowgroup", rowspan: elements.length }, names.join(", ")),
-          texts.map((text) => make("td", {}, text)),
+          texts.map((text, n) => make("td", { class: BYTES_AT.includes(n) ? "memory" : null }, text)),
         ),
       ),
     ),

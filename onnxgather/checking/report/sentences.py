@@ -23,8 +23,11 @@ Mood = Literal["good", "known", "open", "bad"]
 but results are wrong. open: something is missing. bad: there are findings, or a lane
 did not run."""
 
-_KNOWN_IN_HEADLINE = {"known wrong": "known wrong", "known not to run": "it declines"}
+_KNOWN_IN_HEADLINE = {"known wrong": "known wrong", "known not to run": "declined"}
 """The words of a headline for each count of `known_counts`."""
+
+MOST_LANES_IN_HEADLINE = 3
+"""Up to so many lanes, a headline says how much is known of each."""
 
 _NOT_STARTED = "did not start"
 
@@ -294,17 +297,26 @@ def _known_by_lane(report: Report) -> str:
     ]
     # Lanes with equally many stay in the order of the report.
     by_lane.sort(key=lambda entry: -entry[1].total())
-    texts: list[str] = []
-    for lane, counts in by_lane:
-        parts: list[str] = []
-        for what, words in _KNOWN_IN_HEADLINE.items():
-            if counts[what]:
-                parts.append(f"{counts[what]:,} {words}")
-        if parts:
-            texts.append(f"{lane}: {', '.join(parts)}")
-    if not texts:
+    by_lane = [entry for entry in by_lane if entry[1].total()]
+    if not by_lane:
         return ""
+    # Case: a list of many lanes would hide what is said before it.
+    if len(by_lane) > MOST_LANES_IN_HEADLINE:
+        total = Counter[str]()
+        for _, counts in by_lane:
+            total += counts
+        return f". {_known_words(total)} on {len(by_lane)} lanes"
+    texts = [f"{lane}: {_known_words(counts)}" for lane, counts in by_lane]
     return f". {'; '.join(texts)}"
+
+
+def _known_words(counts: Counter[str]) -> str:
+    """Return the counts of `known_counts` as the words of a headline."""
+    parts: list[str] = []
+    for what, words in _KNOWN_IN_HEADLINE.items():
+        if counts[what]:
+            parts.append(f"{counts[what]:,} {words}")
+    return ", ".join(parts)
 
 
 def known_counts(report: Report, lane: int) -> Counter[str]:
@@ -335,7 +347,10 @@ def unmet(report: Report, with_reasons: bool = True) -> dict[str, str]:
             not_run = report.counts(number)["NOT-RUN"]
             if not_run:
                 cases = number_of(not_run, "case")
-                failures[lane.name] = f"did not run {cases}, though required"
+                failures[lane.name] = f"did not run {cases}"
+                # A lane of answers is the only one, and no option requires it.
+                if not lane.has_answers:
+                    failures[lane.name] += ", though required"
     return failures
 
 

@@ -15,7 +15,7 @@ function resultList(found) {
         r.reason ? make("p", {}, r.found ? `${r.found}: ` : "", r.reason) : null,
         r.source ? make("p", {}, make("code", {}, r.source)) : null,
         r.known ? make("p", {}, linked(r.known)) : null,
-        r.nodes ? make("p", { class: "hint" }, `Ran on the provider: ${r.nodes}`) : null,
+        r.nodes ? make("p", { class: "hint" }, `Ran: ${r.nodes}`) : null,
       ),
     ),
   );
@@ -30,7 +30,7 @@ function resultList(found) {
           "div",
           {},
           [...new Set(passed.map((r) => r.nodes).filter(Boolean))].map((nodes) =>
-            make("p", { class: "hint" }, `Ran on the provider: ${nodes}`),
+            make("p", { class: "hint" }, `Ran: ${nodes}`),
           ),
         ),
       ),

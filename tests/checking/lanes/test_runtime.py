@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from pathlib import Path
 from textwrap import dedent
 
@@ -458,6 +459,47 @@ def test_a_case_that_ends_its_process_costs_itself_alone(
 
 
 @forks
+def test_a_runtime_that_ends_between_cases_names_the_case_before(
+    tmp_path: Path,
+) -> None:
+    change = """
+    import threading
+    def gather(data, indices):
+        if 3 in indices:
+            threading.Timer(0.2, os._exit, [7]).start()
+        return data[indices]
+    """
+    lane = lane_on(tmp_path, change)
+    info = lane.start()
+    try:
+        states: list[tuple[str, str | None]] = []
+        for number, index in enumerate([3, 0, 0]):
+            item = case(index, 0, name=f"case-{number}")
+            (result,) = next(check_cases([item], [lane], [info], ())).results
+            states.append((result.state, result.reason))
+            time.sleep(1)
+    finally:
+        lane.close()
+    ended = (
+        "the runtime ended with exit code 7 after the case 'case-0', before it received"
+        " this one and printed nothing"
+    )
+    assert states == [("PASS", None), ("ERROR", ended), ("PASS", None)]
+
+
+def test_the_frames_of_a_backtrace_are_left_out(tmp_path: Path) -> None:
+    fault = """print(
+                "stack backtrace:\\n   0:     0x7f90 - <unknown>\\n"
+                "  12: 0x5605 - start\\n      at ./csu/start.c:360:3\\naborting",
+                file=sys.stderr,
+            ); os._exit(3)"""
+    lane = lane_on(tmp_path, AT_THREE.format(fault=fault))
+    ((_, reason),) = told(lane, case(3, 0))
+    assert reason is not None
+    assert reason.endswith("; it printed: before aborting")
+
+
+@forks
 def test_a_crash_does_not_import_the_runtime_again(tmp_path: Path) -> None:
     counted = tmp_path / "imports"
     change = f"open({str(counted)!r}, 'a').write('x')\n"
@@ -651,7 +693,10 @@ def test_a_lane_elsewhere_without_its_adapter_says_which_option_is_missing() -> 
     assert str(caught.value).endswith("got 'tracts'; did you mean \"tract\"?")
 
 
-def test_a_runtime_that_is_not_installed_says_how_to_install_it() -> None:
+def test_a_runtime_that_is_not_installed_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (lane,) = open_lanes(["tract"])
     assert told(lane) == [
         (

@@ -35,10 +35,12 @@ from report_samples import (
 )
 
 from onnxgather.checking.report import html
+from onnxgather.checking.report.matrix import result_words
 from onnxgather.checking.results import (
     Blob,
     CaseResult,
     Evidence,
+    ForeignMemory,
     Invalid,
     Report,
     ResultKind,
@@ -555,6 +557,12 @@ def test_a_planted_finding_of_each_kind_is_in_its_cell(
     assert bad["list"] == "14 results in 14 cases"
     assert (found["address"], found["title"]) == ("", "What is not PASS, by cause")
     assert found["fits"]
+
+
+def test_a_cell_says_foreign_memory_of_a_known_result_too() -> None:
+    result = replace(KNOWN, foreign_memory=ForeignMemory.PATTERN)
+    assert result_words(result) == "known, foreign memory"
+    assert result_words(KNOWN) == "known"
 
 
 HOSTILE_MATRIX = """

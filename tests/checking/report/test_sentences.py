@@ -134,6 +134,13 @@ def test_the_verdict_of_each_sort_of_report() -> None:
     assert verdict_of([OPENVINO], *[bad] * 1234)[0] == "1,234 findings"
 
 
+def test_the_headline_counts_what_is_known_of_many_lanes_together() -> None:
+    lanes = [replace(OPENVINO, name=f"openvino@{number}") for number in range(4)]
+    results = [replace(KNOWN, lane=lane.name) for lane in lanes]
+    headline = verdict_of(lanes, entry(gather_case(), *results))[0]
+    assert headline == "No new differences. 4 known wrong on 4 lanes"
+
+
 @pytest.mark.parametrize(
     ("name", "facts", "lane", "words"),
     [
@@ -242,7 +249,7 @@ def test_what_is_known_not_to_run_is_not_called_wrong() -> None:
     case = gather_case()
     report = report_of([OPENVINO], entry(case, KNOWN), *[entry(case, declined)] * 2)
     assert verdict(report) == (
-        "No new differences. openvino: 1 known wrong, 2 it declines",
+        "No new differences. openvino: 1 known wrong, 2 declined",
         "3 cases on 1 lane: 0 agree bit for bit, 3 known.",
         "known",
     )
