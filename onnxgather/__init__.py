@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from onnxgather.core.execution.session import run as run
     from onnxgather.core.gather import from_onnx as from_onnx
     from onnxgather.core.lowering.show import show as show
+    from onnxgather.core.lowering.webnn.program import to_webnn as to_webnn
     from onnxgather.core.model.parts import add_to as add_to
     from onnxgather.core.model.parts import functions as functions
     from onnxgather.core.model.write import to_onnx as to_onnx
@@ -81,6 +82,7 @@ _MODULES = {
     "core.execution.session": "Session run",
     "core.gather": "from_onnx",
     "core.lowering.show": "show",
+    "core.lowering.webnn.program": "to_webnn",
     "core.model.parts": "add_to functions",
     "core.model.write": "to_onnx",
     "auditing.proof.contract": "check_inputs",

@@ -73,6 +73,15 @@ TARGETS: dict[Target, str] = {
 All models compute the same.
 """
 
+WebnnForm = Literal["bytes", "typed"]
+"""The name of a form of WebNN programs; see `WEBNN_FORMS`."""
+
+WEBNN_FORMS: dict[WebnnForm, str] = {
+    "bytes": "operands of words or bytes, which hold every data type",
+    "typed": "operands of the descriptor's own data types, inside a larger graph",
+}
+"""The only table of the forms of WebNN programs, with what their operands are."""
+
 FormatName = Literal["onnx", "dxdispatch", "json"]
 """The name of a format of the exported corpus; see `FORMATS`."""
 

@@ -1,0 +1,1 @@
+"""The lowering for WebNN: descriptors as calls of an MLGraphBuilder."""

@@ -1,0 +1,309 @@
+"""WebNN programs written as ES modules."""
+
+from __future__ import annotations
+
+import base64
+import json
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from onnxgather.core.descriptors.arrays import Array, axis_sizes
+from onnxgather.core.descriptors.spelling import to_dict
+from onnxgather.core.lowering.indices import INDICES
+from onnxgather.core.lowering.portable import INPUT, OUTPUT
+from onnxgather.core.lowering.webnn.program import LONGEST_LIST, little_endian
+from onnxgather.core.lowering.webnn.steps import Constant, Step
+from onnxgather.core.options import POLICIES
+
+if TYPE_CHECKING:
+    from onnxgather.core.lowering.webnn.program import WebnnProgram
+
+_WIDTH = 110
+"""The most columns of a line that has both a call and its comment."""
+
+_ARRAYS = {
+    "float16": "Uint16Array",
+    "float32": "Float32Array",
+    "int32": "Int32Array",
+    "int64": "BigInt64Array",
+    "int8": "Int8Array",
+    "uint32": "Uint32Array",
+    "uint64": "BigUint64Array",
+    "uint8": "Uint8Array",
+}
+"""JavaScript's typed arrays for the bits of integers and floats, by numpy's names."""
+
+_BASE64 = """\
+function fromBase64(text, Type) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Type(bytes.buffer);
+}
+"""
+
+_BYTES = """\
+function bytesOf(name, array) {
+  const {buffer = array, byteOffset = 0, byteLength} = array ?? {};
+  const {bytes} = tensors[name];
+  if (byteLength !== bytes) {
+    const rule = `${name} must be a typed array or an ArrayBuffer of ${bytes} bytes`;
+    throw new RangeError(`${rule}, got ${byteLength ?? typeof array}`);
+  }
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+"""
+
+_BUILD = """\
+// Builds the graph on an MLContext. If InputTensor is given, it becomes a constant: each
+// run is faster, and takes IndicesTensor alone.
+export async function build(context, {InputTensor} = {}) {
+  const builder = new MLGraphBuilder(context);
+  const operands = [];
+  const inputs = {};
+  for (const name of ["InputTensor", "IndicesTensor"]) {
+    const {operand} = tensors[name];
+    if (name === "InputTensor" && InputTensor !== undefined) {
+      operands.push(builder.constant(operand, bytesOf(name, InputTensor)));
+    } else {
+      operands.push(builder.input(name, operand));
+      inputs[name] = await context.createTensor({...operand, writable: true});
+    }
+  }
+@REST@"""
+
+_BUILD_WITH_DATA = """\
+// Builds the graph on an MLContext.
+export async function build(context) {
+  const builder = new MLGraphBuilder(context);
+  const {operand} = tensors.IndicesTensor;
+  const operands = [builder.input("IndicesTensor", operand)];
+  const IndicesTensor = await context.createTensor({...operand, writable: true});
+  const inputs = {IndicesTensor};
+@REST@"""
+
+_BUILD_REST = """\
+  const results = add(builder, ...operands);
+  const outputs = {};
+  for (const [name, {dataType, shape}] of Object.entries(results)) {
+    outputs[name] = await context.createTensor({dataType, shape, readable: true});
+  }
+  const graph = await builder.build(results);
+  return {context, graph, inputs, outputs, written: {}};
+}
+"""
+
+_RUN = """\
+// Returns the bytes of OutputTensor, a Uint8Array. An input that is left out stays what
+// it was in the last run.
+export async function run({context, graph, inputs, outputs, written}, arrays) {
+  for (const name of Object.keys(inputs)) {
+    if (arrays[name] === undefined && name in written) continue;
+    const bytes = bytesOf(name, arrays[name]);
+    context.writeTensor(inputs[name], bytes);
+    written[name] = @WRITTEN@;
+  }
+  context.dispatch(graph, inputs, outputs);
+@CHECK@  return new Uint8Array(await context.readTensor(outputs.OutputTensor));
+}
+"""
+
+_CHECK = """\
+  const indices = written.IndicesTensor;
+  const [outside] = new Int32Array(await context.readTensor(outputs.Outside));
+  if (outside > 0) throw new RangeError(firstOutside(indices));
+"""
+
+_FIRST_OUTSIDE = """\
+// The sentence about the first index out of range.
+function firstOutside(bytes) {
+  const indices = new @ARRAY@(bytes.buffer);
+  const axisSizes = @AXES@;
+  const sizes = tensors.IndicesTensor.sizes;
+  const strides = @STRIDES@;
+  const count = sizes.reduce((product, size) => product * size, 1);
+  for (let number = 0; number < count; number += 1) {
+    const coordinates = [];
+    let position = 0;
+    let rest = number;
+    for (let axis = sizes.length - 1; axis >= 0; axis -= 1) {
+      const coordinate = rest % sizes[axis];
+      coordinates.unshift(coordinate);
+      position += coordinate * strides[axis];
+      rest = Math.floor(rest / sizes[axis]);
+    }
+    const size = axisSizes[number % axisSizes.length];
+    const lowest = @LOWEST@;
+    const index = indices[position];
+    if (index < lowest || index >= size) {
+      const rule = `IndicesTensor[${coordinates}] must be in [${lowest}, ${size})`;
+      return `${rule}, got ${index}`;
+    }
+  }
+  return "an index is out of range";
+}
+"""
+
+
+def module_text(program: WebnnProgram) -> str:
+    """Return the text of an ES module for a program.
+
+    It exports `tensors`, `add`, `build` and `run`, imports nothing, and evaluates no
+    text.
+    """
+    desc = program.descriptor
+    brief = POLICIES[program.out_of_range].brief
+    described = json.dumps(to_dict(desc)["desc"])
+    head = (
+        f"// DML_OPERATOR_{desc.operator} as a WebNN graph. An index out of range"
+        f" {brief}.\n"
+        f"// Written by onnxgather {version('onnxgather')} for this descriptor:\n"
+        f"// {described}\n"
+    )
+    parts = [head, _tensors(program), _add(program), _BYTES, _build(program)]
+    parts.append(_run(program))
+    if program.out_of_range == "error":
+        parts.append(_first_outside(program))
+    text = "\n".join(parts)
+    if "fromBase64(" in text:
+        text = f"{text}\n{_BASE64}"
+    return text
+
+
+def _tensors(program: WebnnProgram) -> str:
+    """Return the table of the tensors: as DirectML has them, and as operands."""
+    operands = {operand.name: operand for operand in program.inputs}
+    for constant in program.constants:
+        operands.setdefault(constant.operand.name, constant.operand)
+    operands[OUTPUT] = program.outputs[OUTPUT]
+    lines = [
+        "// The tensors of the descriptor. `bytes` is the length of the array for a"
+        " tensor, in the",
+        "// data type of DirectML; `operand` is the form in which the graph has it.",
+        "export const tensors = {",
+    ]
+    for name, tensor in program.tensors.items():
+        row: dict[str, Any] = {
+            "dataType": str(tensor.data_type),
+            "sizes": list(tensor.sizes),
+        }
+        if tensor.strides is not None:
+            row["strides"] = list(tensor.strides)
+        count = int(np.prod(tensor.array_shape, dtype=np.int64))
+        row["bytes"] = count * tensor.data_type.size
+        operand = operands[name]
+        row["operand"] = {"dataType": operand.data_type, "shape": list(operand.shape)}
+        lines.append(f"  {name}: {_literal(row)},")
+    lines.append("};\n")
+    return "\n".join(lines)
+
+
+def _add(program: WebnnProgram) -> str:
+    """Return the function that adds the steps to a graph."""
+    names = [operand.name for operand in program.inputs]
+    lines = [
+        "// Adds the gather to the graph of an MLGraphBuilder; returns its outputs.",
+        f"export function add(builder, {', '.join(names)}) {{",
+        "  const constant = (dataType, shape, elements) =>",
+        "    builder.constant({dataType, shape}, elements);",
+    ]
+    for constant in program.constants:
+        lines += _with_comment(_constant_call(constant), constant.why)
+    for step in program.steps:
+        lines += _with_comment(_step_call(step), step.why)
+    results: list[str] = []
+    for name, operand in program.outputs.items():
+        results.append(name if name == operand.name else f"{name}: {operand.name}")
+    lines.append(f"  return {{{', '.join(results)}}};")
+    lines.append("}\n")
+    return "\n".join(lines)
+
+
+def _with_comment(call: str, why: str) -> list[str]:
+    """Return the lines of a call and of its comment, a single line if it is short."""
+    line = f"  {call}  // {why}"
+    if len(line) <= _WIDTH:
+        return [line]
+    return [f"  // {why}", f"  {call}"]
+
+
+def _constant_call(constant: Constant) -> str:
+    name, data_type, shape = constant.operand
+    elements = _elements(constant.array)
+    sizes = list(shape)
+    return f'const {name} = constant("{data_type}", {sizes}, {elements});'
+
+
+def _elements(array: Array) -> str:
+    """Return the JavaScript expression for the elements of a constant."""
+    name = _ARRAYS[array.dtype.name]
+    flat = np.ascontiguousarray(array).reshape(-1)
+    # Case 1: zeros. -0.0 is none, as its bits are not all zero.
+    if not flat.view(np.uint8).any():
+        return f"new {name}({flat.size})"
+    is_integer = flat.dtype.kind in "iu"
+    # Case 2: a few integers.
+    if is_integer and flat.size <= LONGEST_LIST:
+        suffix = "n" if flat.itemsize == 8 else ""
+        numbers = ", ".join(f"{number}{suffix}" for number in flat)
+        return f"new {name}([{numbers}])"
+    # Case 3: equal steps.
+    if flat.dtype == np.int32:
+        wide = flat.astype(np.int64)
+        step = int(wide[1] - wide[0])
+        if (np.diff(wide) == step).all():
+            return f"{name}.from({{length: {flat.size}}}, {_progression(wide, step)})"
+    # Case 4: any others.
+    text = base64.b64encode(little_endian(flat)).decode()
+    return f'fromBase64("{text}", {name})'
+
+
+def _progression(numbers: Array, step: int) -> str:
+    """Return the JavaScript function for numbers that differ by a step."""
+    first = int(numbers[0])
+    product = "k" if step == 1 else f"{step} * k"
+    start = f"{first} + " if first else ""
+    return f"(_, k) => {start}{product}"
+
+
+def _step_call(step: Step) -> str:
+    operands = [operand.name for operand in step.operands]
+    arguments = [_literal(argument) for argument in step.arguments]
+    if step.method == "concat":
+        operands = [f"[{', '.join(operands)}]"]
+    options = [_literal(dict(step.options))] if step.options else []
+    inside = ", ".join(operands + arguments + options)
+    return f"const {step.result.name} = builder.{step.method}({inside});"
+
+
+def _literal(value: Any) -> str:
+    """Return a value of JSON as JavaScript, with plain keys."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        pairs = [f"{key}: {_literal(item)}" for key, item in fields.items()]
+        return f"{{{', '.join(pairs)}}}"
+    return json.dumps(value)
+
+
+def _build(program: WebnnProgram) -> str:
+    names = [operand.name for operand in program.inputs]
+    text = _BUILD if INPUT in names else _BUILD_WITH_DATA
+    return text.replace("@REST@", _BUILD_REST)
+
+
+def _run(program: WebnnProgram) -> str:
+    is_error = program.out_of_range == "error"
+    # The indices are kept, to name the first out of range.
+    kept = f'name === "{INDICES}" ? bytes.slice() : true'
+    text = _RUN.replace("@WRITTEN@", kept if is_error else "true")
+    return text.replace("@CHECK@", _CHECK if is_error else "")
+
+
+def _first_outside(program: WebnnProgram) -> str:
+    tensor = program.descriptor.indices_tensor
+    text = _FIRST_OUTSIDE.replace("@ARRAY@", _ARRAYS[tensor.data_type.numpy.name])
+    sizes = axis_sizes(program.descriptor)
+    text = text.replace("@AXES@", json.dumps(sizes))
+    text = text.replace("@STRIDES@", json.dumps(list(tensor.element_strides)))
+    lowest = "-size" if tensor.data_type.is_signed else "0"
+    return text.replace("@LOWEST@", lowest)

@@ -1,0 +1,223 @@
+"""Descriptors as programs for WebNN: calls of an MLGraphBuilder, made without ONNX."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxgather.core.checks import check_choice
+from onnxgather.core.descriptors.arrays import (
+    Array,
+    check_array,
+    check_descriptor,
+    check_policy,
+)
+from onnxgather.core.descriptors.operators import TENSORS, Descriptor, header_names
+from onnxgather.core.descriptors.spelling import to_dict
+from onnxgather.core.descriptors.tensors import TensorDesc
+from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.lowering.portable import INPUT
+from onnxgather.core.lowering.webnn.gathering import gather_steps
+from onnxgather.core.lowering.webnn.steps import Constant, Operand, Step
+from onnxgather.core.options import WEBNN_FORMS, OutOfRange, WebnnForm
+
+LONGEST_LIST = 32
+"""The most elements of a constant that are written as numbers; more are base64."""
+
+MOST_ELEMENTS = 2**31 - 1
+"""The most elements of a tensor, as offsets are int32."""
+
+MOST_CONSTANT_BYTES = 2**28
+"""The most bytes of data that a program holds; a JavaScript engine limits texts."""
+
+_DATA_TYPES = ("FLOAT32", "FLOAT16", "INT64", "INT32", "INT8", "UINT8")
+"""The data types of DirectML that WebNN has, but those that no gather of it needs."""
+
+_INDEX_TYPES = ("INT64", "INT32", "UINT32")
+"""The data types of indices that WebNN can compare or cast."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebnnProgram:
+    """A WebNN graph as calls of an MLGraphBuilder, which is data.
+
+    `to_webnn` makes it of a descriptor.
+    """
+
+    descriptor: Descriptor
+    out_of_range: OutOfRange
+    form: WebnnForm
+    inputs: tuple[Operand, ...]
+    """InputTensor, if it is no constant, and IndicesTensor."""
+    constants: tuple[Constant, ...]
+    steps: tuple[Step, ...]
+    """In the order of the calls."""
+    outputs: Mapping[str, Operand]
+    """OutputTensor; and under "error" Outside, the number of indices out of range."""
+
+    def __repr__(self) -> str:
+        kind = f"DML_OPERATOR_{self.descriptor.operator}"
+        return f"<WebnnProgram of {kind}, {len(self.steps)} steps>"
+
+    @property
+    def tensors(self) -> dict[str, TensorDesc]:
+        """The tensors of the descriptor, by their names in directml.h."""
+        header = header_names(type(self.descriptor))
+        return {header[field]: getattr(self.descriptor, field) for field in TENSORS}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the program as plain data.
+
+        A constant has its elements in a list, `data`; or if it has more than 32, the
+        bytes in `base64`, little-endian.
+        """
+        constants: dict[str, Any] = {}
+        for constant in self.constants:
+            described = _described(constant.operand)
+            described |= _elements_of(constant.array)
+            described["why"] = constant.why
+            constants[constant.operand.name] = described
+        steps: list[dict[str, Any]] = []
+        for step in self.steps:
+            steps.append(_step_as_data(step))
+        return {
+            "descriptor": to_dict(self.descriptor),
+            "out_of_range": self.out_of_range,
+            "form": self.form,
+            "inputs": {operand.name: _described(operand) for operand in self.inputs},
+            "constants": constants,
+            "steps": steps,
+            "outputs": {name: operand.name for name, operand in self.outputs.items()},
+        }
+
+    def to_json(self) -> str:
+        """Return the program as JSON, which `to_dict` describes."""
+        return json.dumps(self.to_dict(), indent=1) + "\n"
+
+    def to_javascript(self) -> str:
+        """Return the program as an ES module, which docs/webnn.md describes."""
+        from onnxgather.core.lowering.webnn.javascript import module_text
+
+        return module_text(self)
+
+
+def to_webnn(
+    desc: Descriptor,
+    out_of_range: OutOfRange = "clamp",
+    form: WebnnForm = "bytes",
+    data: Array | None = None,
+) -> WebnnProgram:
+    """Return the WebNN program that computes what a descriptor computes.
+
+    In the form "bytes" a program calls only what the WebNN specification requires of
+    every implementation, for every data type.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does; see `OutOfRange`. Under "error"
+            the program has a second output, Outside: int32 [1], the number of indices
+            out of range; its OutputTensor is that of "clamp".
+        form: "bytes" has operands of the buffers' words or bytes; "typed", for a
+            gather inside a larger graph, operands of the descriptor's own data types.
+        data: The array of InputTensor if it is known: it becomes a constant, in place
+            of an input.
+
+    Raises:
+        OnnxGatherError: An option is not one of those above, WebNN lacks a data type
+            of the form "typed", a tensor has 2^31 elements or more, or `data` exceeds
+            256 MiB.
+        DescriptorError: `desc` is no descriptor, or `data` does not fit InputTensor.
+    """
+    check_descriptor(desc)
+    check_policy(out_of_range)
+    check_choice("form", form, WEBNN_FORMS)
+    _check_sizes(desc)
+    if form == "typed":
+        _check_types(desc)
+    steps, outputs = gather_steps(desc, out_of_range, form)
+    inputs = steps.inputs
+    constants = steps.constants
+    if data is not None:
+        data = check_array(INPUT, desc.input_tensor, data)
+        operand = inputs[0]
+        inputs = inputs[1:]
+        constants = [_constant_data(operand, data), *constants]
+    return WebnnProgram(
+        desc,
+        out_of_range,
+        form,
+        tuple(inputs),
+        tuple(constants),
+        tuple(steps.steps),
+        outputs,
+    )
+
+
+def _check_sizes(desc: Descriptor) -> None:
+    """Check that int32 counts the elements of each tensor, and of each buffer."""
+    header = header_names(type(desc))
+    for field in TENSORS:
+        tensor: TensorDesc = getattr(desc, field)
+        most = max(math.prod(tensor.sizes), math.prod(tensor.array_shape))
+        if most > MOST_ELEMENTS:
+            rule = f"{header[field]} must have elements that int32 counts for WebNN"
+            raise OnnxGatherError(f"{rule}, got {most} elements")
+
+
+def _check_types(desc: Descriptor) -> None:
+    """Check that WebNN has the data types of the descriptor."""
+    rows = {
+        "InputTensor": (desc.input_tensor, _DATA_TYPES),
+        "IndicesTensor": (desc.indices_tensor, _INDEX_TYPES),
+    }
+    for name, (tensor, accepted) in rows.items():
+        data_type = tensor.data_type
+        if data_type not in accepted:
+            types = ", ".join(accepted)
+            rule = f'{name}.DataType must be one of {types} in the form "typed"'
+            advice = 'as WebNN has no others for it; the form "bytes" has all'
+            raise OnnxGatherError(f"{rule}, {advice}, got {data_type}")
+
+
+def _constant_data(operand: Operand, data: Array) -> Constant:
+    """Return the constant that stands for an input."""
+    if data.nbytes > MOST_CONSTANT_BYTES:
+        rule = f"data must have at most {MOST_CONSTANT_BYTES} bytes as a constant"
+        advice = "build of the module takes InputTensor too"
+        raise OnnxGatherError(f"{rule}, got {data.nbytes}; {advice}")
+    contiguous = np.ascontiguousarray(data).reshape(-1)
+    array = contiguous.view(operand.data_type).reshape(operand.shape)
+    return Constant(operand, array, "the data")
+
+
+def _described(operand: Operand) -> dict[str, Any]:
+    return {"dataType": operand.data_type, "shape": list(operand.shape)}
+
+
+def _elements_of(array: Array) -> dict[str, Any]:
+    if array.size <= LONGEST_LIST and array.dtype.kind in "iu":
+        return {"data": array.reshape(-1).tolist()}
+    return {"base64": base64.b64encode(little_endian(array)).decode()}
+
+
+def little_endian(array: Array) -> bytes:
+    """Return the bytes of an array, low bytes first."""
+    return array.astype(array.dtype.newbyteorder("<")).tobytes()
+
+
+def _step_as_data(step: Step) -> dict[str, Any]:
+    return {
+        "result": step.result.name,
+        **_described(step.result),
+        "method": step.method,
+        "operands": [operand.name for operand in step.operands],
+        "arguments": list(step.arguments),
+        "options": dict(step.options),
+        "why": step.why,
+    }
