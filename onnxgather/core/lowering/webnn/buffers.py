@@ -123,7 +123,7 @@ def _elements_in_order(steps: StepList, tensor: TensorDesc, buffer: Operand) -> 
         why = "drops what lies behind the elements"
         return steps.slice(buffer, (0, 0), sizes, "elements", why)
     offsets = offsets_of_elements(tensor.sizes, tensor.element_strides)
-    why = "where the elements lie in the buffer"
+    why = "the offsets of the elements"
     positions = steps.constant("positions", offsets.astype(np.int32), why)
     why = "reads the indices at their strides"
     return steps.gather(buffer, positions, "elements", why)
@@ -141,7 +141,7 @@ def _words_of_pair(
         why = "finds the low words that are negative"
         below = steps.compute("lesser", low, zero, "isLowNegative", why)
         ones = steps.numbers("minusOne", [-1], "the high word of a negative index")
-        why = "the high word of an index that 32 bits hold"
+        why = "the high word if 32 bits do"
         expected = steps.where(below, ones, zero, "expectedHigh", why)
     why = "finds the indices that 32 bits do not hold"
     wide = steps.compute("notEqual", high, expected, "isWide", why)
@@ -206,10 +206,10 @@ def _at_strides(steps: StepList, tensor: TensorDesc, rows: Operand) -> Operand:
     if (sources == count).any():
         rows = computable(steps, rows)
         zero_row = zeros(steps, rows.data_type, rows.shape[1])
-        why = "adds a row of zeros, for what lies between the elements"
+        why = "adds zeros, for the gaps"
         rows = steps.concat((rows, zero_row), "rowsAndZero", why)
-    why = "which row each element of the output's buffer is"
+    why = "the row of each element of the buffer"
     chosen = steps.constant("outputRows", sources, why)
-    why = "puts the elements at OutputTensor.Strides"
+    why = "puts them at their strides"
     rows = steps.gather(rows, chosen, "scattered", why)
     return steps.cast(rows, data_type, "scatteredBytes", "bytes again")

@@ -189,7 +189,7 @@ def _offsets(
     # A single offset is 0; several may be too, where a stride of 0 repeats elements.
     if front_offsets.size > 1:
         array = front_offsets.reshape(-1, 1, 1)
-        why = "the offsets along the dimensions in front"
+        why = "offsets of the dimensions in front"
         step = steps.constant("inFront", array, why)
         why = "adds the offsets of the dimensions in front"
         offsets = steps.compute("add", offsets, step, "offsets", why)
@@ -198,7 +198,7 @@ def _offsets(
     behind_offsets = _passed_offsets(gather, strides, behind)
     if behind_offsets.size > 1:
         array = behind_offsets.reshape(1, 1, -1)
-        why = "the offsets along the dimensions behind"
+        why = "offsets of the dimensions behind"
         step = steps.constant("behind", array, why)
         why = "adds the offsets of the dimensions behind"
         offsets = steps.compute("add", offsets, step, "offsets", why)
@@ -243,7 +243,7 @@ def _limited(
     tensor = desc.input_tensor
     count = math.prod(tensor.array_shape)
     last = min(tensor.reachable_count - 1, count)
-    bias = steps.numbers("bias", [_LOWEST], "-2^31, which turns the order to unsigned")
+    bias = steps.numbers("bias", [_LOWEST], "-2^31")
     why = "the order of unsigned numbers"
     biased = steps.compute("add", offsets, bias, "biased", why)
     limit = steps.numbers("limit", [last + _LOWEST], "the buffer's last element")

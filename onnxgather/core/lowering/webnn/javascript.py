@@ -20,7 +20,7 @@ from onnxgather.core.options import POLICIES
 if TYPE_CHECKING:
     from onnxgather.core.lowering.webnn.program import WebnnProgram
 
-_WIDTH = 110
+_WIDTH = 120
 """The most columns of a line that has both a call and its comment."""
 
 _ARRAYS = {
@@ -55,8 +55,7 @@ function bytesOf(name, array) {
 """
 
 _BUILD = """\
-// Builds the graph on an MLContext. If InputTensor is given, it becomes a constant: each
-// run is faster, and takes IndicesTensor alone.
+// Builds the graph. If InputTensor is given, it becomes a constant: each run is faster.
 export async function build(context, {InputTensor} = {}) {
   const builder = new MLGraphBuilder(context);
   const operands = [];
@@ -73,7 +72,7 @@ export async function build(context, {InputTensor} = {}) {
 @REST@"""
 
 _BUILD_WITH_DATA = """\
-// Builds the graph on an MLContext.
+// Builds the graph.
 export async function build(context) {
   const builder = new MLGraphBuilder(context);
   const {operand} = tensors.IndicesTensor;
@@ -88,14 +87,12 @@ _BUILD_REST = """\
   for (const [name, {dataType, shape}] of Object.entries(results)) {
     outputs[name] = await context.createTensor({dataType, shape, readable: true});
   }
-  const graph = await builder.build(results);
-  return {context, graph, inputs, outputs, written: {}};
+  return {context, graph: await builder.build(results), inputs, outputs, written: {}};
 }
 """
 
 _RUN = """\
-// Returns the bytes of OutputTensor, a Uint8Array. An input that is left out stays what
-// it was in the last run.
+// Returns the bytes of OutputTensor. An input left out stays as in the last run.
 export async function run({context, graph, inputs, outputs, written}, arrays) {
   for (const name of Object.keys(inputs)) {
     if (arrays[name] === undefined && name in written) continue;
@@ -111,36 +108,29 @@ export async function run({context, graph, inputs, outputs, written}, arrays) {
 _CHECK = """\
   const indices = written.IndicesTensor;
   const [outside] = new Int32Array(await context.readTensor(outputs.Outside));
-  if (outside > 0) throw new RangeError(firstOutside(indices));
+  if (outside > 0) throw new RangeError(firstOutside(new @ARRAY@(indices.buffer)));
 """
 
 _FIRST_OUTSIDE = """\
-// The sentence about the first index out of range.
-function firstOutside(bytes) {
-  const indices = new @ARRAY@(bytes.buffer);
-  const axisSizes = @AXES@;
-  const sizes = tensors.IndicesTensor.sizes;
+// Returns the sentence about the first index out of range; "" if there is none.
+function firstOutside(indices, coordinates = [], position = 0) {
+  const sizes = @SIZES@;
   const strides = @STRIDES@;
-  const count = sizes.reduce((product, size) => product * size, 1);
-  for (let number = 0; number < count; number += 1) {
-    const coordinates = [];
-    let position = 0;
-    let rest = number;
-    for (let axis = sizes.length - 1; axis >= 0; axis -= 1) {
-      const coordinate = rest % sizes[axis];
-      coordinates.unshift(coordinate);
-      position += coordinate * strides[axis];
-      rest = Math.floor(rest / sizes[axis]);
-    }
-    const size = axisSizes[number % axisSizes.length];
-    const lowest = @LOWEST@;
+  const axisSizes = @AXES@;
+  const axis = coordinates.length;
+  if (axis === sizes.length) {
+    const size = axisSizes[coordinates[axis - 1] % axisSizes.length];
     const index = indices[position];
-    if (index < lowest || index >= size) {
-      const rule = `IndicesTensor[${coordinates}] must be in [${lowest}, ${size})`;
-      return `${rule}, got ${index}`;
-    }
+    if (index >= @LOWEST@ && index < size) return "";
+    const rule = `IndicesTensor[${coordinates}] must be in [${@LOWEST@}, ${size})`;
+    return `${rule}, got ${index}`;
   }
-  return "an index is out of range";
+  for (let k = 0; k < sizes[axis]; k += 1) {
+    const next = position + k * strides[axis];
+    const sentence = firstOutside(indices, [...coordinates, k], next);
+    if (sentence) return sentence;
+  }
+  return "";
 }
 """
 
@@ -157,8 +147,7 @@ def module_text(program: WebnnProgram) -> str:
     head = (
         f"// DML_OPERATOR_{desc.operator} as a WebNN graph. An index out of range"
         f" {brief}.\n"
-        f"// Written by onnxgather {version('onnxgather')} for this descriptor:\n"
-        f"// {described}\n"
+        f"// Written by onnxgather {version('onnxgather')} for {described}.\n"
     )
     parts = [head, _tensors(program), _add(program), _BYTES, _build(program)]
     parts.append(_run(program))
@@ -177,9 +166,8 @@ def _tensors(program: WebnnProgram) -> str:
         operands.setdefault(constant.operand.name, constant.operand)
     operands[OUTPUT] = program.outputs[OUTPUT]
     lines = [
-        "// The tensors of the descriptor. `bytes` is the length of the array for a"
-        " tensor, in the",
-        "// data type of DirectML; `operand` is the form in which the graph has it.",
+        "// The tensors: `bytes` is the length of the array of dataType, `operand`"
+        " what the graph has.",
         "export const tensors = {",
     ]
     for name, tensor in program.tensors.items():
@@ -204,8 +192,8 @@ def _add(program: WebnnProgram) -> str:
     lines = [
         "// Adds the gather to the graph of an MLGraphBuilder; returns its outputs.",
         f"export function add(builder, {', '.join(names)}) {{",
-        "  const constant = (dataType, shape, elements) =>",
-        "    builder.constant({dataType, shape}, elements);",
+        "  const constant = (dataType, shape, elements) =>"
+        " builder.constant({dataType, shape}, elements);",
     ]
     for constant in program.constants:
         lines += _with_comment(_constant_call(constant), constant.why)
@@ -292,18 +280,20 @@ def _build(program: WebnnProgram) -> str:
 
 
 def _run(program: WebnnProgram) -> str:
-    is_error = program.out_of_range == "error"
+    if program.out_of_range != "error":
+        return _RUN.replace("@WRITTEN@", "true").replace("@CHECK@", "")
     # The indices are kept, to name the first out of range.
     kept = f'name === "{INDICES}" ? bytes.slice() : true'
-    text = _RUN.replace("@WRITTEN@", kept if is_error else "true")
-    return text.replace("@CHECK@", _CHECK if is_error else "")
+    text = _RUN.replace("@WRITTEN@", kept).replace("@CHECK@", _CHECK)
+    tensor = program.descriptor.indices_tensor
+    return text.replace("@ARRAY@", _ARRAYS[tensor.data_type.numpy.name])
 
 
 def _first_outside(program: WebnnProgram) -> str:
     tensor = program.descriptor.indices_tensor
-    text = _FIRST_OUTSIDE.replace("@ARRAY@", _ARRAYS[tensor.data_type.numpy.name])
-    sizes = axis_sizes(program.descriptor)
-    text = text.replace("@AXES@", json.dumps(sizes))
-    text = text.replace("@STRIDES@", json.dumps(list(tensor.element_strides)))
     lowest = "-size" if tensor.data_type.is_signed else "0"
-    return text.replace("@LOWEST@", lowest)
+    axes = axis_sizes(program.descriptor)
+    text = _FIRST_OUTSIDE.replace("@LOWEST@", lowest)
+    text = text.replace("@SIZES@", json.dumps(list(tensor.sizes)))
+    text = text.replace("@STRIDES@", json.dumps(list(tensor.element_strides)))
+    return text.replace("@AXES@", json.dumps(axes))

@@ -39,12 +39,12 @@ def clamped_coordinates(
     if not words.is_signed:
         why = "clamps to the last element of the axis"
         limited = steps.compute("min", words.low, last, "limited", why)
-        why = "clamps those of 2^31 or more, which are negative words"
+        why = "clamps those of 2^31 or more"
         beyond = _beyond_int32(steps, words)
         return steps.where(beyond, last, limited, "clamped", why)
 
     zero = _zero(steps)
-    why = "clamps to the first element, below -n to element 0"
+    why = "below -n is element 0"
     first = _first(steps, sizes)
     raised = steps.compute("max", words.low, first, "raised", why)
     why = "clamps to the last element of the axis"
@@ -53,12 +53,12 @@ def clamped_coordinates(
     from_end = steps.compute("lesser", limited, zero, "fromEnd", why)
     why = "counts them from the end"
     counted = steps.compute("add", limited, _axis_size(steps, sizes), "counted", why)
-    why = "takes that where the index is negative"
+    why = "takes that if negative"
     wrapped = steps.where(from_end, counted, limited, "wrapped", why)
     if words.wide is None:
         return wrapped
     assert words.negative is not None
-    why = "the end of the axis on the side of the index"
+    why = "the end on the index's side"
     end = steps.where(words.negative, zero, last, "nearestEnd", why)
     why = "clamps what 32 bits do not hold"
     return steps.where(words.wide, end, wrapped, "clamped", why)
@@ -110,7 +110,7 @@ def directml_coordinates(
         negative = steps.compute("lesser", words.low, _zero(steps), "isNegative", why)
     why = "counts them from the end, modulo 2^32"
     counted = steps.compute("add", words.low, _axis_size(steps, sizes), "counted", why)
-    why = "takes that where the index is negative"
+    why = "takes that if negative"
     return steps.where(negative, counted, words.low, "wrapped", why)
 
 
@@ -125,7 +125,7 @@ def outside_tuples(steps: StepList, outside: Operand) -> Operand:
         return outside
     why = "a type that reduceMax takes"
     count = steps.cast(outside, "int32", "outsideInt32", why)
-    why = "any coordinate of the tuple out of range"
+    why = "any coordinate outside"
     highest = steps.reduce("reduceMax", count, (1,), "anyOutside", why)
     why = "a mask again"
     return steps.compute("greater", highest, _zero(steps), "isTupleOutside", why)
@@ -135,7 +135,7 @@ def count_outside(steps: StepList, outside: Operand) -> Operand:
     """Return the number of indices out of range: int32, of shape [1]."""
     why = "a type that reduceSum takes"
     number = steps.cast(outside, "int32", "outsideInt32", why)
-    why = "counts the indices out of range"
+    why = "counts those out of range"
     total = steps.reduce("reduceSum", number, (0, 1), "total", why)
     return steps.reshape(total, (1,), "Outside", "the second output")
 
