@@ -23,7 +23,16 @@ from onnxgather.core.execution.providers import (
     WEB_PROVIDERS,
     find_provider,
 )
-from onnxgather.core.options import DEFAULT_OPSET, HARDENED, OPSETS, OutOfRange, Target
+from onnxgather.core.options import (
+    DEFAULT_OPSET,
+    HARDENED,
+    OPSETS,
+    TARGETS,
+    WEBNN,
+    WEBNN_FORMS,
+    OutOfRange,
+    Target,
+)
 
 if TYPE_CHECKING:
     from onnxgather.auditing.audit import Premises
@@ -297,6 +306,30 @@ _target_of_model = target(default_in_help="portable", default="portable")
 _policy_of_model = policy(default_in_help="clamp", default="clamp")
 model_options = _together(_target_of_model, _threads, _opset)
 lowering = _together(_policy_of_model, model_options)
+
+_targets_of_convert = [*TARGETS, WEBNN]
+_target_of_convert = click.option(
+    "--target",
+    default="portable",
+    type=click.Choice(_targets_of_convert),
+    metavar="TARGET",
+    help=(
+        f"Lowering to use: {either(_targets_of_convert)}, which writes JavaScript"
+        " instead of ONNX.  [default: portable]"
+    ),
+)
+_webnn_form = click.option(
+    "--form",
+    type=click.Choice([*WEBNN_FORMS]),
+    metavar="FORM",
+    help=(
+        "With --target webnn: bytes, for every data type; or typed, for a gather inside"
+        " a larger graph.  [default: bytes]"
+    ),
+)
+conversion = _together(
+    _policy_of_model, _target_of_convert, _webnn_form, _threads, _opset
+)
 
 # The options of programs and of ONNX models that are read.
 

@@ -259,23 +259,33 @@ class Job:
     output: str
 
 
+MODEL_ENDINGS = (".onnx",)
+"""The endings of the files of ONNX models."""
+
+WEBNN_ENDINGS = (".mjs", ".json")
+"""The endings of the files of WebNN programs: as a module, and as data."""
+
+
 def plan(
     all_gathers: Sequence[FileGathers],
     output: str | None,
     unread: Sequence[str] = (),
     whole: bool = False,
+    endings: Sequence[str] = MODEL_ENDINGS,
 ) -> list[Job]:
     """Return the files to write: a model for each gather.
 
-    A gather of an ONNX model gets a program too.
+    A gather of an ONNX model gets a program too, beside its model.
 
     Args:
         all_gathers: The gathers of each file.
-        output: The file of the only model, if the name ends in .onnx or is `STANDARD`,
-            else a folder; None means beside each source.
+        output: The file of the only model, if the name has one of the endings or is
+            `STANDARD`, else a folder; None means beside each source.
         unread: The inputs that failed to be read: each counts as a model, and none is
             written to.
         whole: Whether a program becomes one model.
+        endings: The endings of the files that are written; the first is that of files
+            that the user does not name.
 
     Raises:
         OnnxGatherError: Two files would be one, or a file would replace an input.
@@ -285,37 +295,40 @@ def plan(
     models = len(unread)
     for gathers in all_gathers:
         models += len(gathers.contents(whole))
-    only_file = _only_file(output, models)
+    only_file = _only_file(output, models, endings)
 
     jobs = list[Job]()
     inputs = [*unread]
     for gathers in all_gathers:
-        jobs += _jobs(gathers, output, only_file, whole)
+        jobs += _jobs(gathers, output, only_file, whole, endings[0])
         inputs += gathers.files
     named_files = [(job.output, f"{job.where} of {job.source}") for job in jobs]
     check_apart(named_files, inputs)
     return jobs
 
 
-def _only_file(output: str | None, models: int) -> str | None:
+def _only_file(output: str | None, models: int, endings: Sequence[str]) -> str | None:
     """Return the file of the only model.
 
     None means that models go to a folder or beside their sources.
     """
     if output is None:
         return None
-    # A new folder that ends in .json is most likely the file of a report.
+    # A new folder whose name ends as that of a file is most likely a file.
     lower = output.lower()
-    if lower.endswith(".json") and not os.path.exists(output):
-        rule = "--output must be a folder or end in .onnx"
+    ending = os.path.splitext(lower)[1]
+    is_of_others = ending in (*MODEL_ENDINGS, *WEBNN_ENDINGS) and ending not in endings
+    if is_of_others and not os.path.exists(output):
+        rule = f"--output must be a folder or end in {' or '.join(endings)}"
         raise click.UsageError(f"{rule}, got {output}")
-    is_file = output == STANDARD or lower.endswith(".onnx")
+    is_file = output == STANDARD or ending in endings
     if not is_file or os.path.isdir(output):
         return None
     if models > 1:
         rule = f"--output must be a folder for {models} models"
         raise click.UsageError(f"{rule}, got {output}")
-    check_no_terminal(output)
+    if endings == MODEL_ENDINGS:
+        check_no_terminal(output)
     return output
 
 
@@ -332,7 +345,11 @@ def check_no_terminal(output: str) -> None:
 
 
 def _jobs(
-    gathers: FileGathers, output: str | None, only_file: str | None, whole: bool
+    gathers: FileGathers,
+    output: str | None,
+    only_file: str | None,
+    whole: bool,
+    ending: str,
 ) -> Iterator[Job]:
     """Yield the files that are made of the gathers of a source."""
     path = gathers.source.path
@@ -350,13 +367,14 @@ def _jobs(
             stem = None
             if is_of_model or len(contents) > 1:
                 stem = gathers.stems.get(name) or "".join(map(_safe, name))
-            model = _target(gathers.source, stem, output)
+            model = _target(gathers.source, stem, output, ending)
         yield Job(path, where, content, model)
-        if is_of_model and output != STANDARD:
+        is_model_file = ending in MODEL_ENDINGS
+        if is_of_model and is_model_file and output != STANDARD:
             yield Job(path, where, content, os.path.splitext(model)[0] + ".json")
 
 
-def _target(source: Source, stem: str | None, output: str | None) -> str:
+def _target(source: Source, stem: str | None, output: str | None, ending: str) -> str:
     """Return the file of a model beside its source, or at its path in a folder."""
     path = source.path
     if output is not None:
@@ -364,7 +382,7 @@ def _target(source: Source, stem: str | None, output: str | None) -> str:
     parts = [os.path.splitext(path)[0]]
     if stem:
         parts.append(stem)
-    return ".".join([*parts, "onnx"])
+    return ".".join(parts) + ending
 
 
 def _safe(character: str) -> str:

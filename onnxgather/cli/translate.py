@@ -20,7 +20,14 @@ from click.core import ParameterSource
 from onnxgather.checking.cases import DescriptorCase, program_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
-from onnxgather.cli.outputs import Job, Outputs, plan, write_output
+from onnxgather.cli.outputs import (
+    MODEL_ENDINGS,
+    WEBNN_ENDINGS,
+    Job,
+    Outputs,
+    plan,
+    write_output,
+)
 from onnxgather.cli.sources import (
     STANDARD,
     Batch,
@@ -50,7 +57,7 @@ from onnxgather.core.errors import (
 )
 from onnxgather.core.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
 from onnxgather.core.files import is_model
-from onnxgather.core.options import OutOfRange, Target
+from onnxgather.core.options import WEBNN, OutOfRange, Target, WebnnForm
 from onnxgather.core.programs.program import MAX_COMPARED_BYTES, Program
 from onnxgather.core.programs.running import execute
 from onnxgather.core.programs.writer import write_program_of_zeros
@@ -69,10 +76,10 @@ if TYPE_CHECKING:
     metavar="PATH",
     help=(
         "A folder; or, if there is one model, a file that ends in .onnx, or - for the"
-        " output."
+        " output. With --target webnn a file ends in .mjs or .json."
     ),
 )
-@arguments.lowering
+@arguments.conversion
 @click.option(
     "--feature-level",
     type=click.Choice(FEATURE_LEVELS),
@@ -102,10 +109,11 @@ def convert_command(
     feature_level: str | None,
     whole: bool,
     resources: Sequence[str],
+    form: WebnnForm | None,
     lowering: Lowering,
     reading: Reading,
 ) -> int:
-    """Write an ONNX model for each gather of each program.
+    """Write an ONNX model, or a WebNN program, for each gather of each program.
 
     A FILE may also be a folder: all *.json files in it and below it; or a pattern in
     quotes; or -, the standard input. Models go beside their programs as NAME.onnx, or
@@ -115,6 +123,15 @@ def convert_command(
     if resources and not whole:
         raise click.UsageError("--input must come with --whole")
     source_of = click.get_current_context().get_parameter_source
+    target: str = lowering["target"]
+    is_webnn = target == WEBNN
+    if is_webnn:
+        for option in ("whole", "opset", "threads"):
+            if source_of(option) is not ParameterSource.DEFAULT:
+                rule = f"--{option} must not come with --target {WEBNN}"
+                raise click.UsageError(f"{rule}, as it is for ONNX models")
+    elif form is not None:
+        raise click.UsageError(f"--form must come with --target {WEBNN}")
     # A whole program does by default what it does in run.
     if whole and source_of("out_of_range") is ParameterSource.DEFAULT:
         lowering["out_of_range"] = "directml"
@@ -134,10 +151,14 @@ def convert_command(
     # Some gathers of a file may fail while others are read; such a file is read.
     read = {gathers.source.path for gathers in all_gathers}
     unread = [path for path, _ in batch.failures if path not in read]
-    jobs = plan(all_gathers, output, unread, whole)
+    endings = WEBNN_ENDINGS if is_webnn else MODEL_ENDINGS
+    jobs = plan(all_gathers, output, unread, whole, endings)
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
-            content = _content(job, feature_level, resources, lowering)
+            if is_webnn:
+                content = _webnn_content(job, feature_level, form, lowering)
+            else:
+                content = _content(job, feature_level, resources, lowering)
             write_output(job.output, content, follow=job.output == output)
             if job.output != STANDARD:
                 batch.say(f"{job.source} -> {job.output}")
@@ -201,6 +222,22 @@ def _content(
     with located(place):
         check_model(model)
     return model.SerializeToString(deterministic=True)
+
+
+def _webnn_content(
+    job: Job, feature_level: str | None, form: WebnnForm | None, lowering: Lowering
+) -> bytes:
+    """Return the WebNN program that `convert` writes: as a module, or as JSON."""
+    from onnxgather.core.lowering.webnn.program import to_webnn
+
+    desc = job.content
+    assert not isinstance(desc, Program)
+    with located(f"{job.source}: {job.where}"):
+        check_feature_level(desc, feature_level or FEATURE_LEVELS[-1])
+        program = to_webnn(desc, lowering["out_of_range"], form or "bytes")
+    if job.output.endswith(".json"):
+        return program.to_json().encode()
+    return program.to_javascript().encode()
 
 
 @click.command("run")

@@ -73,6 +73,9 @@ TARGETS: dict[Target, str] = {
 All models compute the same.
 """
 
+WEBNN = "webnn"
+"""What convert takes as a target too: its files are WebNN programs, no ONNX models."""
+
 WebnnForm = Literal["bytes", "typed"]
 """The name of a form of WebNN programs; see `WEBNN_FORMS`."""
 

@@ -133,7 +133,7 @@ def _words_of_pair(
     steps: StepList, low: Operand, high: Operand, is_signed: bool
 ) -> IndexWords:
     """Return 64-bit indices, of which `low` and `high` are the words."""
-    zero = steps.numbers("zero", [0], "zero")
+    zero = steps.numbers("zero", [0], "the number 0")
     why = "finds what is negative as INT64"
     negative = steps.compute("lesser", high, zero, "isNegative", why)
     expected = zero
@@ -158,7 +158,7 @@ def _words_of_typed(steps: StepList, indices: Operand) -> IndexWords:
     back = steps.cast(low, "int64", "lowInt64", why)
     why = "finds the indices that 32 bits do not hold"
     wide = steps.compute("notEqual", back, indices, "isWide", why)
-    zero = steps.constant("zeroInt64", np.zeros(1, np.int64), "zero")
+    zero = steps.constant("zeroInt64", np.zeros(1, np.int64), "the number 0")
     why = "finds the negative indices"
     negative = steps.compute("lesser", indices, zero, "isNegative", why)
     return IndexWords(low, is_signed=True, wide=wide, negative=negative)

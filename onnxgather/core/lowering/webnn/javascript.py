@@ -122,7 +122,7 @@ function firstOutside(indices, coordinates = [], position = 0) {
     const size = axisSizes[coordinates[axis - 1] % axisSizes.length];
     const index = indices[position];
     if (index >= @LOWEST@ && index < size) return "";
-    const rule = `IndicesTensor[${coordinates}] must be in [${@LOWEST@}, ${size})`;
+    const rule = `IndicesTensor[${coordinates}] must be in [@BOUND@, ${size})`;
     return `${rule}, got ${index}`;
   }
   for (let k = 0; k < sizes[axis]; k += 1) {
@@ -293,7 +293,8 @@ def _first_outside(program: WebnnProgram) -> str:
     tensor = program.descriptor.indices_tensor
     lowest = "-size" if tensor.data_type.is_signed else "0"
     axes = axis_sizes(program.descriptor)
-    text = _FIRST_OUTSIDE.replace("@LOWEST@", lowest)
+    bound = "${-size}" if tensor.data_type.is_signed else "0"
+    text = _FIRST_OUTSIDE.replace("@LOWEST@", lowest).replace("@BOUND@", bound)
     text = text.replace("@SIZES@", json.dumps(list(tensor.sizes)))
     text = text.replace("@STRIDES@", json.dumps(list(tensor.element_strides)))
     return text.replace("@AXES@", json.dumps(axes))

@@ -156,7 +156,7 @@ def _beyond_int32(steps: StepList, words: IndexWords) -> Operand:
 
 
 def _zero(steps: StepList) -> Operand:
-    return steps.numbers("zero", [0], "zero")
+    return steps.numbers("zero", [0], "the number 0")
 
 
 def _first(steps: StepList, sizes: tuple[int, ...]) -> Operand:
