@@ -57,7 +57,7 @@ from onnxgather.core.errors import (
 )
 from onnxgather.core.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
 from onnxgather.core.files import is_model
-from onnxgather.core.options import WEBNN, OutOfRange, Target, WebnnForm
+from onnxgather.core.options import TARGETS, WEBNN, OutOfRange, Target, WebnnForm
 from onnxgather.core.programs.program import MAX_COMPARED_BYTES, Program
 from onnxgather.core.programs.running import execute
 from onnxgather.core.programs.writer import write_program_of_zeros
@@ -123,8 +123,8 @@ def convert_command(
     if resources and not whole:
         raise click.UsageError("--input must come with --whole")
     source_of = click.get_current_context().get_parameter_source
-    target: str = lowering["target"]
-    is_webnn = target == WEBNN
+    # Of a program for WebNN, the lowering has no target.
+    is_webnn = lowering["target"] not in TARGETS
     if is_webnn:
         for option in ("whole", "opset", "threads"):
             if source_of(option) is not ParameterSource.DEFAULT:

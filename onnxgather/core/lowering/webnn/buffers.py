@@ -17,7 +17,7 @@ from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.lowering.graph import Shape
 from onnxgather.core.lowering.webnn.policies import IndexWords
 from onnxgather.core.lowering.webnn.requirements import REQUIRED_RANK
-from onnxgather.core.lowering.webnn.steps import Operand, StepList
+from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import WebnnForm
 
 _WORD = 4
@@ -113,7 +113,9 @@ def read_index_words(
     return _words_of_pair(steps, low, high, is_signed)
 
 
-def _elements_in_order(steps: StepList, tensor: TensorDesc, buffer: Operand) -> Operand:
+def _elements_in_order(
+    steps: StepList, tensor: TensorDesc, buffer: MLOperand
+) -> MLOperand:
     """Return the rows of a buffer that hold the elements of a tensor, in order."""
     count = math.prod(tensor.sizes)
     if tensor.is_plain:
@@ -130,7 +132,7 @@ def _elements_in_order(steps: StepList, tensor: TensorDesc, buffer: Operand) -> 
 
 
 def _words_of_pair(
-    steps: StepList, low: Operand, high: Operand, is_signed: bool
+    steps: StepList, low: MLOperand, high: MLOperand, is_signed: bool
 ) -> IndexWords:
     """Return 64-bit indices, of which `low` and `high` are the words."""
     zero = steps.numbers("zero", [0], "the number 0")
@@ -148,7 +150,7 @@ def _words_of_pair(
     return IndexWords(low, is_signed, wide, negative)
 
 
-def _words_of_typed(steps: StepList, indices: Operand) -> IndexWords:
+def _words_of_typed(steps: StepList, indices: MLOperand) -> IndexWords:
     """Return indices of INT32, UINT32 or INT64 as words."""
     why = "the low 32 bits"
     low = steps.cast(indices, "int32", "low", why)
@@ -164,7 +166,7 @@ def _words_of_typed(steps: StepList, indices: Operand) -> IndexWords:
     return IndexWords(low, is_signed=True, wide=wide, negative=negative)
 
 
-def computable(steps: StepList, rows: Operand) -> Operand:
+def computable(steps: StepList, rows: MLOperand) -> MLOperand:
     """Return rows in a type that `where` and `concat` must take: not in bytes."""
     if rows.data_type not in ("int8", "uint8"):
         return rows
@@ -172,15 +174,15 @@ def computable(steps: StepList, rows: Operand) -> Operand:
     return steps.cast(rows, "int32", "rowsInt32", why)
 
 
-def zeros(steps: StepList, data_type: str, width: int) -> Operand:
+def zeros(steps: StepList, data_type: str, width: int) -> MLOperand:
     """Return the operand of a row of zeros."""
     array = np.zeros((1, width), data_type)
     return steps.constant("zeroRow", array, "a row of zeros")
 
 
-def write_output(
-    steps: StepList, tensor: TensorDesc, rows: Operand, form: WebnnForm
-) -> Operand:
+def output_buffer(
+    steps: StepList, tensor: TensorDesc, rows: MLOperand, form: WebnnForm
+) -> MLOperand:
     """Return the operand of OutputTensor: its buffer, with zeros between elements.
 
     Args:
@@ -195,7 +197,7 @@ def write_output(
     return steps.reshape(rows, shape, "output", "the sizes of OutputTensor")
 
 
-def _at_strides(steps: StepList, tensor: TensorDesc, rows: Operand) -> Operand:
+def _at_strides(steps: StepList, tensor: TensorDesc, rows: MLOperand) -> MLOperand:
     """Return a row for each element of the buffer of a tensor with strides."""
     count = math.prod(tensor.sizes)
     offsets = offsets_of_elements(tensor.sizes, tensor.element_strides)

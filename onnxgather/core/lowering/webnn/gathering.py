@@ -17,9 +17,9 @@ from onnxgather.core.lowering.webnn.buffers import (
     computable,
     offsets_of_elements,
     operand_shape,
+    output_buffer,
     read_index_words,
     row_view,
-    write_output,
     zeros,
 )
 from onnxgather.core.lowering.webnn.policies import (
@@ -31,7 +31,7 @@ from onnxgather.core.lowering.webnn.policies import (
     outside_of_axes,
     outside_tuples,
 )
-from onnxgather.core.lowering.webnn.steps import Operand, StepList
+from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import OutOfRange, WebnnForm
 
 OUTSIDE = "Outside"
@@ -42,8 +42,8 @@ _LOWEST = -(2**31)
 
 def gather_steps(
     desc: Descriptor, out_of_range: OutOfRange, form: WebnnForm
-) -> tuple[StepList, dict[str, Operand]]:
-    """Return the steps that compute a descriptor, and the outputs by their names.
+) -> StepList:
+    """Return the steps that compute a descriptor.
 
     Args:
         desc: Any of the four gather descriptors, with elements that int32 counts.
@@ -87,12 +87,12 @@ def gather_steps(
     rows = steps.gather(data, offsets, "rows", "copies the rows at the offsets")
     if zeroed is not None:
         rows = _zero_rows(steps, rows, zeroed, grid)
-    outputs = {OUTPUT: write_output(steps, desc.output_tensor, rows, form)}
+    outputs = {OUTPUT: output_buffer(steps, desc.output_tensor, rows, form)}
     if out_of_range == "error":
         assert outside is not None
         outputs[OUTSIDE] = count_outside(steps, outside)
-    steps.drop_unread(outputs.values())
-    return steps, outputs
+    steps.finish(outputs)
+    return steps
 
 
 def _elements_of_row(
@@ -114,7 +114,7 @@ def _coordinates(
     gather: Geometry,
     words: IndexWords,
     out_of_range: OutOfRange,
-) -> Operand:
+) -> MLOperand:
     """Return the coordinates along the indexed dimensions, as the policy has them."""
     if out_of_range == "directml":
         is_uint32 = desc.indices_tensor.data_type == "UINT32"
@@ -158,10 +158,10 @@ def _offsets(
     steps: StepList,
     desc: Descriptor,
     gather: Geometry,
-    coordinates: Operand,
+    coordinates: MLOperand,
     elements: int,
     out_of_range: OutOfRange,
-) -> Operand:
+) -> MLOperand:
     """Return the offset in the data of each output row, of three dimensions.
 
     Args:
@@ -205,13 +205,13 @@ def _offsets(
     return offsets
 
 
-def _sum_coordinates(steps: StepList, products: Operand) -> Operand:
+def _sum_coordinates(steps: StepList, products: MLOperand) -> MLOperand:
     """Return the sum of each row, modulo 2^32."""
     rows, count = products.shape
     if count == 1:
         return products
     # reduceSum would not do: in ONNX Runtime it does not wrap.
-    columns: list[Operand] = []
+    columns: list[MLOperand] = []
     for number in range(count):
         why = f"coordinate {number} of each tuple"
         column = steps.slice(products, (0, number), (rows, 1), "column", why)
@@ -233,8 +233,8 @@ def _passed_offsets(
 
 
 def _limited(
-    steps: StepList, desc: Descriptor, offsets: Operand
-) -> tuple[Operand, Operand | None]:
+    steps: StepList, desc: Descriptor, offsets: MLOperand
+) -> tuple[MLOperand, MLOperand | None]:
     """Return the offsets as DirectML limits them, and a mask of those in padding.
 
     It takes an unsigned minimum with the last element of the buffer. Where that element
@@ -262,7 +262,9 @@ def _limited(
     return offsets, in_padding
 
 
-def _zero_rows(steps: StepList, rows: Operand, mask: Operand, grid: Shape) -> Operand:
+def _zero_rows(
+    steps: StepList, rows: MLOperand, mask: MLOperand, grid: Shape
+) -> MLOperand:
     """Return the rows, with zeros where a mask along the output is set.
 
     Args:

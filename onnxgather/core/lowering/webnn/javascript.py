@@ -5,20 +5,23 @@ from __future__ import annotations
 import base64
 import json
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from onnxgather.core.descriptors.arrays import Array, axis_sizes
-from onnxgather.core.descriptors.spelling import to_dict
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.descriptors.spelling import tensors, to_dict
 from onnxgather.core.lowering.indices import INDICES
 from onnxgather.core.lowering.portable import INPUT, OUTPUT
-from onnxgather.core.lowering.webnn.program import LONGEST_LIST, little_endian
-from onnxgather.core.lowering.webnn.steps import Constant, Step
-from onnxgather.core.options import POLICIES
-
-if TYPE_CHECKING:
-    from onnxgather.core.lowering.webnn.program import WebnnProgram
+from onnxgather.core.lowering.webnn.steps import (
+    LONGEST_LIST,
+    Constant,
+    Step,
+    StepList,
+    little_endian,
+)
+from onnxgather.core.options import POLICIES, OutOfRange
 
 _WIDTH = 120
 """The most columns of a line that has both a call and its comment."""
@@ -135,42 +138,48 @@ function firstOutside(indices, coordinates = [], position = 0) {
 """
 
 
-def module_text(program: WebnnProgram) -> str:
-    """Return the text of an ES module for a program.
+def module_text(desc: Descriptor, out_of_range: OutOfRange, graph: StepList) -> str:
+    """Return the text of an ES module for a graph.
 
     It exports `tensors`, `add`, `build` and `run`, imports nothing, and evaluates no
     text.
+
+    Args:
+        desc: The descriptor that the graph computes.
+        out_of_range: What an index out of range does.
+        graph: The calls.
     """
-    desc = program.descriptor
-    brief = POLICIES[program.out_of_range].brief
+    brief = POLICIES[out_of_range].brief
     described = json.dumps(to_dict(desc)["desc"])
     head = (
         f"// DML_OPERATOR_{desc.operator} as a WebNN graph. An index out of range"
         f" {brief}.\n"
         f"// Written by onnxgather {version('onnxgather')} for {described}.\n"
     )
-    parts = [head, _tensors(program), _add(program), _BYTES, _build(program)]
-    parts.append(_run(program))
-    if program.out_of_range == "error":
-        parts.append(_first_outside(program))
+    parts = [head, _tensors(desc, graph), _add(graph), _BYTES, _build(graph)]
+    is_error = out_of_range == "error"
+    if is_error:
+        parts += [_run_checked(desc), _first_outside(desc)]
+    else:
+        parts.append(_RUN.replace("@WRITTEN@", "true").replace("@CHECK@", ""))
     text = "\n".join(parts)
     if "fromBase64(" in text:
         text = f"{text}\n{_BASE64}"
     return text
 
 
-def _tensors(program: WebnnProgram) -> str:
+def _tensors(desc: Descriptor, graph: StepList) -> str:
     """Return the table of the tensors: as DirectML has them, and as operands."""
-    operands = {operand.name: operand for operand in program.inputs}
-    for constant in program.constants:
+    operands = {operand.name: operand for operand in graph.inputs}
+    for constant in graph.constants:
         operands.setdefault(constant.operand.name, constant.operand)
-    operands[OUTPUT] = program.outputs[OUTPUT]
+    operands[OUTPUT] = graph.outputs[OUTPUT]
     lines = [
         "// The tensors: `bytes` is the length of the array of dataType, `operand`"
         " what the graph has.",
         "export const tensors = {",
     ]
-    for name, tensor in program.tensors.items():
+    for name, tensor in tensors(desc).items():
         row: dict[str, Any] = {
             "dataType": str(tensor.data_type),
             "sizes": list(tensor.sizes),
@@ -186,21 +195,21 @@ def _tensors(program: WebnnProgram) -> str:
     return "\n".join(lines)
 
 
-def _add(program: WebnnProgram) -> str:
+def _add(graph: StepList) -> str:
     """Return the function that adds the steps to a graph."""
-    names = [operand.name for operand in program.inputs]
+    names = [operand.name for operand in graph.inputs]
     lines = [
         "// Adds the gather to the graph of an MLGraphBuilder; returns its outputs.",
         f"export function add(builder, {', '.join(names)}) {{",
         "  const constant = (dataType, shape, elements) =>"
         " builder.constant({dataType, shape}, elements);",
     ]
-    for constant in program.constants:
+    for constant in graph.constants:
         lines += _with_comment(_constant_call(constant), constant.why)
-    for step in program.steps:
+    for step in graph.steps:
         lines += _with_comment(_step_call(step), step.why)
     results: list[str] = []
-    for name, operand in program.outputs.items():
+    for name, operand in graph.outputs.items():
         results.append(name if name == operand.name else f"{name}: {operand.name}")
     lines.append(f"  return {{{', '.join(results)}}};")
     lines.append("}\n")
@@ -273,26 +282,24 @@ def _literal(value: Any) -> str:
     return json.dumps(value)
 
 
-def _build(program: WebnnProgram) -> str:
-    names = [operand.name for operand in program.inputs]
+def _build(graph: StepList) -> str:
+    names = [operand.name for operand in graph.inputs]
     text = _BUILD if INPUT in names else _BUILD_WITH_DATA
     return text.replace("@REST@", _BUILD_REST)
 
 
-def _run(program: WebnnProgram) -> str:
-    if program.out_of_range != "error":
-        return _RUN.replace("@WRITTEN@", "true").replace("@CHECK@", "")
+def _run_checked(desc: Descriptor) -> str:
     # The indices are kept, to name the first out of range.
     kept = f'name === "{INDICES}" ? bytes.slice() : true'
     text = _RUN.replace("@WRITTEN@", kept).replace("@CHECK@", _CHECK)
-    tensor = program.descriptor.indices_tensor
+    tensor = desc.indices_tensor
     return text.replace("@ARRAY@", _ARRAYS[tensor.data_type.numpy.name])
 
 
-def _first_outside(program: WebnnProgram) -> str:
-    tensor = program.descriptor.indices_tensor
+def _first_outside(desc: Descriptor) -> str:
+    tensor = desc.indices_tensor
     lowest = "-size" if tensor.data_type.is_signed else "0"
-    axes = axis_sizes(program.descriptor)
+    axes = axis_sizes(desc)
     bound = "${-size}" if tensor.data_type.is_signed else "0"
     text = _FIRST_OUTSIDE.replace("@LOWEST@", lowest).replace("@BOUND@", bound)
     text = text.replace("@SIZES@", json.dumps(list(tensor.sizes)))

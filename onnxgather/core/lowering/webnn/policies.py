@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnxgather.core.lowering.webnn.steps import Operand, StepList
+from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import OutOfRange
 
 
@@ -15,19 +15,19 @@ class IndexWords:
     All operands have a row for each index tuple and a column for each coordinate.
     """
 
-    low: Operand
+    low: MLOperand
     """int32; of UINT32 and UINT64, a negative word stands for 2^31 or more."""
     is_signed: bool
     """Whether the data type of the indices is signed."""
-    wide: Operand | None = None
+    wide: MLOperand | None = None
     """A mask of the indices of which the low words are only a part; None of 32 bits."""
-    negative: Operand | None = None
+    negative: MLOperand | None = None
     """A mask of the indices that are negative as INT64; None of 32 bits."""
 
 
 def clamped_coordinates(
     steps: StepList, words: IndexWords, sizes: tuple[int, ...]
-) -> Operand:
+) -> MLOperand:
     """Return the indices in [0, n), clamped to their axes.
 
     Args:
@@ -66,7 +66,7 @@ def clamped_coordinates(
 
 def outside_of_axes(
     steps: StepList, words: IndexWords, sizes: tuple[int, ...]
-) -> Operand:
+) -> MLOperand:
     """Return a mask of the indices that are out of range.
 
     Arguments as of `clamped_coordinates`.
@@ -90,7 +90,7 @@ def outside_of_axes(
 
 def directml_coordinates(
     steps: StepList, words: IndexWords, sizes: tuple[int, ...], is_uint32: bool
-) -> Operand:
+) -> MLOperand:
     """Return the coordinates that DirectML.dll computes, modulo 2^32.
 
     Measured with DirectML.dll 1.15.4: the axis size is added to the low word where the
@@ -114,7 +114,7 @@ def directml_coordinates(
     return steps.where(negative, counted, words.low, "wrapped", why)
 
 
-def outside_tuples(steps: StepList, outside: Operand) -> Operand:
+def outside_tuples(steps: StepList, outside: MLOperand) -> MLOperand:
     """Return a mask with a row for each index tuple: whether any coordinate is outside.
 
     Args:
@@ -131,7 +131,7 @@ def outside_tuples(steps: StepList, outside: Operand) -> Operand:
     return steps.compute("greater", highest, _zero(steps), "isTupleOutside", why)
 
 
-def count_outside(steps: StepList, outside: Operand) -> Operand:
+def count_outside(steps: StepList, outside: MLOperand) -> MLOperand:
     """Return the number of indices out of range: int32, of shape [1]."""
     why = "a type that reduceSum takes"
     number = steps.cast(outside, "int32", "outsideInt32", why)
@@ -145,7 +145,7 @@ def needs_mask(out_of_range: OutOfRange) -> bool:
     return out_of_range in ("error", "zero")
 
 
-def _beyond_int32(steps: StepList, words: IndexWords) -> Operand:
+def _beyond_int32(steps: StepList, words: IndexWords) -> MLOperand:
     """Return a mask of the unsigned indices of 2^31 or more."""
     why = "finds the indices of 2^31 or more"
     beyond = steps.compute("lesser", words.low, _zero(steps), "isBeyond", why)
@@ -155,19 +155,19 @@ def _beyond_int32(steps: StepList, words: IndexWords) -> Operand:
     return steps.compute("logicalOr", beyond, words.wide, "isBeyond", why)
 
 
-def _zero(steps: StepList) -> Operand:
+def _zero(steps: StepList) -> MLOperand:
     return steps.numbers("zero", [0], "the number 0")
 
 
-def _first(steps: StepList, sizes: tuple[int, ...]) -> Operand:
+def _first(steps: StepList, sizes: tuple[int, ...]) -> MLOperand:
     lowest = [-size for size in sizes]
     return steps.numbers("firstIndex", lowest, "the first index of each axis")
 
 
-def _last(steps: StepList, sizes: tuple[int, ...]) -> Operand:
+def _last(steps: StepList, sizes: tuple[int, ...]) -> MLOperand:
     highest = [size - 1 for size in sizes]
     return steps.numbers("lastIndex", highest, "the last index of each axis")
 
 
-def _axis_size(steps: StepList, sizes: tuple[int, ...]) -> Operand:
+def _axis_size(steps: StepList, sizes: tuple[int, ...]) -> MLOperand:
     return steps.numbers("axisSize", sizes, "the size of each axis")

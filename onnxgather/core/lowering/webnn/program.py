@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,19 +17,23 @@ from onnxgather.core.descriptors.arrays import (
     check_descriptor,
     check_policy,
 )
-from onnxgather.core.descriptors.operators import TENSORS, Descriptor, header_names
-from onnxgather.core.descriptors.spelling import to_dict
-from onnxgather.core.descriptors.tensors import TensorDesc
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.descriptors.spelling import tensors, to_dict
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.lowering.portable import INPUT
 from onnxgather.core.lowering.webnn.gathering import gather_steps
-from onnxgather.core.lowering.webnn.steps import Constant, Operand, Step
+from onnxgather.core.lowering.webnn.javascript import module_text
+from onnxgather.core.lowering.webnn.steps import (
+    LONGEST_LIST,
+    Constant,
+    MLOperand,
+    Step,
+    StepList,
+    little_endian,
+)
 from onnxgather.core.options import WEBNN_FORMS, OutOfRange, WebnnForm
 
-LONGEST_LIST = 32
-"""The most elements of a constant that are written as numbers; more are base64."""
-
-MOST_ELEMENTS = 2**31 - 1
+MOST_COUNTED = 2**31 - 1
 """The most elements of a tensor, as offsets are int32."""
 
 MOST_CONSTANT_BYTES = 2**28
@@ -53,23 +56,14 @@ class WebnnProgram:
     descriptor: Descriptor
     out_of_range: OutOfRange
     form: WebnnForm
-    inputs: tuple[Operand, ...]
-    """InputTensor, if it is no constant, and IndicesTensor."""
-    constants: tuple[Constant, ...]
-    steps: tuple[Step, ...]
-    """In the order of the calls."""
-    outputs: Mapping[str, Operand]
-    """OutputTensor; and under "error" Outside, the number of indices out of range."""
+    graph: StepList
+    """The calls. Inputs are InputTensor, if that is no constant, and IndicesTensor;
+    outputs are OutputTensor, and under "error" Outside, the number of indices out of
+    range."""
 
     def __repr__(self) -> str:
         kind = f"DML_OPERATOR_{self.descriptor.operator}"
-        return f"<WebnnProgram of {kind}, {len(self.steps)} steps>"
-
-    @property
-    def tensors(self) -> dict[str, TensorDesc]:
-        """The tensors of the descriptor, by their names in directml.h."""
-        header = header_names(type(self.descriptor))
-        return {header[field]: getattr(self.descriptor, field) for field in TENSORS}
+        return f"<WebnnProgram of {kind}, {len(self.graph.steps)} steps>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the program as plain data.
@@ -78,22 +72,26 @@ class WebnnProgram:
         bytes in `base64`, little-endian.
         """
         constants: dict[str, Any] = {}
-        for constant in self.constants:
+        for constant in self.graph.constants:
             described = _described(constant.operand)
             described |= _elements_of(constant.array)
             described["why"] = constant.why
             constants[constant.operand.name] = described
         steps: list[dict[str, Any]] = []
-        for step in self.steps:
+        for step in self.graph.steps:
             steps.append(_step_as_data(step))
         return {
             "descriptor": to_dict(self.descriptor),
             "out_of_range": self.out_of_range,
             "form": self.form,
-            "inputs": {operand.name: _described(operand) for operand in self.inputs},
+            "inputs": {
+                operand.name: _described(operand) for operand in self.graph.inputs
+            },
             "constants": constants,
             "steps": steps,
-            "outputs": {name: operand.name for name, operand in self.outputs.items()},
+            "outputs": {
+                name: operand.name for name, operand in self.graph.outputs.items()
+            },
         }
 
     def to_json(self) -> str:
@@ -102,9 +100,7 @@ class WebnnProgram:
 
     def to_javascript(self) -> str:
         """Return the program as an ES module, which docs/webnn.md describes."""
-        from onnxgather.core.lowering.webnn.javascript import module_text
-
-        return module_text(self)
+        return module_text(self.descriptor, self.out_of_range, self.graph)
 
 
 def to_webnn(
@@ -140,33 +136,20 @@ def to_webnn(
     _check_sizes(desc)
     if form == "typed":
         _check_types(desc)
-    steps, outputs = gather_steps(desc, out_of_range, form)
-    inputs = steps.inputs
-    constants = steps.constants
+    graph = gather_steps(desc, out_of_range, form)
     if data is not None:
         data = check_array(INPUT, desc.input_tensor, data)
-        operand = inputs[0]
-        inputs = inputs[1:]
-        constants = [_constant_data(operand, data), *constants]
-    return WebnnProgram(
-        desc,
-        out_of_range,
-        form,
-        tuple(inputs),
-        tuple(constants),
-        tuple(steps.steps),
-        outputs,
-    )
+        operand = graph.inputs.pop(0)
+        graph.constants.insert(0, _constant_data(operand, data))
+    return WebnnProgram(desc, out_of_range, form, graph)
 
 
 def _check_sizes(desc: Descriptor) -> None:
     """Check that int32 counts the elements of each tensor, and of each buffer."""
-    header = header_names(type(desc))
-    for field in TENSORS:
-        tensor: TensorDesc = getattr(desc, field)
+    for name, tensor in tensors(desc).items():
         most = max(math.prod(tensor.sizes), math.prod(tensor.array_shape))
-        if most > MOST_ELEMENTS:
-            rule = f"{header[field]} must have elements that int32 counts for WebNN"
+        if most > MOST_COUNTED:
+            rule = f"{name} must have elements that int32 counts for WebNN"
             raise OnnxGatherError(f"{rule}, got {most} elements")
 
 
@@ -185,7 +168,7 @@ def _check_types(desc: Descriptor) -> None:
             raise OnnxGatherError(f"{rule}, {advice}, got {data_type}")
 
 
-def _constant_data(operand: Operand, data: Array) -> Constant:
+def _constant_data(operand: MLOperand, data: Array) -> Constant:
     """Return the constant that stands for an input."""
     if data.nbytes > MOST_CONSTANT_BYTES:
         rule = f"data must have at most {MOST_CONSTANT_BYTES} bytes as a constant"
@@ -196,7 +179,7 @@ def _constant_data(operand: Operand, data: Array) -> Constant:
     return Constant(operand, array, "the data")
 
 
-def _described(operand: Operand) -> dict[str, Any]:
+def _described(operand: MLOperand) -> dict[str, Any]:
     return {"dataType": operand.data_type, "shape": list(operand.shape)}
 
 
@@ -204,11 +187,6 @@ def _elements_of(array: Array) -> dict[str, Any]:
     if array.size <= LONGEST_LIST and array.dtype.kind in "iu":
         return {"data": array.reshape(-1).tolist()}
     return {"base64": base64.b64encode(little_endian(array)).decode()}
-
-
-def little_endian(array: Array) -> bytes:
-    """Return the bytes of an array, low bytes first."""
-    return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
 def _step_as_data(step: Step) -> dict[str, Any]:

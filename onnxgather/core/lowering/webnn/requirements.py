@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from onnxgather.core.lowering.webnn.steps import Operand, Step
+from onnxgather.core.lowering.webnn.steps import MLOperand, Step
 
-SPECIFICATION = "webmachinelearning/webnn, index.bs of 2026-06-26"
+WEBNN_SPECIFICATION = "webmachinelearning/webnn, index.bs of 2026-06-26"
 """The source of the table: the tables "Tensor limits" of the specification, at commit
 c515210dafb9707fc201fe1035a062001995972e."""
 
@@ -62,7 +62,9 @@ def beyond_required(steps: Iterable[Step]) -> Iterator[str]:
             yield from _beyond_of(step, step.result, _MOVED)
 
 
-def _beyond_of(step: Step, operand: Operand, accepted: frozenset[str]) -> Iterator[str]:
+def _beyond_of(
+    step: Step, operand: MLOperand, accepted: frozenset[str]
+) -> Iterator[str]:
     rule = f"{step.result.name}: {step.method} must take"
     if operand.data_type not in accepted:
         types = ", ".join(sorted(accepted))

@@ -7,7 +7,7 @@ change nothing, and no step twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ Option = int | bool | Shape
 """The value of an option of a method, such as `axis`."""
 
 
-class Operand(NamedTuple):
+class MLOperand(NamedTuple):
     """An MLOperand: an input, a constant, or the result of a step."""
 
     name: str
@@ -35,9 +35,9 @@ class Operand(NamedTuple):
 class Step(NamedTuple):
     """A call of a method of MLGraphBuilder; `why` says what it is for."""
 
-    result: Operand
+    result: MLOperand
     method: str
-    operands: tuple[Operand, ...]
+    operands: tuple[MLOperand, ...]
     arguments: tuple[Argument, ...]
     """What follows the operands in the call."""
     options: Mapping[str, Option]
@@ -47,10 +47,18 @@ class Step(NamedTuple):
 class Constant(NamedTuple):
     """An operand whose elements are part of the program."""
 
-    operand: Operand
+    operand: MLOperand
     array: Array
     why: str
 
+
+def little_endian(array: Array) -> bytes:
+    """Return the bytes of an array, low bytes first."""
+    return array.astype(array.dtype.newbyteorder("<")).tobytes()
+
+
+LONGEST_LIST = 32
+"""The most elements of a constant that are written as numbers; more are base64."""
 
 _COMPARISONS = ("lesser", "greater", "equal", "notEqual")
 """The methods whose results are masks, of uint8."""
@@ -60,23 +68,25 @@ _COMPARISONS = ("lesser", "greater", "equal", "notEqual")
 class StepList:
     """Steps in the order of their calls, with the inputs and constants they read."""
 
-    inputs: list[Operand] = field(default_factory=list[Operand])
+    inputs: list[MLOperand] = field(default_factory=list[MLOperand])
     constants: list[Constant] = field(default_factory=list[Constant])
     steps: list[Step] = field(default_factory=list[Step])
+    outputs: dict[str, MLOperand] = field(default_factory=dict[str, MLOperand])
+    """The outputs of the graph, by their names."""
     names: set[str] = field(default_factory=set[str])
     """The names that are taken."""
-    _results: dict[tuple[object, ...], Operand] = field(
-        default_factory=dict[tuple[object, ...], Operand]
+    _results: dict[tuple[object, ...], MLOperand] = field(
+        default_factory=dict[tuple[object, ...], MLOperand]
     )
     """The result of each step, by its method, operands, arguments and options."""
 
-    def input(self, name: str, data_type: str, shape: Shape) -> Operand:
+    def input(self, name: str, data_type: str, shape: Shape) -> MLOperand:
         """Add an input; return its operand."""
-        operand = Operand(new_name(name, self.names), data_type, shape)
+        operand = MLOperand(new_name(name, self.names), data_type, shape)
         self.inputs.append(operand)
         return operand
 
-    def constant(self, name: str, array: Array, why: str) -> Operand:
+    def constant(self, name: str, array: Array, why: str) -> MLOperand:
         """Return the operand of an array; add a constant if there is none."""
         data_type = array.dtype.name
         for stored in self.constants:
@@ -84,11 +94,11 @@ class StepList:
             # By its bytes, as 0.0 equals -0.0.
             if is_same_kind and stored.array.tobytes() == array.tobytes():
                 return stored.operand
-        operand = Operand(new_name(name, self.names), data_type, array.shape)
+        operand = MLOperand(new_name(name, self.names), data_type, array.shape)
         self.constants.append(Constant(operand, array, why))
         return operand
 
-    def numbers(self, name: str, values: Sequence[int] | Array, why: str) -> Operand:
+    def numbers(self, name: str, values: Sequence[int] | Array, why: str) -> MLOperand:
         """Return the operand of a 1-D int32 constant.
 
         A list of equal numbers is written as a single number. Of a number that int32
@@ -99,7 +109,9 @@ class StepList:
             wide = wide[:1]
         return self.constant(name, wide.astype(np.int32), why)
 
-    def gather(self, rows: Operand, offsets: Operand, name: str, why: str) -> Operand:
+    def gather(
+        self, rows: MLOperand, offsets: MLOperand, name: str, why: str
+    ) -> MLOperand:
         """Return the rows at 1-D offsets, which must be in range."""
         shape = offsets.shape + rows.shape[1:]
         options = {"axis": 0}
@@ -108,7 +120,9 @@ class StepList:
             "gather", name, operands, why, shape, rows.data_type, options=options
         )
 
-    def reshape(self, operand: Operand, shape: Shape, name: str, why: str) -> Operand:
+    def reshape(
+        self, operand: MLOperand, shape: Shape, name: str, why: str
+    ) -> MLOperand:
         """Return the operand with another shape of as many elements."""
         assert math.prod(shape) == math.prod(operand.shape)
         if shape == operand.shape:
@@ -117,8 +131,8 @@ class StepList:
         return self._add("reshape", name, (operand,), why, shape, data_type, (shape,))
 
     def slice(
-        self, operand: Operand, starts: Shape, sizes: Shape, name: str, why: str
-    ) -> Operand:
+        self, operand: MLOperand, starts: Shape, sizes: Shape, name: str, why: str
+    ) -> MLOperand:
         """Return the part of an operand that begins at `starts` and has `sizes`."""
         if sizes == operand.shape:
             return operand
@@ -126,7 +140,9 @@ class StepList:
         arguments = (starts, sizes)
         return self._add("slice", name, (operand,), why, sizes, data_type, arguments)
 
-    def cast(self, operand: Operand, data_type: str, name: str, why: str) -> Operand:
+    def cast(
+        self, operand: MLOperand, data_type: str, name: str, why: str
+    ) -> MLOperand:
         """Return the operand in another data type.
 
         Of an integer that does not fit, the low bits stay.
@@ -137,22 +153,27 @@ class StepList:
         return self._add("cast", name, (operand,), why, shape, data_type, (data_type,))
 
     def compute(
-        self, method: str, a: Operand, b: Operand, name: str, why: str
-    ) -> Operand:
+        self, method: str, a: MLOperand, b: MLOperand, name: str, why: str
+    ) -> MLOperand:
         """Return the result of a method of two operands, such as `add` or `lesser`."""
         data_type = "uint8" if method in _COMPARISONS else a.data_type
         shape = np.broadcast_shapes(a.shape, b.shape)
         return self._add(method, name, (a, b), why, shape, data_type)
 
     def where(
-        self, mask: Operand, if_true: Operand, if_false: Operand, name: str, why: str
-    ) -> Operand:
+        self,
+        mask: MLOperand,
+        if_true: MLOperand,
+        if_false: MLOperand,
+        name: str,
+        why: str,
+    ) -> MLOperand:
         """Return the elements of `if_true` where the mask is set, else `if_false`."""
         operands = (mask, if_true, if_false)
         shape = np.broadcast_shapes(*(operand.shape for operand in operands))
         return self._add("where", name, operands, why, shape, if_false.data_type)
 
-    def concat(self, parts: Sequence[Operand], name: str, why: str) -> Operand:
+    def concat(self, parts: Sequence[MLOperand], name: str, why: str) -> MLOperand:
         """Return the rows of all parts, in order."""
         first = parts[0]
         count = sum(part.shape[0] for part in parts)
@@ -164,11 +185,11 @@ class StepList:
     def reduce(
         self,
         method: str,
-        operand: Operand,
+        operand: MLOperand,
         axes: Shape,
         name: str,
         why: str,
-    ) -> Operand:
+    ) -> MLOperand:
         """Return the reduction along axes, whose sizes become 1."""
         shape = list(operand.shape)
         for axis in axes:
@@ -179,9 +200,10 @@ class StepList:
             method, name, (operand,), why, tuple(shape), data_type, options=options
         )
 
-    def drop_unread(self, outputs: Iterable[Operand]) -> None:
-        """Drop the steps and the constants that no output needs."""
-        read = set(outputs)
+    def finish(self, outputs: Mapping[str, MLOperand]) -> None:
+        """Give the graph its outputs; drop steps and constants that none needs."""
+        self.outputs = dict(outputs)
+        read = set(outputs.values())
         steps: list[Step] = []
         for step in reversed(self.steps):
             if step.result in read:
@@ -195,18 +217,18 @@ class StepList:
         self,
         method: str,
         name: str,
-        operands: tuple[Operand, ...],
+        operands: tuple[MLOperand, ...],
         why: str,
         shape: Shape,
         data_type: str,
         arguments: tuple[Argument, ...] = (),
         options: Mapping[str, Option] | None = None,
-    ) -> Operand:
+    ) -> MLOperand:
         """Add a step, or find the same step; return its result."""
         options = options or {}
         key: tuple[Any, ...] = (method, operands, arguments, tuple(options.items()))
         if key not in self._results:
-            result = Operand(new_name(name, self.names), data_type, shape)
+            result = MLOperand(new_name(name, self.names), data_type, shape)
             self.steps.append(Step(result, method, operands, arguments, options, why))
             self._results[key] = result
         return self._results[key]
