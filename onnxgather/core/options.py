@@ -85,13 +85,14 @@ WEBNN_FORMS: dict[WebnnForm, str] = {
 }
 """The only table of the forms of WebNN programs, with what their operands are."""
 
-FormatName = Literal["onnx", "dxdispatch", "json"]
+FormatName = Literal["onnx", "dxdispatch", "json", "wpt"]
 """The name of a format of the exported corpus; see `FORMATS`."""
 
 FORMATS: dict[FormatName, str] = {
     "onnx": "ONNX backend tests",
     "dxdispatch": "programs",
     "json": "plain arrays",
+    "wpt": "Web Platform Tests of WebNN",
 }
 """The only table of the formats of the exported corpus, with what each holds."""
 

@@ -15,6 +15,13 @@ from typing import Any, Literal
 import msgspec
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
+from onnxgather.checking.corpus.wpt import (
+    LARGEST_RANK,
+    WptFile,
+    why_not_wpt,
+    wpt_file,
+    wpt_test,
+)
 from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.spelling import to_dict
@@ -50,13 +57,14 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     file: str
     """The file or folder of the case, below the export's folder."""
-    answer: str
-    """The folder of the answer to the case, below the folder of the answers."""
     policy: OutOfRange
     operator: str
     data_type: str
     index_type: str
     expected: Literal["output", "refused"]
+    answer: str | None = None
+    """The folder of the answer to the case, below the folder of the answers; None for
+    Web Platform Tests, which compare their outputs themselves."""
     beside: str | None = None
     """Of a case that must be refused: the name of the valid case beside it."""
 
@@ -85,7 +93,7 @@ def export(
     Args:
         cases: The cases. Their names, lower case with `/` between parts, become file
             names.
-        format: "onnx", "dxdispatch" or "json".
+        format: "onnx", "dxdispatch", "json" or "wpt".
         folder: A folder that does not exist, is empty or holds an earlier export. The
             new export replaces an earlier one when it is whole.
 
@@ -136,6 +144,8 @@ class Entry:
     content: dict[str, bytes]
     """The content of its files, by path. Of a file that cases share, the content is the
     part of this case."""
+    test_file: WptFile | None = None
+    """Of a Web Platform Test: its file, which has a start and an end of its own."""
 
 
 class FilesDigest:
@@ -189,6 +199,7 @@ def _files(
     digest = sha256()
     files_digest = FilesDigest()
     all_beside: dict[str, DescriptorCase] = {}
+    test_files: dict[str, WptFile] = {}
     for case in _followed_by(cases, all_beside):
         _check_name(case.name, seen)
         expected = case.expected()
@@ -196,6 +207,11 @@ def _files(
         if isinstance(entry, str):
             left_out.append({"name": case.name, "why": entry})
             continue
+        test_file = entry.test_file
+        if test_file is not None and test_file.path not in test_files:
+            test_files[test_file.path] = test_file
+            files_digest.add(test_file.path, test_file.start)
+            yield test_file.path, test_file.start
         for path, content in entry.content.items():
             files_digest.add(path, content)
             yield path, content
@@ -206,6 +222,9 @@ def _files(
         rows.append(_index_row(case, format, entry, expected, beside))
         digest.update(_identity(case, expected))
 
+    for path, test_file in test_files.items():
+        files_digest.add(path, test_file.end)
+        yield path, test_file.end
     exported.beside = len(all_beside)
     exported.written = len(rows) - exported.beside
     for reason in left_out:
@@ -265,12 +284,12 @@ def _index_row(
     return Row(
         case.name,
         entry.file,
-        answer_folder(case.name, format),
         case.out_of_range,
         case.operator,
         case.data_type,
         case.index_type,
         "refused" if isinstance(expected, str) else "output",
+        None if format == "wpt" else answer_folder(case.name, format),
         None if beside is None else beside.name,
     )
 
@@ -351,10 +370,24 @@ def _array(array: Array) -> dict[str, Any]:
     }
 
 
+def _wpt_entry(case: Case, expected: Array | str) -> Entry | str:
+    """Return the Web Platform Test of a case."""
+    why_not = why_not_wpt(case)
+    if why_not is not None:
+        return why_not
+    # Such a case is of a descriptor, and nothing refuses it.
+    assert isinstance(case, DescriptorCase)
+    assert not isinstance(expected, str)
+    test_file = wpt_file(case)
+    content = {test_file.path: wpt_test(case, expected)}
+    return Entry(test_file.path, content, test_file)
+
+
 _ENTRIES: dict[FormatName, Callable[[Case, Array | str], Entry | str]] = {
     "onnx": _onnx_test,
     "dxdispatch": _program,
     "json": _json_line,
+    "wpt": _wpt_entry,
 }
 """For each format, the function that makes an entry of a case.
 
@@ -382,4 +415,5 @@ def _readme(format: FormatName, exported: Exported) -> str:
         written=exported.written,
         left_out=left_out,
         common=common.rstrip(),
+        largest=LARGEST_RANK,
     )

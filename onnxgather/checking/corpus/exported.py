@@ -64,6 +64,10 @@ def read_export(folder: str) -> ExportedCases:
             got = "got that of an earlier version"
             raise FileFormatError(f"{rule}, {got}; {_AGAIN}")
         index = msgspec.json.decode(content, type=Index)
+    if index.format == "wpt":
+        rule = f"{folder}: must be an export that has answers"
+        found = "got Web Platform Tests, which compare their outputs themselves"
+        raise FileFormatError(f"{rule}, {found}")
     _check_files(folder, index)
     return _checked_cases(folder, index)
 

@@ -1,0 +1,4 @@
+];
+
+webnn_conformance_test(
+    ${method}RunTimeTests, buildAndExecuteGraph, getZeroULPTolerance);

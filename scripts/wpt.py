@@ -1,0 +1,218 @@
+"""Runs exported Web Platform Tests of WebNN in Chromium, and prints what each file gave.
+
+    npm pack wpt-runner@7.0.0 && tar xzf wpt-runner-7.0.0.tgz
+    onnxgather corpus export --format wpt tests
+    CHROMIUM=chrome python scripts/wpt.py tests package/testharness/testharness.js
+
+The second argument is testharness.js of the Web Platform Tests, which npm's package
+wpt-runner has. `--utils FILE` takes webnn/resources/utils.js of a checkout of these in
+place of scripts/web/wpt_utils.js. `--json` prints each result. CHROMIUM names a browser
+with WebNN.
+
+If a test ends the browser, its state is CRASH, and another browser runs the rest.
+
+The exit code is 0 if each test passed or was skipped, 1 if one did not, 2 if the usage is
+wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+from onnxgather.checking.corpus.wpt import FOLDER
+from onnxgather.core.execution.elsewhere.browser import ARGUMENTS
+
+WEB = Path(__file__).parent / "web"
+
+FEATURE = "--enable-features=WebMachineLearningNeuralNetwork"
+"""The argument that switches WebNN on."""
+
+SECONDS = 120
+"""How long a browser may go without a result."""
+
+SKIPPED = "PRECONDITION_FAILED"
+"""The state of a test whose data types or ranks the browser does not list."""
+
+GOOD_STATES = ("PASS", SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """What became of a test."""
+
+    __test__: ClassVar[bool] = False
+
+    file: str
+    name: str
+    state: str
+    message: str | None
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the page of one file of tests, and takes its results.
+
+    Args:
+        file: The file of tests.
+        testharness: The file testharness.js.
+        utils: The file that is served as webnn/resources/utils.js. The server also
+            serves the files beside it.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, file: Path, testharness: Path, utils: Path) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = {
+            "/test.html": WEB / "wpt_page.html",
+            "/test.js": file,
+            "/resources/testharness.js": testharness,
+        }
+        for path in utils.parent.iterdir():
+            self.files[f"/webnn/resources/{path.name}"] = path
+        self.files["/webnn/resources/utils.js"] = utils
+        self.done: list[str] = []
+        self.results: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers the page."""
+
+    server: Any
+
+    def do_GET(self) -> None:
+        """Send a file, or the names of the tests that an earlier browser ran."""
+        path = self.path.partition("?")[0]
+        if path == "/done.js":
+            content = f"globalThis.testsDone = {json.dumps(self.server.done)};".encode()
+        elif path in self.server.files:
+            content = self.server.files[path].read_bytes()
+        else:
+            self.send_error(404)
+            return
+        kind = "text/html" if path.endswith(".html") else "text/javascript"
+        self._answer(kind, content)
+
+    def do_POST(self) -> None:
+        """Take a result."""
+        length = int(self.headers["Content-Length"])
+        self.server.results.put(json.loads(self.rfile.read(length)))
+        self._answer("text/plain", b"")
+
+    def _answer(self, kind: str, content: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+def names_of(file: Path) -> list[str]:
+    """Return the names of the tests of a file."""
+    text = file.read_text(encoding="utf-8")
+    return re.findall(r"^    name: '(.+)',$", text, re.MULTILINE)
+
+
+def run_file(
+    file: Path, testharness: Path, utils: Path, browser: str
+) -> Iterator[TestResult]:
+    """Yield the result of each test of a file, in their order.
+
+    A browser that ends, or returns nothing for SECONDS, makes the first test without a
+    result a CRASH.
+    """
+    server = Server(file, testharness, utils)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    names = names_of(file)
+    try:
+        while len(server.done) < len(names):
+            for result in _results_of_browser(server, browser):
+                name = result["name"]
+                server.done.append(name)
+                yield TestResult(file.name, name, result["state"], result["message"])
+            rest = [name for name in names if name not in server.done]
+            if rest:
+                server.done.append(rest[0])
+                yield TestResult(file.name, rest[0], "CRASH", "the browser ended")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _results_of_browser(server: Server, browser: str) -> Iterator[dict[str, Any]]:
+    """Yield the results of one browser, until it is done, ends or returns no more."""
+    address = f"http://127.0.0.1:{server.server_port}/test.html?cpu"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        command = [browser, *ARGUMENTS, FEATURE, "--in-process-gpu"]
+        command += [f"--user-data-dir={profile}", address]
+        if os.geteuid() == 0:
+            command.insert(1, "--no-sandbox")
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            waited = 0
+            while waited < SECONDS:
+                try:
+                    result = server.results.get(timeout=1)
+                except queue.Empty:
+                    waited += 1
+                    if process.poll() is not None:
+                        return
+                    continue
+                waited = 0
+                if "completed" in result:
+                    return
+                yield result
+        finally:
+            process.kill()
+            process.wait()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tests of an export, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Run exported Web Platform Tests.")
+    parser.add_argument("export", type=Path)
+    parser.add_argument("testharness", type=Path)
+    parser.add_argument("--utils", type=Path, default=WEB / "wpt_utils.js")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    files = sorted((options.export / FOLDER).glob("*.js"))
+    if not files:
+        parser.error(f"{options.export} must be an export of the format wpt")
+    browser = os.environ.get("CHROMIUM", "chromium")
+    code = 0
+    for file in files:
+        states: Counter[str] = Counter()
+        for result in run_file(file, options.testharness, options.utils, browser):
+            states[result.state] += 1
+            if options.json:
+                print(json.dumps(asdict(result)), flush=True)
+            elif result.state not in GOOD_STATES:
+                print(f"{result.state} {result.name}: {result.message}", flush=True)
+        if set(states) - set(GOOD_STATES):
+            code = 1
+        if not options.json:
+            counts = ", ".join(f"{count} {state}" for state, count in states.items())
+            print(f"{file.name}: {counts}", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
