@@ -1,18 +1,20 @@
-"""Runs exported Web Platform Tests of WebNN in Chromium, and prints what each file gave.
+"""Runs exported Web Platform Tests of WebNN in Chromium, and prints their states.
 
     npm pack wpt-runner@7.0.0 && tar xzf wpt-runner-7.0.0.tgz
     onnxgather corpus export --format wpt tests
-    CHROMIUM=chrome python scripts/wpt.py tests package/testharness/testharness.js
+    python scripts/wpt.py tests package/testharness/testharness.js
 
 The second argument is testharness.js of the Web Platform Tests, which npm's package
 wpt-runner has. `--utils FILE` takes webnn/resources/utils.js of a checkout of these in
-place of scripts/web/wpt_utils.js. `--json` prints each result. CHROMIUM names a browser
-with WebNN.
+place of scripts/web/wpt_utils.js. `--json` prints each result.
+
+The browser is the one that scripts/web/setup.sh gets from npm, or the one that CHROMIUM
+names. It must have WebNN.
 
 If a test ends the browser, its state is CRASH, and another browser runs the rest.
 
-The exit code is 0 if each test passed or was skipped, 1 if one did not, 2 if the usage is
-wrong.
+The exit code is 0 if each test passed or was skipped, 1 if one did not, and 2 if the
+usage is wrong.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import json
 import os
 import queue
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,8 +41,18 @@ from onnxgather.core.execution.elsewhere.browser import ARGUMENTS
 
 WEB = Path(__file__).parent / "web"
 
-FEATURE = "--enable-features=WebMachineLearningNeuralNetwork"
-"""The argument that switches WebNN on."""
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+
+BROWSER = CACHE / "onnxgather" / "web" / "chromium" / "chromium"
+"""The browser that scripts/web/setup.sh gets."""
+
+WITH_WEBNN = (
+    "--enable-features=WebMachineLearningNeuralNetwork",
+    # A crash of WebNN's backend ends the browser. Otherwise the browser goes on, and
+    # after three crashes without WebNN.
+    "--in-process-gpu",
+)
+"""The arguments of a browser that must have WebNN."""
 
 SECONDS = 120
 """How long a browser may go without a result."""
@@ -86,6 +99,11 @@ class Server(ThreadingHTTPServer):
         self.files["/webnn/resources/utils.js"] = utils
         self.done: list[str] = []
         self.results: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print what went wrong, unless a browser ended before its answer came."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -159,12 +177,19 @@ def _results_of_browser(server: Server, browser: str) -> Iterator[dict[str, Any]
     """Yield the results of one browser, until it is done, ends or returns no more."""
     address = f"http://127.0.0.1:{server.server_port}/test.html?cpu"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        command = [browser, *ARGUMENTS, FEATURE, "--in-process-gpu"]
-        command += [f"--user-data-dir={profile}", address]
+        command = [browser, *ARGUMENTS, *WITH_WEBNN, f"--user-data-dir={profile}"]
         if os.geteuid() == 0:
-            command.insert(1, "--no-sandbox")
+            command.append("--no-sandbox")
+        variables = {**os.environ}
+        # npm's browser comes with libraries that a distribution may lack.
+        libraries = Path(browser).parent / "lib"
+        if libraries.is_dir():
+            variables["LD_LIBRARY_PATH"] = str(libraries)
         process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*command, address],
+            env=variables,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         try:
             waited = 0
@@ -196,7 +221,11 @@ def main(arguments: Sequence[str]) -> int:
     files = sorted((options.export / FOLDER).glob("*.js"))
     if not files:
         parser.error(f"{options.export} must be an export of the format wpt")
-    browser = os.environ.get("CHROMIUM", "chromium")
+    if not options.testharness.is_file():
+        parser.error(f"{options.testharness} must be the file testharness.js")
+    browser = os.environ.get("CHROMIUM", str(BROWSER))
+    if shutil.which(browser) is None:
+        parser.error(f"{browser} must be a browser; scripts/web/setup.sh gets one")
     code = 0
     for file in files:
         states: Counter[str] = Counter()

@@ -36,6 +36,20 @@ class TestCorpus:
             assert re.fullmatch(rf"left out: \d+, as each is {left}", rest[0])
         assert Path("out/README.md").exists()
 
+    def test_export_of_web_platform_tests_says_why_it_left_cases_out(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(
+            "onnxgather.checking.corpus.built_in_cases",
+            lambda: list(built_in_cases())[::60],
+        )
+        code, out, err = outcome("corpus", "export", "--format", "wpt", "out")
+        assert (code, err) == (0, "")
+        first, *rest = out.splitlines()
+        assert re.fullmatch(r"out: \d+ cases", first)
+        assert re.fullmatch(r"left out: \d+, as each has [\w ,']+", rest[0])
+        assert Path("out/cases/webnn/conformance_tests").is_dir()
+
     def test_a_folder_of_something_else_is_kept(self) -> None:
         program("out/x.json")
         code, out, err = outcome("corpus", "export", "--format", "json", "out")

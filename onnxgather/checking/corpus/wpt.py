@@ -18,7 +18,7 @@ from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.files import filled_in
-from onnxgather.core.gather import Geometry, gather_of
+from onnxgather.core.gather import gather_of
 
 WEBNN_METHODS = {
     "Gather": "gather",
@@ -82,8 +82,6 @@ def why_not_wpt(case: Case) -> str | None:
         return "has indices of a type that WebNN's gathers refuse"
     if gather.has_tuples and gather.number:
         return "has batch dimensions, which WebNN lacks"
-    if _is_cut_short(gather):
-        return "has fewer indices than data beside its axis, which WebNN refuses"
     shapes = (gather.data, gather.indices, gather.output)
     if max(map(len, shapes)) > LARGEST_RANK:
         return f"has a rank above the {LARGEST_RANK} that WebNN requires"
@@ -96,24 +94,14 @@ def why_not_wpt(case: Case) -> str | None:
     return None
 
 
-def _is_cut_short(gather: Geometry) -> bool:
-    """Return whether indices of GatherElements are shorter than data beside the axis.
-
-    DirectML and ONNX allow it.
-    """
-    if gather.onnx != "GatherElements":
-        return False
-    wanted = list(gather.data)
-    wanted[gather.number] = gather.indices[gather.number]
-    return tuple(wanted) != gather.indices
-
-
 def wpt_file(case: DescriptorCase) -> WptFile:
     """Return the file that a case belongs to."""
     method = WEBNN_METHODS[gather_of(case.descriptor).onnx]
     kind = "run-time-indices" if case.in_range else "out-of-range-indices"
     start = filled_in(
-        f"checking/corpus/wpt_frames/{kind}-start.js", method=method, largest=LARGEST_RANK
+        f"checking/corpus/wpt_frames/{kind}-start.js",
+        method=method,
+        largest=LARGEST_RANK,
     )
     end = filled_in(f"checking/corpus/wpt_frames/{kind}-end.js", method=method)
     path = f"{FOLDER}/{method}-{kind}.https.any.js"

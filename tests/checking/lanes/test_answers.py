@@ -445,6 +445,11 @@ AGAIN = "export the corpus again, and run it again"
             " got 'xml'",
         ),
         (
+            with_index(format="wpt"),
+            "{}: must be an export that has answers, got Web Platform Tests, which"
+            " compare their outputs themselves",
+        ),
+        (
             with_index(digest="0", made_by="onnxgather corpus export 0.0.9"),
             f"{{}}: its cases must be those of onnxgather {VERSION}, got others, by"
             f" onnxgather corpus export 0.0.9; {AGAIN}",
