@@ -36,7 +36,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
-from onnxgather.checking.corpus.wpt import FOLDER
+from onnxgather.checking.corpus.wpt import WPT_FOLDER
 from onnxgather.core.execution.elsewhere.browser import ARGUMENTS
 
 WEB = Path(__file__).parent / "web"
@@ -218,7 +218,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--utils", type=Path, default=WEB / "wpt_utils.js")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    files = sorted((options.export / FOLDER).glob("*.js"))
+    files = sorted((options.export / WPT_FOLDER).glob("*.js"))
     if not files:
         parser.error(f"{options.export} must be an export of the format wpt")
     if not options.testharness.is_file():

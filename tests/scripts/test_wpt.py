@@ -15,7 +15,7 @@ from corpus_cases import corpus
 from folders import ROOT
 
 from onnxgather.checking.corpus import export
-from onnxgather.checking.corpus.wpt import FOLDER
+from onnxgather.checking.corpus.wpt import WPT_FOLDER
 
 SCRIPT = ROOT / "scripts" / "wpt.py"
 
@@ -181,7 +181,7 @@ def test_chromium_passes_all_but_gather_elements(tmp_path: Path) -> None:
 @needs_browser
 def test_chromium_fails_a_wrong_number(tmp_path: Path) -> None:
     folder = exported(tmp_path, "gather/int32/int32/")
-    (path,) = (folder / FOLDER).iterdir()
+    (path,) = (folder / WPT_FOLDER).iterdir()
     text = path.read_text(encoding="utf-8")
     inputs, marker, outputs = text.partition("gatherOutput: {")
     wrong = re.sub(r"-?\d+,", "123456,", outputs, count=1)
@@ -195,7 +195,7 @@ def test_chromium_fails_a_wrong_number(tmp_path: Path) -> None:
 @needs_browser
 def test_chromium_fails_an_element_that_is_not_of_the_input(tmp_path: Path) -> None:
     folder = exported(tmp_path, "out-of-range/gather/int32/")
-    (path,) = (folder / FOLDER).iterdir()
+    (path,) = (folder / WPT_FOLDER).iterdir()
     text = path.read_text(encoding="utf-8")
     # Each element of the input is foreign now.
     assert "new Set([...input, zero])" in text

@@ -42,13 +42,13 @@ WEBNN_DATA_TYPES = (
 WEBNN_INDEX_TYPES = ("INT32", "UINT32", "INT64")
 """The data types of indices that WebNN's gathers take."""
 
-LARGEST_RANK = 5
+REQUIRED_RANK = 5
 """The largest rank that WebNN requires of every implementation."""
 
-LARGEST_TENSOR = 4_096
+LARGEST_TEST_TENSOR = 4_096
 """The most elements of a tensor of a test; a test has them in its text."""
 
-FOLDER = "cases/webnn/conformance_tests"
+WPT_FOLDER = "cases/webnn/conformance_tests"
 """The folder of the tests. Below `cases` it is that of the Web Platform Tests."""
 
 _LINE_LENGTH = 100
@@ -83,10 +83,10 @@ def why_not_wpt(case: Case) -> str | None:
     if gather.has_tuples and gather.number:
         return "has batch dimensions, which WebNN lacks"
     shapes = (gather.data, gather.indices, gather.output)
-    if max(map(len, shapes)) > LARGEST_RANK:
-        return f"has a rank above the {LARGEST_RANK} that WebNN requires"
-    if max(map(math.prod, shapes)) > LARGEST_TENSOR:
-        return f"has a tensor of more than {LARGEST_TENSOR:,} elements"
+    if max(map(len, shapes)) > REQUIRED_RANK:
+        return f"has a rank above the {REQUIRED_RANK} that WebNN requires"
+    if max(map(math.prod, shapes)) > LARGEST_TEST_TENSOR:
+        return f"has a tensor of more than {LARGEST_TEST_TENSOR:,} elements"
     if not case.in_range and case.out_of_range != "clamp":
         return "has an index out of range under a policy that WebNN lacks"
     if case.data.dtype.kind == "f" and np.isnan(case.data).any():
@@ -101,10 +101,10 @@ def wpt_file(case: DescriptorCase) -> WptFile:
     start = filled_in(
         f"checking/corpus/wpt_frames/{kind}-start.js",
         method=method,
-        largest=LARGEST_RANK,
+        largest=REQUIRED_RANK,
     )
     end = filled_in(f"checking/corpus/wpt_frames/{kind}-end.js", method=method)
-    path = f"{FOLDER}/{method}-{kind}.https.any.js"
+    path = f"{WPT_FOLDER}/{method}-{kind}.https.any.js"
     return WptFile(path, start.encode(), end.encode())
 
 

@@ -17,7 +17,7 @@ from rings import by_ring
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.corpus import export
-from onnxgather.checking.corpus.wpt import FOLDER, why_not_wpt
+from onnxgather.checking.corpus.wpt import WPT_FOLDER, why_not_wpt
 from onnxgather.core.descriptors.arrays import Array
 
 STEP = by_ring(6, 2, 1)
@@ -99,7 +99,7 @@ def test_numpy_gathers_what_a_test_expects(
     exported: Path, method: str, kind: str
 ) -> None:
     cases = {case.name: case for case in corpus()}
-    tests = read_tests(exported / FOLDER / f"{method}-{kind}.https.any.js")
+    tests = read_tests(exported / WPT_FOLDER / f"{method}-{kind}.https.any.js")
     assert len(tests) > 10
     for test in tests:
         graph = test["graph"]
@@ -141,7 +141,7 @@ def test_each_test_of_the_index_is_in_its_file(exported: Path) -> None:
 
 
 def test_a_file_begins_and_ends_as_web_platform_tests_do(exported: Path) -> None:
-    path = exported / FOLDER / "gatherND-run-time-indices.https.any.js"
+    path = exported / WPT_FOLDER / "gatherND-run-time-indices.https.any.js"
     text = path.read_text(encoding="utf-8")
     assert text.startswith(
         "// META: title=test WebNN API gatherND operation with indices bound at run"
@@ -157,7 +157,7 @@ def test_a_file_begins_and_ends_as_web_platform_tests_do(exported: Path) -> None
 
 
 def test_no_test_is_longer_than_a_reader_can_stand(exported: Path) -> None:
-    for path in (exported / FOLDER).iterdir():
+    for path in (exported / WPT_FOLDER).iterdir():
         lines = path.read_text(encoding="utf-8").splitlines()
         assert max(map(len, lines)) <= 130, path.name
 
