@@ -16,7 +16,7 @@ import msgspec
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.checking.corpus.wpt import (
-    REQUIRED_RANK,
+    LARGEST_TEST_RANK,
     WptFile,
     why_not_wpt,
     wpt_file,
@@ -415,5 +415,5 @@ def _readme(format: FormatName, exported: Exported) -> str:
         written=exported.written,
         left_out=left_out,
         common=common.rstrip(),
-        largest=REQUIRED_RANK,
+        largest=LARGEST_TEST_RANK,
     )

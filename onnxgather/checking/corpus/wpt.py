@@ -42,7 +42,7 @@ WEBNN_DATA_TYPES = (
 WEBNN_INDEX_TYPES = ("INT32", "UINT32", "INT64")
 """The data types of indices that WebNN's gathers take."""
 
-REQUIRED_RANK = 5
+LARGEST_TEST_RANK = 5
 """The largest rank that WebNN requires of every implementation."""
 
 LARGEST_TEST_TENSOR = 4_096
@@ -83,8 +83,8 @@ def why_not_wpt(case: Case) -> str | None:
     if gather.has_tuples and gather.number:
         return "has batch dimensions, which WebNN lacks"
     shapes = (gather.data, gather.indices, gather.output)
-    if max(map(len, shapes)) > REQUIRED_RANK:
-        return f"has a rank above the {REQUIRED_RANK} that WebNN requires"
+    if max(map(len, shapes)) > LARGEST_TEST_RANK:
+        return f"has a rank above the {LARGEST_TEST_RANK} that WebNN requires"
     if max(map(math.prod, shapes)) > LARGEST_TEST_TENSOR:
         return f"has a tensor of more than {LARGEST_TEST_TENSOR:,} elements"
     if not case.in_range and case.out_of_range != "clamp":
@@ -101,7 +101,7 @@ def wpt_file(case: DescriptorCase) -> WptFile:
     start = filled_in(
         f"checking/corpus/wpt_frames/{kind}-start.js",
         method=method,
-        largest=REQUIRED_RANK,
+        largest=LARGEST_TEST_RANK,
     )
     end = filled_in(f"checking/corpus/wpt_frames/{kind}-end.js", method=method)
     path = f"{WPT_FOLDER}/{method}-{kind}.https.any.js"
