@@ -432,8 +432,8 @@ def _by_place(python: str, lanes: Iterable[_Lane]) -> dict[str, list[_Lane]]:
     for lane in lanes:
         place = lane.python
         if isinstance(lane, ModelLane) and lane.host:
-            # The last argument of a browser's command is the folder of onnxruntime-web.
-            place = lane.host[-1] if lane.provider.library else lane.host[0]
+            # The last argument of a browser's command is the folder that it needs.
+            place = lane.host[-1] if lane.provider.in_browser else lane.host[0]
         places.setdefault(place, []).append(lane)
     return places
 

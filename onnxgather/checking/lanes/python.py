@@ -298,7 +298,7 @@ def model_lane(
     host: Sequence[str] = []
     operators = None
     # Case 1: a provider in a browser.
-    if provider.library:
+    if provider.in_browser:
         if plugin:
             rule = "must have no plugin, as it is a browser's"
             raise OnnxGatherError(f"lane {shown(name)} {rule}")

@@ -32,6 +32,12 @@ SETUP = "scripts/directml/setup.sh"
 WEB_SETUP = "scripts/web/setup.sh"
 """The script that makes the folder of onnxruntime-web and says how to get a browser."""
 
+WEBNN = "webnn"
+"""The name of WebNN itself, which is no provider of ONNX Runtime.
+
+A browser runs the modules of `to_webnn` there.
+"""
+
 
 @dataclass(frozen=True)
 class Provider:
@@ -57,6 +63,8 @@ class Provider:
     library: str = ""
     """The module of onnxruntime-web that has the provider, in a browser; empty for
     other providers."""
+    needs_webnn: bool = False
+    """Whether the browser must have WebNN."""
     target: Target = "portable"
     """The target that suits the provider."""
     data_types: tuple[TensorDataType, ...] = ()
@@ -69,8 +77,20 @@ class Provider:
         return re.split(r"[\[<>=]", self.wheel or self.plugin)[0]
 
     @property
+    def in_browser(self) -> bool:
+        """Return whether the provider runs in a browser."""
+        return self.library != "" or self.needs_webnn
+
+    @property
+    def runs_programs(self) -> bool:
+        """Return whether the provider runs programs of WebNN, and no ONNX models."""
+        return self.needs_webnn and not self.library
+
+    @property
     def source(self) -> str:
         """What to install for the provider, in words."""
+        if self.runs_programs:
+            return f"a browser with WebNN: run {WEB_SETUP} --lanes {WEBNN}"
         if self.library:
             return f"onnxruntime-web: run {WEB_SETUP}"
         source = f"an ONNX Runtime with {self.name}"
@@ -162,8 +182,18 @@ WEB_PROVIDERS = {
         target="webgpu",
         data_types=_IN_SHADERS,
     ),
+    "web-webnn": Provider(
+        "WebNNExecutionProvider",
+        library="ort.all.min.mjs",
+        needs_webnn=True,
+        target="webgpu",
+    ),
+    WEBNN: Provider(WEBNN, needs_webnn=True),
 }
-"""The providers of onnxruntime-web, in a browser; its logs have their full names."""
+"""The providers in a browser.
+
+The logs of onnxruntime-web have the full names of its own.
+"""
 
 # A full name that a browser's provider shares with another is that of the other, as the
 # later entry wins.
@@ -200,7 +230,6 @@ _OTHER_TOOLS = {
         "Dnnl",
         "Nnapi",
         "Xnnpack",
-        "WebNN",
     )
 }
 """Names that other tools have for providers, such as `onnxruntime_perf_test -e`."""

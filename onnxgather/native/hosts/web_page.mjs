@@ -1,6 +1,7 @@
 // The page behind a web lane: it asks onnxgather/core/execution/elsewhere/browser.py for requests, runs them with
-// onnxruntime-web, and sends the answers of `runtime.answer`. A request and an answer are a line of
-// JSON and the bytes of arrays.
+// onnxruntime-web, or as programs of WebNN, and sends the answers of `runtime.answer`. A request and an answer are a
+// line of JSON and the bytes of arrays.
+import { closeProgram, openProgram, runProgram } from "./webnn_programs.mjs";
 
 const { library, sandbox } = document.documentElement.dataset;
 
@@ -10,7 +11,11 @@ for (const level of ["log", "info", "warn", "error", "debug"]) {
   console[level] = (...words) => said.push(words.join(" "));
 }
 
-const WAYS = { CPUExecutionProvider: "wasm", WebGpuExecutionProvider: "webgpu" };
+const WAYS = {
+  CPUExecutionProvider: "wasm",
+  WebGpuExecutionProvider: "webgpu",
+  WebNNExecutionProvider: { name: "webnn", deviceType: "cpu" },
+};
 const ARRAYS = {
   float64: Float64Array,
   float32: Float32Array,
@@ -70,8 +75,15 @@ async function environment() {
     const { vendor, architecture, device, description } = adapter.info;
     const names = [vendor, architecture, device, description].filter(Boolean).join(" ");
     const halves = adapter.features.has("shader-f16") ? "with" : "without";
-    known.devices = { WebGpuExecutionProvider: [`${names}, ${halves} shader-f16`] };
+    known.devices.WebGpuExecutionProvider = [`${names}, ${halves} shader-f16`];
   }
+  const backends = await (await fetch("backends")).text();
+  if (backends) {
+    const text = `${backends}, as the browser prints`;
+    known.devices.webnn = [text];
+    known.devices.WebNNExecutionProvider = [text];
+  }
+  if (!library) return known; // there is no onnxruntime-web
   try {
     known.versions.onnxruntime = (await load()).env.versions.web;
   } catch (error) {
@@ -124,17 +136,31 @@ async function failed(error) {
   return line(error);
 }
 
+// Where WebNN refuses a graph, onnxruntime-web leaves a promise unhandled, and answers nothing.
+let reject = () => {};
+addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  reject(event.reason);
+});
+function unlessRejected(promise) {
+  const rejection = new Promise((_, fail) => {
+    reject = fail;
+  });
+  return Promise.race([promise, rejection]);
+}
+
 async function open(model, { provider }) {
   const ort = await load().catch((error) => {
     throw new NoSession({ refused: line(error) });
   });
   const create = (fallback) => {
     said.length = 0;
-    return ort.InferenceSession.create(model.slice(), {
+    const session = ort.InferenceSession.create(model.slice(), {
       executionProviders: [WAYS[provider] ?? provider],
       logSeverityLevel: 0, // the log says where the nodes are
       extra: { session: { disable_cpu_ep_fallback: fallback ? "0" : "1" } },
     });
+    return unlessRejected(session);
   };
   const isCpu = provider === "CPUExecutionProvider";
   let session;
@@ -164,7 +190,7 @@ async function run({ ort, session }, feed, blobs, parts) {
   }
   said.length = 0;
   try {
-    const output = (await session.run(inputs))[session.outputNames[0]];
+    const output = (await unlessRejected(session.run(inputs)))[session.outputNames[0]];
     if (!(output.type in ARRAYS)) return "the output is no array of numbers, but text or several arrays";
     const data = await output.getData(true);
     const offset = parts.reduce((length, part) => length + part.byteLength, 0);
@@ -174,6 +200,45 @@ async function run({ ort, session }, feed, blobs, parts) {
     return failed(error);
   }
 }
+
+async function openModule(text) {
+  try {
+    return await openProgram(text);
+  } catch (error) {
+    throw new NoSession({ refused: line(error) });
+  }
+}
+
+async function runModule(program, feed, blobs, parts) {
+  const arrays = {};
+  for (const [name, [type, shape, offset]] of Object.entries(feed)) {
+    const count = shape.reduce((product, size) => product * size, 1);
+    arrays[name] = blobs.slice(offset, offset + count * ARRAYS[type].BYTES_PER_ELEMENT);
+  }
+  try {
+    const output = await runProgram(program, arrays);
+    const offset = parts.reduce((length, part) => length + part.byteLength, 0);
+    parts.push(output);
+    return ["uint8", [output.length], offset];
+  } catch (error) {
+    return line(error);
+  }
+}
+
+// How models are run where the page has onnxruntime-web, and programs where it has none.
+const MODELS = {
+  open,
+  run,
+  close: ({ session }) => session.release(),
+  described: ({ placed }) => ({ placed }),
+};
+const PROGRAMS = {
+  open: openModule,
+  run: runModule,
+  close: closeProgram,
+  described: ({ nodes }) => ({ nodes }),
+};
+const way = library ? MODELS : PROGRAMS;
 
 let kept;
 function keeps(model, setup) {
@@ -188,18 +253,18 @@ async function answer(request, blobs) {
   const parts = [];
   try {
     if (!keeps(model, setup)) {
-      await kept?.opened.session.release();
+      if (kept) await way.close(kept.opened);
       kept = undefined;
-      kept = { model, setup, opened: await open(model, request.session) };
+      kept = { model, setup, opened: await way.open(model, request.session) };
     }
     const { opened } = kept;
     const outputs = [];
-    for (const feed of request.feeds) outputs.push(await run(opened, feed, blobs, parts));
+    for (const feed of request.feeds) outputs.push(await way.run(opened, feed, blobs, parts));
     if (!request.keep) {
       kept = undefined;
-      await opened.session.release();
+      await way.close(opened);
     }
-    return [{ placed: opened.placed, outputs }, parts];
+    return [{ ...way.described(opened), outputs }, parts];
   } catch (error) {
     if (error instanceof NoSession) return [error.answer, []];
     throw error;

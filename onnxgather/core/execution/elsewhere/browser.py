@@ -1,8 +1,8 @@
-"""onnxruntime-web in a browser without a window, behind the protocol of `runtime`.
+"""A browser without a window, behind the protocol of `runtime`.
 
 A program of its own: it starts the browser, serves it one page, and passes requests and
-answers on between its own pipes and the page, which runs the models
-(native/hosts/web_page.mjs). Whatever goes wrong with the browser ends the program, and
+answers on between its own pipes and the page (native/hosts/web_page.mjs). The page runs
+models by onnxruntime-web, or programs of WebNN (native/hosts/webnn_programs.mjs). Whatever goes wrong with the browser ends the program, and
 the next request starts another. Whatever ends the program ends the browser, and removes
 its profile.
 
@@ -22,15 +22,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
 from typing import ClassVar, NoReturn
 
 from onnxgather.core.execution import runtime
-from onnxgather.core.execution.elsewhere.hosts import HOSTS
-from onnxgather.core.execution.providers import WEB_SETUP
+from onnxgather.core.execution.elsewhere.hosts import HOSTS, webnn_folder
+from onnxgather.core.execution.providers import WEB_PROVIDERS, WEB_SETUP, Provider
 
 LARGEST_ANSWER = 2**29
 """The most bytes of an answer of the page."""
@@ -67,6 +67,17 @@ ARGUMENTS = (
 SOFTWARE = "--use-webgpu-adapter=swiftshader"
 """The argument for a machine without a GPU."""
 
+WITH_WEBNN = (
+    "--enable-features=WebMachineLearningNeuralNetwork",
+    # A crash of WebNN's backend ends the browser, and with it this program. Otherwise
+    # the browser goes on, and after three crashes without WebNN.
+    "--in-process-gpu",
+)
+"""The arguments of a browser that must have WebNN."""
+
+_BACKENDS = {"LiteRT": "LiteRT", "TensorFlow Lite": "LiteRT", "XNNPACK": "XNNPACK"}
+"""The names of backends of WebNN by the words in what Chromium prints about them."""
+
 _TYPES = {".mjs": "text/javascript", ".wasm": "application/wasm"}
 
 _PAGE = (
@@ -75,12 +86,13 @@ _PAGE = (
     ' src="page.mjs"></script>'
 )
 
+_POLICY = (
+    "default-src 'none'; script-src {scripts}; connect-src 'self'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'"
+)
+
 _HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self';"
-        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -106,34 +118,64 @@ def fail(why: str) -> NoReturn:
     os._exit(1)
 
 
+def _script_sources(provider: Provider) -> str:
+    """Return what the page's content security policy allows to run."""
+    # A program of WebNN is text that the page imports; nothing is evaluated.
+    if provider.runs_programs:
+        return "'self' blob:"
+    # The WebNN provider of onnxruntime-web 1.30.0 evaluates texts.
+    if provider.needs_webnn:
+        return "'self' 'wasm-unsafe-eval' 'unsafe-eval'"
+    return "'self' 'wasm-unsafe-eval'"
+
+
 class Site:
     """What the page gets, and what it sends back.
 
     Args:
         folder: The folder of onnxruntime-web, or its folder `dist`.
-        library: The name of its module that the page imports.
+        provider: The provider that the page runs.
         sandbox: What the page reports of the browser's sandbox; empty where the sandbox
             is as it should be.
     """
 
-    def __init__(self, folder: Path, library: str, sandbox: str = "") -> None:
+    def __init__(self, folder: Path, provider: Provider, sandbox: str = "") -> None:
         self.secret = secrets.token_urlsafe(32)
         self.requests: SimpleQueue[bytes] = SimpleQueue()
         self.answers: SimpleQueue[bytes] = SimpleQueue()
         self.is_asked = threading.Event()
         self.is_ready = threading.Event()
+        self.printed: Path | None = None
+        """The file of what the browser prints; None before the browser starts."""
+        self.files: dict[str, Path] = {}
+        library = provider.library
+        if library:
+            self._add_library(folder, library)
+        self.files["page.mjs"] = HOSTS / "web_page.mjs"
+        self.files["webnn_programs.mjs"] = HOSTS / "webnn_programs.mjs"
+        page = _PAGE.format(library=f'"{library}"', sandbox=f'"{html.escape(sandbox)}"')
+        self.page = page.encode()
+        policy = _POLICY.format(scripts=_script_sources(provider))
+        self.headers = {**_HEADERS, "Content-Security-Policy": policy}
+
+    def _add_library(self, folder: Path, library: str) -> None:
+        """Add the files of onnxruntime-web; end the program if it is not there."""
         dist = folder / "dist"
         if not dist.is_dir():
             dist = folder
-        self.files: dict[str, Path] = {}
         for path in dist.iterdir():
             if path.suffix in _TYPES:
                 self.files[f"dist/{path.name}"] = path
         if f"dist/{library}" not in self.files:
             fail(f"{folder} must be a folder of onnxruntime-web, but has no {library}")
-        self.files["page.mjs"] = HOSTS / "web_page.mjs"
-        page = _PAGE.format(library=f'"{library}"', sandbox=f'"{html.escape(sandbox)}"')
-        self.page = page.encode()
+
+    def backends(self) -> str:
+        """Return the backends of WebNN that the browser has named in its prints."""
+        if self.printed is None:
+            return ""
+        text = self.printed.read_text("utf-8", "replace")
+        names = [name for word, name in _BACKENDS.items() if word in text]
+        return " with ".join(dict.fromkeys(names))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -158,6 +200,8 @@ class Handler(BaseHTTPRequestHandler):
                 pass
             time.sleep(0.5)  # where the browser ended, `start_browser` says how
             fail("the page of the browser crashed")
+        elif name == "backends":
+            self._send(site.backends().encode())
         elif name == "":
             self._send(site.page, {"Content-Type": "text/html"})
         elif name in site.files:
@@ -209,7 +253,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, content: bytes, headers: Mapping[str, str] = {}) -> None:
         self.send_response(200)
-        all_headers = {**_HEADERS, "Content-Length": str(len(content)), **headers}
+        all_headers = {**self.site.headers, "Content-Length": str(len(content)), **headers}
         for name, value in all_headers.items():
             self.send_header(name, value)
         self.end_headers()
@@ -221,30 +265,45 @@ class Handler(BaseHTTPRequestHandler):
         self.send_error(404)
 
 
-def find_browser() -> str:
-    """Return the path of the browser; end the program where there is none."""
+def find_browser(own: Path | None = None) -> str:
+    """Return the path of the browser; end the program where there is none.
+
+    Args:
+        own: The folder of a browser with WebNN, if the page needs WebNN; a browser of
+            the system has no backend for it.
+    """
     if sys.platform == "win32":
         fail("a browser's providers do not run on Windows so far")
     named = os.environ.get("CHROMIUM")
-    for name in [named] if named else BROWSERS:
+    names: Sequence[str] = BROWSERS
+    if named:
+        names = [named]
+    elif own is not None:
+        names = [str(own / "chromium")]
+    for name in names:
         path = shutil.which(os.path.expanduser(name))
         if path:
             return path
     why = "Chromium is not installed"
+    if own is not None:
+        why = f"there is no Chromium with WebNN in {own}"
     if named:
         why = f"CHROMIUM names {named}, which is no program"
     fail(f"{why}; run {WEB_SETUP}")
 
 
-def start_browser(address: str, arguments: list[str]) -> None:
-    """Start the browser at an address; the program ends when the browser does.
+def start_browser(path: str, address: str, arguments: list[str]) -> Path:
+    """Start a browser at an address; the program ends when the browser does.
 
     Args:
+        path: The path of the browser.
         address: The address of the page. It is in a file of the profile, as any user
             can read a command line.
         arguments: Its further arguments.
+
+    Returns:
+        The file of what the browser prints.
     """
-    path = find_browser()
     profile = Path(tempfile.mkdtemp(prefix="onnxgather-web-"))
     start = profile / "start.html"
     page = f'<meta http-equiv="refresh" content="0; url={address}">'
@@ -263,12 +322,7 @@ def start_browser(address: str, arguments: list[str]) -> None:
             stdin=subprocess.PIPE,
             stdout=errors,
             stderr=errors,
-            env={
-                **os.environ,
-                "HOME": str(profile),
-                "XDG_CONFIG_HOME": str(profile),
-                "XDG_CACHE_HOME": str(profile),
-            },
+            env=_environment(path, str(profile)),
             start_new_session=True,
         )
     janitor = subprocess.Popen(
@@ -293,6 +347,19 @@ def start_browser(address: str, arguments: list[str]) -> None:
         fail(f"the browser {how}; it printed: {reason}")
 
     threading.Thread(target=wait, daemon=True).start()
+    return printed
+
+
+def _environment(path: str, profile: str) -> dict[str, str]:
+    """Return the environment variables of a browser."""
+    variables = {**os.environ}
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        variables[name] = profile
+    # npm's browser comes with libraries that a distribution may lack.
+    libraries = Path(path).parent / "lib"
+    if libraries.is_dir():
+        variables["LD_LIBRARY_PATH"] = str(libraries)
+    return variables
 
 
 def _reason_of_end(printed: str) -> str:
@@ -308,7 +375,10 @@ def serve_page(library: str, folder: str) -> None:
     """Answer requests as `runtime.serve` does, until the input ends."""
     is_root = sys.platform != "win32" and os.getuid() == 0
     sandbox = "none, as root" if is_root else ""
-    site = Site(Path(folder), library, sandbox)
+    (provider,) = (
+        provider for provider in WEB_PROVIDERS.values() if provider.library == library
+    )
+    site = Site(Path(folder), provider, sandbox)
     Handler.site = site
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -317,7 +387,13 @@ def serve_page(library: str, folder: str) -> None:
         arguments.append("--no-sandbox")
     if not Path("/dev/dri").exists():  # there is no GPU
         arguments.append(SOFTWARE)
-    start_browser(f"http://127.0.0.1:{server.server_port}/{site.secret}/", arguments)
+    browsers = None
+    if provider.needs_webnn:
+        browsers = Path(folder) if provider.runs_programs else webnn_folder()
+        arguments += WITH_WEBNN
+    path = find_browser(browsers)
+    address = f"http://127.0.0.1:{server.server_port}/{site.secret}/"
+    site.printed = start_browser(path, address, arguments)
     requests, answers = runtime.open_frames()
     site.is_ready.wait()
     runtime.send(answers, runtime.MAGIC)

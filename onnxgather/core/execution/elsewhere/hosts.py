@@ -117,6 +117,11 @@ def web_folder() -> Path:
     return cache_folder() / "web/node_modules/onnxruntime-web"
 
 
+def webnn_folder() -> Path:
+    """Return the folder of the browser with WebNN that `WEB_SETUP` makes."""
+    return cache_folder() / "web/chromium"
+
+
 def runtime_python(name: str) -> str | None:
     """Return the interpreter of the environment of a runtime that is no provider.
 
@@ -132,11 +137,11 @@ def web_host(provider: Provider, folder: str | None = None) -> list[str]:
     The host need not be set up.
 
     Args:
-        provider: A provider of onnxruntime-web.
-        folder: The folder of onnxruntime-web; None means the one that `WEB_SETUP`
-            makes.
+        provider: A provider in a browser.
+        folder: The folder of onnxruntime-web, or of the browser for a provider that
+            runs programs of WebNN; None means the one that `WEB_SETUP` makes.
     """
-    path = web_folder()
+    path = webnn_folder() if provider.runs_programs else web_folder()
     if folder:
         path = Path(folder).expanduser().absolute()
     return [sys.executable, "-P", "-m", BROWSER, provider.library, str(path)]
@@ -156,7 +161,7 @@ def find_runtime(provider: Provider, warm: bool = False) -> list[str]:
             value.
     """
     # Case 1: a provider in a browser.
-    if provider.library:
+    if provider.in_browser:
         command = web_host(provider)
         return command if os.path.isdir(command[-1]) else []
 
@@ -201,12 +206,14 @@ def startable(command: list[str]) -> list[str]:
     # Case 1: a shared library.
     if is_library(command[0]):
         return [compiled_host(), *command]
-    # Case 2: a browser without onnxruntime-web.
+    # Case 2: a browser without onnxruntime-web, or none with WebNN.
     if BROWSER in command and not os.path.isdir(command[-1]):
         how = f"got no folder {shown(command[-1])}"
-        if command[-1] == str(web_folder()):
+        if command[-1] in (str(web_folder()), str(webnn_folder())):
             how = f"run {WEB_SETUP}"
-        rule = f"onnxruntime-web is not set up; {how}"
+        *_, library, _ = command
+        what = "onnxruntime-web" if library else "a browser with WebNN"
+        rule = f"{what} is not set up; {how}"
         raise NoAnswerError(Breakdown.NOT_STARTED, rule)
     # Case 3: ONNX Runtime for Windows, which is not set up.
     folder, name = os.path.split(command[0])

@@ -283,7 +283,7 @@ def open_model(
         NotRunError, RefusedError, NoAnswerError: As `Opened` and `OpenedThere`.
         OnnxGatherError: As `find_runtime`.
     """
-    if provider.library:
+    if provider.in_browser:
         host = web_host(provider)
         is_here = False
     else:
