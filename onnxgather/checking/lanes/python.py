@@ -44,7 +44,7 @@ from onnxgather.core.execution.providers import (
 from onnxgather.core.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.core.execution.session import threads_for
 from onnxgather.core.model.protos import operators
-from onnxgather.core.model.write import to_onnx
+from onnxgather.core.model.write import to_onnx, to_onnx_for_webnn
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, Target
 
 
@@ -76,6 +76,11 @@ class ModelLane:
         self._target: Target = target_of(provider.name, self.target)
         self._operators = kernels.operators_of(provider, self._target, self.operators)
         self._worker = Worker(self.python, self.timeout, self.host)
+
+    @property
+    def is_for_webnn(self) -> bool:
+        """Return whether the models are those of `to_onnx_for_webnn`."""
+        return self.provider.needs_webnn and self.target is None
 
     def start(self) -> LaneInfo:
         """Start the worker and run a gather that every provider accepts.
@@ -155,8 +160,11 @@ class ModelLane:
     def answer(self, case: Case) -> Answer:
         """Have the worker run a case."""
         substitute = substitute_for(case, self.provider)
+        for_webnn = self.is_for_webnn
         try:
-            question = question_of(case, self._target, substitute, self.opset)
+            question = question_of(
+                case, self._target, substitute, self.opset, for_webnn
+            )
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
         feeds = [question.inputs]
@@ -423,6 +431,7 @@ def question_of(
     target: Target,
     substitute: Substitute | None = None,
     opset: int = DEFAULT_OPSET,
+    for_webnn: bool = False,
 ) -> Question:
     """Return the question of a case: its model, made for `target`, and the inputs.
 
@@ -431,6 +440,7 @@ def question_of(
         target: The target of the model.
         substitute: What the model computes in place of the case's gather.
         opset: The version of the ONNX operator set of the model.
+        for_webnn: Whether the model of a descriptor is that of `to_onnx_for_webnn`.
 
     Raises:
         OnnxGatherError: The model cannot be made.
@@ -452,7 +462,10 @@ def question_of(
         if substitute is not None:
             desc = substitute.given
         target = target_of("", target, case.wrapped)
-        model = to_onnx(desc, case.out_of_range, target, opset, threads=threads)
+        if for_webnn:
+            model = to_onnx_for_webnn(desc, case.out_of_range, opset)
+        else:
+            model = to_onnx(desc, case.out_of_range, target, opset, threads=threads)
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
     if case.wrapped:
         model = wrapped(model)

@@ -202,7 +202,14 @@ def _trials(difference: Difference, lane: ModelLane | RuntimeLane) -> list[Trial
     trials: list[Trial] = []
     # A provider that lacks a data type is given the case in another type.
     for given in given_to(lane.provider, case):
-        trials += trials_of(given, target, lane.library, operators, opset=lane.opset)
+        trials += trials_of(
+            given,
+            target,
+            lane.library,
+            operators,
+            opset=lane.opset,
+            for_webnn=lane.is_for_webnn,
+        )
     return trials
 
 

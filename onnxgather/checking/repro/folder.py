@@ -85,6 +85,7 @@ def trials_of(
     operators: str | None = None,
     adapter: str | None = None,
     opset: int = DEFAULT_OPSET,
+    for_webnn: bool = False,
 ) -> Iterator[Trial]:
     """Yield the ways to run a case, the plainest first; the last is what the lane ran.
 
@@ -99,11 +100,12 @@ def trials_of(
         operators: The library of onnxgather's own operators, if the lane registers it.
         adapter: The file of the adapter of the lane's runtime, if it is on no provider.
         opset: The version of the ONNX operator set of the lane's models.
+        for_webnn: Whether the lane's models are those of `to_onnx_for_webnn`.
     """
     answer = case.expected()
     # Case: a provider must refuse the model; the answer is the rule that it breaks.
     expected = None if isinstance(answer, str) else answer
-    question = question_of(case, target, opset=opset)
+    question = question_of(case, target, opset=opset, for_webnn=for_webnn)
     if isinstance(case, DescriptorCase) and _is_one_node(case):
         candidate = candidate_of(case)
         node = candidate.node("")

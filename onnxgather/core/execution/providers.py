@@ -187,6 +187,8 @@ WEB_PROVIDERS = {
         library="ort.all.min.mjs",
         needs_webnn=True,
         target="webgpu",
+        # It gathers no other type of integers, and has one word for all others.
+        data_types=_types("FLOAT32", "INT32"),
     ),
     WEBNN: Provider(WEBNN, needs_webnn=True),
 }

@@ -55,7 +55,7 @@ from onnxgather.core.model.values import (
     sizes_text,
     values_of,
 )
-from onnxgather.core.model.write import to_onnx
+from onnxgather.core.model.write import to_onnx, to_onnx_for_webnn
 from onnxgather.core.options import (
     MOST_THREADS,
     TARGETS,
@@ -300,6 +300,8 @@ class Session:
             raise ProviderError(self.provider.why_not_run("operators", detail))
         if target is None and has_kernels:
             target = "native"
+        if target is None and self.provider.needs_webnn:
+            return to_onnx_for_webnn(desc, self._policy)
         suitable = target_of(name, target)
         return to_onnx(desc, self._policy, suitable, threads=threads)
 

@@ -16,6 +16,7 @@ def lower(
     indices: Array | None = None,
     target: Target = "portable",
     threads: int | None = None,
+    offsets_only: bool = False,
 ) -> Graph:
     """Return the graph of ONNX nodes that computes a descriptor on a target.
 
@@ -28,6 +29,7 @@ def lower(
         target: The provider or providers that the graph is for.
         threads: How many threads the graph will run on, for the target "cpu"; None
             stands for 2.
+        offsets_only: Whether each gather is by offsets, for the target "webgpu".
 
     Raises:
         OnnxGatherError: The target "webgpu" cannot count the elements of a tensor.
@@ -46,7 +48,7 @@ def lower(
         return lower_native(desc, out_of_range, indices)
     is_narrow = target == "webgpu"
     try:
-        return lower_portable(desc, out_of_range, indices, is_narrow)
+        return lower_portable(desc, out_of_range, indices, is_narrow, offsets_only)
     except OverflowError:  # of an INT32
         most = max(desc.input_tensor.element_count, desc.output_tensor.element_count)
         rule = 'target "webgpu" must have tensors whose elements INT32 counts'

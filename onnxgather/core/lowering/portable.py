@@ -29,7 +29,7 @@ from onnxgather.core.lowering.indices import (
     wrapped_word,
 )
 from onnxgather.core.lowering.offsets import by_offset
-from onnxgather.core.lowering.positions import scatter
+from onnxgather.core.lowering.positions import gather_into, scatter
 from onnxgather.core.options import OutOfRange
 
 INPUT = "InputTensor"
@@ -41,15 +41,21 @@ def lower_portable(
     out_of_range: OutOfRange,
     indices: Array | None = None,
     narrow: bool = False,
+    offsets_only: bool = False,
 ) -> Graph:
     """Return the portable graph of a descriptor; arguments as of `lowering.lower`.
 
-    With `narrow` it is the graph for the target webgpu.
+    With `narrow` it is the graph for the target webgpu. With `offsets_only` beside it,
+    each gather is by offsets, and what depends on no input is a constant.
     """
-    graph = Graph(fold_all=indices is not None, narrow=narrow)
-    gathered = lower_into(graph, desc, out_of_range, indices)
-    if desc.output_tensor.strides is not None:
-        gathered = scatter(graph, desc.output_tensor, gathered)
+    folds_all = indices is not None or offsets_only
+    graph = Graph(fold_all=folds_all, narrow=narrow)
+    gathered = lower_into(graph, desc, out_of_range, indices, offsets_only)
+    tensor = desc.output_tensor
+    if tensor.strides is not None and offsets_only:
+        gathered = gather_into(graph, tensor, gathered)
+    elif tensor.strides is not None:
+        gathered = scatter(graph, tensor, gathered)
     graph.finish(gathered, OUTPUT)
     return graph
 
@@ -59,6 +65,7 @@ def lower_into(
     desc: Descriptor,
     out_of_range: OutOfRange,
     indices: Array | None,
+    offsets_only: bool = False,
 ) -> Value:
     """Add the portable nodes of a descriptor to a graph.
 
@@ -71,7 +78,7 @@ def lower_into(
     data = graph.input(INPUT, tensor.data_type.numpy, tensor.array_shape)
     gather = gather_of(desc)
     node = None
-    if out_of_range != "directml":
+    if out_of_range != "directml" and not offsets_only:
         node = node_of(desc, gather)
     if graph.narrow and node is not None and not _has_kernel(node, data):
         node = None

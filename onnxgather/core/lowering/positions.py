@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxgather.core.descriptors.arrays import elements
 from onnxgather.core.descriptors.strides import Span, merge_packed
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.lowering.graph import Graph, Shape, Value, constant, size_of
@@ -78,3 +79,28 @@ def scatter(
     return graph.add(
         "ScatterElements", name, buffer, offset, updates, why=why, shape=shape, axis=0
     )
+
+
+def gather_into(graph: Graph, tensor: TensorDesc, gathered: Value) -> Value:
+    """Return a 1-D buffer of a tensor's elements, zeros between them, by one Gather.
+
+    It has a constant index for each element of the buffer, where `scatter` has one for
+    each element of the tensor.
+
+    Args:
+        graph: Gets the nodes.
+        tensor: OutputTensor, with strides.
+        gathered: Its elements.
+    """
+    count = size_of(tensor.sizes)
+    own_numbers = np.arange(count, dtype=np.int32).reshape(tensor.sizes)
+    sources = np.full(tensor.element_count, count, np.int32)
+    elements(tensor, sources)[...] = own_numbers
+    why = "row-major"
+    table = graph.reshape(gathered, (count,), "elements", why)
+    zeros = ("zero", "what is between the elements of the output's buffer")
+    table = graph.with_zeros(table, 0, zeros, ("elements_and_zero", "adds it"))
+    index = constant("output_elements", sources)
+    why = "puts the elements at OutputTensor.Strides"
+    shape = sources.shape
+    return graph.add("Gather", "placed", table, index, why=why, shape=shape, axis=0)

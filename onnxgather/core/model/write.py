@@ -126,6 +126,33 @@ def to_onnx(
     return write_model(graph, f"DML_OPERATOR_{desc.operator}", opset, metadata)
 
 
+def to_onnx_for_webnn(
+    desc: Descriptor, out_of_range: OutOfRange, opset: int = DEFAULT_OPSET
+) -> onnx.ModelProto:
+    """Return the model of the target "webgpu" whose gathers are Gather along axis 0.
+
+    WebNN's backend refuses GatherElements whose indices are an input, and the provider
+    gives it constant INT64 indices of ScatterElements as such (measured:
+    onnxruntime-web 1.30.0 in Chromium 153).
+
+    Args:
+        desc: Any of the four gather descriptors.
+        out_of_range: What an index out of range does.
+        opset: The version of the ONNX operator set.
+
+    Raises:
+        OnnxGatherError: As `to_onnx` for the target "webgpu".
+    """
+    opset, _ = check_lowering(out_of_range, "webgpu", opset, None)
+    graph = lower(desc, out_of_range, target="webgpu", offsets_only=True)
+    metadata = {
+        "descriptor": to_dict(desc),
+        "out_of_range": out_of_range,
+        "target": "webgpu",
+    }
+    return write_model(graph, f"DML_OPERATOR_{desc.operator}", opset, metadata)
+
+
 def check_lowering(
     out_of_range: object, target: object, opset: int, threads: int | None
 ) -> tuple[int, int]:

@@ -22,8 +22,9 @@ from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.execution.providers import Provider
 from onnxgather.core.lowering.indices import LONGEST_INT32
 
-WORD = TensorDataType.UINT32
-"""The data type of the data in place of a type that a provider lacks."""
+WORDS = (TensorDataType.UINT32, TensorDataType.INT32)
+"""The data types of the data in place of a type that a provider lacks; the first that
+the provider has."""
 
 INDEX = TensorDataType.INT32
 """The data type of the indices in place of a type that a provider lacks."""
@@ -93,8 +94,9 @@ class Substitute:
         text is then the output of the set.
         """
         words_per_element = 1
-        if self._moves_words and self.desc.input_tensor.data_type.size > WORD.size:
-            words_per_element = self.desc.input_tensor.data_type.size // WORD.size
+        word_size = self.given.input_tensor.data_type.size
+        if self._moves_words and self.desc.input_tensor.data_type.size > word_size:
+            words_per_element = self.desc.input_tensor.data_type.size // word_size
         outputs: list[Any] = []
         for start in range(0, len(ran), words_per_element):
             words = ran[start : start + words_per_element]
@@ -110,7 +112,8 @@ class Substitute:
         words: list[Array] = []
         for position in range(parts.shape[-1]):
             part = parts[..., position]
-            words.append(part.astype(WORD.numpy, order="C"))
+            word_dtype = self.given.input_tensor.data_type.numpy
+            words.append(part.astype(word_dtype, order="C"))
         return words
 
     def _joined(self, words: Sequence[Any]) -> Any:
@@ -134,7 +137,8 @@ class Substitute:
 
         A half is that of an element of 64 bits.
         """
-        size = min(self.desc.input_tensor.data_type.size, WORD.size)
+        word_size = self.given.input_tensor.data_type.size
+        size = min(self.desc.input_tensor.data_type.size, word_size)
         return f"u{size}"
 
 
@@ -156,8 +160,9 @@ def substitute_of(
     data_types = provider.data_types or tuple(TensorDataType)
     changed: dict[str, TensorDesc] = {}
     if moves_only and desc.input_tensor.data_type not in data_types:
-        changed["input_tensor"] = _retyped(desc.input_tensor, WORD)
-        changed["output_tensor"] = _retyped(desc.output_tensor, WORD)
+        word = next(data_type for data_type in WORDS if data_type in data_types)
+        changed["input_tensor"] = _retyped(desc.input_tensor, word)
+        changed["output_tensor"] = _retyped(desc.output_tensor, word)
     lacks_index_type = desc.indices_tensor.data_type not in data_types
     if lacks_index_type and _all_narrow(desc.indices_tensor, indices):
         changed["indices_tensor"] = _retyped(desc.indices_tensor, INDEX)
