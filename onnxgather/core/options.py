@@ -74,7 +74,11 @@ All models compute the same.
 """
 
 WEBNN = "webnn"
-"""What convert takes as a target too: its files are WebNN programs, no ONNX models."""
+"""The name of WebNN itself.
+
+convert takes it as a target too: its files are WebNN programs, no ONNX models. As a
+provider it is no one of ONNX Runtime: a browser runs these programs.
+"""
 
 WebnnForm = Literal["bytes", "typed"]
 """The name of a form of WebNN programs; see `WEBNN_FORMS`."""

@@ -24,6 +24,11 @@ from onnxgather.checking.lanes.lane import (
     AnswerKind,
     LaneInfo,
 )
+from onnxgather.checking.lanes.webnn import (
+    given_to_webnn,
+    why_no_program,
+    with_own_type,
+)
 from onnxgather.checking.node_models import bare_model, wrapped
 from onnxgather.core.checks import argument_text, shown
 from onnxgather.core.descriptors.arrays import Array
@@ -117,7 +122,7 @@ class ModelLane:
             about.devices.get(name, ()),
             python=None if self.host else self.python,
             not_run=not_run,
-            target=self._target,
+            target=None if self.provider.runs_programs else self._target,
             opset=None if self.opset == DEFAULT_OPSET else self.opset,
             meant=meant,
         )
@@ -149,7 +154,10 @@ class ModelLane:
 
     def _why_not_started(self) -> str | None:
         """Run a first gather; return why the lane cannot start, or None if it can."""
-        answer = self.answer(_FIRST_CASE)
+        first_case = _FIRST_CASE
+        if self.provider.runs_programs:
+            first_case = _FIRST_PROGRAM
+        answer = self.answer(first_case)
         if answer.kind is AnswerKind.REFUSED:
             return f"{self.provider.name} cannot start: {answer.reason}"
         # A provider that leaves this gather to the CPU may run others.
@@ -159,6 +167,8 @@ class ModelLane:
 
     def answer(self, case: Case) -> Answer:
         """Have the worker run a case."""
+        if self.provider.runs_programs:
+            return self._answer_of_program(case)
         substitute = substitute_for(case, self.provider)
         for_webnn = self.is_for_webnn
         try:
@@ -179,6 +189,18 @@ class ModelLane:
             answer = replace(answer, given_as=substitute.given_as)
         return answer
 
+    def _answer_of_program(self, case: Case) -> Answer:
+        """Have a browser run a case's WebNN program."""
+        reason = why_no_program(case)
+        if isinstance(case, NodeCase) or reason is not None:
+            return Answer(AnswerKind.NOT_RUN, reason)
+        try:
+            given = given_to_webnn(case)
+        except OnnxGatherError as error:
+            return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
+        answer = self.run(given.module, given.feeds)
+        return with_own_type(answer, case.descriptor.output_tensor)
+
     def run(
         self,
         model: bytes,
@@ -187,10 +209,11 @@ class ModelLane:
         sent: Counter[str] | None = None,
         substitute: Substitute | None = None,
     ) -> Answer:
-        """Have the worker run a serialized model on each of several sets of inputs.
+        """Have the worker run a model on each of several sets of inputs.
 
         Args:
-            model: The model, which has one output.
+            model: The serialized model, which has one output; or the module of a WebNN
+                program, whose output is bytes.
             feeds: The sets of inputs; the answer's output is that of the last.
             threads: How many threads ONNX Runtime may use; 0 means one per core.
             sent: How often each operator is in the model; None if any may have run.
@@ -473,5 +496,9 @@ def question_of(
     return Question(model.SerializeToString(), inputs, threads, operators(model))
 
 
-_FIRST_CASE = smallest_case("Gather", "FLOAT32").wrapped_in()
-"""The case that starts a lane. It is wrapped, as some providers run no single node."""
+_FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")
+"""The case that starts a lane on WebNN."""
+
+_FIRST_CASE = _FIRST_PROGRAM.wrapped_in()
+"""The case that starts any other lane. It is wrapped, as some providers run no single
+node."""

@@ -12,7 +12,7 @@ from onnxgather.core.checks import shown, suggestion
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
-from onnxgather.core.options import Target
+from onnxgather.core.options import WEBNN, Target
 
 OLDEST_RUNTIME = "1.24.4"
 """The oldest ONNX Runtime that onnxgather supports.
@@ -31,12 +31,6 @@ SETUP = "scripts/directml/setup.sh"
 
 WEB_SETUP = "scripts/web/setup.sh"
 """The script that makes the folder of onnxruntime-web and says how to get a browser."""
-
-WEBNN = "webnn"
-"""The name of WebNN itself, which is no provider of ONNX Runtime.
-
-A browser runs the modules of `to_webnn` there.
-"""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ export async function runProgram({ module, built }, arrays) {
   return output;
 }
 
-// Releases the graph of a program and its tensors.
-export function closeProgram({ built }) {
-  for (const value of Object.values(built)) value?.destroy?.();
+// Releases the graph of a program and its tensors. The context stays for the next program.
+export function closeProgram({ built: { graph, inputs, outputs } }) {
+  for (const value of [graph, ...Object.values(inputs), ...Object.values(outputs)]) value.destroy();
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ import msgspec
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
-from onnxgather.core.descriptors.operators import OPERATORS
+from onnxgather.core.descriptors.operators import OPERATORS, Descriptor
+from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Child, StartedProgram
 from onnxgather.core.execution.elsewhere.hosts import (
@@ -267,6 +269,50 @@ class OpenedThere:
         if isinstance(output, str):
             raise runtime.FailedError(output)
         return [output.copy()]  # a frame's bytes are read-only
+
+
+def output_of_bytes(output: Array, tensor: TensorDesc) -> Array:
+    """Return OutputTensor whose bytes a WebNN program returned.
+
+    Bytes of another number stay as they are.
+    """
+    dtype = tensor.data_type.numpy
+    if output.nbytes != dtype.itemsize * math.prod(tensor.array_shape):
+        return output
+    return output.view(dtype).reshape(tensor.array_shape)
+
+
+class OpenedProgram:
+    """The WebNN program of a descriptor, in a browser: `Opened` of another program.
+
+    Args:
+        desc: The descriptor.
+        module: The text of the program's module.
+        provider: The provider of WebNN.
+
+    Raises:
+        RefusedError: The browser refused the program, or has no WebNN.
+        NoAnswerError: There is no answer of the browser.
+    """
+
+    def __init__(self, desc: Descriptor, module: str, provider: Provider) -> None:
+        worker = _shared(*web_host(provider))
+        session = {"provider": provider.name}
+        self._ran = partial(worker.run, module.encode(), session, keep=True)
+        self._output_tensor = desc.output_tensor
+        self.assignment = self._ran().assignment
+
+    def run_all(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Return the program's only output.
+
+        Raises:
+            FailedError: The browser failed, or an index is out of range.
+            RefusedError, NoAnswerError: As when the program was opened.
+        """
+        (output,) = self._ran([inputs]).outputs
+        if isinstance(output, str):
+            raise runtime.FailedError(output)
+        return [output_of_bytes(output.copy(), self._output_tensor)]
 
 
 def open_model(
