@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -36,7 +36,11 @@ from onnxgather.core.errors import (
 )
 from onnxgather.core.execution import kernels, runtime
 from onnxgather.core.execution.elsewhere.child import NoAnswerError
-from onnxgather.core.execution.elsewhere.worker import OpenedThere, open_model
+from onnxgather.core.execution.elsewhere.worker import (
+    OpenedProgram,
+    OpenedThere,
+    open_model,
+)
 from onnxgather.core.execution.providers import find_provider, target_of
 from onnxgather.core.execution.runtime import (
     CPU,
@@ -47,6 +51,7 @@ from onnxgather.core.execution.runtime import (
 )
 from onnxgather.core.lowering.graph import NATIVE_DOMAIN
 from onnxgather.core.lowering.indices import LONGEST_INT32
+from onnxgather.core.lowering.portable import OUTPUT
 from onnxgather.core.model.values import (
     ModelProto,
     ValueType,
@@ -131,7 +136,8 @@ class Session:
         source: A descriptor; or a model: an onnx.ModelProto, its bytes, or the path of
             its file.
         provider: "cpu", "directml", "openvino", … or ONNX Runtime's full name: the only
-            provider that may run the model's nodes.
+            provider that may run the model's nodes. "webnn" runs the WebNN program of a
+            descriptor in a browser.
         out_of_range: What an index out of range of a descriptor does; see `OutOfRange`.
         target: What the descriptor's model is made for; None is what suits the
             provider: on the CPU "native" where the native kernels are there, else
@@ -147,7 +153,7 @@ class Session:
         ProviderError: The provider is missing, cannot start, or did not get every node.
     """
 
-    _opened: Opened | OpenedThere | None = None
+    _opened: Opened | OpenedThere | OpenedProgram | None = None
     _made_in = 0
     # These two belong to the class, as `__del__` may run when the names of the module
     # are gone.
@@ -177,14 +183,30 @@ class Session:
         threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError)
         if threads == 0:
             threads = usable_cores()
-        if self._desc is not None:
+        if self.provider.runs_programs:
+            self._check_program(target, provider_options)
+        elif self._desc is not None:
             source = self._model_of(self._desc, target, threads)
         elif target is not None or shown(out_of_range) != "'clamp'":
             raise OnnxGatherError(
                 "a model has its own out_of_range and target; leave them out"
             )
-        model, proto = loaded(source)
-        inputs, outputs = values_of(proto)
+        operators = None
+        if self._desc is not None and self.provider.runs_programs:
+            inputs, outputs = _values_of_descriptor(self._desc)
+            opening = self._opening_of_program(self._desc)
+        else:
+            model, proto = loaded(source)
+            inputs, outputs = values_of(proto)
+            if any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import):
+                operators = kernels.operators_of(self.provider, "native")
+            setup = Setup(
+                self.provider.name,
+                threads,
+                operators=operators,
+                settings=provider_options,
+            )
+            opening = partial(open_model, model, self.provider, setup)
         self.inputs = self._with_own_types(inputs)
         """The data types and the sizes of the inputs, by their names."""
         self.outputs = self._with_own_types(outputs)
@@ -194,9 +216,6 @@ class Session:
             for value_type in self.inputs.values()
         ]
         """The inputs as numpy arrays that need no more checks."""
-        operators = None
-        if any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import):
-            operators = kernels.operators_of(self.provider, "native")
         self._narrows = self._substitute is not None and self._substitute.narrows
         # The kernels check each index that they read; a provider may let an index out
         # of range pass.
@@ -204,11 +223,8 @@ class Session:
             operators is None and self._desc is not None and out_of_range == "error"
         )
         self._checks_first = self._narrows or may_pass
-        setup = Setup(
-            self.provider.name, threads, operators=operators, settings=provider_options
-        )
         try:
-            self._opened = open_model(model, self.provider, setup)
+            self._opened = opening()
         except Exception as error:
             raise self._why_it_failed(error) from error
         self._made_in = self._process()
@@ -277,6 +293,29 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _check_program(self, target: object, options: object) -> None:
+        """Check that WebNN can run the source: a descriptor without further options.
+
+        Raises:
+            ProviderError: The source is a model, or there is an option for models.
+        """
+        name = self.provider.name
+        if self._desc is None:
+            rule = f"{name} must run a descriptor, got an ONNX model"
+            raise ProviderError(f"{rule}; provider web-webnn runs models")
+        if target is not None or options:
+            what = "a target" if target is not None else "options of a provider"
+            rule = f"{name} must have none of the options of ONNX models, got {what}"
+            raise ProviderError(f"{rule}; provider web-webnn runs models")
+
+    def _opening_of_program(self, desc: Descriptor) -> Callable[[], OpenedProgram]:
+        """Return what opens the WebNN program of a descriptor."""
+        # It is imported here, as only this provider needs it.
+        from onnxgather.core.lowering.webnn.program import to_webnn
+
+        module = to_webnn(desc, self._policy).to_javascript()
+        return partial(OpenedProgram, desc, module, self.provider)
+
     def _model_of(
         self, desc: Descriptor, target: Target | None, threads: int
     ) -> ModelProto:
@@ -344,7 +383,7 @@ class Session:
 
     def _checked_input(self, name: str, array: Any) -> Any:
         value_type = self.inputs[name]
-        takes_numpy_alone = isinstance(self._opened, OpenedThere)
+        takes_numpy_alone = isinstance(self._opened, OpenedThere | OpenedProgram)
         if takes_numpy_alone and not isinstance(cast("object", array), np.ndarray):
             raise ProviderError(
                 f"{self.provider.name} runs in another program here, which takes"
@@ -407,6 +446,18 @@ class Session:
 
 
 _CLASS_DTYPE_SHAPE = attrgetter("__class__", "dtype", "shape")
+
+
+def _values_of_descriptor(
+    desc: Descriptor,
+) -> tuple[dict[str, ValueType], dict[str, ValueType]]:
+    """Return the values of a descriptor's inputs and of its output, by their names."""
+    values: dict[str, ValueType] = {}
+    for name, tensor in tensors(desc).items():
+        data_type = name_of(tensor.data_type.onnx)
+        values[name] = ValueType(data_type, tensor.array_shape)
+    outputs = {OUTPUT: values.pop(OUTPUT)}
+    return values, outputs
 
 
 def _listed_values(values: Mapping[str, ValueType]) -> str:
