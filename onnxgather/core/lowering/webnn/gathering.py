@@ -23,6 +23,7 @@ from onnxgather.core.lowering.webnn.buffers import (
     zeros,
 )
 from onnxgather.core.lowering.webnn.policies import (
+    OUTSIDE,
     IndexWords,
     clamped_coordinates,
     count_outside,
@@ -33,9 +34,6 @@ from onnxgather.core.lowering.webnn.policies import (
 )
 from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import OutOfRange, WebnnForm
-
-OUTSIDE = "Outside"
-"""The name of the second output under "error": the number of indices out of range."""
 
 _LOWEST = -(2**31)
 
@@ -119,7 +117,8 @@ def _coordinates(
     if out_of_range == "directml":
         is_uint32 = desc.indices_tensor.data_type == "UINT32"
         return directml_coordinates(steps, words, gather.axes, is_uint32)
-    return clamped_coordinates(steps, words, gather.axes)
+    zeroes = out_of_range == "zero"
+    return clamped_coordinates(steps, words, gather.axes, zeroes)
 
 
 def _data_strides(desc: Descriptor, elements: int, out_of_range: OutOfRange) -> Shape:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import OutOfRange
+
+OUTSIDE = "Outside"
+"""The name of the second output under "error": the number of indices out of range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class IndexWords:
 
 
 def clamped_coordinates(
-    steps: StepList, words: IndexWords, sizes: tuple[int, ...]
+    steps: StepList, words: IndexWords, sizes: tuple[int, ...], zeroes: bool
 ) -> MLOperand:
     """Return the indices in [0, n), clamped to their axes.
 
@@ -34,6 +38,8 @@ def clamped_coordinates(
         steps: Gets the steps.
         words: The indices.
         sizes: The size of each indexed dimension.
+        zeroes: Whether what indices out of range lead to becomes zero; then they may
+            be any in [0, n).
     """
     last = _last(steps, sizes)
     if not words.is_signed:
@@ -55,7 +61,7 @@ def clamped_coordinates(
     counted = steps.compute("add", limited, _axis_size(steps, sizes), "counted", why)
     why = "takes that if negative"
     wrapped = steps.where(from_end, counted, limited, "wrapped", why)
-    if words.wide is None:
+    if words.wide is None or zeroes:
         return wrapped
     assert words.negative is not None
     why = "the end on the index's side"
@@ -69,7 +75,10 @@ def outside_of_axes(
 ) -> MLOperand:
     """Return a mask of the indices that are out of range.
 
-    Arguments as of `clamped_coordinates`.
+    Args:
+        steps: Gets the steps.
+        words: The indices.
+        sizes: The size of each indexed dimension.
     """
     last = _last(steps, sizes)
     why = "finds the indices past the end"
@@ -126,7 +135,7 @@ def outside_tuples(steps: StepList, outside: MLOperand) -> MLOperand:
     why = "a type that reduceMax takes"
     count = steps.cast(outside, "int32", "outsideInt32", why)
     why = "any coordinate outside"
-    highest = steps.reduce("reduceMax", count, (1,), "anyOutside", why)
+    highest = steps.reduce_rows("reduceMax", count, "anyOutside", why)
     why = "a mask again"
     return steps.compute("greater", highest, _zero(steps), "isTupleOutside", why)
 
@@ -135,9 +144,11 @@ def count_outside(steps: StepList, outside: MLOperand) -> MLOperand:
     """Return the number of indices out of range: int32, of shape [1]."""
     why = "a type that reduceSum takes"
     number = steps.cast(outside, "int32", "outsideInt32", why)
+    count = math.prod(outside.shape)
+    why = "an index a row"
+    column = steps.reshape(number, (count, 1), "outsideColumn", why)
     why = "counts those out of range"
-    total = steps.reduce("reduceSum", number, (0, 1), "total", why)
-    return steps.reshape(total, (1,), "Outside", "the second output")
+    return steps.reduce_columns("reduceSum", column, OUTSIDE, why)
 
 
 def needs_mask(out_of_range: OutOfRange) -> bool:

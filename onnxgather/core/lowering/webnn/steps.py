@@ -182,22 +182,26 @@ class StepList:
             "concat", name, tuple(parts), why, shape, first.data_type, (0,)
         )
 
-    def reduce(
-        self,
-        method: str,
-        operand: MLOperand,
-        axes: Shape,
-        name: str,
-        why: str,
+    def reduce_rows(
+        self, method: str, operand: MLOperand, name: str, why: str
     ) -> MLOperand:
-        """Return the reduction along axes, whose sizes become 1."""
-        shape = list(operand.shape)
-        for axis in axes:
-            shape[axis] = 1
-        options: dict[str, Option] = {"axes": axes, "keepDimensions": True}
+        """Return the reduction of each row; rows have a single element then."""
+        shape = (operand.shape[0], 1)
+        options: dict[str, Option] = {"axes": (1,), "keepDimensions": True}
         data_type = operand.data_type
         return self._add(
-            method, name, (operand,), why, tuple(shape), data_type, options=options
+            method, name, (operand,), why, shape, data_type, options=options
+        )
+
+    def reduce_columns(
+        self, method: str, operand: MLOperand, name: str, why: str
+    ) -> MLOperand:
+        """Return the reduction of each column, of one dimension."""
+        options: dict[str, Option] = {"axes": (0,), "keepDimensions": False}
+        shape = operand.shape[1:]
+        data_type = operand.data_type
+        return self._add(
+            method, name, (operand,), why, shape, data_type, options=options
         )
 
     def finish(self, outputs: Mapping[str, MLOperand]) -> None:

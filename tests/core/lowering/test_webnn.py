@@ -1,0 +1,626 @@
+"""WebNN programs: run by an interpreter in numpy, within what the specification
+requires, and written as modules that Node reads."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from corpus_cases import corpus
+from folders import ROOT
+from hypothesis import given
+from rings import by_ring
+from strategies import Case, cases, random_data, random_indices
+from webnn_interpreter import METHODS, RefusedStepError, interpret
+
+import onnxgather as og
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus import random_cases
+from onnxgather.core.descriptors.arrays import Array, indices_outside
+from onnxgather.core.descriptors.spelling import tensors
+from onnxgather.core.lowering.webnn.program import WebnnProgram
+from onnxgather.core.lowering.webnn.requirements import (
+    REQUIRED_TYPES,
+    beyond_required,
+)
+from onnxgather.core.lowering.webnn.steps import StepList
+from onnxgather.core.options import POLICIES, OutOfRange
+
+T = og.TensorDesc
+RECORDER = ROOT / "tests/helpers/webnn_recorder.mjs"
+
+needs_node = pytest.mark.skipif(
+    shutil.which("node") is None, reason="Node, which reads the modules, is missing"
+)
+
+
+def descriptor_cases() -> list[DescriptorCase]:
+    return [case for case in corpus() if isinstance(case, DescriptorCase)]
+
+
+def expected(
+    desc: og.Descriptor, data: Array, indices: Array, policy: OutOfRange
+) -> dict[str, Array]:
+    """Return the outputs that a program must have, by the reference."""
+    if policy != "error":
+        return {"OutputTensor": og.reference(desc, data, indices, policy)}
+    # The graph cannot fail: it clamps, and counts the indices out of range.
+    count = np.array([indices_outside(desc, indices).sum()], np.int32)
+    clamped = og.reference(desc, data, indices, "clamp")
+    return {"OutputTensor": clamped, "Outside": count}
+
+
+def as_bytes(outputs: Mapping[str, Array]) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in outputs.items()}
+
+
+def check_program(
+    desc: og.Descriptor, data: Array, indices: Array, policy: OutOfRange
+) -> None:
+    """Compare a program with the reference, byte for byte."""
+    program = og.to_webnn(desc, policy)
+    assert list(beyond_required(program.graph.steps)) == []
+    arrays = {"InputTensor": data, "IndicesTensor": indices}
+    outputs = interpret(program.to_dict(), arrays)
+    assert as_bytes(outputs) == as_bytes(expected(desc, data, indices, policy))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_programs_compute_what_the_reference_does_on_the_corpus(
+    policy: OutOfRange,
+) -> None:
+    sample = descriptor_cases()[:: by_ring(25, 1, 1)]
+    assert len(sample) >= 59
+    for case in sample:
+        check_program(case.descriptor, case.data, case.indices, policy)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_programs_compute_what_the_reference_does_on_random_cases(
+    policy: OutOfRange,
+) -> None:
+    count = by_ring(40, 2_500, 10_000)
+    drawn = list(random_cases(count, seed=41))
+    assert len(drawn) == count
+    for case in drawn:
+        check_program(case.descriptor, case.data, case.indices, policy)
+
+
+@given(cases())
+def test_programs_compute_what_the_reference_does_on_any_descriptor(
+    case: Case,
+) -> None:
+    for policy in POLICIES:
+        check_program(case.desc, case.data, case.indices, policy)
+
+
+def test_of_bytes_no_step_is_beyond_what_the_specification_requires() -> None:
+    for case in descriptor_cases()[:: by_ring(40, 1, 1)]:
+        for policy in POLICIES:
+            steps = og.to_webnn(case.descriptor, policy).graph.steps
+            assert steps
+            assert list(beyond_required(steps)) == []
+            # The rank that prototypes were measured with.
+            assert max(len(step.result.shape) for step in steps) <= 4
+            gathers = [step for step in steps if step.method == "gather"]
+            assert all(len(step.operands[1].shape) == 1 for step in gathers)
+
+
+def test_what_is_beyond_the_specification_is_a_sentence() -> None:
+    desc = og.GatherDesc(T("INT8", [4]), T("UINT32", [2]), T("INT8", [2]), 0, 1)
+    steps = og.to_webnn(desc, form="typed").graph.steps
+    types = "float16, float32, int32, int8, uint8"
+    assert list(beyond_required(steps)) == [
+        f"indexRows: reshape must take {types}, got uint32",
+        f"low: cast must take {types}, got uint32",
+    ]
+
+
+def test_a_rank_beyond_the_specification_is_a_sentence() -> None:
+    steps = StepList()
+    operand = steps.input("data", "int32", (1,) * 6)
+    steps.reshape(operand, (1,), "flat", "fewer dimensions")
+    assert list(beyond_required(steps.steps)) == [
+        "flat: reshape must take ranks up to 5, got 6"
+    ]
+
+
+def test_the_interpreter_has_the_methods_of_the_table() -> None:
+    assert METHODS.keys() == REQUIRED_TYPES.keys()
+
+
+# Planted mistakes.
+
+PLANTED = {
+    "GATHER": og.GatherDesc(
+        T("FLOAT32", [1, 4, 3]), T("INT64", [1, 1, 5]), T("FLOAT32", [1, 4, 5]), 2, 1
+    ),
+    "GATHER of rows": og.GatherDesc(
+        T("FLOAT16", [1, 4, 3], None, 40),
+        T("UINT32", [1, 1, 5]),
+        T("FLOAT16", [1, 5, 3]),
+        1,
+        1,
+    ),
+    "GATHER_ELEMENTS": og.GatherElementsDesc(
+        T("INT8", [2, 3, 2]),
+        T("UINT64", [2, 4, 2]),
+        T("INT8", [2, 4, 2], [20, 4, 2]),
+        1,
+    ),
+    "GATHER_ND1": og.GatherND1Desc(
+        T("INT32", [2, 3, 4, 2]),
+        T("INT64", [1, 2, 5, 2], [0, 10, 2, 1]),
+        T("INT32", [1, 2, 5, 2]),
+        4,
+        3,
+        1,
+    ),
+    "GATHER_ND": og.GatherNDDesc(
+        T("UINT16", [3, 4]), T("INT32", [6, 2]), T("UINT16", [1, 6]), 2, 2
+    ),
+}
+
+SAME_SIGN = "where it counts, both have the same sign"
+NOT_CLAMPED = "where it counts, the index is not clamped"
+IN_RANGE = "what the index leads to becomes zero, and both are in range"
+STRIDE_1 = "the stride of the last coordinate is 1"
+SAME_ELEMENTS = "the elements are the same, in another shape or type"
+
+NEUTRAL = {
+    ("fromEnd", "low"): SAME_SIGN,
+    ("fromEnd", "high"): SAME_SIGN,
+    ("fromEnd", "lowColumn"): SAME_SIGN,
+    ("fromEnd", "highColumn"): SAME_SIGN,
+    ("fromEnd", "indices"): SAME_SIGN,
+    ("fromEnd", "raised"): SAME_SIGN,
+    ("fromEnd", "expectedHigh"): SAME_SIGN,
+    ("wrapped", "isNegative"): SAME_SIGN,
+    ("wrapped", "isLowNegative"): SAME_SIGN,
+    ("isBeyond", "limited"): SAME_SIGN,
+    ("counted", "raised"): NOT_CLAMPED,
+    ("isAbove", "raised"): NOT_CLAMPED,
+    ("clamped", "zero"): IN_RANGE,
+    ("clamped", "isBeyond"): IN_RANGE,
+    ("column_2", "clamped"): STRIDE_1,
+    ("column_2", "wrapped"): STRIDE_1,
+    ("zeroed", "isOutside"): SAME_ELEMENTS,
+    ("zeroed", "isTupleOutside"): SAME_ELEMENTS,
+    ("rowsAndZero", "zeroed"): SAME_ELEMENTS,
+}
+"""Mistakes that change no result: the step, what it reads by mistake, and why."""
+
+Mistake = tuple[str, str]
+
+
+def mistakes(program: dict[str, Any]) -> Iterator[tuple[Mistake, dict[str, Any]]]:
+    """Yield programs with a mistake each, and what it is.
+
+    A step reads another operand of the same type and shape, or is left out; or a
+    number of a constant is one more.
+    """
+    values = {**program["inputs"], **program["constants"]}
+    kinds = {name: (row["dataType"], row["shape"]) for name, row in values.items()}
+    for number, step in enumerate(program["steps"]):
+        result = step["result"]
+        kind = (step["dataType"], step["shape"])
+        for place, operand in enumerate(step["operands"]):
+            for other, other_kind in kinds.items():
+                if other != operand and other_kind == kinds[operand]:
+                    wrong = deepcopy(program)
+                    wrong["steps"][number]["operands"][place] = other
+                    yield (result, other), wrong
+            if kinds[operand] == kind:
+                yield (
+                    (result, f"left out, {operand}"),
+                    without(program, result, operand),
+                )
+        kinds[result] = kind
+    for name, constant in program["constants"].items():
+        for place in range(len(constant.get("data", []))):
+            wrong = deepcopy(program)
+            wrong["constants"][name]["data"][place] += 1
+            yield (name, f"number {place}"), wrong
+
+
+def without(program: dict[str, Any], result: str, operand: str) -> dict[str, Any]:
+    """Return a program in which an operand stands for the result of a step."""
+    wrong = deepcopy(program)
+    for step in wrong["steps"]:
+        if step["result"] != result:
+            names = step["operands"]
+            step["operands"] = [operand if name == result else name for name in names]
+    for output, name in wrong["outputs"].items():
+        if name == result:
+            wrong["outputs"][output] = operand
+    return wrong
+
+
+def edge_arrays(desc: og.Descriptor, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return data, and indices near each edge of axes and words."""
+    tensor = desc.indices_tensor
+    limits = np.iinfo(tensor.data_type.numpy)
+    values = [*range(-6, 7)]
+    for bits in (31, 32, 33, 63, 64):
+        for near in range(-2, 3):
+            values += [2**bits + near, -(2**bits) + near]
+    held = [value for value in values if limits.min <= value <= limits.max]
+    pool = np.array(held, tensor.data_type.numpy)
+    indices = pool[rng.integers(0, len(pool), tensor.array_shape)]
+    return random_data(desc.input_tensor, rng), indices
+
+
+def is_caught(
+    wrong: dict[str, Any],
+    questions: list[tuple[Array, Array, dict[str, bytes]]],
+) -> bool:
+    for data, indices, right in questions:
+        arrays = {"InputTensor": data, "IndicesTensor": indices}
+        try:
+            outputs = interpret(wrong, arrays)
+        except (RefusedStepError, ValueError, IndexError):
+            return True
+        if as_bytes(outputs) != right:
+            return True
+    return False
+
+
+def missed_mistakes(desc: og.Descriptor, policy: OutOfRange) -> set[Mistake]:
+    """Plant each mistake in a program; return those that change no result."""
+    rng = np.random.default_rng(41)
+    questions: list[tuple[Array, Array, dict[str, bytes]]] = []
+    for number in range(60):
+        data, indices = edge_arrays(desc, rng)
+        if number < 10:
+            indices = random_indices(desc, rng, wild=0)
+        right = as_bytes(expected(desc, data, indices, policy))
+        questions.append((data, indices, right))
+    program = og.to_webnn(desc, policy).to_dict()
+    assert not is_caught(program, questions)
+    planted = list(mistakes(program))
+    assert len(planted) >= 10
+    return {what for what, wrong in planted if not is_caught(wrong, questions)}
+
+
+def test_a_mistake_in_a_step_is_caught() -> None:
+    assert missed_mistakes(PLANTED["GATHER of rows"], "clamp") <= NEUTRAL.keys()
+
+
+@pytest.mark.slow
+def test_mistakes_in_all_steps_are_caught() -> None:
+    missed: set[Mistake] = set()
+    for desc in PLANTED.values():
+        for policy in POLICIES:
+            missed |= missed_mistakes(desc, policy)
+    assert missed == NEUTRAL.keys()
+
+
+# The form "typed".
+
+
+def test_typed_programs_compute_what_the_reference_does() -> None:
+    sample = descriptor_cases()[:: by_ring(25, 1, 1)]
+    refused = 0
+    for case in sample:
+        desc = case.descriptor
+        arrays = {"InputTensor": case.data, "IndicesTensor": case.indices}
+        for policy in POLICIES:
+            try:
+                program = og.to_webnn(desc, policy, "typed").to_dict()
+            except og.OnnxGatherError:
+                refused += 1
+                continue
+            for name, tensor in tensors(desc).items():
+                if name != "OutputTensor":
+                    operand = program["inputs"][name]
+                    assert operand["dataType"] == tensor.data_type.numpy.name
+                    if len(tensor.array_shape) <= 5:
+                        assert operand["shape"] == list(tensor.array_shape)
+            outputs = interpret(program, arrays, is_strict=False)
+            right = expected(desc, case.data, case.indices, policy)
+            assert as_bytes(outputs) == as_bytes(right)
+            output = outputs["OutputTensor"]
+            assert output.dtype == desc.output_tensor.data_type.numpy
+    assert 0 < refused < 4 * len(sample) / 3
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("data_type", "index_type", "message"),
+    [
+        *(
+            (
+                data_type,
+                "INT32",
+                "InputTensor.DataType must be one of FLOAT32, FLOAT16, INT64, INT32,"
+                ' INT8, UINT8 in the form "typed", as WebNN has no others for it; the'
+                f' form "bytes" has all, got {data_type}',
+            )
+            for data_type in ("FLOAT64", "INT16", "UINT16", "UINT32", "UINT64")
+        ),
+        (
+            "FLOAT32",
+            "UINT64",
+            "IndicesTensor.DataType must be one of INT64, INT32, UINT32 in the form"
+            ' "typed", as WebNN has no others for it; the form "bytes" has all, got'
+            " UINT64",
+        ),
+    ],
+)
+def test_typed_refuses_data_types_that_webnn_lacks(
+    data_type: str, index_type: str, message: str
+) -> None:
+    desc = og.GatherDesc(T(data_type, [4]), T(index_type, [2]), T(data_type, [2]), 0, 1)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.to_webnn(desc, form="typed")
+    assert str(caught.value) == message
+
+
+def test_elements_that_int32_does_not_count_are_refused() -> None:
+    many = 2**31
+    tensor = T("INT8", [many])
+    desc = og.GatherDesc(tensor, T("INT32", [2]), T("INT8", [2]), 0, 1)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.to_webnn(desc)
+    assert str(caught.value) == (
+        "InputTensor must have elements that int32 counts for WebNN, got 2147483648"
+        " elements"
+    )
+
+
+def test_data_that_no_module_can_hold_are_refused() -> None:
+    count = 2**28 + 1
+    desc = og.GatherDesc(T("INT8", [count]), T("INT32", [2]), T("INT8", [2]), 0, 1)
+    data = np.broadcast_to(np.zeros(1, np.int8), count)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.to_webnn(desc, data=data)
+    assert str(caught.value) == (
+        "data must have at most 268435456 bytes as a constant, got 268435457; build of"
+        " the module takes InputTensor too"
+    )
+
+
+SMALL = og.GatherDesc(
+    T("FLOAT16", [4, 3]), T("INT64", [1, 2]), T("FLOAT16", [4, 2]), 1, 1
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"form": "words"},
+            "form must be one of bytes, typed, got 'words'",
+        ),
+        (
+            {"out_of_range": "wrap"},
+            "out_of_range must be one of clamp, error, zero, directml, got 'wrap'",
+        ),
+        (
+            {"data": np.zeros(3)},
+            "InputTensor must be an array of float16 (4, 3), got float64 (3,)",
+        ),
+    ],
+)
+def test_a_wrong_option_is_a_sentence(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.to_webnn(SMALL, **options)
+    assert str(caught.value) == message
+
+
+# The program as data.
+
+
+def test_the_data_may_be_a_constant() -> None:
+    rng = np.random.default_rng(41)
+    for case in descriptor_cases()[:: by_ring(60, 5, 1)]:
+        program = og.to_webnn(case.descriptor, data=case.data).to_dict()
+        assert list(program["inputs"]) == ["IndicesTensor"]
+        outputs = interpret(program, {"IndicesTensor": case.indices})
+        right = og.reference(case.descriptor, case.data, case.indices)
+        assert outputs["OutputTensor"].tobytes() == right.tobytes()
+    assert repr(og.to_webnn(SMALL, data=random_data(SMALL.input_tensor, rng))) == (
+        "<WebnnProgram of DML_OPERATOR_GATHER, 17 steps>"
+    )
+
+
+def test_json_has_the_whole_program() -> None:
+    for case in descriptor_cases()[:: by_ring(60, 5, 1)]:
+        program = og.to_webnn(case.descriptor, "zero")
+        assert json.loads(program.to_json()) == json.loads(
+            json.dumps(program.to_dict())
+        )
+        assert og.from_dict(program.to_dict()["descriptor"]) == case.descriptor
+
+
+# The program as a module.
+
+
+def module_question(
+    folder: Path, number: int, program: WebnnProgram, data: Array, indices: Array
+) -> dict[str, Any]:
+    """Write the module of a program; return what the recorder is asked about it."""
+    file = folder / f"gather_{number}.mjs"
+    file.write_text(program.to_javascript(), encoding="utf-8")
+    desc = program.descriptor
+    outputs = expected(desc, data, indices, program.out_of_range)
+    arrays = {"InputTensor": data, "IndicesTensor": indices}
+    return {
+        "file": str(file),
+        "arrays": {name: as_base64(array) for name, array in arrays.items()},
+        "constants": {},
+        "outputs": {name: as_base64(array) for name, array in outputs.items()},
+    }
+
+
+def as_base64(array: Array) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+
+
+def recorded(folder: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the modules do on a stand-in for WebNN."""
+    file = folder / "questions.json"
+    content = {"methods": list(REQUIRED_TYPES), "modules": questions}
+    file.write_text(json.dumps(content), encoding="utf-8")
+    command = ["node", str(RECORDER), str(file)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+def calls_of(program: WebnnProgram) -> dict[str, Any]:
+    """Return the calls of a program as the recorder writes them."""
+    names = {operand.name: operand.name for operand in program.graph.inputs}
+    constants: list[dict[str, Any]] = []
+    for number, constant in enumerate(program.graph.constants):
+        operand = constant.operand
+        names[operand.name] = f"constant {number}"
+        row = {"dataType": operand.data_type, "shape": list(operand.shape)}
+        constants.append({**row, "base64": as_base64(constant.array)})
+    steps: list[dict[str, Any]] = []
+    for number, step in enumerate(program.to_dict()["steps"]):
+        names[step["result"]] = f"step {number}"
+        row = {key: step[key] for key in ("method", "arguments", "options")}
+        operands = [names[operand] for operand in step["operands"]]
+        steps.append({**row, "operands": operands})
+    as_data = json.loads(json.dumps(program.to_dict()))
+    return {
+        "inputs": as_data["inputs"],
+        "constants": constants,
+        "steps": json.loads(json.dumps(steps)),
+        "outputs": {name: names[of] for name, of in as_data["outputs"].items()},
+    }
+
+
+@needs_node
+def test_a_module_makes_the_calls_of_its_program(tmp_path: Path) -> None:
+    programs: list[WebnnProgram] = []
+    questions: list[dict[str, Any]] = []
+    sample = descriptor_cases()[:: by_ring(50, 1, 1)]
+    for number, case in enumerate(sample):
+        form = "typed" if is_typed(case.descriptor) and number % 4 == 0 else "bytes"
+        program = og.to_webnn(case.descriptor, case.out_of_range, form)
+        programs.append(program)
+        question = module_question(tmp_path, number, program, case.data, case.indices)
+        questions.append(question)
+    answers = recorded(tmp_path, questions)
+    rows = zip(sample, programs, questions, answers, strict=True)
+    for case, program, question, answer in rows:
+        assert answer["calls"] == calls_of(program)
+        arrays = question["arrays"]
+        assert answer["written"][:2] == [arrays["InputTensor"], arrays["IndicesTensor"]]
+        if case.out_of_range == "error" and outside_count(case):
+            with pytest.raises(og.IndexOutOfRangeError) as caught:
+                og.reference(case.descriptor, case.data, case.indices, "error")
+            assert answer["error"] == f"RangeError: {caught.value}"
+            continue
+        # The second run writes nothing, as all inputs are left out.
+        assert len(answer["written"]) == 2
+        assert answer["dispatched"] == 2
+        right = question["outputs"]["OutputTensor"]
+        assert [answer["result"], answer["again"]] == [right, right]
+
+
+def outside_count(case: DescriptorCase) -> int:
+    return int(indices_outside(case.descriptor, case.indices).sum())
+
+
+def is_typed(desc: og.Descriptor) -> bool:
+    try:
+        og.to_webnn(desc, form="typed")
+    except og.OnnxGatherError:
+        return False
+    return True
+
+
+@needs_node
+def test_a_module_takes_the_data_as_a_constant(tmp_path: Path) -> None:
+    data = np.arange(12, dtype=np.float16).reshape(4, 3)
+    indices = np.array([[2, -1]], np.int64)
+    at_build = module_question(tmp_path, 0, og.to_webnn(SMALL), data, indices)
+    at_build["constants"] = {"InputTensor": at_build["arrays"].pop("InputTensor")}
+    program = og.to_webnn(SMALL, data=data)
+    inside = module_question(tmp_path, 1, program, data, indices)
+    given_at_build, embedded = recorded(tmp_path, [at_build, inside])
+    right = at_build["outputs"]["OutputTensor"]
+    for answer in (given_at_build, embedded):
+        assert answer["result"] == right
+        assert answer["written"] == [as_base64(indices)]
+        assert list(answer["calls"]["inputs"]) == ["IndicesTensor"]
+        (constant, *_) = answer["calls"]["constants"]
+        assert constant == {
+            "dataType": "int8",
+            "shape": [12, 2],
+            "base64": as_base64(data),
+        }
+    assert embedded["calls"] == calls_of(program)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("array", "got"),
+    [(np.zeros(3, np.uint8), "3"), (None, "undefined")],
+)
+def test_a_module_refuses_an_array_of_another_length(
+    tmp_path: Path, array: Array | None, got: str
+) -> None:
+    data = np.zeros((4, 3), np.float16)
+    indices = np.zeros((1, 2), np.int64)
+    question = module_question(tmp_path, 0, og.to_webnn(SMALL), data, indices)
+    del question["arrays"]["IndicesTensor"]
+    if array is not None:
+        question["arrays"]["IndicesTensor"] = as_base64(array)
+    (answer,) = recorded(tmp_path, [question])
+    assert answer["error"] == (
+        "RangeError: IndicesTensor must be a typed array or an ArrayBuffer of 16 bytes,"
+        f" got {got}"
+    )
+
+
+def test_a_module_is_short_and_evaluates_no_text() -> None:
+    lengths: list[int] = []
+    for case in descriptor_cases()[:: by_ring(10, 1, 1)]:
+        text = og.to_webnn(case.descriptor, case.out_of_range).to_javascript()
+        lengths.append(len(text.splitlines()))
+        assert not re.search(r"\b(eval|Function|import)\b", text)
+        exports = re.findall(r"^export (?:async )?(?:const|function) (\w+)", text, re.M)
+        assert exports == ["tensors", "add", "build", "run"]
+    assert np.median(lengths) <= 110
+
+
+def test_a_module_says_why_of_each_step() -> None:
+    program = og.to_webnn(SMALL, "zero")
+    text = program.to_javascript()
+    for step in program.graph.steps:
+        call = rf"  const {step.result.name} = builder\.{step.method}\(.*\);"
+        comment = re.escape(f"// {step.why}")
+        assert re.search(rf"^{call}  {comment}$|^  {comment}\n{call}$", text, re.M)
+
+
+def test_constants_are_written_as_what_they_are() -> None:
+    desc = og.GatherDesc(
+        T("FLOAT32", [2, 40], [50, 1]),
+        T("INT32", [1, 40], [0, 3]),
+        T("FLOAT32", [40, 40], [41, 1]),
+        0,
+        1,
+    )
+    text = og.to_webnn(desc).to_javascript()
+    steps = "Int32Array.from({length: 40}, (_, k) => 3 * k)"
+    assert f'const positions = constant("int32", [40], {steps});' in text
+    assert "Int32Array.from({length: 40}, (_, k) => k)" in text
+    assert re.search(r'const outputRows = .*fromBase64\("[\w+/=]+", Int32Array\)', text)
+    assert text.count("function fromBase64(") == 1
+    first = "Int32Array.from({length: 3}"
+    assert first not in text
