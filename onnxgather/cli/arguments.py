@@ -327,6 +327,12 @@ _webnn_form = click.option(
         " a larger graph.  [default: bytes]"
     ),
 )
+webnn = click.option(
+    "--webnn",
+    type=click.Choice([*WEBNN_FORMS]),
+    metavar="FORM",
+    help="Show the WebNN program too, in the form bytes or typed.",
+)
 conversion = _together(
     _policy_of_model, _target_of_convert, _webnn_form, _threads, _opset
 )

@@ -344,6 +344,7 @@ def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
     default_in_help="clamp; of an ONNX model: error, as its gathers have it"
 )
 @arguments.model_options
+@arguments.webnn
 @arguments.node
 @arguments.shape
 @arguments.json_file("descriptors and models")
@@ -352,6 +353,7 @@ def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
 @arguments.as_records(outputs=Outputs, lowering=Lowering, reading=Reading)
 def show_command(
     files: Sequence[str],
+    webnn: WebnnForm | None,
     outputs: Outputs,
     lowering: Lowering,
     reading: Reading,
@@ -367,7 +369,7 @@ def show_command(
         raise click.UsageError("--json and --html must come one at a time")
     outputs.check_writable()
     batch = Batch()
-    described = _described(batch, files, lowering, reading)
+    described = _described(batch, files, lowering, webnn, reading)
     # A folder or a pattern is a list of files, even if it has only one.
     is_single = len(files) == 1 and not os.path.isdir(files[0])
     for description in described:
@@ -409,7 +411,11 @@ class DescribedFile:
 
 
 def _described(
-    batch: Batch, files: Sequence[str], lowering: Lowering, reading: Reading
+    batch: Batch,
+    files: Sequence[str],
+    lowering: Lowering,
+    webnn: WebnnForm | None,
+    reading: Reading,
 ) -> list[DescribedFile]:
     """Return the gathers of the files with their descriptions."""
     from onnxgather.core.lowering.show import describe
@@ -424,7 +430,7 @@ def _described(
             own_policy = "clamp" if gathers.program else "error"
             lowering["out_of_range"] = policy or own_policy
             descriptions = {
-                name: describe(desc, **lowering)
+                name: describe(desc, **lowering, webnn=webnn)
                 for name, desc in gathers.descriptors.items()
             }
             described.append(DescribedFile(gathers, descriptions))

@@ -22,6 +22,8 @@ from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.gather import Geometry, gather_of
 from onnxgather.core.lowering import lower
 from onnxgather.core.lowering.graph import ONNX_TYPES, Attribute, Graph, Value, constant
+from onnxgather.core.lowering.webnn.program import to_webnn
+from onnxgather.core.lowering.webnn.steps import ARGUMENT_NAMES, MLOperand
 from onnxgather.core.options import (
     DEFAULT_OPSET,
     OPSETS,
@@ -29,6 +31,7 @@ from onnxgather.core.options import (
     TARGETS,
     OutOfRange,
     Target,
+    WebnnForm,
 )
 
 TEXT_WIDTH = 80
@@ -98,7 +101,16 @@ class PassedOver(msgspec.Struct, frozen=True):
     why: str
 
 
-class Description(msgspec.Struct, frozen=True):
+class DescribedWebnn(msgspec.Struct, frozen=True):
+    """The WebNN program of a descriptor; its nodes are calls of an MLGraphBuilder."""
+
+    form: WebnnForm
+    inputs: tuple[DescribedValue, ...]
+    constants: tuple[DescribedValue, ...]
+    nodes: tuple[DescribedNode, ...]
+
+
+class Description(msgspec.Struct, frozen=True, omit_defaults=True):
     """A descriptor and its model, as `onnxgather show --json` prints them."""
 
     descriptor: dict[str, Any]
@@ -118,6 +130,8 @@ class Description(msgspec.Struct, frozen=True):
     list."""
     passed_over: tuple[PassedOver, ...]
     """The forms above it in the list."""
+    webnn: DescribedWebnn | None = None
+    """The WebNN program, where it is shown beside the ONNX graph."""
 
     def __str__(self) -> str:
         return description_text(self)
@@ -134,6 +148,7 @@ def show(
     out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
     opset: int = DEFAULT_OPSET,
+    webnn: WebnnForm | None = None,
 ) -> Description:
     """Return the fields, the formula and the ONNX nodes of a descriptor.
 
@@ -144,15 +159,18 @@ def show(
         out_of_range: What an index out of range does; see `OutOfRange`.
         target: Which model `to_onnx` makes of it; see `TARGETS`.
         opset: The version of the ONNX operator set.
+        webnn: The form of the WebNN program that is shown beside the ONNX nodes; see
+            `WEBNN_FORMS`. None shows none.
 
     Raises:
-        OnnxGatherError: An argument is not as it must be.
+        OnnxGatherError: An argument is not as it must be, or `to_webnn` refuses the
+            descriptor.
     """
     check_descriptor(desc)
     check_choice("out_of_range", out_of_range, POLICIES)
     check_choice("target", target, TARGETS)
     opset = uint("opset", opset, OPSETS[-1], OPSETS[0], OnnxGatherError)
-    return describe(desc, out_of_range, target, opset)
+    return describe(desc, out_of_range, target, opset, webnn=webnn)
 
 
 def describe(
@@ -161,6 +179,7 @@ def describe(
     target: Target,
     opset: int,
     threads: int | None = None,
+    webnn: WebnnForm | None = None,
 ) -> Description:
     """Return the description of a descriptor and of the model that it becomes.
 
@@ -170,6 +189,7 @@ def describe(
         target: The provider or providers that the model is for.
         opset: The version of the ONNX operator set.
         threads: How many threads the model is for; None stands for 2.
+        webnn: As of `show`.
     """
     graph = lower(desc, out_of_range, target=target, threads=threads)
     feature_level = minimum_feature_level(desc)
@@ -193,7 +213,38 @@ def describe(
         nodes=tuple(_nodes(graph)),
         choice=graph.choice,
         passed_over=tuple(PassedOver(form, why) for form, why in graph.passed_over),
+        webnn=_described_webnn(desc, out_of_range, webnn),
     )
+
+
+def _described_webnn(
+    desc: Descriptor, out_of_range: OutOfRange, form: WebnnForm | None
+) -> DescribedWebnn | None:
+    """Return the description of the WebNN program in a form; None of none."""
+    if form is None:
+        return None
+    graph = to_webnn(desc, out_of_range, form).graph
+    constants: list[DescribedValue] = []
+    for stored in graph.constants:
+        operand = _described_operand(stored.operand)
+        if stored.array.size <= _LONGEST_LIST:
+            elements = stored.array.tolist()
+            operand = msgspec.structs.replace(operand, elements=elements)
+        constants.append(operand)
+    nodes: list[DescribedNode] = []
+    for step in graph.steps:
+        names = ARGUMENT_NAMES.get(step.method, ())
+        attributes: dict[str, Attribute] = dict(zip(names, step.arguments, strict=True))
+        attributes |= step.options
+        inputs = tuple([operand.name for operand in step.operands])
+        result = _described_operand(step.result)
+        nodes.append(DescribedNode(step.method, inputs, attributes, result, step.why))
+    operands = tuple(map(_described_operand, graph.inputs))
+    return DescribedWebnn(form, operands, tuple(constants), tuple(nodes))
+
+
+def _described_operand(operand: MLOperand) -> DescribedValue:
+    return DescribedValue(operand.name, operand.data_type, operand.shape)
 
 
 def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
@@ -326,6 +377,10 @@ def description_text(description: Description) -> str:
     lines += [f"  {need.field}" for need in description.needs]
     lines += ["", "Formula", *_formula(description.formula), ""]
     lines += _model(description)
+    webnn = description.webnn
+    if webnn is not None:
+        options = f"form {webnn.form}, out of range: {description.out_of_range}"
+        lines += ["", f"WebNN, {options}", *_graph(webnn)]
     return "\n".join(lines)
 
 
@@ -339,13 +394,19 @@ def _model(description: Description) -> list[str]:
             lines.append("  passed over:")
         for passed_over in description.passed_over:
             lines += _filled("    ", f"{passed_over.form}: {passed_over.why}")
-    for value in description.inputs:
+    return lines + _graph(description)
+
+
+def _graph(described: Description | DescribedWebnn) -> list[str]:
+    """Return the lines on the values and the nodes of a graph."""
+    lines: list[str] = []
+    for value in described.inputs:
         lines += _filled("  ", str(value))
-    for value in description.constants:
+    for value in described.constants:
         if value.elements is None:  # the elements of others are where a node reads them
             lines += _filled("  ", f"{value}, a constant")
-    constants = {value.name: value for value in description.constants}
-    for number, node in enumerate(description.nodes, 1):
+    constants = {value.name: value for value in described.constants}
+    for number, node in enumerate(described.nodes, 1):
         lines += _node(f"  {number}. ".ljust(6), node, constants)
     return lines
 

@@ -1,15 +1,18 @@
-// The ONNX graph of a case: a drawing, and the nodes one by one.
+// A graph of a case, of ONNX or of WebNN: a drawing, and the nodes one by one.
 
 const BOX = { width: 150, height: 40, across: 14, down: 30 }; // pixels
 
 /** Return the section of a graph. */
 function graphSection(graph) {
-  const made = `opset ${graph.opset}, target ${graph.target}`;
+  // A WebNN graph has a form, and no opset.
+  const made = graph.form
+    ? `form ${graph.form}`
+    : `opset ${graph.opset}, target ${graph.target}`;
   const steps = graph.nodes.map((node) => nodeItem(node, graph));
   return make(
     "section",
     { class: "graph" },
-    make("h3", {}, "ONNX graph ", make("small", {}, made)),
+    make("h3", {}, graph.form ? "WebNN graph " : "ONNX graph ", make("small", {}, made)),
     graph.choice ? make("p", { class: "hint" }, graph.choice) : null,
     make(
       "div",

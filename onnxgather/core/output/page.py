@@ -122,6 +122,8 @@ def facts_of(descriptions: Sequence[Description]) -> dict[str, Any]:
         for field in _GRAPH_FIELDS:
             graph[field] = msgspec.to_builtins(getattr(description, field))
         graphs.append(graph)
+        if description.webnn is not None:
+            graphs.append(msgspec.to_builtins(description.webnn))
     # What is not about a graph is the same for all targets.
     first = descriptions[0]
     return {

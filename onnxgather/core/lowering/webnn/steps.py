@@ -60,6 +60,14 @@ def little_endian(array: Array) -> bytes:
 LONGEST_LIST = 32
 """The most elements of a constant that are written as numbers; more are base64."""
 
+ARGUMENT_NAMES = {
+    "reshape": ("newShape",),
+    "slice": ("starts", "sizes"),
+    "cast": ("type",),
+    "concat": ("axis",),
+}
+"""WebNN's names of the arguments that follow the operands of a method."""
+
 _COMPARISONS = ("lesser", "greater", "equal", "notEqual")
 """The methods whose results are masks, of uint8."""
 
