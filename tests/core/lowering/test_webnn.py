@@ -249,7 +249,7 @@ def edge_arrays(desc: og.Descriptor, rng: np.random.Generator) -> tuple[Array, A
     """Return data, and indices near each edge of axes and words."""
     tensor = desc.indices_tensor
     limits = np.iinfo(tensor.data_type.numpy)
-    values = [*range(-6, 7)]
+    values = [*range(-6, 7)] * 4
     for bits in (31, 32, 33, 63, 64):
         for near in range(-2, 3):
             values += [2**bits + near, -(2**bits) + near]
