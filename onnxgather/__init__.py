@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from onnxgather.core.model.write import to_onnx as to_onnx
     from onnxgather.core.options import OutOfRange as OutOfRange
     from onnxgather.core.programs.whole import program_to_onnx as program_to_onnx
+    from onnxgather.core.programs.whole_webnn import (
+        program_to_webnn as program_to_webnn,
+    )
     from onnxgather.extracting.extract import extract as extract
     from onnxgather.proving.certify import certify as certify
 
@@ -93,6 +96,7 @@ _MODULES = {
     "core.options": "OutOfRange",
     "checking.run": "check",
     "core.programs.whole": "program_to_onnx",
+    "core.programs.whole_webnn": "program_to_webnn",
 }
 """The modules that define the public names, and these names."""
 

@@ -126,10 +126,13 @@ def convert_command(
     # Of a program for WebNN, the lowering has no target.
     is_webnn = lowering["target"] not in TARGETS
     if is_webnn:
-        for option in ("whole", "opset", "threads"):
-            if source_of(option) is not ParameterSource.DEFAULT:
+        for option in ("input", "opset", "threads"):
+            parameter = "resources" if option == "input" else option
+            if source_of(parameter) is not ParameterSource.DEFAULT:
                 rule = f"--{option} must not come with --target {WEBNN}"
                 raise click.UsageError(f"{rule}, as it is for ONNX models")
+        if whole and form is not None:
+            raise click.UsageError("--form must not come with --whole")
     elif form is not None:
         raise click.UsageError(f"--form must come with --target {WEBNN}")
     # A whole program does by default what it does in run.
@@ -229,12 +232,21 @@ def _webnn_content(
 ) -> bytes:
     """Return the WebNN program that `convert` writes: as a module, or as JSON."""
     from onnxgather.core.lowering.webnn.program import to_webnn
+    from onnxgather.core.programs.whole_webnn import program_to_webnn
 
-    desc = job.content
-    assert not isinstance(desc, Program)
-    with located(f"{job.source}: {job.where}"):
-        check_feature_level(desc, feature_level or FEATURE_LEVELS[-1])
-        program = to_webnn(desc, lowering["out_of_range"], form or "bytes")
+    content = job.content
+    level = feature_level or FEATURE_LEVELS[-1]
+    policy = lowering["out_of_range"]
+    if isinstance(content, Program):
+        with located(f"{job.source}: {job.where}"):
+            for dispatchable in content.dispatchables.values():
+                check_feature_level(dispatchable.descriptor, level)
+        # An error of the program says its place by itself.
+        program = program_to_webnn(content, policy)
+    else:
+        with located(f"{job.source}: {job.where}"):
+            check_feature_level(content, level)
+            program = to_webnn(content, policy, form or "bytes")
     if job.output.endswith(".json"):
         return program.to_json().encode()
     return program.to_javascript().encode()

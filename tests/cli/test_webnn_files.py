@@ -22,7 +22,7 @@ from command_line import (
 from folders import MODELS
 
 import onnxgather as og
-from onnxgather.core.options import POLICIES
+from onnxgather.core.options import POLICIES, OutOfRange
 
 USAGE = (
     "Usage: onnxgather convert [OPTIONS] FILE...\nTry 'onnxgather convert --help' for"
@@ -94,8 +94,12 @@ def test_a_gather_of_a_model_has_a_module() -> None:
         (["-o", "y.json"], "--output must be a folder or end in .onnx, got y.json"),
         (["--form", "typed"], "--form must come with --target webnn"),
         (
-            ["--target", "webnn", "--whole"],
-            "--whole must not come with --target webnn, as it is for ONNX models",
+            ["--target", "webnn", "--whole", "--input", "data"],
+            "--input must not come with --target webnn, as it is for ONNX models",
+        ),
+        (
+            ["--target", "webnn", "--whole", "--form", "bytes"],
+            "--form must not come with --whole",
         ),
         (
             ["--target", "webnn", "--opset", "17"],
@@ -143,6 +147,29 @@ def test_a_refusal_names_the_gather() -> None:
         ' no others for it; the form "bytes" has all, got INT16\n'
     )
     assert files() == ["x.json"]
+
+
+@pytest.mark.parametrize("policy", ["directml", "clamp"])
+def test_a_whole_program_is_one_module(policy: OutOfRange) -> None:
+    program("x.json")
+    options = [] if policy == "directml" else ["--out-of-range", policy]
+    arguments = ["convert", "x.json", "--target", "webnn", "--whole", *options]
+    assert outcome(*arguments) == (0, "x.json -> x.mjs\n", "")
+    whole = og.program_to_webnn("x.json", policy)
+    assert Path("x.mjs").read_text() == whole.to_javascript()
+    assert outcome(*arguments, "-o", "y.json")[0] == 0
+    assert Path("y.json").read_text() == whole.to_json()
+
+
+def test_a_whole_program_does_not_fail_at_an_index() -> None:
+    program("x.json")
+    arguments = ["--target", "webnn", "--whole", "--out-of-range", "error"]
+    assert outcome("convert", "x.json", *arguments) == (
+        2,
+        "",
+        "Error: out_of_range must not be error for a whole program of WebNN, as"
+        " a graph cannot fail between two gathers; the policy zero shows them\n",
+    )
 
 
 def test_the_programs_of_the_repository_convert() -> None:

@@ -11,6 +11,12 @@ const fromBase64 = (text) => new Uint8Array(Buffer.from(text, "base64"));
 const toBase64 = (view) =>
   Buffer.from(view.buffer, view.byteOffset, view.byteLength).toString("base64");
 
+// A module of several gathers returns an object of outputs.
+const encoded = (result) =>
+  result instanceof Uint8Array
+    ? toBase64(result)
+    : Object.fromEntries(Object.entries(result).map(([key, view]) => [key, toBase64(view)]));
+
 class Operand {
   constructor(name) {
     this.name = name;
@@ -83,9 +89,9 @@ async function record({file, arrays, constants, outputs}, methods) {
   try {
     const {build, run} = await import(pathToFileURL(file));
     const built = await build(context, decoded(constants));
-    answer.result = toBase64(await run(built, decoded(arrays)));
+    answer.result = encoded(await run(built, decoded(arrays)));
     // Again, with the inputs of the first run.
-    answer.again = toBase64(await run(built, {}));
+    answer.again = encoded(await run(built, {}));
   } catch (error) {
     answer.error = `${error.name}: ${error.message}`;
   }

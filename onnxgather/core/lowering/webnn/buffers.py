@@ -36,12 +36,21 @@ class RowView:
     """The number of operand elements in a row."""
 
 
-def row_view(tensor: TensorDesc, elements: int, form: WebnnForm) -> RowView:
-    """Return the view of a tensor in rows of so many elements."""
+def row_view(
+    tensor: TensorDesc, elements: int, form: WebnnForm, in_bytes: bool = False
+) -> RowView:
+    """Return the view of a tensor in rows of so many elements.
+
+    Args:
+        tensor: The tensor.
+        elements: The number of elements in a row.
+        form: The form of the program.
+        in_bytes: Whether rows of "bytes" are of int8 even where they fill words.
+    """
     if form == "typed":
         return RowView(tensor.data_type.numpy.name, elements, elements)
     row_bytes = elements * tensor.data_type.size
-    if row_bytes % _WORD == 0:
+    if row_bytes % _WORD == 0 and not in_bytes:
         return RowView("int32", elements, row_bytes // _WORD)
     return RowView("int8", elements, row_bytes)
 

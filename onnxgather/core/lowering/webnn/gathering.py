@@ -39,7 +39,10 @@ _LOWEST = -(2**31)
 
 
 def gather_steps(
-    desc: Descriptor, out_of_range: OutOfRange, form: WebnnForm
+    desc: Descriptor,
+    out_of_range: OutOfRange,
+    form: WebnnForm,
+    in_bytes: bool = False,
 ) -> StepList:
     """Return the steps that compute a descriptor.
 
@@ -47,10 +50,11 @@ def gather_steps(
         desc: Any of the four gather descriptors, with elements that int32 counts.
         out_of_range: What an index out of range does.
         form: "bytes" or "typed".
+        in_bytes: As of `row_view`.
     """
     gather = gather_of(desc)
     elements = _elements_of_row(desc, gather, out_of_range)
-    view = row_view(desc.input_tensor, elements, form)
+    view = row_view(desc.input_tensor, elements, form, in_bytes)
     row_count = math.prod(desc.input_tensor.array_shape) // elements
 
     steps = StepList()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.lowering.webnn.steps import (
     LONGEST_LIST,
     Constant,
+    MLOperand,
     Step,
     StepList,
     little_endian,
@@ -138,6 +140,99 @@ function firstOutside(indices, coordinates = [], position = 0) {
 """
 
 
+_WHOLE_BUILD = """\
+// Builds the graph. An input that `constants` has becomes a constant: runs are faster.
+export async function build(context, constants = {}) {
+  const builder = new MLGraphBuilder(context);
+  const operands = {};
+  const inputs = {};
+  for (const name of @NAMES@) {
+    const {operand} = tensors[name];
+    if (constants[name] !== undefined) {
+      operands[name] = builder.constant(operand, bytesOf(name, constants[name]));
+    } else {
+      operands[name] = builder.input(name, operand);
+      inputs[name] = await context.createTensor({...operand, writable: true});
+    }
+  }
+  const results = add(builder, operands);
+  const outputs = {};
+  for (const [name, {dataType, shape}] of Object.entries(results)) {
+    outputs[name] = await context.createTensor({dataType, shape, readable: true});
+  }
+  return {context, graph: await builder.build(results), inputs, outputs, written: {}};
+}
+"""
+
+_WHOLE_RUN = """\
+// Returns the bytes of each output. An input left out stays as in the last run.
+export async function run({context, graph, inputs, outputs, written}, arrays = {}) {
+  for (const name of Object.keys(inputs)) {
+    if (arrays[name] === undefined && name in written) continue;
+    context.writeTensor(inputs[name], bytesOf(name, arrays[name]));
+    written[name] = true;
+  }
+  context.dispatch(graph, inputs, outputs);
+  const results = {};
+  for (const [name, tensor] of Object.entries(outputs)) {
+    results[name] = new Uint8Array(await context.readTensor(tensor));
+  }
+  return results;
+}
+"""
+
+
+def whole_module_text(
+    out_of_range: OutOfRange,
+    graph: StepList,
+    resources: Mapping[str, MLOperand],
+    sizes_in_bytes: Mapping[str, int],
+    commands: Mapping[str, str],
+) -> str:
+    """Return the text of an ES module for a graph of several gathers.
+
+    It exports `tensors`, `commands`, `add`, `build` and `run`.
+
+    Args:
+        out_of_range: What an index out of range does.
+        graph: The calls.
+        resources: The inputs of the graph, by the names of resources.
+        sizes_in_bytes: The bytes of each input and output.
+        commands: The outputs that commands print or write to files, by the paths of
+            the commands.
+    """
+    brief = POLICIES[out_of_range].brief
+    lines = [
+        f"// A DxDispatch program as a WebNN graph. An index out of range {brief}.",
+        f"// Written by onnxgather {version('onnxgather')}.",
+        "",
+        "// The resources: their bytes, and what the graph has for them.",
+        "export const tensors = {",
+    ]
+    for name, operand in (graph.outputs | dict(resources)).items():
+        row = {
+            "bytes": sizes_in_bytes[name],
+            "operand": {"dataType": operand.data_type, "shape": list(operand.shape)},
+        }
+        lines.append(f"  {json.dumps(name)}: {_literal(row)},")
+    lines.append("};\n")
+    lines.append("// The outputs that commands of the program print or write to files.")
+    lines.append(f"export const commands = {json.dumps(dict(commands))};\n")
+    lines.append("// Adds the gathers to the graph of an MLGraphBuilder.")
+    names: list[str] = []
+    for name, operand in resources.items():
+        names.append(f"{json.dumps(name)}: {operand.name}")
+    lines.append(f"export function add(builder, {{{', '.join(names)}}}) {{")
+    lines += _calls(graph)
+    results: list[str] = []
+    for name, operand in graph.outputs.items():
+        results.append(f"{json.dumps(name)}: {operand.name}")
+    lines.append(f"  return {{{', '.join(results)}}};")
+    lines.append("}\n")
+    build = _WHOLE_BUILD.replace("@NAMES@", json.dumps(list(resources)))
+    return _with_base64(["\n".join(lines), _BYTES, build, _WHOLE_RUN])
+
+
 def module_text(desc: Descriptor, out_of_range: OutOfRange, graph: StepList) -> str:
     """Return the text of an ES module for a graph.
 
@@ -162,6 +257,11 @@ def module_text(desc: Descriptor, out_of_range: OutOfRange, graph: StepList) -> 
         parts += [_run_checked(desc), _first_outside(desc)]
     else:
         parts.append(_RUN.replace("@WRITTEN@", "true").replace("@CHECK@", ""))
+    return _with_base64(parts)
+
+
+def _with_base64(parts: Sequence[str]) -> str:
+    """Return the parts of a module, with the function that reads base64 if one does."""
     text = "\n".join(parts)
     if "fromBase64(" in text:
         text = f"{text}\n{_BASE64}"
@@ -201,6 +301,19 @@ def _add(graph: StepList) -> str:
     lines = [
         "// Adds the gather to the graph of an MLGraphBuilder; returns its outputs.",
         f"export function add(builder, {', '.join(names)}) {{",
+        *_calls(graph),
+    ]
+    results: list[str] = []
+    for name, operand in graph.outputs.items():
+        results.append(name if name == operand.name else f"{name}: {operand.name}")
+    lines.append(f"  return {{{', '.join(results)}}};")
+    lines.append("}\n")
+    return "\n".join(lines)
+
+
+def _calls(graph: StepList) -> list[str]:
+    """Return the lines of the calls that make constants, and of the steps."""
+    lines = [
         "  const constant = (dataType, shape, elements) =>"
         " builder.constant({dataType, shape}, elements);",
     ]
@@ -208,12 +321,7 @@ def _add(graph: StepList) -> str:
         lines += _with_comment(_constant_call(constant), constant.why)
     for step in graph.steps:
         lines += _with_comment(_step_call(step), step.why)
-    results: list[str] = []
-    for name, operand in graph.outputs.items():
-        results.append(name if name == operand.name else f"{name}: {operand.name}")
-    lines.append(f"  return {{{', '.join(results)}}};")
-    lines.append("}\n")
-    return "\n".join(lines)
+    return lines
 
 
 def _with_comment(call: str, why: str) -> list[str]:

@@ -71,27 +71,11 @@ class WebnnProgram:
         A constant has its elements in a list, `data`; or if it has more than 32, the
         bytes in `base64`, little-endian.
         """
-        constants: dict[str, Any] = {}
-        for constant in self.graph.constants:
-            described = _described(constant.operand)
-            described |= _elements_of(constant.array)
-            described["why"] = constant.why
-            constants[constant.operand.name] = described
-        steps: list[dict[str, Any]] = []
-        for step in self.graph.steps:
-            steps.append(_step_as_data(step))
         return {
             "descriptor": to_dict(self.descriptor),
             "out_of_range": self.out_of_range,
             "form": self.form,
-            "inputs": {
-                operand.name: _described(operand) for operand in self.graph.inputs
-            },
-            "constants": constants,
-            "steps": steps,
-            "outputs": {
-                name: operand.name for name, operand in self.graph.outputs.items()
-            },
+            **graph_as_data(self.graph),
         }
 
     def to_json(self) -> str:
@@ -133,7 +117,7 @@ def to_webnn(
     check_descriptor(desc)
     check_policy(out_of_range)
     check_choice("form", form, WEBNN_FORMS)
-    _check_sizes(desc)
+    check_counted(desc)
     if form == "typed":
         _check_types(desc)
     graph = gather_steps(desc, out_of_range, form)
@@ -144,7 +128,7 @@ def to_webnn(
     return WebnnProgram(desc, out_of_range, form, graph)
 
 
-def _check_sizes(desc: Descriptor) -> None:
+def check_counted(desc: Descriptor) -> None:
     """Check that int32 counts the elements of each tensor, and of each buffer."""
     for name, tensor in tensors(desc).items():
         most = max(math.prod(tensor.sizes), math.prod(tensor.array_shape))
@@ -177,6 +161,22 @@ def _constant_data(operand: MLOperand, data: Array) -> Constant:
     contiguous = np.ascontiguousarray(data).reshape(-1)
     array = contiguous.view(operand.data_type).reshape(operand.shape)
     return Constant(operand, array, "the data")
+
+
+def graph_as_data(graph: StepList) -> dict[str, Any]:
+    """Return the inputs, constants, steps and outputs of a graph as plain data."""
+    constants: dict[str, Any] = {}
+    for constant in graph.constants:
+        row = _described(constant.operand)
+        row |= _elements_of(constant.array)
+        row["why"] = constant.why
+        constants[constant.operand.name] = row
+    return {
+        "inputs": {operand.name: _described(operand) for operand in graph.inputs},
+        "constants": constants,
+        "steps": [_step_as_data(step) for step in graph.steps],
+        "outputs": {name: operand.name for name, operand in graph.outputs.items()},
+    }
 
 
 def _described(operand: MLOperand) -> dict[str, Any]:

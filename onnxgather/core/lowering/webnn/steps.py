@@ -212,6 +212,39 @@ class StepList:
             method, name, (operand,), why, shape, data_type, options=options
         )
 
+    def inline(
+        self, other: StepList, given: Mapping[str, MLOperand]
+    ) -> dict[str, MLOperand]:
+        """Add the steps of another list; return its outputs here.
+
+        Args:
+            other: The other list.
+            given: What its inputs are here, by their names there.
+        """
+        # A value of its own, even where the same was computed before: an operand can be
+        # an output of a graph only once.
+        self._results.clear()
+        operands: dict[MLOperand, MLOperand] = {}
+        for operand in other.inputs:
+            operands[operand] = given[operand.name]
+        for stored in other.constants:
+            constant = self.constant(stored.operand.name, stored.array, stored.why)
+            operands[stored.operand] = constant
+        for step in other.steps:
+            own = tuple([operands[operand] for operand in step.operands])
+            name, data_type, shape = step.result
+            operands[step.result] = self._add(
+                step.method,
+                name,
+                own,
+                step.why,
+                shape,
+                data_type,
+                step.arguments,
+                step.options,
+            )
+        return {name: operands[operand] for name, operand in other.outputs.items()}
+
     def finish(self, outputs: Mapping[str, MLOperand]) -> None:
         """Give the graph its outputs; drop steps and constants that none needs."""
         self.outputs = dict(outputs)
