@@ -8,14 +8,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from cpp_programs import compile_program, needs_headers
 from exported_networks import NETWORKS
 from folders import MODELS, ROOT
 from guard_cases import DIRECTED, GuardCase, wild_inputs
@@ -30,9 +29,6 @@ RULE = "each value of words is from -32 to 31"
 
 NAMES = ("gpt2.dyn.onnx", "hand_scatter.onnx", "timesfm.ts.onnx")
 """Exported networks whose guards are tried."""
-
-HEADERS = Path(os.environ.get("ONNXRUNTIME_HEADERS", "/usr/include/onnxruntime"))
-"""The folder of ONNX Runtime's headers; Debian's package fills the second."""
 
 NODE_MODULES = Path(os.environ.get("ONNXRUNTIME_NODE", "/")) / "node_modules"
 """The folder in which npm has installed onnxruntime-node."""
@@ -53,29 +49,12 @@ def guard_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.skipif(
-    not (HEADERS / "onnxruntime_cxx_api.h").exists()
-    or shutil.which("c++") is None
-    or sys.platform != "linux",
-    reason=(
-        "needs c++, and ONNX Runtime's headers in /usr/include/onnxruntime or in the"
-        " folder that ONNXRUNTIME_HEADERS names"
-    ),
-)
+@needs_headers
 def test_the_program_in_cpp_names_the_rule(guard_file: Path) -> None:
-    spec = find_spec("onnxruntime")
-    assert spec is not None
-    assert spec.origin is not None
-    (library,) = (Path(spec.origin).parent / "capi").glob("libonnxruntime.so.*")
     folder = guard_file.parent
-    (folder / "guard.cpp").write_text(block("cpp"), encoding="utf-8")
-    # The library is named by its version, and asks for itself by its first number.
-    (folder / "libonnxruntime.so.1").symlink_to(library)
-    command = ["c++", "-std=c++20", "-Wall", "-I", str(HEADERS), "-o", "guard"]
-    command += ["guard.cpp", str(library), f"-Wl,-rpath,{folder}"]
-    subprocess.run(command, cwd=folder, check=True)
+    program = compile_program(block("cpp"), folder)
     done = subprocess.run(
-        ["./guard"], cwd=folder, capture_output=True, text=True, check=False
+        [program], cwd=folder, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, f"{RULE}\n", "")
     assert f"It prints `{RULE}` and returns 1." in PAGE

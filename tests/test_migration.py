@@ -1,0 +1,101 @@
+"""The programs of docs/migrate-directml.md print what the page says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_line import call
+from cpp_programs import compile_program, needs_headers
+from folders import MODELS, ROOT
+
+import onnxgather as og
+from onnxgather.core.execution.kernels import custom_ops_library
+
+PAGE = (ROOT / "docs" / "migrate-directml.md").read_text(encoding="utf-8")
+SWAP = MODELS / "gather_3_swap_columns.json"
+REGISTER = '// options.RegisterCustomOpsLibrary(ORT_TSTR("onnxgather_operators.so"));'
+
+
+def block(kind: str) -> str:
+    """Return the code of the page in a language."""
+    (code,) = re.findall(rf"```{kind}\n(.+?)```", PAGE, re.DOTALL)
+    return code
+
+
+def convert(target: str, folder: Path) -> None:
+    """Write the model of the page for a target."""
+    result = call("convert", str(SWAP), "--target", target, "-o", f"{folder}/swap.onnx")
+    assert result.exit_code == 0, result.output
+
+
+def printed_by(program: Path) -> str:
+    """Return what a program prints in its folder."""
+    done = subprocess.run(
+        [program], cwd=program.parent, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.slow
+@needs_headers
+def test_the_program_in_cpp_runs_each_model(tmp_path: Path) -> None:
+    convert("portable", tmp_path)
+    program = compile_program(block("cpp"), tmp_path)
+    assert printed_by(program) == "2 1 4 3 6 5 "
+    assert "and prints `2 1 4 3 6 5`:" in PAGE
+    # Without the library, ONNX's own nodes run.
+    convert("native", tmp_path)
+    assert printed_by(program) == "2 1 4 3 6 5 "
+
+
+@pytest.mark.slow
+@needs_headers
+def test_the_program_in_cpp_registers_the_library(tmp_path: Path) -> None:
+    library = custom_ops_library()
+    (tmp_path / "onnxgather_operators.so").symlink_to(library)
+    code = block("cpp")
+    assert REGISTER in code
+    code = code.replace(REGISTER, REGISTER.removeprefix("// "))
+    code = code.replace('"onnxgather_op', f'"{tmp_path}/onnxgather_op')
+    convert("native", tmp_path)
+    program = compile_program(code, tmp_path)
+    assert printed_by(program) == "2 1 4 3 6 5 "
+    # The registration is no word without effect: it needs the file.
+    (tmp_path / "onnxgather_operators.so").unlink()
+    done = subprocess.run(
+        [program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "onnxgather_operators.so" in done.stderr
+
+
+@pytest.mark.slow
+@needs_headers
+def test_an_index_out_of_range_is_an_exception_in_cpp(tmp_path: Path) -> None:
+    model = og.to_onnx(og.from_dict(SWAP_DESCRIPTOR), out_of_range="error")
+    (tmp_path / "swap.onnx").write_bytes(model.SerializeToString())
+    code = block("cpp").replace("indices[] = {1, 0}", "indices[] = {1, 2}")
+    program = compile_program(code, tmp_path)
+    done = subprocess.run(
+        [program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "Ort::Exception" in done.stderr
+    assert "indices element out of data bounds, idx=2" in done.stderr
+
+
+SWAP_DESCRIPTOR = {
+    "type": "DML_OPERATOR_GATHER",
+    "desc": {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [3, 2]},
+        "IndicesTensor": {"DataType": "UINT32", "Sizes": [1, 2]},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [3, 2]},
+        "Axis": 1,
+        "IndexDimensions": 1,
+    },
+}
+"""The descriptor of the page."""
