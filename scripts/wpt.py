@@ -30,7 +30,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -76,29 +76,20 @@ class TestResult:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the page of one file of tests, and takes its results.
+    """Serves a page, and takes its results.
 
     Args:
-        file: The file of tests.
-        testharness: The file testharness.js.
-        utils: The file that is served as webnn/resources/utils.js. The server also
-            serves the files beside it.
+        files: The files by their paths; `/test.html` is the page.
     """
 
     daemon_threads = True
 
-    def __init__(self, file: Path, testharness: Path, utils: Path) -> None:
+    def __init__(self, files: Mapping[str, Path]) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.files = {
-            "/test.html": WEB / "wpt_page.html",
-            "/test.js": file,
-            "/resources/testharness.js": testharness,
-        }
-        for path in utils.parent.iterdir():
-            self.files[f"/webnn/resources/{path.name}"] = path
-        self.files["/webnn/resources/utils.js"] = utils
+        self.files = files
         self.done: list[str] = []
         self.results: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print what went wrong, unless a browser ended before its answer came."""
@@ -141,6 +132,26 @@ class Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
+def files_of(file: Path, testharness: Path, utils: Path) -> dict[str, Path]:
+    """Return what the page of a file of tests loads.
+
+    Args:
+        file: The file of tests.
+        testharness: The file testharness.js.
+        utils: The file that is served as webnn/resources/utils.js. The files beside it
+            are served too.
+    """
+    files = {
+        "/test.html": WEB / "wpt_page.html",
+        "/test.js": file,
+        "/resources/testharness.js": testharness,
+    }
+    for path in utils.parent.iterdir():
+        files[f"/webnn/resources/{path.name}"] = path
+    files["/webnn/resources/utils.js"] = utils
+    return files
+
+
 def names_of(file: Path) -> list[str]:
     """Return the names of the tests of a file."""
     text = file.read_text(encoding="utf-8")
@@ -155,12 +166,11 @@ def run_file(
     A browser that ends, or returns nothing for SECONDS, makes the first test without a
     result a CRASH.
     """
-    server = Server(file, testharness, utils)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = Server(files_of(file, testharness, utils))
     names = names_of(file)
     try:
         while len(server.done) < len(names):
-            for result in _results_of_browser(server, browser):
+            for result in results_of_browser(server, browser):
                 name = result["name"]
                 server.done.append(name)
                 yield TestResult(file.name, name, result["state"], result["message"])
@@ -173,7 +183,7 @@ def run_file(
         server.server_close()
 
 
-def _results_of_browser(server: Server, browser: str) -> Iterator[dict[str, Any]]:
+def results_of_browser(server: Server, browser: str) -> Iterator[dict[str, Any]]:
     """Yield the results of one browser, until it is done, ends or returns no more."""
     address = f"http://127.0.0.1:{server.server_port}/test.html?cpu"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:

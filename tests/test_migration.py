@@ -10,6 +10,7 @@ import pytest
 from command_line import call
 from cpp_programs import compile_program, needs_headers
 from folders import MODELS, ROOT
+from wpt import BROWSER, Server, results_of_browser
 
 import onnxgather as og
 from onnxgather.core.execution.kernels import custom_ops_library
@@ -86,6 +87,62 @@ def test_an_index_out_of_range_is_an_exception_in_cpp(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "Ort::Exception" in done.stderr
     assert "indices element out of data bounds, idx=2" in done.stderr
+
+
+HTML = """<!doctype html>
+<meta charset="utf-8">
+<script type="module">
+  const post = result => {
+    return fetch("/result", {method: "POST", body: JSON.stringify(result)});
+  };
+  const end = name => post({name}).then(() => post({completed: true}));
+  console.log = array => end(String(array));
+  import("./program.mjs").catch(error => end(String(error)));
+</script>
+"""
+"""A page that runs the program, and sends what it prints."""
+
+
+def printed_in_chromium(code: str, module: Path) -> str:
+    """Return what a program prints in Chromium with WebNN.
+
+    Args:
+        code: The code of the program, which imports `./swap.mjs`.
+        module: The module that stands for it.
+    """
+    folder = module.parent
+    (folder / "program.mjs").write_text(code, encoding="utf-8")
+    (folder / "test.html").write_text(HTML, encoding="utf-8")
+    files = {
+        f"/{path.name}": path
+        for path in (*folder.glob("*.mjs"), *folder.glob("*.html"))
+    }
+    server = Server(files)
+    try:
+        (result,) = results_of_browser(server, str(BROWSER))
+    finally:
+        server.shutdown()
+        server.server_close()
+    return result["name"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not BROWSER.exists(), reason="scripts/web/setup.sh has not got Chromium"
+)
+def test_the_program_in_javascript_runs_the_module(tmp_path: Path) -> None:
+    module = tmp_path / "swap.mjs"
+    command = ["convert", str(SWAP), "--target", "webnn", "-o", str(module)]
+    assert call(*command).exit_code == 0
+    assert printed_in_chromium(block("js"), module) == "2,1,4,3,6,5"
+    assert "This program prints 2, 1, 4, 3, 6, 5:" in PAGE
+    # Under `error`, run throws.
+    assert call(*command, "--out-of-range", "error").exit_code == 0
+    code = block("js").replace("Uint32Array([1, 0])", "Uint32Array([1, 2])")
+    code += "\nconsole.log('no error');"
+    message = printed_in_chromium(code, module)
+    assert message.startswith("RangeError: IndicesTensor[0,")
+    assert message.endswith("1] must be in [0, 2), got 2")
 
 
 SWAP_DESCRIPTOR = {
