@@ -103,7 +103,7 @@ def _run(words: list[str]) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "page",
     but_slow(
-        ["certificates.md", "install.md", "provider-ci.md"],
+        ["certificates.md", "install.md", "provider-ci.md", "wpt.md"],
         sorted({block.page for block in RUN}),
     ),
 )
