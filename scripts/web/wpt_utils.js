@@ -84,6 +84,10 @@ const buildAndExecuteGraph = async (context, builder, graph) => {
   const operands = {};
   const inputs = {};
   for (const [name, input] of Object.entries(graph.inputs)) {
+    if (input.constant) {
+      operands[name] = builder.constant(input.descriptor, arrayOf(input));
+      continue;
+    }
     operands[name] = builder.input(name, input.descriptor);
     inputs[name] = await context.createTensor({...input.descriptor, writable: true});
     context.writeTensor(inputs[name], arrayOf(input));
