@@ -51,6 +51,9 @@ LARGEST_TEST_TENSOR = 4_096
 WPT_FOLDER = "cases/webnn/conformance_tests"
 """The folder of the tests. Below `cases` it is that of the Web Platform Tests."""
 
+_TEMPLATES = "checking/corpus/wpt_templates"
+"""The folder of the templates of a test, and of the start and the end of a file."""
+
 _LINE_LENGTH = 100
 """The length of the lines of numbers."""
 
@@ -99,11 +102,11 @@ def wpt_file(case: DescriptorCase) -> WptFile:
     method = WEBNN_METHODS[gather_of(case.descriptor).onnx]
     kind = "run-time-indices" if case.in_range else "out-of-range-indices"
     start = filled_in(
-        f"checking/corpus/wpt_frames/{kind}-start.js",
+        f"{_TEMPLATES}/{kind}-start.js",
         method=method,
         largest=LARGEST_TEST_RANK,
     )
-    end = filled_in(f"checking/corpus/wpt_frames/{kind}-end.js", method=method)
+    end = filled_in(f"{_TEMPLATES}/{kind}-end.js", method=method)
     path = f"{WPT_FOLDER}/{method}-{kind}.https.any.js"
     return WptFile(path, start.encode(), end.encode())
 
@@ -118,37 +121,32 @@ def wpt_test(case: DescriptorCase, expected: Array) -> bytes:
     method = WEBNN_METHODS[gather.onnx]
     data_type = case.data_type.lower()
     index_type = case.index_type.lower()
-    what = f"{method} {data_type} {list(gather.data)}"
-    by = f"{index_type} {list(gather.indices)} indices"
-    arguments = f"{{input: '{method}Input'}}, {{indices: '{method}Indices'}}"
+    data_shape = list(gather.data)
+    index_shape = list(gather.indices)
+    operands = f"{data_type} {data_shape} and {index_type} {index_shape} indices"
+    options = ""
     if not gather.has_tuples:
-        arguments += f", {{options: {{axis: {gather.number}}}}}"
+        options = f", {{options: {{axis: {gather.number}}}}}"
     outside = ""
     if not case.in_range:
-        positions = _numbers(_positions_outside(case), "        ")
+        positions = _numbers(_positions_outside(case), indent=6)
         outside = f"      outOfRangePositions: {positions},\n"
-    lines = (
-        "  {\n"
-        f"    name: '{what} and {by}: {case.name}',\n"
-        "    graph: {\n"
-        "      inputs: {\n"
-        f"        {method}Input: {_operand(case.data, data_type, gather.data)},\n"
-        f"        {method}Indices:"
-        f" {_operand(case.indices, index_type, gather.indices)}\n"
-        "      },\n"
-        "      operators: [{\n"
-        f"        name: '{method}',\n"
-        f"        arguments: [{arguments}],\n"
-        f"        outputs: '{method}Output'\n"
-        "      }],\n"
-        f"{outside}"
-        "      expectedOutputs: {\n"
-        f"        {method}Output: {_operand(expected, data_type, gather.output)}\n"
-        "      }\n"
-        "    }\n"
-        "  },\n"
+    test = filled_in(
+        f"{_TEMPLATES}/test.js",
+        name=f"{method} {operands}: {case.name}",
+        method=method,
+        data=_numbers(case.data, indent=10),
+        data_shape=data_shape,
+        data_type=data_type,
+        indices=_numbers(case.indices, indent=10),
+        index_shape=index_shape,
+        index_type=index_type,
+        options=options,
+        outside=outside,
+        output=_numbers(expected, indent=10),
+        output_shape=list(gather.output),
     )
-    return lines.encode()
+    return test.encode()
 
 
 def _positions_outside(case: DescriptorCase) -> Array:
@@ -158,16 +156,13 @@ def _positions_outside(case: DescriptorCase) -> Array:
     return np.flatnonzero(output == 0).astype(np.int32)
 
 
-def _operand(array: Array, data_type: str, shape: tuple[int, ...]) -> str:
-    """Return an operand as JavaScript: its numbers and its descriptor."""
-    descriptor = f"{{shape: {list(shape)}, dataType: '{data_type}'}}"
-    indent = "          "
-    numbers = _numbers(array, indent + "  ")
-    return f"{{\n{indent}data: {numbers},\n{indent}descriptor: {descriptor}\n        }}"
+def _numbers(array: Array, indent: int) -> str:
+    """Return the elements of an array as an array of JavaScript.
 
-
-def _numbers(array: Array, indent: str) -> str:
-    """Return the elements of an array as an array of JavaScript."""
+    Args:
+        array: The array.
+        indent: How many spaces are in front of the line that it begins in.
+    """
     written = [_number(value) for value in array.ravel().tolist()]
     if array.dtype.itemsize == 8 and array.dtype.kind in "iu":
         # The functions of the Web Platform Tests make 64-bit integers of BigInts.
@@ -175,15 +170,16 @@ def _numbers(array: Array, indent: str) -> str:
     joined = ", ".join(written)
     if len(joined) <= _LINE_LENGTH:
         return f"[{joined}]"
+    spaces = " " * indent
     lines = textwrap.fill(
         joined,
         _LINE_LENGTH,
-        initial_indent=indent,
-        subsequent_indent=indent,
+        initial_indent=f"{spaces}  ",
+        subsequent_indent=f"{spaces}  ",
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return f"[\n{lines}\n{indent[:-2]}]"
+    return f"[\n{lines}\n{spaces}]"
 
 
 def _number(value: Any) -> str:
