@@ -103,11 +103,11 @@ def test_a_test_that_ends_the_browser_is_a_crash_and_the_rest_runs(
     assert all(line.endswith(": the browser ended") for line in crashes)
     counts = "gather-out-of-range-indices.https.any.js: "
     assert last.startswith(counts)
-    found = re.findall(r"(\d+) (\w+)", last.removeprefix(counts))
-    names = {state for _, state in found}
+    pairs = re.findall(r"(\d+) (\w+)", last.removeprefix(counts))
+    names = {state for _, state in pairs}
     assert names == {"PASS", "FAIL", "CRASH", "PRECONDITION_FAILED"}
     index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
-    assert sum(int(count) for count, _ in found) == len(index["cases"])
+    assert sum(int(count) for count, _ in pairs) == len(index["cases"])
     assert done.returncode == 1
 
 

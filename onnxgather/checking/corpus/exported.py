@@ -66,8 +66,8 @@ def read_export(folder: str) -> ExportedCases:
         index = msgspec.json.decode(content, type=Index)
     if index.format == "wpt":
         rule = f"{folder}: must be an export that has answers"
-        found = "got Web Platform Tests, which compare their outputs themselves"
-        raise FileFormatError(f"{rule}, {found}")
+        got = "got Web Platform Tests, which compare their outputs themselves"
+        raise FileFormatError(f"{rule}, {got}")
     _check_files(folder, index)
     return _checked_cases(folder, index)
 
