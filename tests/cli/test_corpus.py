@@ -36,6 +36,7 @@ class TestCorpus:
             assert re.fullmatch(rf"left out: \d+, as each is {left}", rest[0])
         assert Path("out/README.md").exists()
 
+    @pytest.mark.slow
     def test_export_of_web_platform_tests_says_why_it_left_cases_out(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
