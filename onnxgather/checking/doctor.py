@@ -49,6 +49,7 @@ from onnxgather.core.execution.providers import (
     find_provider,
 )
 from onnxgather.core.model.write import VERSION
+from onnxgather.core.options import Target
 
 MODULE = "onnxruntime"
 """The module that all wheels of ONNX Runtime bring."""
@@ -370,7 +371,12 @@ def examine(
         base = name.partition("@")[0]
         if base in adapters or base in OTHER_RUNTIMES:
             return RuntimeLane(name, adapters.get(base), path, timeout=timeout)
-        return model_lane(name, path, plugins.get(name), "portable", timeout)
+        target: Target | None = "portable"
+        own = WEB_PROVIDERS.get(base)
+        # WebNN refuses nodes of the portable models, such as GatherElements.
+        if own is not None and own.needs_webnn:
+            target = None
+        return model_lane(name, path, plugins.get(name), target, timeout)
 
     # Later paths replace earlier ones: what a user names counts most.
     paths: dict[str, str | None] = {}

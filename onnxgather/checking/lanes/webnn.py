@@ -1,4 +1,4 @@
-"""What the lane `webnn` runs: WebNN programs of descriptors, in place of ONNX models."""
+"""What the lane `webnn` runs: WebNN programs of descriptors, and no ONNX models."""
 
 from __future__ import annotations
 

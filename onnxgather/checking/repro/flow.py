@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxgather.checking.cases import Case
+from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.judge import judge, result_of
 from onnxgather.checking.lanes.lane import Lane, LaneInfo
 from onnxgather.checking.lanes.python import ModelLane, given_to
@@ -19,6 +19,7 @@ from onnxgather.checking.repro.folder import (
     Difference,
     Trial,
     runnable,
+    trial_of_program,
     trials_of,
     write_folder,
 )
@@ -102,7 +103,8 @@ def make_repro(
 def _run(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, Result]:
     """Start a lane and run a case on it; see `make_repro`."""
     info = lane.start()
-    if info.target is None:
+    runs_programs = isinstance(lane, ModelLane) and lane.provider.runs_programs
+    if info.target is None and not runs_programs:
         raise OnnxGatherError(
             f"lane {shown(info.name)} runs descriptors, not models; repro needs a"
             " provider's lane, such as directml"
@@ -197,6 +199,9 @@ def _trials(difference: Difference, lane: ModelLane | RuntimeLane) -> list[Trial
         target = difference.info.target
         assert target is not None, "`_run` accepts no other lane"
         return [*trials_of(case, target, adapter=lane.adapter, opset=lane.opset)]
+    if lane.provider.runs_programs:
+        assert isinstance(case, DescriptorCase), "WebNN runs no nodes of ONNX"
+        return [trial_of_program(case)]
     target = target_of(lane.provider.name, lane.target)
     operators = operators_of(lane.provider, target)
     trials: list[Trial] = []
@@ -226,7 +231,9 @@ def _show(difference: Difference, lane: ModelLane | RuntimeLane) -> _Attempt:
     trouble: str | None = None
     for trial in trials:
         printed: str | None = None
-        if info.python is None:
+        if trial.is_program:
+            trouble = _trouble_of_program(lane, difference)
+        elif info.python is None:
             assert isinstance(lane, ModelLane), "a runtime has an interpreter"
             trouble = _trouble_of_lane(lane, trial, result)
         else:
@@ -235,6 +242,15 @@ def _show(difference: Difference, lane: ModelLane | RuntimeLane) -> _Attempt:
         if trouble is None:
             return _Attempt(trial, f"{who} shows it", True, printed)
     return _Attempt(trials[-1], f"but {who} does not show it: {trouble}", False)
+
+
+def _trouble_of_program(lane: Lane, difference: Difference) -> str | None:
+    """Return why WebNN shows no difference when it runs again; None if it does."""
+    case = difference.case
+    again = judge(case, difference.info, lane.answer(case))
+    if Fault.of(again) == Fault.of(difference.result):
+        return None
+    return again.reason or "it returned the expected output"
 
 
 def _trouble_of_lane(lane: ModelLane, trial: Trial, result: Result) -> str | None:

@@ -7,7 +7,8 @@ import io
 import json
 import platform
 import textwrap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from html import escape
@@ -20,6 +21,7 @@ from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checking.foreign_memory import REPORT_PRIVATELY
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.lanes.python import Question, question_of
+from onnxgather.checking.lanes.webnn import given_to_webnn
 from onnxgather.checking.repro.candidates import candidate_of
 from onnxgather.checking.results import ForeignMemory, Result, ResultKind
 from onnxgather.core.checks import printable
@@ -34,10 +36,20 @@ from onnxgather.core.lowering.show import write_formula
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES, Target
 from onnxgather.core.programs.writer import program_files
 
+
+def _holds_a_runnable(folder: str) -> bool:
+    """Return whether a folder has a model and its script, or a program and its page."""
+    names = {path.name for path in Path(folder).iterdir()}
+    return {"model.onnx", "repro.py"} <= names or {"gather.mjs", "repro.html"} <= names
+
+
 REPRO = FolderKind(
     "repro",
     "the folder must be new, empty or an earlier repro, got {}",
     sometimes=(
+        "model.onnx",
+        "repro.py",
+        "gather.mjs",
         "expected.npy",
         "data.npy",
         "indices.npy",
@@ -46,9 +58,12 @@ REPRO = FolderKind(
         "adapter.py",
         "repro.html",
     ),
-    always=("model.onnx", "inputs.npz", "repro.py", "ISSUE.md"),
+    always=("inputs.npz", "ISSUE.md"),
+    is_earlier=_holds_a_runnable,
 )
 """The folder of a repro, with the files that only some repros have.
+
+- That of WebNN has gather.mjs and repro.html in place of model.onnx and repro.py.
 
 - A case that must be refused has no expected output.
 - A forbidden node has no program.
@@ -76,6 +91,21 @@ class Trial:
     """The library of onnxgather's own operators, if the session registers it."""
     adapter: str | None = None
     """The file of the adapter of the runtime, if the lane is on no provider."""
+    is_program: bool = False
+    """Whether the question has a WebNN program in place of an ONNX model."""
+
+
+def trial_of_program(case: DescriptorCase) -> Trial:
+    """Return what the lane `webnn` runs of a case.
+
+    Raises:
+        OnnxGatherError: There is no program of the descriptor.
+    """
+    given = given_to_webnn(case)
+    answer = case.expected()
+    expected = None if isinstance(answer, str) else answer
+    question = Question(given.module, given.feeds[-1], 0, Counter())
+    return Trial(question, expected, is_program=True)
 
 
 def trials_of(
@@ -246,8 +276,11 @@ def write_folder(
     """
     case = difference.case
     title = difference.title
-    contents = runnable(case, title, difference.info.provider, trial)
     library = _web_library(difference.info)
+    if trial.is_program:
+        contents = _runnable_program(difference, trial)
+    else:
+        contents = runnable(case, title, difference.info.provider, trial)
     if library:
         contents["repro.html"] = _page(difference, trial, library)
     contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
@@ -264,36 +297,88 @@ def _web_library(info: LaneInfo) -> str:
     return provider.library if provider else ""
 
 
+def _runnable_program(difference: Difference, trial: Trial) -> dict[str, bytes]:
+    """Return the files of a WebNN program and of the page that runs it."""
+    inputs = io.BytesIO()
+    np.savez(inputs, allow_pickle=False, **trial.question.inputs)
+    contents = {
+        "gather.mjs": trial.question.model,
+        "inputs.npz": inputs.getvalue(),
+        "repro.html": _page_of_program(difference, trial),
+    }
+    if trial.expected is not None:
+        expected = io.BytesIO()
+        np.save(expected, trial.expected)
+        contents["expected.npy"] = expected.getvalue()
+    return contents
+
+
+def _page_of_program(difference: Difference, trial: Trial) -> bytes:
+    """Return a page that runs a WebNN program in any browser that has WebNN."""
+    data = _arrays_of_page(difference, trial)
+    data["module"] = trial.question.model.decode()
+    page = filled_in(
+        "checking/repro/repro_webnn.html.template",
+        title=escape(difference.title),
+        data=_in_script(data),
+        digest="DIGEST",
+    )
+    return _with_digest(page)
+
+
+def _arrays_of_page(difference: Difference, trial: Trial) -> dict[str, object]:
+    """Return the inputs and the expected output as the script of a page takes them."""
+    answer = difference.case.expected()
+    inputs = [
+        _javascript_array(name, array) for name, array in trial.question.inputs.items()
+    ]
+    expected = None
+    if trial.expected is not None:
+        expected = _javascript_array("", trial.expected)
+    rule = answer if isinstance(answer, str) else None
+    return {"inputs": inputs, "expected": expected, "rule": rule}
+
+
+def _in_script(data: Mapping[str, object]) -> str:
+    """Return data as JSON in which no text ends the script that holds it."""
+    return json.dumps(data).replace("<", "\\u003c")
+
+
+def _with_digest(page: str) -> bytes:
+    """Return a page that allows its own script alone, by its digest as it is now."""
+    script = page.partition('<script type="module">')[2].partition("</script>")[0]
+    digest = _base64(sha256(script.encode()).digest())
+    return page.replace("'DIGEST'", f"'sha256-{digest}'", 1).encode()
+
+
 def _page(difference: Difference, trial: Trial, library: str) -> bytes:
     """Return a page that runs a model by onnxruntime-web.
 
     The reader of the page names the folder of onnxruntime-web.
     """
-    answer = difference.case.expected()
-    data: dict[str, object] = {
-        "model": _base64(trial.question.model),
-        "inputs": [
-            _javascript_array(name, array)
-            for name, array in trial.question.inputs.items()
-        ],
-        "expected": None,
-        "rule": answer if isinstance(answer, str) else None,
-        "library": library,
-        "provider": "wasm" if difference.info.provider == runtime.CPU else "webgpu",
-    }
-    if trial.expected is not None:
-        data["expected"] = _javascript_array("", trial.expected)
+    data = _arrays_of_page(difference, trial)
+    data["model"] = _base64(trial.question.model)
+    data["library"] = library
+    data["provider"] = _WAYS[difference.info.provider]
+    # The WebNN provider of onnxruntime-web evaluates texts.
+    evaluates = " 'unsafe-eval'" if data["provider"] == "webnn" else ""
     page = filled_in(
         "checking/repro/repro.html.template",
         title=escape(difference.title),
         version=escape(difference.info.versions.get("onnxruntime", "")),
-        data=json.dumps(data).replace("<", "\\u003c"),  # no text ends the script
+        data=_in_script(data),
+        evaluates=evaluates,
         digest="DIGEST",
     )
-    # The page allows its own script alone, by a digest of the script as it is now.
-    script = page.partition('<script type="module">')[2].partition("</script>")[0]
-    digest = _base64(sha256(script.encode()).digest())
-    return page.replace("'DIGEST'", f"'sha256-{digest}'", 1).encode()
+    return _with_digest(page)
+
+
+_WAYS = {
+    runtime.CPU: "wasm",
+    runtime.WEBGPU: "webgpu",
+    WEB_PROVIDERS["web-webnn"].name: "webnn",
+}
+"""What onnxruntime-web calls its providers, by their full names."""
 
 
 def _base64(content: bytes) -> str:
@@ -364,9 +449,18 @@ _HOW_ON_A_RUNTIME = (
 )
 
 
+_HOW_IN_A_BROWSER = (
+    "`repro.html` runs `gather.mjs`, a WebNN program, on the inputs in any browser that"
+    " has WebNN. Its last line is that it differs, that it does not differ, or that it"
+    " did not run."
+)
+
+
 def _how_to_run(provider: str, trial: Trial) -> str:
-    """Return the sentences on repro.py."""
+    """Return the sentences on repro.py, or on the page."""
     text = _HOW_ON_A_PROVIDER
+    if trial.is_program:
+        text = _HOW_IN_A_BROWSER
     if trial.adapter is not None:
         text = _HOW_ON_A_RUNTIME
     return text.format(provider=provider)
@@ -452,12 +546,14 @@ def _expected_text(difference: Difference, trial: Trial) -> str:
 def _notes_on_files(difference: Difference) -> str:
     """Return the paragraphs about files that only some repros have."""
     notes = ""
+    # A WebNN program has no repro.py.
+    has_script = difference.info.target is not None
     if _web_library(difference.info):
         notes += (
             "\n`repro.html` runs it in a browser, by the onnxruntime-web that you name"
             " there.\n"
         )
-    elif difference.info.python is None:
+    elif difference.info.python is None and has_script:
         notes += "\nThe lane itself ran `model.onnx`; `repro.py` was not tried.\n"
     if isinstance(difference.case, DescriptorCase):
         notes += "\n`program.json` says the same to dxdispatch, for DirectML itself.\n"

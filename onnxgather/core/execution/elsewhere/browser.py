@@ -2,9 +2,9 @@
 
 A program of its own: it starts the browser, serves it one page, and passes requests and
 answers on between its own pipes and the page (native/hosts/web_page.mjs). The page runs
-models by onnxruntime-web, or programs of WebNN (native/hosts/webnn_programs.mjs). Whatever goes wrong with the browser ends the program, and
-the next request starts another. Whatever ends the program ends the browser, and removes
-its profile.
+models by onnxruntime-web, or programs of WebNN (native/hosts/webnn_programs.mjs).
+Whatever goes wrong with the browser ends the program, and the next request starts
+another. Whatever ends the program ends the browser, and removes its profile.
 
 The server listens on 127.0.0.1 alone. Each address has a secret in it, which no command
 line holds; and the browser is kept from every other server.
@@ -253,7 +253,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, content: bytes, headers: Mapping[str, str] = {}) -> None:
         self.send_response(200)
-        all_headers = {**self.site.headers, "Content-Length": str(len(content)), **headers}
+        all_headers = {
+            **self.site.headers,
+            "Content-Length": str(len(content)),
+            **headers,
+        }
         for name, value in all_headers.items():
             self.send_header(name, value)
         self.end_headers()
