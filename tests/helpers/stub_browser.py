@@ -48,7 +48,8 @@ def fake_browser(folder: Path, output: Array, change: str = "pass") -> Path:
     """
     dist = folder / "onnxgather/web/node_modules/onnxruntime-web/dist"
     dist.mkdir(parents=True, exist_ok=True)
-    for name in ("ort.wasm.min.mjs", "ort.webgpu.min.mjs"):
+    (folder / "onnxgather/web/chromium").mkdir(exist_ok=True)
+    for name in ("ort.wasm.min.mjs", "ort.webgpu.min.mjs", "ort.all.min.mjs"):
         (dist / name).write_text("export {};\n", encoding="utf-8")
     told = {
         "python": sys.executable,

@@ -3,10 +3,13 @@ browser."""
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import shutil
 import subprocess
 import sys
+from hashlib import sha512
 from pathlib import Path
 
 import pytest
@@ -19,10 +22,24 @@ pytestmark = pytest.mark.skipif(
 )
 
 NPM = """
+echo "$*" >>npm.txt
+if [ "$1" = pack ]; then
+    touch sparticuz-chromium-153.0.0.tgz
+    exit
+fi
 mkdir -p node_modules/onnxruntime-web
 echo '  "version": "1.30.0",' >node_modules/onnxruntime-web/package.json
-echo "$*" >>npm.txt
 """
+
+NODE = """
+echo "$*" >>node.txt
+echo 'echo Chromium 153' >chromium
+chmod +x chromium
+"""
+
+LINUX = "echo Linux x86_64"
+
+PROGRAMS = {"chromium": "", "npm": NPM, "node": NODE, "uname": LINUX}
 
 
 def setup(
@@ -33,6 +50,8 @@ def setup(
     there = folder / "bin"
     there.mkdir(exist_ok=True)
     for name in (
+        "cat",
+        "chmod",
         "cmp",
         "cp",
         "dirname",
@@ -57,19 +76,41 @@ def setup(
 
 
 def test_it_makes_the_folder_and_removes_it(tmp_path: Path) -> None:
-    programs = {"chromium": "", "npm": NPM}
+    programs = PROGRAMS
     web = tmp_path / "cache/onnxgather/web"
     code, out, errors = setup(tmp_path, programs=programs)
     assert (code, errors) == (0, "")
     assert out.splitlines()[0] == f"browser: {tmp_path}/bin/chromium"
     assert out.splitlines()[1].startswith("onnxruntime-web, by npm (148 MB) ... ")
     assert out.splitlines()[2] == f"{web} has onnxruntime-web 1.30.0"
+    step = "Chromium 153.0.0 with WebNN, by npm (211 MB) ... "
+    assert out.splitlines()[3].startswith(step)
+    assert out.splitlines()[4:] == [f"{web} has Chromium 153.0.0 with WebNN"]
     assert (web / "npm.txt").read_text() == "ci --ignore-scripts --no-audit --no-fund\n"
     code, out, _ = setup(tmp_path, programs=programs)
     assert (code, "onnxruntime-web: done before\n" in out) == (0, True)
+    assert "Chromium with WebNN: done before\n" in out
+    pack = "pack --ignore-scripts @sparticuz/chromium@153.0.0\n"
+    assert (web / "chromium/npm.txt").read_text() == pack
+    script = SETUP.parent / "chromium.mjs"
+    unpack = f"{script} sparticuz-chromium-153.0.0.tgz .\n"
+    assert (web / "chromium/node.txt").read_text() == unpack
+    assert not (web / "chromium/sparticuz-chromium-153.0.0.tgz").exists()
     (web / "npm.txt").unlink()
     assert setup(tmp_path, "--remove") == (0, f"removed {web}\n", "")
     assert setup(tmp_path, "--remove") == (0, f"there is no {web}\n", "")
+
+
+def test_it_makes_the_named_lanes_alone(tmp_path: Path) -> None:
+    web = tmp_path / "cache/onnxgather/web"
+    programs = {name: PROGRAMS[name] for name in ("npm", "node", "uname")}
+    code, out, errors = setup(tmp_path, "--lanes", "webnn", programs=programs)
+    assert (code, errors) == (0, "")
+    assert len(out.splitlines()) == 2
+    assert not (web / "node_modules").exists()
+    code, out, _ = setup(tmp_path, "--lanes=web-webnn", programs=programs)
+    assert (code, (web / "node_modules").exists()) == (0, True)
+    assert "browser: " not in out
 
 
 def test_it_says_what_is_missing(tmp_path: Path) -> None:
@@ -79,6 +120,9 @@ def test_it_says_what_is_missing(tmp_path: Path) -> None:
 
     fails("unknown option --all", "--all", programs={})
     fails("takes one folder, got 2: a b", "a", "b", programs={})
+    fails("--lanes must have names behind it", "--lanes", programs={})
+    names = "web-wasm web-webgpu web-webnn webnn"
+    fails(f'a lane must be one of {names}, got "cpu"', "--lanes", "cpu", programs={})
     needs = "needs a folder, as neither XDG_CACHE_HOME nor HOME is set"
     fails(needs, programs={}, XDG_CACHE_HOME="")
     own = tmp_path / "own"
@@ -107,7 +151,28 @@ def test_it_says_what_is_missing(tmp_path: Path) -> None:
         f" {log}; "
     )
     npm = {"chromium": "", "npm": "echo npm error 404 >&2; exit 1"}
+    needs = (
+        "Chromium with WebNN is for Linux on x86-64, got Darwin arm64; leave web-webnn"
+        " and webnn out of --lanes"
+    )
+    mac = {"uname": "echo Darwin arm64"}
+    fails(needs, "--lanes", "webnn", programs=mac)
     fails(f"{why}run again to go on)", programs=npm)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_an_archive_of_something_else_is_not_unpacked(tmp_path: Path) -> None:
+    archive = tmp_path / "archive.tgz"
+    archive.write_bytes(b"")
+    script = SETUP.parent / "chromium.mjs"
+    text = script.read_text(encoding="utf-8")
+    (digest,) = re.findall(r'SHA512 = "(.*)"', text)
+    command = ["node", str(script), str(archive), str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    empty = base64.b64encode(sha512(b"").digest()).decode()
+    rule = f"{archive} must be @sparticuz/chromium 153.0.0, of SHA-512 {digest}"
+    assert (ran.returncode, ran.stderr) == (1, f"{rule}, got {empty}\n")
+    assert [*tmp_path.iterdir()] == [archive]
 
 
 def test_the_packages_are_locked(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from onnxgather.core.execution.elsewhere.worker import output_of_bytes
 from onnxgather.core.lowering.webnn.program import to_webnn
 
 
-class Given(NamedTuple):
+class ProgramQuestion(NamedTuple):
     """What the browser is given for a case."""
 
     module: bytes
@@ -35,7 +35,7 @@ def why_no_program(case: Case) -> str | None:
     return None
 
 
-def given_to_webnn(case: DescriptorCase) -> Given:
+def given_to_webnn(case: DescriptorCase) -> ProgramQuestion:
     """Return what the browser is given for a case.
 
     Raises:
@@ -48,7 +48,7 @@ def given_to_webnn(case: DescriptorCase) -> Given:
     if case.must_refuse:
         zeros = np.zeros_like(case.indices)
         feeds.insert(0, {**inputs, "IndicesTensor": zeros})
-    return Given(program.to_javascript().encode(), feeds)
+    return ProgramQuestion(program.to_javascript().encode(), feeds)
 
 
 def with_own_type(answer: Answer, tensor: TensorDesc) -> Answer:

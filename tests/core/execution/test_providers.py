@@ -13,6 +13,7 @@ from onnxgather.core.execution.providers import (
     Provider,
     find_provider,
 )
+from onnxgather.core.options import WEBNN
 
 
 def test_provider_table_has_no_name_twice() -> None:
@@ -40,9 +41,15 @@ def test_each_provider_says_what_to_install() -> None:
 def test_a_browsers_provider_has_a_short_name_of_its_own() -> None:
     for short, provider in WEB_PROVIDERS.items():
         assert find_provider(short) == provider
-        assert provider.source == "onnxruntime-web: run scripts/web/setup.sh"
+        assert provider.in_browser
+        source = "onnxruntime-web: run scripts/web/setup.sh"
+        if provider.runs_programs:
+            source = "a browser with WebNN: run scripts/web/setup.sh --lanes webnn"
+        assert provider.source == source
     for name in ("CPUExecutionProvider", "WebGpuExecutionProvider"):
-        assert not find_provider(name).library
+        assert not find_provider(name).in_browser
+    assert find_provider("WebNNExecutionProvider") == WEB_PROVIDERS["web-webnn"]
+    assert [name for name, row in WEB_PROVIDERS.items() if row.runs_programs] == [WEBNN]
 
 
 @pytest.mark.parametrize("name", OTHER_RUNTIMES)

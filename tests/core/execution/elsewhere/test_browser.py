@@ -257,7 +257,7 @@ def server(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
     """A server whose page is there, with one request for it."""
     fake_browser(tmp_path, WANTED)
     folder = tmp_path / "onnxgather/web/node_modules/onnxruntime-web"
-    Handler.site = Site(folder, "ort.wasm.min.mjs", 'none, "as" root')
+    Handler.site = Site(folder, WASM, 'none, "as" root')
     Handler.site.requests.put(b"asked")
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
         threading.Thread(target=found.serve_forever, daemon=True).start()

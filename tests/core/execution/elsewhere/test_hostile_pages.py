@@ -59,7 +59,7 @@ def test_no_request_but_the_pages_is_answered(
     monkeypatch.setattr(Handler, "timeout", 1)
     fake_browser(tmp_path, DATA)
     folder = tmp_path / "onnxgather/web/node_modules/onnxruntime-web"
-    Handler.site = Site(folder, "ort.wasm.min.mjs")
+    Handler.site = Site(folder, WEB_PROVIDERS["web-wasm"])
     Handler.site.requests.put(b"the secret request")
     random = Random(26)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
