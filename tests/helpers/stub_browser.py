@@ -32,6 +32,8 @@ while True:
     content = {content!r}
     outputs = [[{data_type!r}, {shape!r}, 0] for _ in header.get("feeds", ())]
     answer = {{"placed": 1, "outputs": outputs}}
+    if header.get("session", {{}}).get("provider") == "webnn":
+        answer = {{"nodes": ["gather"], "outputs": outputs}}
     if "model" not in header:
         answer, content = {{"versions": {{"chromium": "1.2.3.4", "onnxruntime": "9.9.9"}}}}, b""
     elif header["feeds"]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
+from collections.abc import Sequence
 from hashlib import sha256
 from html import unescape
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -24,14 +27,17 @@ from onnxgather.checking.repro.folder import (
     Difference,
     Trial,
     _typed_array,  # type: ignore[reportPrivateUsage]
+    trial_of_program,
     trials_of,
     write_folder,
 )
 from onnxgather.checking.results import Result, ResultKind
-from onnxgather.core.execution.elsewhere.hosts import find_runtime
+from onnxgather.core.execution.elsewhere.browser import WITH_WEBNN
+from onnxgather.core.execution.elsewhere.hosts import find_runtime, webnn_folder
 from onnxgather.core.execution.providers import WEB_PROVIDERS
 
 CHROMIUM = shutil.which("chromium")
+WEBNN = WEB_PROVIDERS["webnn"]
 WASM = LaneInfo("web-wasm", "CPUExecutionProvider", {"onnxruntime": "1.30.0"})
 
 
@@ -145,6 +151,67 @@ def test_a_browser_runs_the_page(state: str, tmp_path: Path) -> None:
     assert any("onnxruntime-web 1." in line for line in lines)
     assert any(line.startswith("expected: ") for line in lines)
     assert lines[-1] == ("It differs." if state == "wrong" else "It does not differ.")
+
+
+@pytest.mark.skipif(
+    not find_runtime(WEBNN), reason="scripts/web/setup.sh --lanes webnn has not run"
+)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("state", "verdict"),
+    [
+        ("right", "It does not differ."),
+        ("wrong", "It differs."),
+        ("refused", "It does not differ."),
+        ("not refused", "It differs."),
+        ("no WebNN", "It did not run: the browser has no WebNN here"),
+    ],
+)
+def test_a_page_of_a_program_has_three_verdicts(
+    state: str, verdict: str, tmp_path: Path
+) -> None:
+    case = OUTSIDE if state.endswith("refused") else CASE
+    info = LaneInfo("webnn", WEBNN.name, {"chromium": "153.0.8010.0"})
+    result = Result(info.name, "DIFF", ResultKind.SHAPE, "expected shape [3, 4]")
+    out = tmp_path / "out"
+    write_folder(str(out), Difference(case, info, result), trial_of_program(case))
+    page = out / "repro.html"
+    text = page.read_text()
+    (told,) = re.findall(r'id="data">(.*?)</script>', text)
+    data = json.loads(told)
+    if state == "wrong":
+        content = base64.b64decode(data["expected"][3])
+        data["expected"][3] = base64.b64encode(content[:-1] + b"\x01").decode()
+    if state == "not refused":
+        assert "if (outside > 0)" in data["module"]
+        data["module"] = data["module"].replace("if (outside > 0)", "if (false)")
+    page.write_text(text.replace(told, json.dumps(data).replace("<", "\\u003c")))
+    options = WITH_WEBNN
+    if state == "no WebNN":
+        options = ()
+    assert spoken(page, options)[-1] == verdict
+
+
+def spoken(page: Path, options: Sequence[str]) -> list[str]:
+    """Return what a page says in the browser with WebNN, up to its verdict."""
+    browser = webnn_folder() / "chromium"
+    command = [str(browser), "--headless", "--no-sandbox", *options]
+    command += [f"--user-data-dir={page.parent / 'profile'}", page.as_uri()]
+    env = {**os.environ, "LD_LIBRARY_PATH": str(browser.parent / "lib")}
+    said: list[str] = []
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True
+    ) as running:
+        timer = threading.Timer(60, os.killpg, [running.pid, signal.SIGKILL])
+        timer.start()
+        assert running.stderr is not None
+        for line in running.stderr:
+            said += re.findall(r'CONSOLE:\d+\] "(.*)", source: ', line)
+            if said and said[-1].startswith("It d"):
+                break
+        timer.cancel()
+        os.killpg(running.pid, signal.SIGKILL)
+    return said
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

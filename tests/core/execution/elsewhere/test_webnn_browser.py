@@ -1,0 +1,293 @@
+"""WebNN in a browser: programs of descriptors, with a stand-in and with the browser."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import DATA_4X3 as DATA
+from command_line import DESC, INDICES, outcome, program
+from folders import MODELS
+from stub_browser import fake_browser
+
+import onnxgather as og
+from onnxgather.checking.cases import NodeCase, smallest_case
+from onnxgather.checking.corpus.built_in import built_in_cases
+from onnxgather.checking.lanes import open_lanes
+from onnxgather.core.errors import IndexOutOfRangeError, ProviderError
+from onnxgather.core.execution.elsewhere.browser import Site, find_browser
+from onnxgather.core.execution.elsewhere.hosts import find_runtime, web_host
+from onnxgather.core.execution.elsewhere.worker import (
+    _shared,  # type: ignore[reportPrivateUsage]
+    output_of_bytes,
+)
+from onnxgather.core.execution.providers import WEB_PROVIDERS
+from onnxgather.core.execution.session import open_session
+from onnxgather.core.lowering.webnn.program import WebnnProgram
+
+WEBNN = WEB_PROVIDERS["webnn"]
+WANTED = DATA[:, [2, 0]]
+OUT_OF_RANGE = np.array([[7, 0]], np.uint32)
+
+posix = pytest.mark.skipif(
+    sys.platform == "win32", reason="the stand-in browser is a script"
+)
+live = pytest.mark.skipif(
+    not find_runtime(WEBNN), reason="scripts/web/setup.sh --lanes webnn has not run"
+)
+
+
+@pytest.fixture
+def make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., None]]:
+    """Make a stand-in whose page returns the bytes of an output."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    open_session.cache_clear()
+
+    def made(output: np.ndarray = WANTED, change: str = "pass") -> None:  # type: ignore[type-arg]
+        output_bytes = np.frombuffer(output.tobytes(), np.uint8)
+        browser = fake_browser(tmp_path, output_bytes, change)
+        monkeypatch.setenv("CHROMIUM", str(browser))
+
+    yield made
+    _shared(*web_host(WEBNN)).close()
+    open_session.cache_clear()
+    _shared.cache_clear()
+
+
+@posix
+class TestASession:
+    def test_it_returns_the_output_of_the_bytes(
+        self, make: Callable[..., None]
+    ) -> None:
+        make()
+        output = og.run(DESC, DATA, INDICES, provider="webnn")
+        assert (output.dtype, output.shape) == (WANTED.dtype, WANTED.shape)
+        assert output.tobytes() == WANTED.tobytes()
+        session = open_session(DESC, "clamp", "webnn")
+        assert session.assignment == (("gather", "gather"),)
+        assert repr(session) == (
+            "<Session on webnn: InputTensor FLOAT [4, 3], IndicesTensor UINT32 [1, 2]"
+            " -> OutputTensor FLOAT [4, 2]>"
+        )
+
+    @pytest.mark.slow
+    def test_an_index_out_of_range_is_an_error_before_the_browser_runs(
+        self, make: Callable[..., None]
+    ) -> None:
+        make()
+        with pytest.raises(IndexOutOfRangeError) as caught:
+            og.run(DESC, DATA, OUT_OF_RANGE, "error", "webnn")
+        assert str(caught.value) == "IndicesTensor[0,0] must be in [0, 3), got 7"
+
+    @pytest.mark.slow
+    def test_a_crash_of_the_browser_costs_that_call_alone(
+        self, make: Callable[..., None]
+    ) -> None:
+        has_indices = "if blobs[-8:] == bytes([1, 0, 0, 0, 0, 0, 0, 0])"
+        crash = "os.write(2, b'FATAL:litert'); os.kill(os.getpid(), 6)"
+        make(change=f"{has_indices}: {crash}")
+        with pytest.raises(ProviderError) as caught:
+            og.run(DESC, DATA, np.array([[1, 0]], np.uint32), provider="webnn")
+        assert str(caught.value) == (
+            "webnn failed: the worker ended with exit code 1; it printed: host: the"
+            " browser died of SIGABRT; it printed: FATAL:litert"
+        )
+        output = og.run(DESC, DATA, INDICES, provider="webnn")
+        assert output.tobytes() == WANTED.tobytes()
+
+    def test_models_and_their_options_are_refused(self) -> None:
+        with pytest.raises(ProviderError) as caught:
+            og.Session(og.to_onnx(DESC), "webnn")
+        cure = "provider web-webnn runs models"
+        rule = "webnn must run a descriptor, got an ONNX model"
+        assert str(caught.value) == f"{rule}; {cure}"
+        rule = "webnn must have none of the options of ONNX models, got"
+        with pytest.raises(ProviderError) as caught:
+            og.run(DESC, DATA, INDICES, provider="webnn", target="cpu")
+        assert str(caught.value) == f"{rule} a target; {cure}"
+        with pytest.raises(ProviderError) as caught:
+            og.Session(DESC, "webnn", provider_options={"deviceType": "npu"})
+        assert str(caught.value) == f"{rule} options of a provider; {cure}"
+
+    def test_bytes_of_another_number_stay_as_they_are(self) -> None:
+        output_tensor = DESC.output_tensor
+        whole = np.frombuffer(WANTED.tobytes(), np.uint8)
+        assert output_of_bytes(whole, output_tensor).tobytes() == WANTED.tobytes()
+        assert output_of_bytes(whole, output_tensor).shape == (4, 2)
+        assert output_of_bytes(whole[1:], output_tensor).dtype == np.uint8
+
+
+@posix
+class TestWhatIsMissing:
+    def test_without_the_browser_the_setup_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        model = program(str(tmp_path / "program.json"))
+        why = "a browser with WebNN is not set up; run scripts/web/setup.sh"
+        code, out, _ = outcome("check", model, "--lanes", "webnn")
+        assert (code, f"webnn  did not start: {why}\n" in out) == (3, True), out
+        place = f"Error: {model}: $.commands[0]: "
+        found = outcome("run", model, "--provider", "webnn")
+        assert found == (3, "", f"{place}webnn failed: {why}\n")
+
+    @pytest.mark.slow
+    def test_a_folder_without_the_browser_is_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("CHROMIUM", raising=False)
+        model = program(str(tmp_path / "programs" / "program.json"))
+        other = tmp_path / "other"
+        other.mkdir()
+        code, out, _ = outcome("check", model, "--lane", f"webnn={other}")
+        why = f"there is no Chromium with WebNN in {other}; run scripts/web/setup.sh"
+        assert (code, f"webnn  did not start: {why}\n" in out) == (3, True), out
+
+    def test_the_browser_of_the_folder_is_taken(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("CHROMIUM", raising=False)
+        browser = tmp_path / "chromium"
+        browser.touch(0o755)
+        assert find_browser(tmp_path) == str(browser)
+
+
+@posix
+class TestTheLane:
+    @pytest.mark.slow
+    def test_it_runs_descriptors_alone(self, make: Callable[..., None]) -> None:
+        case = smallest_case("Gather", "FLOAT32")
+        make(np.array([2, 0, 1], np.float32))
+        (lane,) = open_lanes(["webnn"])
+        try:
+            info = lane.start()
+            assert (info.provider, info.target, info.python) == ("webnn", None, None)
+            answer = lane.answer(case)
+            assert answer.output is not None
+            assert answer.output.tobytes() == case.expected().tobytes()  # type: ignore[union-attr]
+            rule = "a WebNN program is that of a descriptor, and no descriptor says"
+            wrapped = lane.answer(case.wrapped_in())
+            assert (wrapped.kind, wrapped.reason) == (
+                "not-run",
+                f"{rule} a gather between operators",
+            )
+            nodes = [case for case in built_in_cases() if isinstance(case, NodeCase)]
+            answer = lane.answer(nodes[0])
+            assert (answer.kind, answer.reason) == ("not-run", f"{rule} this node")
+        finally:
+            lane.close()
+
+    @pytest.mark.slow
+    def test_a_refusal_is_not_enough_without_an_output(
+        self, make: Callable[..., None]
+    ) -> None:
+        # The page refuses the indices of zero, too.
+        make(change="answer['outputs'] = ['no'] * len(outputs)")
+        case = replace(
+            smallest_case("Gather", "FLOAT32"), indices=np.array([2, 9, 1], np.int64)
+        )
+        (lane,) = open_lanes(["webnn"])
+        try:
+            answer = lane.answer(case)
+            assert (answer.kind, answer.reason) == ("failed", "no")
+            assert answer.answers_in_range is None
+        finally:
+            lane.close()
+
+    @pytest.mark.slow
+    def test_a_repro_is_a_page(self, make: Callable[..., None], tmp_path: Path) -> None:
+        make(WANTED + 1)
+        model = program(str(tmp_path / "programs" / "program.json"))
+        out = tmp_path / "out"
+        arguments = ["repro", model, "--lane", "webnn", "--no-reduce", "-o", str(out)]
+        code, text, _ = outcome(*arguments)
+        title = (
+            "webnn returns wrong elements for Gather of FLOAT32 data by UINT32 indices"
+        )
+        assert (code, text) == (0, f"{out}: {title}; the lane shows it\n")
+        assert {path.name for path in out.iterdir()} == {
+            "ISSUE.md",
+            "expected.npy",
+            "gather.mjs",
+            "inputs.npz",
+            "program.json",
+            "repro.html",
+        }
+        module = og.to_webnn(DESC, "clamp").to_javascript()
+        assert (out / "gather.mjs").read_text() == module
+        issue = (out / "ISSUE.md").read_text()
+        assert "`repro.html` runs `gather.mjs`, a WebNN program, on the" in issue
+        assert "repro.py" not in issue
+        # An earlier repro is replaced; the folder of something else is not.
+        assert outcome(*arguments)[0] == 0
+        (out / "gather.mjs").unlink()
+        code, _, errors = outcome(*arguments)
+        rule = "the folder must be new, empty or an earlier repro, got"
+        assert (code, f"{rule} 'ISSUE.md'" in errors) == (2, True), errors
+
+
+class TestThePage:
+    @pytest.mark.parametrize(
+        ("name", "sources"),
+        [
+            ("web-wasm", "'self' 'wasm-unsafe-eval'"),
+            ("web-webgpu", "'self' 'wasm-unsafe-eval'"),
+            ("web-webnn", "'self' 'wasm-unsafe-eval' 'unsafe-eval'"),
+            ("webnn", "'self' blob:"),
+        ],
+    )
+    def test_its_policy_allows_what_the_lane_needs(
+        self, name: str, sources: str, tmp_path: Path
+    ) -> None:
+        fake_browser(tmp_path, WANTED)
+        folder = tmp_path / "onnxgather/web/node_modules/onnxruntime-web"
+        site = Site(folder, WEB_PROVIDERS[name])
+        policy = site.headers["Content-Security-Policy"]
+        assert f"; script-src {sources}; " in policy
+        assert policy.startswith("default-src 'none'; ")
+
+    def test_it_tells_the_backends_that_the_browser_prints(
+        self, tmp_path: Path
+    ) -> None:
+        site = Site(tmp_path, WEBNN)
+        assert site.backends() == ""
+        site.printed = tmp_path / "printed.txt"
+        site.printed.write_text("DevTools listening\n")
+        assert site.backends() == ""
+        text = "INFO: Creating LiteRT environment\nCreated TensorFlow Lite XNNPACK"
+        site.printed.write_text(text)
+        assert site.backends() == "LiteRT with XNNPACK"
+
+
+@live
+class TestABrowser:
+    @pytest.mark.slow
+    def test_random_descriptors_are_right_under_each_policy(self) -> None:
+        for policy in ("clamp", "zero", "directml", "error"):
+            options = ["--random", "8", "--out-of-range", policy, "--require", "webnn"]
+            code, out, _ = outcome("check", *options, "--lanes", "webnn")
+            assert (code, "webnn: 8 cases, 8 PASS\n" in out) == (0, True), out
+
+    def test_it_prints_what_dxdispatch_prints(self, tmp_path: Path) -> None:
+        path = MODELS / "gather_1_remap_1d.json"
+        folder = ["--output-folder", str(tmp_path)]
+        code, out, _ = outcome("run", str(path), "--provider", "webnn", *folder)
+        assert (code, out) == (0, path.with_suffix(".txt").read_text())
+
+    @pytest.mark.slow
+    def test_a_planted_mistake_shows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        own = WebnnProgram.to_javascript
+
+        def mistaken(program: WebnnProgram) -> str:
+            return own(program).replace("builder.max(", "builder.min(")
+
+        monkeypatch.setattr(WebnnProgram, "to_javascript", mistaken)
+        path = "gather/float32/int64/negative"
+        code, out, _ = outcome("check", "--corpus", "--case", path, "--lanes", "webnn")
+        assert (code, "DIFF" in out) == (1, True), out
