@@ -37,22 +37,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from onnxgather.checking.corpus.wpt import WPT_FOLDER
-from onnxgather.core.execution.elsewhere.browser import ARGUMENTS
+from onnxgather.core.execution.elsewhere.browser import ARGUMENTS, WITH_WEBNN
+from onnxgather.core.execution.elsewhere.hosts import webnn_folder
 
 WEB = Path(__file__).parent / "web"
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-
-BROWSER = CACHE / "onnxgather" / "web" / "chromium" / "chromium"
+BROWSER = webnn_folder() / "chromium"
 """The browser that scripts/web/setup.sh gets."""
-
-WITH_WEBNN = (
-    "--enable-features=WebMachineLearningNeuralNetwork",
-    # A crash of WebNN's backend ends the browser. Otherwise the browser goes on, and
-    # after three crashes without WebNN.
-    "--in-process-gpu",
-)
-"""The arguments of a browser that must have WebNN."""
 
 SECONDS = 120
 """How long a browser may go without a result."""

@@ -16,7 +16,6 @@ import msgspec
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.checking.corpus.wpt import (
-    LARGEST_TEST_RANK,
     WptFile,
     why_not_wpt,
     wpt_file,
@@ -27,6 +26,7 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import FolderKind, filled_in
+from onnxgather.core.lowering.webnn.requirements import REQUIRED_RANK
 from onnxgather.core.options import FORMATS, POLICIES, FormatName, OutOfRange
 from onnxgather.core.programs.writer import write_program
 
@@ -419,5 +419,5 @@ def _readme(format: FormatName, exported: Exported) -> str:
         written=exported.written,
         left_out=left_out,
         common=common.rstrip(),
-        largest=LARGEST_TEST_RANK,
+        largest=REQUIRED_RANK,
     )

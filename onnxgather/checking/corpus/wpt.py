@@ -19,6 +19,7 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.files import filled_in
 from onnxgather.core.gather import gather_of
+from onnxgather.core.lowering.webnn.requirements import REQUIRED_RANK
 
 WEBNN_METHODS = {
     "Gather": "gather",
@@ -41,9 +42,6 @@ WEBNN_DATA_TYPES = (
 
 WEBNN_INDEX_TYPES = ("INT32", "UINT32", "INT64")
 """The data types of indices that WebNN's gathers take."""
-
-LARGEST_TEST_RANK = 5
-"""The largest rank that WebNN requires of every implementation."""
 
 LARGEST_TEST_TENSOR = 4_096
 """The most elements of a tensor of a test; a test has them in its text."""
@@ -86,8 +84,8 @@ def why_not_wpt(case: Case) -> str | None:
     if gather.has_tuples and gather.number:
         return "has batch dimensions, which WebNN lacks"
     shapes = (gather.data, gather.indices, gather.output)
-    if max(map(len, shapes)) > LARGEST_TEST_RANK:
-        return f"has a rank above the {LARGEST_TEST_RANK} that WebNN requires"
+    if max(map(len, shapes)) > REQUIRED_RANK:
+        return f"has a rank above the {REQUIRED_RANK} that WebNN requires"
     if max(map(math.prod, shapes)) > LARGEST_TEST_TENSOR:
         return f"has a tensor of more than {LARGEST_TEST_TENSOR:,} elements"
     if not case.in_range and case.out_of_range != "clamp":
@@ -104,7 +102,7 @@ def wpt_file(case: DescriptorCase) -> WptFile:
     start = filled_in(
         f"{_TEMPLATES}/{kind}-start.js",
         method=method,
-        largest=LARGEST_TEST_RANK,
+        largest=REQUIRED_RANK,
     )
     end = filled_in(f"{_TEMPLATES}/{kind}-end.js", method=method)
     path = f"{WPT_FOLDER}/{method}-{kind}.https.any.js"
