@@ -2,9 +2,9 @@
 
     python scripts/certify_corpus.py --shard 1/30 --random 12 --jobs 2
 
-Each descriptor is certified for each policy and each target. The script prints what is
-not proved, and how many are proved, refuted and undecided. It ends with 1 if one is
-refuted or undecided. `--shard 1/1` is the whole corpus.
+Each descriptor is certified for each policy and each target, and as a WebNN program.
+The script prints what is not proved, and how many are proved, refuted and undecided. It
+ends with 1 if one is refuted or undecided. `--shard 1/1` is the whole corpus.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from typing import NamedTuple
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.corpus import built_in_cases, random_cases
 from onnxgather.core.descriptors.operators import Descriptor
-from onnxgather.core.options import POLICIES, TARGETS, OutOfRange, Target
+from onnxgather.core.options import (
+    POLICIES,
+    PROVED_TARGETS,
+    OutOfRange,
+    ProvedTarget,
+)
 from onnxgather.proving.certify import Certified, certify
 
 STATES = ("proved", "refuted", "undecided")
@@ -36,7 +41,7 @@ class Question(NamedTuple):
     name: str
     descriptor: Descriptor
     policy: OutOfRange
-    target: Target
+    target: ProvedTarget
 
     def __str__(self) -> str:
         return f"{self.name}: {self.policy}, {self.target}"
@@ -55,7 +60,7 @@ def corpus_part(part: int, parts: int) -> dict[Descriptor, str]:
 def questions(names: dict[Descriptor, str]) -> Iterator[Question]:
     """Yield each descriptor with each policy and each target."""
     for descriptor, name in names.items():
-        for policy, target in itertools.product(POLICIES, TARGETS):
+        for policy, target in itertools.product(POLICIES, PROVED_TARGETS):
             yield Question(name, descriptor, policy, target)
 
 

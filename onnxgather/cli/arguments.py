@@ -27,8 +27,7 @@ from onnxgather.core.options import (
     DEFAULT_OPSET,
     HARDENED,
     OPSETS,
-    TARGETS,
-    WEBNN,
+    PROVED_TARGETS,
     WEBNN_FORMS,
     OutOfRange,
     Target,
@@ -307,16 +306,23 @@ _policy_of_model = policy(default_in_help="clamp", default="clamp")
 model_options = _together(_target_of_model, _threads, _opset)
 lowering = _together(_policy_of_model, model_options)
 
-_targets_of_convert = [*TARGETS, WEBNN]
 _target_of_convert = click.option(
     "--target",
     default="portable",
-    type=click.Choice(_targets_of_convert),
+    type=click.Choice([*PROVED_TARGETS]),
     metavar="TARGET",
     help=(
-        f"Lowering to use: {either(_targets_of_convert)}, which writes JavaScript"
+        f"Lowering to use: {either([*PROVED_TARGETS])}, which writes JavaScript"
         " instead of ONNX.  [default: portable]"
     ),
+)
+proved_target = click.option(
+    "--target",
+    default=["portable"],
+    multiple=True,
+    type=click.Choice([*PROVED_TARGETS]),
+    metavar="TARGET",
+    help=f"Lowering to prove: {either([*PROVED_TARGETS])}.  [default: portable]",
 )
 _webnn_form = click.option(
     "--form",

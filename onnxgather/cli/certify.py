@@ -18,7 +18,7 @@ from onnxgather.cli.sources import Batch, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, located
-from onnxgather.core.options import OutOfRange, Target
+from onnxgather.core.options import OutOfRange, ProvedTarget
 from onnxgather.proving.solvers import installed_solver
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class CertifyOptions:
 
     paths: tuple[str, ...]
     out_of_range: Sequence[OutOfRange]
-    target: Sequence[Target]
+    target: Sequence[ProvedTarget]
     model: str | None
     """The model in the place of those of the targets."""
     timeout: float
@@ -43,7 +43,7 @@ class CertifyOptions:
     outputs: Outputs
 
     @property
-    def pairs(self) -> list[tuple[OutOfRange, Target]]:
+    def pairs(self) -> list[tuple[OutOfRange, ProvedTarget]]:
         """The policies, each with every target."""
         pairs = itertools.product(self.out_of_range, self.target)
         return [*dict.fromkeys(pairs)]
@@ -57,7 +57,7 @@ class Pairing:
     """Where the descriptor is from."""
     descriptor: Descriptor
     out_of_range: OutOfRange
-    target: Target
+    target: ProvedTarget
     model: str | None
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Pairing:
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
 @arguments.policy(default_in_help="clamp", default=["clamp"], multiple=True)
-@arguments.target(default_in_help="portable", default=["portable"], multiple=True)
+@arguments.proved_target
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
 @click.option(
     "--timeout",

@@ -73,12 +73,17 @@ TARGETS: dict[Target, str] = {
 All models compute the same.
 """
 
-WEBNN = "webnn"
+WEBNN: Literal["webnn"] = "webnn"
 """The name of WebNN itself.
 
 convert takes it as a target too: its files are WebNN programs, no ONNX models. As a
 provider it is no one of ONNX Runtime: a browser runs these programs.
 """
+
+ProvedTarget = Target | Literal["webnn"]
+"""What certify proves: the models of a target, or WebNN programs."""
+
+PROVED_TARGETS: tuple[ProvedTarget, ...] = (*TARGETS, WEBNN)
 
 WebnnForm = Literal["bytes", "typed"]
 """The name of a form of WebNN programs; see `WEBNN_FORMS`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from contextlib import suppress
@@ -14,15 +15,23 @@ from onnxgather.core.descriptors.arrays import check_descriptor
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.lowering.webnn.program import WebnnProgram, to_webnn
 from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.write import check_model, to_onnx
-from onnxgather.core.options import POLICIES, TARGETS, OutOfRange, Target
+from onnxgather.core.options import (
+    POLICIES,
+    PROVED_TARGETS,
+    WEBNN,
+    OutOfRange,
+    ProvedTarget,
+)
 from onnxgather.proving import terms
 from onnxgather.proving.claims import AnyModel, claims
 from onnxgather.proving.counterexamples import Counterexample, counterexample
 from onnxgather.proving.formula import GatherFormula, formula_of
 from onnxgather.proving.solvers import installed_solver, solved
 from onnxgather.proving.tensors import Run, UndecidedError, ensure
+from onnxgather.proving.webnn import webnn_claims
 
 LOW_HALVES = (
     "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of"
@@ -32,6 +41,11 @@ LOW_HALVES = (
 
 TOO_DEEP = "a value that depends on too many others, one behind the other"
 """Why a model is undecided whose terms are too deep for Python's stack."""
+
+WEBNN_DIFFERS = (
+    "the solver finds indices with which the program differs, and no WebNN shows it"
+)
+"""Why a WebNN program is undecided that is wrong."""
 
 CertificateState: TypeAlias = Literal["proved", "refuted", "undecided"]
 
@@ -59,7 +73,7 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
     descriptor: dict[str, Any]
     """The descriptor in DxDispatch's spelling, as `from_dict` reads it."""
     out_of_range: OutOfRange
-    target: Target
+    target: ProvedTarget
 
     def __str__(self) -> str:
         if self.state != "proved":
@@ -78,7 +92,7 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
         return html_table(str(self), rows)
 
 
-class _Verdict(NamedTuple):
+class Verdict(NamedTuple):
     """The fields of a certificate that the proof gives."""
 
     state: CertificateState
@@ -91,7 +105,7 @@ class _Verdict(NamedTuple):
 def certify(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
-    target: Target = "portable",
+    target: ProvedTarget = "portable",
     model: AnyModel | None = None,
     timeout: float = 60,
     low_halves: bool = False,
@@ -101,7 +115,8 @@ def certify(
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does; see `OutOfRange`.
-        target: Which model `to_onnx` makes of the descriptor; see `TARGETS`.
+        target: Which model `to_onnx` makes of the descriptor, see `TARGETS`; or
+            "webnn", for the program of `to_webnn`, which has no model.
         model: The model in the place of that one: a path, or an `onnx.ModelProto`. Its
             inputs are those named InputTensor and IndicesTensor, or PREFIXInputTensor
             and so on, else two in this order.
@@ -121,14 +136,25 @@ def certify(
     check_type("low_halves", low_halves, "True or False", bool)
     check_descriptor(desc)
     check_choice("out_of_range", out_of_range, POLICIES)
-    check_choice("target", target, TARGETS)
+    check_choice("target", target, PROVED_TARGETS)
     installed_solver()
-    if model is None:
-        model = to_onnx(desc, out_of_range, target)
-
     end = time.monotonic() + timeout
-    network = read_network(model)
     formula, preconditions = formula_of(desc, out_of_range, target)
+    if target == WEBNN:
+        rule = 'target "webnn" must come without model and low_halves'
+        reason = "as its programs are no ONNX models"
+        if model is not None or low_halves:
+            raise OnnxGatherError(f"{rule}, {reason}")
+        program = to_webnn(desc, out_of_range)
+        content = program.to_json().encode()
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        verdict = webnn_verdict(program, formula, end)
+    else:
+        if model is None:
+            model = to_onnx(desc, out_of_range, target)
+        network = read_network(model)
+        digest = network.digest
+        verdict = _verdict(model, network, formula, end, low_halves)
     if low_halves:
         preconditions = (*preconditions, LOW_HALVES)
     statement = (
@@ -136,8 +162,6 @@ def certify(
         f" is the element of InputTensor that DirectML's formula of {desc.operator}"
         f" names, and an index out of range {POLICIES[out_of_range].rule}"
     )
-    digest = network.digest
-    verdict = _verdict(model, network, formula, end, low_halves)
     return Certified(
         state=verdict.state,
         digest=digest,
@@ -153,13 +177,41 @@ def certify(
     )
 
 
+def webnn_verdict(program: WebnnProgram, formula: GatherFormula, end: float) -> Verdict:
+    """Return what is proved of a WebNN program until a time of `time.monotonic`.
+
+    It is never refuted, as no WebNN runs here to show a difference.
+    """
+    # The keys of a dict are a set in the order of the claims.
+    obligations = dict[str, None]()
+    try:
+        with terms.until(end):
+            for claim in webnn_claims(program, formula):
+                ensure(time.monotonic() < end, "the time is up")
+                # The normal form alone shows this claim.
+                if claim.conclusion is True:
+                    continue
+                script, _ = claim.script()
+                if script in obligations:
+                    continue
+                answer = solved(script, end - time.monotonic())
+                ensure(answer.verdict != "sat", WEBNN_DIFFERS)
+                ensure(answer.verdict == "unsat", answer.why)
+                obligations[script] = None
+    except RecursionError:
+        return Verdict("undecided", why=TOO_DEEP)
+    except (UndecidedError, TimeoutError) as error:
+        return Verdict("undecided", why=str(error))
+    return Verdict("proved", obligations=tuple(obligations))
+
+
 def _verdict(
     model: AnyModel,
     network: Network,
     formula: GatherFormula,
     end: float,
     low_halves: bool,
-) -> _Verdict:
+) -> Verdict:
     """Return what is proved of a model until a time of `time.monotonic`."""
     try:
         return _solver_verdict(model, network, formula, end, low_halves)
@@ -172,8 +224,8 @@ def _verdict(
     if not low_halves:
         with suppress(UndecidedError):
             shown = counterexample(model, formula, None, 0)
-            return _Verdict("refuted", counterexample=shown)
-    return _Verdict("undecided", why=why)
+            return Verdict("refuted", counterexample=shown)
+    return Verdict("undecided", why=why)
 
 
 def _solver_verdict(
@@ -182,7 +234,7 @@ def _solver_verdict(
     formula: GatherFormula,
     end: float,
     low_halves: bool,
-) -> _Verdict:
+) -> Verdict:
     """Return that a model is proved, or the counterexample that the solver leads to.
 
     Raises:
@@ -209,12 +261,12 @@ def _solver_verdict(
                 # The search keeps to these seconds by itself.
                 with terms.until(math.inf):
                     shown = counterexample(model, formula, claim, seconds, low_halves)
-                return _Verdict("refuted", obligations=(script,), counterexample=shown)
+                return Verdict("refuted", obligations=(script,), counterexample=shown)
             ensure(answer.verdict == "unsat", answer.why)
             obligations[script] = None
     _ensure_valid(model)
     lemmas = sorted(run.lemmas)
-    return _Verdict("proved", obligations=tuple(obligations), lemmas=tuple(lemmas))
+    return Verdict("proved", obligations=tuple(obligations), lemmas=tuple(lemmas))
 
 
 def _ensure_valid(model: AnyModel) -> None:

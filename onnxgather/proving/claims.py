@@ -322,13 +322,13 @@ def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
 
     # Case 1: no gaps; the coordinates of OutputTensor are those in the model's output.
     if not has_gaps:
-        for place in _places(tensor.sizes):
+        for place in places_of(tensor.sizes):
             yield _element_claim(formula, output, place, place)
         return
 
     # Case 2: with strides, the model's output is the flat array.
     used: set[Int] = set()
-    for place in _places(tensor.sizes, MOST_ELEMENTS):
+    for place in places_of(tensor.sizes, MOST_ELEMENTS):
         offset = weighted(zip(place, tensor.element_strides, strict=True))
         used.add(offset)
         yield _element_claim(formula, output, place, (offset,))
@@ -361,7 +361,7 @@ def _element_claim(
     wanted = terms.assuming(source.position, both_read)
     is_same_kind = terms.agree(element.is_input, source.is_input)
     is_same_position = any_of(
-        no(both_read), _alike(actual, wanted), is_equal(actual, wanted)
+        no(both_read), alike(actual, wanted), is_equal(actual, wanted)
     )
     is_zero = is_equal(element.bits, 0)
     is_read_or_zero = any_of(source.is_input, element.is_input, is_zero)
@@ -369,7 +369,7 @@ def _element_claim(
     return Claim(given, conclusion, place)
 
 
-def _alike(first: Int, second: Int) -> Truth:
+def alike(first: Int, second: Int) -> Truth:
     """Return whether two sums are equal as the sums of the terms with each factor are.
 
     A solver sees that sooner than that the whole sums are.
@@ -382,7 +382,7 @@ def _alike(first: Int, second: Int) -> Truth:
     return all_of(start == 0, *are_equal)
 
 
-def _places(sizes: Sequence[int], limit: int = ONE_BY_ONE) -> Iterable[Place]:
+def places_of(sizes: Sequence[int], limit: int = ONE_BY_ONE) -> Iterable[Place]:
     """Return the coordinates of each element; variables for them beyond a limit."""
     if math.prod(sizes) <= limit:
         return itertools.product(*map(range, sizes))
@@ -409,7 +409,7 @@ def _failures(formula: GatherFormula, failures: Sequence[Failure]) -> Iterator[C
     # Case 1: another policy; the model never fails.
     if formula.policy != "error":
         for truths in possible:
-            for place in _places(truths.sizes):
+            for place in places_of(truths.sizes):
                 yield Claim(True, no(unrounded(truths.at(place))))
         return
 
@@ -436,7 +436,7 @@ def _holds_somewhere(truths: Sequence[LazyTensor], limit: int) -> Truth:
     """Return whether any element of some tensors holds."""
     elements: list[Truth] = []
     for tensor in truths:
-        for place in _places(tensor.sizes, limit):
+        for place in places_of(tensor.sizes, limit):
             elements.append(unrounded(tensor.at(place)))
     return any_of(*elements)
 
@@ -447,7 +447,7 @@ def _implying(cause: LazyTensor, effects: Sequence[LazyTensor]) -> Iterator[Clai
     That is an element at the same place, or at a place where the effect reads the same
     element of IndicesTensor.
     """
-    for place in _places(cause.sizes):
+    for place in places_of(cause.sizes):
         truth = unrounded(cause.at(place))
         implied: list[Truth] = []
         for effect in effects:

@@ -21,7 +21,7 @@ from onnxgather.core.descriptors.operators import (
     GatherNDDesc,
 )
 from onnxgather.core.descriptors.tensors import TensorDesc
-from onnxgather.core.options import OutOfRange, Target
+from onnxgather.core.options import OutOfRange, ProvedTarget
 from onnxgather.proving import terms
 from onnxgather.proving.terms import Int, Truth
 
@@ -192,7 +192,7 @@ class GatherFormula:
 
 
 def formula_of(
-    desc: Descriptor, policy: OutOfRange, target: Target = "portable"
+    desc: Descriptor, policy: OutOfRange, target: ProvedTarget = "portable"
 ) -> tuple[GatherFormula, tuple[str, ...]]:
     """Return the formula of a descriptor, and what a target needs of the indices.
 

@@ -32,6 +32,18 @@ from onnxgather.proving.tensors import (
     lazy,
 )
 from onnxgather.proving.terms import Int, Term, Truth
+from onnxgather.proving.views import (
+    axis_of,
+    common_shape,
+    elementwise,
+    expanded,
+    instead,
+    joined,
+    product,
+    reshaped,
+    viewed,
+    wrapped,
+)
 
 MOST_TURNS = 16
 """The most steps of a Scan whose body is walked for each; for more, the step is a
@@ -53,12 +65,6 @@ def _largest_exact(dtype: np.dtype[Any]) -> int:
     return 2**digits
 
 
-def _wrapped(value: Int, dtype: np.dtype[Any]) -> Int:
-    """Return an integer in the two's complement of a data type."""
-    info = np.iinfo(dtype)
-    return terms.in_twos_complement(value, int(info.min), int(info.max))
-
-
 def _rely(node: NodeCall, lemma: str, dtype: np.dtype[Any], *values: Int) -> None:
     """Note a lemma about floats, which holds where floats hold the integers.
 
@@ -78,50 +84,6 @@ def _rely(node: NodeCall, lemma: str, dtype: np.dtype[Any], *values: Int) -> Non
 
 
 # Elementwise operators
-
-
-def _view(
-    tensor: LazyTensor, shape: Sequence[Int], source: Callable[[Place], Place]
-) -> LazyTensor:
-    """Return a tensor whose elements are those of another tensor at `source`."""
-    return lazy(tensor.dtype, shape, lambda place: tensor.at(source(place)))
-
-
-def _expanded(tensor: LazyTensor, shape: Sequence[Int]) -> LazyTensor:
-    """Return a tensor in a shape that it broadcasts to."""
-    first = len(shape) - len(tensor.shape)
-
-    def source(place: Place) -> Place:
-        pairs = zip(tensor.shape, place[first:], strict=True)
-        return tuple(0 if size == 1 else at for size, at in pairs)
-
-    return _view(tensor, shape, source)
-
-
-def _common(shapes: Sequence[Sequence[Int]]) -> list[Int]:
-    """Return the shape that several shapes broadcast to."""
-    common: list[Int] = []
-    backwards = [shape[::-1] for shape in shapes]
-    for sizes in itertools.zip_longest(*backwards, fillvalue=1):
-        larger = [size for size in sizes if size != 1]
-        common_size = larger[0] if larger else 1
-        is_common = all(size - common_size == 0 for size in larger)
-        ensure(is_common, "sizes that do not broadcast")
-        common.insert(0, common_size)
-    return common
-
-
-def _each(
-    dtype: Any, compute: Callable[..., Item], inputs: Sequence[LazyTensor]
-) -> LazyTensor:
-    """Return what is computed of the elements of tensors that broadcast."""
-    shape = _common([tensor.shape for tensor in inputs])
-    expanded = [_expanded(tensor, shape) for tensor in inputs]
-
-    def element(place: Place) -> Item:
-        return compute(*(tensor.at(place) for tensor in expanded))
-
-    return lazy(dtype, shape, element)
 
 
 def _fold(
@@ -154,7 +116,7 @@ def _fold(
                 _rely(node, lemma, dtype, first, second)
         if result_dtype.kind in "bf":
             return value
-        return _wrapped(value, result_dtype)
+        return wrapped(value, result_dtype)
 
     def element(first: Item, *others: Item) -> Item:
         value = tensors.unrounded(first)
@@ -162,7 +124,7 @@ def _fold(
             value = step(value, tensors.unrounded(item))
         return tensors.Rounded(value) if result_dtype.kind == "f" else value
 
-    return _each(result_dtype, element, inputs)
+    return elementwise(result_dtype, element, inputs)
 
 
 def _check_fold(node: NodeCall, inputs: Sequence[LazyTensor], lemma: str) -> None:
@@ -193,13 +155,6 @@ def _equal(node: NodeCall) -> LazyTensor:
 def _of_truths(compute: Callable[..., Truth]) -> Semantics:
     """Return the row of an operator of truths."""
     return partial(_fold, compute=compute, result=bool)
-
-
-def _times(first: Int, second: Int) -> Int:
-    """Return the product of two integers, of which at least one is a constant."""
-    if isinstance(first, Term):
-        return first * tensors.known_integer(second, "a factor")
-    return second * tensors.known_integer(first, "a factor")
 
 
 def _division(compute: Callable[[Int, int], Int]) -> Semantics:
@@ -312,7 +267,7 @@ def _where(node: NodeCall) -> LazyTensor:
         quirks.WHERE_OF_FLOATS.avoid(is_data)
         return item
 
-    return _each(dtype, compute, [node[0], node[1], node[2]])
+    return elementwise(dtype, compute, [node[0], node[1], node[2]])
 
 
 def _cast(node: NodeCall) -> LazyTensor:
@@ -352,7 +307,7 @@ def _cast_item(
         if after.kind == "f":
             _rely(node, "exact", after, value)
         if after.kind in "iu":
-            is_held = _wrapped(value, after) == value
+            is_held = wrapped(value, after) == value
             ensure(is_held, f"a Cast of {before} to {after} that need not hold it")
 
     if after.kind == "f":
@@ -360,7 +315,7 @@ def _cast_item(
     if after.kind == "b":
         is_zero = terms.is_equal(value, 0)
         return terms.no(is_zero)
-    return _wrapped(value, after)
+    return wrapped(value, after)
 
 
 def _may_be_beyond(value: Term, before: np.dtype[Any], after: np.dtype[Any]) -> bool:
@@ -394,45 +349,13 @@ def _cast_beyond(node: NodeCall, value: Term) -> Int:
 # Shapes
 
 
-def _axis(number: int, rank: int) -> int:
-    """Return the number of an axis counted from the first."""
-    ensure(-rank <= number < rank, f"the axis {number} of {rank} dimensions")
-    return number % rank
-
-
 def _axes(numbers: Iterable[int] | None, rank: int) -> list[int]:
     """Return the numbers of axes counted from the first, all axes if None."""
     if numbers is None:
         numbers = range(rank)
-    axes = [_axis(number, rank) for number in numbers]
+    axes = [axis_of(number, rank) for number in numbers]
     ensure(len({*axes}) == len(axes), "an axis that is named twice")
     return axes
-
-
-def _instead(place: Place, axis: int, *new: Int) -> Place:
-    """Return coordinates with others in the place of one coordinate."""
-    return (*place[:axis], *new, *place[axis + 1 :])
-
-
-def _reshaped(tensor: LazyTensor, shape: Sequence[int]) -> LazyTensor:
-    """Return a tensor in a shape with as many elements."""
-    sizes = tensor.sizes
-    is_usual = math.prod(shape) == math.prod(sizes)
-    ensure(is_usual, f"a Reshape of {[*sizes]} to {[*shape]}")
-    larger_before = [size for size in sizes if size != 1]
-    larger_after = [size for size in shape if size != 1]
-
-    def source(place: Place) -> Place:
-        # Case 1: an element keeps only its number.
-        if larger_after != larger_before:
-            return tensors.unflat(tensors.flat(place, shape), sizes)
-        # Case 2: only dimensions of size 1 come or go. A coordinate that is passed on
-        # is simpler than a quotient and a remainder.
-        pairs = zip(place, shape, strict=True)
-        kept = iter([at for at, size in pairs if size != 1])
-        return tuple([0 if size == 1 else next(kept) for size in sizes])
-
-    return _view(tensor, shape, source)
 
 
 def _reshape(node: NodeCall) -> LazyTensor:
@@ -448,7 +371,7 @@ def _reshape(node: NodeCall) -> LazyTensor:
         ensure(others > 0, name)
         wanted[wanted.index(-1)] = math.prod(sizes) // others
     ensure(min(wanted, default=0) >= 0, name)
-    return _reshaped(node[0], wanted)
+    return reshaped(node[0], wanted)
 
 
 def _squeeze(node: NodeCall) -> LazyTensor:
@@ -460,7 +383,7 @@ def _squeeze(node: NodeCall) -> LazyTensor:
     dropped = single if named is None else _axes(named, len(sizes))
     ensure({*dropped} <= {*single}, "a Squeeze of sizes other than 1")
     kept = [size for axis, size in enumerate(sizes) if axis not in dropped]
-    return _reshaped(node[0], kept)
+    return reshaped(node[0], kept)
 
 
 def _unsqueeze(node: NodeCall) -> LazyTensor:
@@ -469,7 +392,7 @@ def _unsqueeze(node: NodeCall) -> LazyTensor:
     named = node.numbers(1, "axes") or []
     for axis in sorted(_axes(named, len(shape) + len(named))):
         shape.insert(axis, 1)
-    return _reshaped(node[0], shape)
+    return reshaped(node[0], shape)
 
 
 def _transpose(node: NodeCall) -> LazyTensor:
@@ -480,7 +403,7 @@ def _transpose(node: NodeCall) -> LazyTensor:
     ensure(sorted(order) == [*every], "a Transpose that is no permutation")
     inverse = [order.index(axis) for axis in every]
     shape = [data.shape[axis] for axis in order]
-    return _view(data, shape, lambda place: tuple(place[axis] for axis in inverse))
+    return viewed(data, shape, lambda place: tuple(place[axis] for axis in inverse))
 
 
 def _expand(node: NodeCall) -> LazyTensor:
@@ -489,7 +412,7 @@ def _expand(node: NodeCall) -> LazyTensor:
     sizes = [tensors.unrounded(wanted.at(place)) for place in wanted.coordinates()]
     is_usual = all(terms.lowest(size) >= 0 for size in sizes)
     ensure(is_usual, f"Expand with the sizes {sizes}")
-    return _expanded(node[0], _common([node[0].shape, sizes]))
+    return expanded(node[0], common_shape([node[0].shape, sizes]))
 
 
 def _shape_of(node: NodeCall) -> LazyTensor:
@@ -513,37 +436,7 @@ def _size_of(node: NodeCall) -> LazyTensor:
 
 def _concat(node: NodeCall) -> LazyTensor:
     """Return Concat."""
-    return _joined(node.tensors, node.attribute("axis", 1))
-
-
-def _joined(parts: Sequence[LazyTensor], axis: int) -> LazyTensor:
-    """Return tensors one after the other."""
-    first = parts[0]
-    axis = _axis(axis, len(first.shape))
-    kinds = {
-        (part.dtype, len(part.shape), _instead(part.shape, axis)) for part in parts
-    }
-    ensure(len(kinds) == 1, "tensors of other sizes or types one after the other")
-
-    def element(place: Place, number: int = 0) -> Item:
-        """Return an element, whose place counts from the start of the numbered part."""
-        while True:
-            part = parts[number]
-            size = part.shape[axis]
-            is_last = number == len(parts) - 1
-            is_here = is_last or place[axis] < size
-            if is_here is True:
-                return part.at(place)
-            later = _instead(place, axis, place[axis] - size)
-            if is_here is not False:  # a truth that is not known
-                here = part.at(place)
-                behind = element(later, number + 1)
-                return tensors.chosen(is_here, here, behind, first.dtype)
-            place = later
-            number += 1
-
-    whole = sum(part.shape[axis] for part in parts)
-    return lazy(first.dtype, _instead(first.shape, axis, whole), element)
+    return joined(node.tensors, node.attribute("axis", 1))
 
 
 def _slice(node: NodeCall) -> LazyTensor:
@@ -566,7 +459,7 @@ def _slice(node: NodeCall) -> LazyTensor:
         pairs = zip(picked, place, strict=True)
         return tuple(numbers.start + at * numbers.step for numbers, at in pairs)
 
-    return _view(node[0], [len(numbers) for numbers in picked], source)
+    return viewed(node[0], [len(numbers) for numbers in picked], source)
 
 
 def _is_usual_slice(start: int, end: int, step: int, size: int) -> bool:
@@ -590,7 +483,7 @@ def _scatter(node: NodeCall) -> LazyTensor:
     numbers = np.arange(data.size).reshape(data.sizes)
     update_numbers = np.arange(data.size, count).reshape(updates.sizes)
     places = [*np.indices(indices.sizes)]
-    axis = _axis(node.attribute("axis", 0), len(places))
+    axis = axis_of(node.attribute("axis", 0), len(places))
     places[axis] = np.array(indices.numbers(), np.int64).reshape(indices.sizes)
     is_usual = (
         len(indices.shape) == numbers.ndim
@@ -604,13 +497,13 @@ def _scatter(node: NodeCall) -> LazyTensor:
     is_once = np.isin(update_numbers, numbers).all()
     ensure(is_once, "ScatterElements twice to one place")
 
-    flat_tensors = [_reshaped(tensor, [tensor.size]) for tensor in (data, updates)]
-    joined = _joined(flat_tensors, 0)
+    flat_tensors = [reshaped(tensor, [tensor.size]) for tensor in (data, updates)]
+    flat_whole = joined(flat_tensors, 0)
     number_tensor = tensors.constant_tensor(numbers)
 
     def element(place: Place) -> Item:
         number = tensors.unrounded(number_tensor.at(place))
-        return joined.at((number,))
+        return flat_whole.at((number,))
 
     return lazy(data.dtype, numbers.shape, element)
 
@@ -629,7 +522,7 @@ def _filled(node: NodeCall) -> LazyTensor:
     value: Array = node.attribute("value", np.zeros(1, np.float32))
     ensure(value.size == 1, "a ConstantOfShape of several values")
     scalar = tensors.constant_tensor(value.reshape(()))
-    return _expanded(scalar, node.wanted_sizes(0))
+    return expanded(scalar, node.wanted_sizes(0))
 
 
 def _reduce_sum(node: NodeCall) -> LazyTensor:
@@ -719,9 +612,9 @@ def _indexed(
 
     for tensor, size in zip(indices, sizes, strict=True):
         is_outside = partial(_is_outside, size, lowest)
-        truths = _each(bool, is_outside, [tensor])
+        truths = elementwise(bool, is_outside, [tensor])
         node.run.failures.append(Failure(truths, node.reaches_output))
-    return _view(data, shape, source)
+    return viewed(data, shape, source)
 
 
 def _is_outside(size: Int, lowest: int, item: Item) -> Truth:
@@ -742,9 +635,9 @@ def _gather(node: NodeCall) -> LazyTensor:
     """Return Gather."""
     data = node[0]
     indices = node[1]
-    axis = _axis(node.attribute("axis", 0), len(data.shape))
+    axis = axis_of(node.attribute("axis", 0), len(data.shape))
     end = axis + len(indices.shape)
-    shape = _instead(data.shape, axis, *indices.shape)
+    shape = instead(data.shape, axis, *indices.shape)
 
     def split(place: Place) -> tuple[Place, Place]:
         return place[axis:end], place[:axis] + place[end:]
@@ -757,14 +650,14 @@ def _gather_elements(node: NodeCall) -> LazyTensor:
     data = node[0]
     indices = node[1]
     shape = indices.shape
-    axis = _axis(node.attribute("axis", 0), len(data.shape))
+    axis = axis_of(node.attribute("axis", 0), len(data.shape))
     ensure(len(shape) == len(data.shape), "GatherElements of other dimensions")
-    pairs = zip(_instead(shape, axis), _instead(data.shape, axis), strict=True)
+    pairs = zip(instead(shape, axis), instead(data.shape, axis), strict=True)
     is_inside = all(terms.highest(ours - theirs) <= 0 for ours, theirs in pairs)
     ensure(is_inside, "indices that are larger than data")
 
     def split(place: Place) -> tuple[Place, Place]:
-        return place, _instead(place, axis)
+        return place, instead(place, axis)
 
     return _indexed(node, [indices], axis, shape, split)
 
@@ -790,7 +683,7 @@ def _gather_nd(node: NodeCall) -> LazyTensor:
 
 def _at_last(tensor: LazyTensor, number: int) -> LazyTensor:
     """Return the elements of a tensor with one coordinate on the last axis."""
-    return _view(tensor, tensor.shape[:-1], lambda place: (*place, number))
+    return viewed(tensor, tensor.shape[:-1], lambda place: (*place, number))
 
 
 def _array_feature_extractor(node: NodeCall) -> LazyTensor:
@@ -799,7 +692,7 @@ def _array_feature_extractor(node: NodeCall) -> LazyTensor:
     The last coordinate is an index, which must not be negative.
     """
     data = node[0]
-    indices = _reshaped(node[1], [node[1].size])
+    indices = reshaped(node[1], [node[1].size])
     last = len(data.shape) - 1
     leading = data.shape[:-1] or (1,)
     shape = (*leading, *indices.shape)
@@ -872,7 +765,7 @@ def _scan_axes(node: NodeCall, parts: Sequence[LazyTensor]) -> list[int]:
     axes = node.attribute("scan_input_axes", (0,) * count)
     ensure(len(axes) == count, "a Scan with other scan_input_axes")
     pairs = zip(axes, parts, strict=True)
-    return [_axis(axis, len(part.shape)) for axis, part in pairs]
+    return [axis_of(axis, len(part.shape)) for axis, part in pairs]
 
 
 def _run_step(
@@ -897,7 +790,7 @@ def _slice_at(tensor: LazyTensor, axis: int, step: Int) -> LazyTensor:
     def source(place: Place) -> Place:
         return (*place[:axis], step, *place[axis:])
 
-    return _view(tensor, _instead(tensor.shape, axis), source)
+    return viewed(tensor, instead(tensor.shape, axis), source)
 
 
 # The table
@@ -937,7 +830,7 @@ TABLE: Mapping[tuple[str, str], Semantics] = {
     ("", "Max"): lambda node: _limited(node, terms.larger_of, node.tensors),
     ("", "Min"): lambda node: _limited(node, terms.smaller_of, node.tensors),
     ("", "Mod"): _division(_modulo),
-    ("", "Mul"): lambda node: _fold(node, _times),
+    ("", "Mul"): lambda node: _fold(node, product),
     ("", "Neg"): _alone(operator.neg),
     ("", "Not"): _alone(terms.no, bool),
     ("", "Or"): _of_truths(terms.any_of),

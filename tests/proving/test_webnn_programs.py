@@ -1,0 +1,152 @@
+"""Certificates of WebNN programs: ours are proved, changed ones are not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from corpus_cases import corpus
+from rings import by_ring
+from strategies import random_data, random_indices
+from webnn_interpreter import RefusedStepError, interpret
+
+import onnxgather as og
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.core.lowering.webnn.program import WebnnProgram
+from onnxgather.core.options import POLICIES, OutOfRange
+from onnxgather.proving.certify import WEBNN_DIFFERS, Certified, certify, webnn_verdict
+from onnxgather.proving.formula import formula_of
+
+T = og.TensorDesc
+
+SMALL = {
+    "GATHER": og.GatherDesc(
+        T("FLOAT16", [3, 2]), T("INT64", [1, 2]), T("FLOAT16", [2, 2]), 0, 1
+    ),
+    "GATHER_ELEMENTS with strides": og.GatherElementsDesc(
+        T("INT8", [2, 2]), T("UINT32", [2, 2]), T("INT8", [2, 2], [3, 1]), 1
+    ),
+    "GATHER_ND1": og.GatherND1Desc(
+        T("UINT64", [2, 2, 2]),
+        T("UINT64", [1, 2, 2]),
+        T("UINT64", [1, 1, 2]),
+        3,
+        2,
+        1,
+    ),
+    "GATHER_ND": og.GatherNDDesc(
+        T("FLOAT32", [2, 3]), T("INT32", [2, 2]), T("FLOAT32", [1, 2]), 2, 2
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_programs_are_proved_under_each_policy(name: str) -> None:
+    for policy in POLICIES:
+        certified = certify(SMALL[name], policy, "webnn")
+        assert str(certified) == "proved", policy
+        assert certified.target == "webnn"
+        assert certified.digest.startswith("sha256:")
+
+
+@pytest.mark.slow
+def test_programs_of_the_corpus_are_proved() -> None:
+    cases = [case for case in corpus() if isinstance(case, DescriptorCase)]
+    descriptors = [*dict.fromkeys(case.descriptor for case in cases)]
+    step = by_ring(200, 60, 10)
+    for desc in descriptors[3::step]:
+        for policy in POLICIES:
+            assert str(certify(desc, policy, "webnn")) == "proved", (desc, policy)
+
+
+def changed_programs(program: WebnnProgram) -> Iterator[tuple[str, WebnnProgram]]:
+    """Yield programs in which one step reads another operand of the same kind."""
+    graph = program.graph
+    operands = [*graph.inputs, *(constant.operand for constant in graph.constants)]
+    for number, step in enumerate(graph.steps):
+        for place, operand in enumerate(step.operands):
+            for other in operands:
+                if other != operand and other[1:] == operand[1:]:
+                    changed = deepcopy(program)
+                    wrong = [*step.operands]
+                    wrong[place] = other
+                    steps = changed.graph.steps
+                    steps[number] = step._replace(operands=tuple(wrong))
+                    yield f"{step.result.name} reads {other.name}", changed
+        operands.append(step.result)
+
+
+def is_seen_to_differ(program: WebnnProgram) -> bool:
+    """Return whether a program has another output with some indices."""
+    desc = program.descriptor
+    rng = np.random.default_rng(41)
+    for number in range(40):
+        data = random_data(desc.input_tensor, rng)
+        indices = random_indices(desc, rng, wild=number % 2)
+        right = og.reference(desc, data, indices, program.out_of_range)
+        arrays = {"InputTensor": data, "IndicesTensor": indices}
+        try:
+            outputs = interpret(program.to_dict(), arrays)
+        except RefusedStepError:
+            return True
+        if outputs["OutputTensor"].tobytes() != right.tobytes():
+            return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
+def test_a_changed_program_is_not_proved(policy: OutOfRange) -> None:
+    compared = 0
+    for desc in SMALL.values():
+        formula, _ = formula_of(desc, policy)
+        for what, changed in changed_programs(og.to_webnn(desc, policy)):
+            if not is_seen_to_differ(changed):
+                continue
+            verdict = webnn_verdict(changed, formula, time.monotonic() + 20)
+            assert verdict.state == "undecided", what
+            compared += 1
+    assert compared > 40
+
+
+def test_an_index_that_is_clamped_elsewhere_is_found() -> None:
+    desc = SMALL["GATHER"]
+    program = og.to_webnn(desc)
+    (last,) = [c for c in program.graph.constants if c.operand.name == "lastIndex"]
+    changed = deepcopy(program)
+    number = program.graph.constants.index(last)
+    constant = last._replace(array=last.array - 1)
+    changed.graph.constants[number] = constant
+    formula, _ = formula_of(desc, "clamp")
+    verdict = webnn_verdict(changed, formula, time.monotonic() + 20)
+    assert (verdict.state, verdict.why) == ("undecided", WEBNN_DIFFERS)
+
+
+def test_what_is_not_counted_is_found() -> None:
+    desc = SMALL["GATHER_ND"]
+    program = og.to_webnn(desc, "error")
+    formula, _ = formula_of(desc, "error")
+    end = time.monotonic() + 20
+    assert webnn_verdict(program, formula, end).state == "proved"
+    changed = deepcopy(program)
+    for number, step in enumerate(program.graph.steps):
+        if step.result.name == "isOutside":
+            one_side = (step.operands[0], step.operands[0])
+            changed.graph.steps[number] = step._replace(operands=one_side)
+    verdict = webnn_verdict(changed, formula, end)
+    assert (verdict.state, verdict.why) == ("undecided", WEBNN_DIFFERS)
+
+
+@pytest.mark.parametrize("options", [{"low_halves": True}, {"model": "x.onnx"}])
+def test_options_of_models_are_refused(options: dict[str, object]) -> None:
+    certified: Certified | None = None
+    with pytest.raises(og.OnnxGatherError) as caught:
+        certified = certify(SMALL["GATHER"], "clamp", "webnn", **options)  # pyright: ignore[reportArgumentType]
+    assert certified is None
+    assert str(caught.value) == (
+        'target "webnn" must come without model and low_halves, as its programs are no'
+        " ONNX models"
+    )
