@@ -20,7 +20,12 @@ for (const name of Object.getOwnPropertyNames(builder)) {
 let context;
 async function contextOfPage() {
   if (!navigator.ml) throw new Error("the browser has no WebNN");
-  context ??= await navigator.ml.createContext({ deviceType: "cpu" });
+  if (context) return context;
+  const opened = await navigator.ml.createContext({ deviceType: "cpu" });
+  opened.lost.then(() => {
+    context = undefined; // the next program gets another
+  });
+  context = opened;
   return context;
 }
 

@@ -291,3 +291,23 @@ class TestABrowser:
         path = "gather/float32/int64/negative"
         code, out, _ = outcome("check", "--corpus", "--case", path, "--lanes", "webnn")
         assert (code, "DIFF" in out) == (1, True), out
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(
+        not find_runtime(WEB_PROVIDERS["web-webnn"]),
+        reason="scripts/web/setup.sh --lanes web-webnn has not run",
+    )
+    def test_a_refused_graph_of_onnxruntime_web_is_an_error_of_its_case(self) -> None:
+        cases = {case.name: case for case in built_in_cases()}
+        (lane,) = open_lanes(["web-webnn"], target="webgpu")
+        try:
+            assert lane.start().not_run is None
+            refused = lane.answer(cases["gather-elements/float32/int64/forward"])
+            assert (refused.kind, refused.reason) == (
+                "refused",
+                "Failed to execute 'build' on 'MLGraphBuilder': gatherElements only"
+                " supports constant indices.",
+            )
+            assert lane.answer(cases["gather/float32/int64/forward"]).kind == "ran"
+        finally:
+            lane.close()
