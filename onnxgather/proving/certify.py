@@ -92,7 +92,7 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
         return html_table(str(self), rows)
 
 
-class Verdict(NamedTuple):
+class _Verdict(NamedTuple):
     """The fields of a certificate that the proof gives."""
 
     state: CertificateState
@@ -177,7 +177,7 @@ def certify(
     )
 
 
-def webnn_verdict(program: WebnnProgram, formula: GatherFormula, end: float) -> Verdict:
+def webnn_verdict(program: WebnnProgram, formula: GatherFormula, end: float) -> _Verdict:
     """Return what is proved of a WebNN program until a time of `time.monotonic`.
 
     It is never refuted, as no WebNN runs here to show a difference.
@@ -199,10 +199,10 @@ def webnn_verdict(program: WebnnProgram, formula: GatherFormula, end: float) -> 
                 ensure(answer.verdict == "unsat", answer.why)
                 obligations[script] = None
     except RecursionError:
-        return Verdict("undecided", why=TOO_DEEP)
+        return _Verdict("undecided", why=TOO_DEEP)
     except (UndecidedError, TimeoutError) as error:
-        return Verdict("undecided", why=str(error))
-    return Verdict("proved", obligations=tuple(obligations))
+        return _Verdict("undecided", why=str(error))
+    return _Verdict("proved", obligations=tuple(obligations))
 
 
 def _verdict(
@@ -211,7 +211,7 @@ def _verdict(
     formula: GatherFormula,
     end: float,
     low_halves: bool,
-) -> Verdict:
+) -> _Verdict:
     """Return what is proved of a model until a time of `time.monotonic`."""
     try:
         return _solver_verdict(model, network, formula, end, low_halves)
@@ -224,8 +224,8 @@ def _verdict(
     if not low_halves:
         with suppress(UndecidedError):
             shown = counterexample(model, formula, None, 0)
-            return Verdict("refuted", counterexample=shown)
-    return Verdict("undecided", why=why)
+            return _Verdict("refuted", counterexample=shown)
+    return _Verdict("undecided", why=why)
 
 
 def _solver_verdict(
@@ -234,7 +234,7 @@ def _solver_verdict(
     formula: GatherFormula,
     end: float,
     low_halves: bool,
-) -> Verdict:
+) -> _Verdict:
     """Return that a model is proved, or the counterexample that the solver leads to.
 
     Raises:
@@ -261,12 +261,12 @@ def _solver_verdict(
                 # The search keeps to these seconds by itself.
                 with terms.until(math.inf):
                     shown = counterexample(model, formula, claim, seconds, low_halves)
-                return Verdict("refuted", obligations=(script,), counterexample=shown)
+                return _Verdict("refuted", obligations=(script,), counterexample=shown)
             ensure(answer.verdict == "unsat", answer.why)
             obligations[script] = None
     _ensure_valid(model)
     lemmas = sorted(run.lemmas)
-    return Verdict("proved", obligations=tuple(obligations), lemmas=tuple(lemmas))
+    return _Verdict("proved", obligations=tuple(obligations), lemmas=tuple(lemmas))
 
 
 def _ensure_valid(model: AnyModel) -> None:

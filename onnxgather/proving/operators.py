@@ -35,14 +35,14 @@ from onnxgather.proving.terms import Int, Term, Truth
 from onnxgather.proving.views import (
     axis_of,
     common_shape,
+    concatenated,
     elementwise,
     expanded,
     instead,
-    joined,
     product,
     reshaped,
     viewed,
-    wrapped,
+    wrapped_integer,
 )
 
 MOST_TURNS = 16
@@ -116,7 +116,7 @@ def _fold(
                 _rely(node, lemma, dtype, first, second)
         if result_dtype.kind in "bf":
             return value
-        return wrapped(value, result_dtype)
+        return wrapped_integer(value, result_dtype)
 
     def element(first: Item, *others: Item) -> Item:
         value = tensors.unrounded(first)
@@ -307,7 +307,7 @@ def _cast_item(
         if after.kind == "f":
             _rely(node, "exact", after, value)
         if after.kind in "iu":
-            is_held = wrapped(value, after) == value
+            is_held = wrapped_integer(value, after) == value
             ensure(is_held, f"a Cast of {before} to {after} that need not hold it")
 
     if after.kind == "f":
@@ -315,7 +315,7 @@ def _cast_item(
     if after.kind == "b":
         is_zero = terms.is_equal(value, 0)
         return terms.no(is_zero)
-    return wrapped(value, after)
+    return wrapped_integer(value, after)
 
 
 def _may_be_beyond(value: Term, before: np.dtype[Any], after: np.dtype[Any]) -> bool:
@@ -436,7 +436,7 @@ def _size_of(node: NodeCall) -> LazyTensor:
 
 def _concat(node: NodeCall) -> LazyTensor:
     """Return Concat."""
-    return joined(node.tensors, node.attribute("axis", 1))
+    return concatenated(node.tensors, node.attribute("axis", 1))
 
 
 def _slice(node: NodeCall) -> LazyTensor:
@@ -498,7 +498,7 @@ def _scatter(node: NodeCall) -> LazyTensor:
     ensure(is_once, "ScatterElements twice to one place")
 
     flat_tensors = [reshaped(tensor, [tensor.size]) for tensor in (data, updates)]
-    flat_whole = joined(flat_tensors, 0)
+    flat_whole = concatenated(flat_tensors, 0)
     number_tensor = tensors.constant_tensor(numbers)
 
     def element(place: Place) -> Item:

@@ -79,7 +79,7 @@ def reshaped(tensor: LazyTensor, shape: Sequence[int]) -> LazyTensor:
     return viewed(tensor, shape, source)
 
 
-def joined(parts: Sequence[LazyTensor], axis: int) -> LazyTensor:
+def concatenated(parts: Sequence[LazyTensor], axis: int) -> LazyTensor:
     """Return tensors one after the other."""
     first = parts[0]
     axis = axis_of(axis, len(first.shape))
@@ -107,7 +107,7 @@ def joined(parts: Sequence[LazyTensor], axis: int) -> LazyTensor:
     return lazy(first.dtype, instead(first.shape, axis, whole), element)
 
 
-def wrapped(value: Int, dtype: np.dtype[Any]) -> Int:
+def wrapped_integer(value: Int, dtype: np.dtype[Any]) -> Int:
     """Return an integer in the two's complement of a data type."""
     info = np.iinfo(dtype)
     return terms.in_twos_complement(value, int(info.min), int(info.max))

@@ -33,12 +33,12 @@ from onnxgather.proving.tensors import (
 )
 from onnxgather.proving.terms import Int, Truth, all_of, any_of, is_equal, no, weighted
 from onnxgather.proving.views import (
+    concatenated,
     elementwise,
-    joined,
     product,
     reshaped,
     viewed,
-    wrapped,
+    wrapped_integer,
 )
 
 _WORD = 2**32
@@ -98,7 +98,7 @@ def _input(
         number, word = place
         index = formula.index(number)
         column = tensors.known_integer(word, "which word of an index")
-        return wrapped(index // _WORD if column else index, _INT32)
+        return wrapped_integer(index // _WORD if column else index, _INT32)
 
     return lazy(dtype, operand.shape, index_word)
 
@@ -147,7 +147,7 @@ def _cast(step: Step, operands: list[LazyTensor]) -> LazyTensor:
         if data.dtype == _MASK:
             return terms.choose(value, 1, 0)
         # Case 3: an integer, of which the low bits stay.
-        return wrapped(value, after)
+        return wrapped_integer(value, after)
 
     return lazy(after, data.shape, element)
 
@@ -155,7 +155,7 @@ def _cast(step: Step, operands: list[LazyTensor]) -> LazyTensor:
 def _concat(step: Step, operands: list[LazyTensor]) -> LazyTensor:
     axis = step.arguments[0]
     assert isinstance(axis, int)
-    return joined(operands, axis)
+    return concatenated(operands, axis)
 
 
 def _where(step: Step, operands: list[LazyTensor]) -> LazyTensor:
@@ -174,7 +174,7 @@ def _number(
     dtype = np.dtype(step.result.data_type)
 
     def wrapping(first: Item, second: Item) -> Item:
-        return wrapped(compute(unrounded(first), unrounded(second)), dtype)
+        return wrapped_integer(compute(unrounded(first), unrounded(second)), dtype)
 
     return elementwise(dtype, wrapping, operands)
 

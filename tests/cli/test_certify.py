@@ -180,7 +180,7 @@ def test_two_jobs_give_what_one_gives() -> None:
             ["a.json", "--target", "cpu,native"],
             (
                 "Error: Invalid value for '--target': 'cpu,native' is not one of"
-                " 'portable', 'cpu', 'webgpu', 'native'."
+                " 'portable', 'cpu', 'webgpu', 'native', 'webnn'."
             ),
         ),
         (
@@ -284,7 +284,7 @@ class TestFromPython:
             (
                 {"target": "portabel"},
                 (
-                    "target must be one of portable, cpu, webgpu, native, got"
+                    "target must be one of portable, cpu, webgpu, native, webnn, got"
                     " 'portabel'; did you mean \"portable\"?"
                 ),
             ),
