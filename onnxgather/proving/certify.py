@@ -177,7 +177,9 @@ def certify(
     )
 
 
-def webnn_verdict(program: WebnnProgram, formula: GatherFormula, end: float) -> _Verdict:
+def webnn_verdict(
+    program: WebnnProgram, formula: GatherFormula, end: float
+) -> _Verdict:
     """Return what is proved of a WebNN program until a time of `time.monotonic`.
 
     It is never refuted, as no WebNN runs here to show a difference.

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -245,6 +246,15 @@ def test_show_has_the_program_as_json_and_on_its_page() -> None:
     assert '"form":"typed"' in page
     assert outcome("show", "x.json", "--html=y.html")[0] == 0
     assert '"form":' not in Path("y.html").read_text()
+
+
+def test_show_in_python_refuses_another_form() -> None:
+    form: Any = "byte"
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.show(DESC, webnn=form)
+    assert str(caught.value) == (
+        "webnn must be one of bytes, typed, got 'byte'; did you mean \"bytes\"?"
+    )
 
 
 def test_show_in_python_has_the_program() -> None:

@@ -29,6 +29,7 @@ from onnxgather.core.options import (
     OPSETS,
     POLICIES,
     TARGETS,
+    WEBNN_FORMS,
     OutOfRange,
     Target,
     WebnnForm,
@@ -169,6 +170,8 @@ def show(
     check_descriptor(desc)
     check_choice("out_of_range", out_of_range, POLICIES)
     check_choice("target", target, TARGETS)
+    if webnn is not None:
+        check_choice("webnn", webnn, WEBNN_FORMS)
     opset = uint("opset", opset, OPSETS[-1], OPSETS[0], OnnxGatherError)
     return describe(desc, out_of_range, target, opset, webnn=webnn)
 
