@@ -18,6 +18,7 @@ import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.lowering.show import describe
 from onnxgather.core.output.lesson import lesson, lesson_page
+from onnxgather.core.programs.program import parse_program
 
 PROBE = """
 const told = {};
@@ -260,3 +261,25 @@ def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     assert found["lines"] == (2 if width == 1280 else 0)
     assert found["sections"] == ["gather", "What to do next"]
     assert found["overflow"] <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_the_page_draws_the_webnn_program_beside_the_graph(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    file = str(MODELS / "image_remap.json")
+    ran = call("show", file, "--webnn", "bytes", "--html", str(page))
+    assert ran.exit_code == 0
+    script = """
+    return [...document.querySelectorAll("section.graph")].map((section) => [
+      section.querySelector("h3").textContent,
+      section.querySelectorAll("ol.nodes > li").length,
+      section.querySelectorAll("svg g.operator").length,
+    ]);
+    """
+    onnx_graph, webnn_graph = probed(tmp_path, page.read_bytes(), script, 1280)
+    program = parse_program((MODELS / "image_remap.json").read_text(), "p.json")
+    (dispatchable,) = program.dispatchables.values()
+    count = len(og.to_webnn(dispatchable.descriptor).graph.steps)
+    assert onnx_graph[0] == "ONNX graph opset 17, target portable"
+    assert webnn_graph == ["WebNN graph form bytes", count, count]
