@@ -438,10 +438,21 @@ def _by_place(python: str, lanes: Iterable[_Lane]) -> dict[str, list[_Lane]]:
     for lane in lanes:
         place = lane.python
         if isinstance(lane, ModelLane) and lane.host:
-            # The last argument of a browser's command is the folder that it needs.
-            place = lane.host[-1] if lane.provider.in_browser else lane.host[0]
+            place = _place_of_host(lane)
         places.setdefault(place, []).append(lane)
     return places
+
+
+def _place_of_host(lane: ModelLane) -> str:
+    """Return what the doctor calls the host of a lane."""
+    provider = lane.provider
+    if not provider.in_browser:
+        return lane.host[0]
+    # The last argument of a browser's command is the folder that the page needs.
+    folder = lane.host[-1]
+    if provider.library and provider.needs_webnn:
+        return f"{folder}, in a browser with WebNN"
+    return folder
 
 
 def _unnamed(
