@@ -19,7 +19,11 @@ from onnxgather.checking.lanes.python import ModelLane, given_to
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import IndexOutOfRangeError, ProviderError
 from onnxgather.core.execution.elsewhere.substitutes import Substitute, substitute_of
-from onnxgather.core.execution.providers import PROVIDERS, Provider
+from onnxgather.core.execution.providers import (
+    PROVIDERS,
+    WEB_PROVIDERS,
+    Provider,
+)
 from onnxgather.core.execution.session import Session
 
 WEBGPU = PROVIDERS["webgpu"]
@@ -46,12 +50,15 @@ def substitute(data_type: str, index_type: str = "INT32") -> Substitute:
 
 
 @pytest.mark.slow
-def test_a_gather_of_its_words_gives_the_words_of_its_elements() -> None:
+@pytest.mark.parametrize("provider", [WEBGPU, WEB_PROVIDERS["web-webnn"]])
+def test_a_gather_of_its_words_gives_the_words_of_its_elements(
+    provider: Provider,
+) -> None:
     wide = 0
     for case in corpus():
         if not isinstance(case, DescriptorCase) or case.must_refuse:
             continue
-        found = substitute_of(case.descriptor, WEBGPU, case.indices, not case.wrapped)
+        found = substitute_of(case.descriptor, provider, case.indices, not case.wrapped)
         if found is None:
             continue
         feeds = found.feeds([{"InputTensor": case.data, "IndicesTensor": case.indices}])
@@ -72,6 +79,18 @@ def test_a_gather_of_its_words_gives_the_words_of_its_elements() -> None:
         assert output.tobytes() == expected.tobytes(), case.name
         wide += len(feeds) == 2
     assert wide > 100
+
+
+def test_the_words_are_of_the_first_type_that_the_provider_has() -> None:
+    found = substitute_of(gather("FLOAT64", "UINT64"), WEB_PROVIDERS["web-webnn"])
+    assert found is not None
+    assert found.given_as == "data as INT32, indices as INT32"
+    values = np.array([[1.5, -2.5, np.nan], [0, -0.0, np.inf]])
+    indices = np.zeros((1, 2), np.uint64)
+    low, high = found.feeds([{"InputTensor": values, "IndicesTensor": indices}])
+    words = [low["InputTensor"], high["InputTensor"]]
+    assert {word.dtype.name for word in words} == {"int32"}
+    assert found.outputs(words)[0].tobytes() == values.tobytes()
 
 
 def test_a_substitute_tells_the_types_that_differ() -> None:
