@@ -580,7 +580,8 @@ def test_an_unknown_lane_is_a_usage_error(run: Run) -> None:
         result.errlines[0]
         == "ERROR: --onnxgather-lanes: provider must be one of openvino-runtime,"
         " opencv, tvm, iree, mnn, tract, onnx-reference, cpu, directml, openvino,"
-        " cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu, or"
+        " cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu, web-webnn,"
+        " webnn, or"
         " ONNX Runtime's full name of one, which ends in ExecutionProvider, got"
         " 'gpu'"
     )

@@ -223,7 +223,8 @@ class TestHelp:
                 (
                     "provider must be one of openvino-runtime, opencv, tvm, iree, mnn,"
                     " tract, onnx-reference, cpu, directml, openvino, cuda, tensorrt,"
-                    " webgpu, qnn, coreml, web-wasm, web-webgpu, or ONNX"
+                    " webgpu, qnn, coreml, web-wasm, web-webgpu, web-webnn,"
+                    " webnn, or ONNX"
                     " Runtime's full name of one, which ends in ExecutionProvider, got"
                     " 'gpu'"
                 ),

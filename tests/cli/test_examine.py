@@ -36,7 +36,8 @@ class InferenceSession(InferenceSession):
 _PROVIDER = (
     "provider must be one of openvino-runtime, opencv, tvm, iree, mnn, tract,"
     " onnx-reference, cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
-    " coreml, web-wasm, web-webgpu, or ONNX Runtime's full name of one, which"
+    " coreml, web-wasm, web-webgpu, web-webnn,"
+    " webnn, or ONNX Runtime's full name of one, which"
     " ends in ExecutionProvider"
 )
 

@@ -236,7 +236,8 @@ print("heavy:", heavy)
                 (
                     "Invalid value for '--provider': provider must be one of"
                     " directml-dll, cpu, directml, openvino, cuda, tensorrt, webgpu,"
-                    " qnn, coreml, web-wasm, web-webgpu, or ONNX Runtime's"
+                    " qnn, coreml, web-wasm, web-webgpu, web-webnn,"
+                    " webnn, or ONNX Runtime's"
                     " full name of one, which ends in ExecutionProvider, got 'gpu'"
                 ),
             ),

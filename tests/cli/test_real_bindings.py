@@ -239,7 +239,8 @@ class TestUsage:
     def test_elsewhere_the_name_is_refused_with_the_command_that_takes_it(self) -> None:
         told = (
             "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu,"
-            " qnn, coreml, web-wasm, web-webgpu, or ONNX Runtime's full name"
+            " qnn, coreml, web-wasm, web-webgpu, web-webnn,"
+            " webnn, or ONNX Runtime's full name"
             " of one, which ends in ExecutionProvider, got 'directml-dll', which runs"
             " programs: onnxgather run FILE --provider directml-dll"
         )
@@ -259,7 +260,8 @@ class TestUsage:
             err.splitlines()[-1]
             == "Error: Invalid value for '--provider': provider must be one of"
             " directml-dll, cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
-            " coreml, web-wasm, web-webgpu, or ONNX Runtime's full name of"
+            " coreml, web-wasm, web-webgpu, web-webnn,"
+            " webnn, or ONNX Runtime's full name of"
             " one, which ends in ExecutionProvider, got 'directml_dll'; did you mean"
             ' "directml-dll"?'
         )

@@ -74,7 +74,8 @@ def test_unknown_provider_is_refused_by_name() -> None:
     assert (
         str(caught.value)
         == "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu,"
-        " qnn, coreml, web-wasm, web-webgpu, or ONNX Runtime's full name"
+        " qnn, coreml, web-wasm, web-webgpu, web-webnn,"
+        " webnn, or ONNX Runtime's full name"
         " of one, which ends in ExecutionProvider, got 'gpu'"
     )
     assert find_provider("XyzExecutionProvider").name == "XyzExecutionProvider"
@@ -388,7 +389,7 @@ def test_a_provider_that_is_no_name_is_refused(name: Any, meant: str) -> None:
         "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
         " coreml, "
     )
-    rule += "web-wasm, web-webgpu, "
+    rule += "web-wasm, web-webgpu, web-webnn, webnn, "
     got = repr(name) if len(repr(name)) <= 200 else f"{repr(name)[:200]}…"
     rule += "or ONNX Runtime's full name of one, which ends in ExecutionProvider"
     assert str(caught.value) == f"{rule}, got {got}{meant}"
