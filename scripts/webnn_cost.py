@@ -48,7 +48,7 @@ async function least(run) {
   for (let k = 0; k < RUNS; k += 1) best = Math.min(best, (await took(run))[0]);
   return best;
 }
-const told = {};
+const figures = {};
 try {
   const table = await bytes("table.bin");
   const indices = new BigInt64Array((await bytes("indices.bin")).buffer);
@@ -67,7 +67,7 @@ try {
   const places = new ort.Tensor("int64", indices, SHAPE);
   let opened = await session("constant.onnx");
   check(await wasm(opened, { IndicesTensor: places }));
-  told.wasm_constant = await least(() => wasm(opened, { IndicesTensor: places }));
+  figures.wasm_constant = await least(() => wasm(opened, { IndicesTensor: places }));
   await opened.release();
   opened = await session("input.onnx");
   const Half = globalThis.Float16Array ?? Uint16Array;
@@ -75,28 +75,28 @@ try {
   const given = new ort.Tensor("float16", halves, [ROWS, COLUMNS]);
   const feeds = { InputTensor: given, IndicesTensor: places };
   check(await wasm(opened, feeds));
-  told.wasm_input = await least(() => wasm(opened, feeds));
+  figures.wasm_input = await least(() => wasm(opened, feeds));
   await opened.release();
 
   const context = await navigator.ml.createContext({ deviceType: "cpu" });
   const program = await import("./gather.mjs");
   let built;
   const build = () => program.build(context, { InputTensor: table });
-  [told.webnn_build, built] = await took(build);
+  [figures.webnn_build, built] = await took(build);
   check(await program.run(built, { IndicesTensor: indices }));
   const again = () => program.run(built, { IndicesTensor: indices });
-  told.webnn_constant = await least(again);
+  figures.webnn_constant = await least(again);
   built.graph.destroy();
   built = await program.build(context);
   const both = () => program.run(built, { InputTensor: table, IndicesTensor: indices });
-  [told.webnn_upload] = await took(both);
+  [figures.webnn_upload] = await took(both);
   check(await again());
-  told.webnn_input = await least(again);
-  told.browser = navigator.userAgent;
+  figures.webnn_input = await least(again);
+  figures.browser = navigator.userAgent;
 } catch (error) {
-  told.fault = String(error?.message ?? error);
+  figures.fault = String(error?.message ?? error);
 }
-await fetch("told", { method: "POST", body: JSON.stringify(told) });
+await fetch("figures", { method: "POST", body: JSON.stringify(figures) });
 </script>"""
 
 LINES = {

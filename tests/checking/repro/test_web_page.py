@@ -177,15 +177,15 @@ def test_a_page_of_a_program_has_three_verdicts(
     write_folder(str(out), Difference(case, info, result), trial_of_program(case))
     page = out / "repro.html"
     text = page.read_text()
-    (told,) = re.findall(r'id="data">(.*?)</script>', text)
-    data = json.loads(told)
+    (embedded,) = re.findall(r'id="data">(.*?)</script>', text)
+    data = json.loads(embedded)
     if state == "wrong":
         content = base64.b64decode(data["expected"][3])
         data["expected"][3] = base64.b64encode(content[:-1] + b"\x01").decode()
     if state == "not refused":
         assert "if (outside > 0)" in data["module"]
         data["module"] = data["module"].replace("if (outside > 0)", "if (false)")
-    page.write_text(text.replace(told, json.dumps(data).replace("<", "\\u003c")))
+    page.write_text(text.replace(embedded, json.dumps(data).replace("<", "\\u003c")))
     options = WITH_WEBNN
     if state == "no WebNN":
         options = ()
@@ -198,7 +198,7 @@ def spoken(page: Path, options: Sequence[str]) -> list[str]:
     command = [str(browser), "--headless", "--no-sandbox", *options]
     command += [f"--user-data-dir={page.parent / 'profile'}", page.as_uri()]
     env = {**os.environ, "LD_LIBRARY_PATH": str(browser.parent / "lib")}
-    said: list[str] = []
+    lines: list[str] = []
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True
     ) as running:
@@ -206,12 +206,12 @@ def spoken(page: Path, options: Sequence[str]) -> list[str]:
         timer.start()
         assert running.stderr is not None
         for line in running.stderr:
-            said += re.findall(r'CONSOLE:\d+\] "(.*)", source: ', line)
-            if said and said[-1].startswith("It d"):
+            lines += re.findall(r'CONSOLE:\d+\] "(.*)", source: ', line)
+            if lines and lines[-1].startswith("It d"):
                 break
         timer.cancel()
         os.killpg(running.pid, signal.SIGKILL)
-    return said
+    return lines
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
