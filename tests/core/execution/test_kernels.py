@@ -121,6 +121,7 @@ class TestBuilding:
             "direct3d.h",
             "directml.h",
             "web_page.mjs",
+            "webnn_programs.mjs",
         )
     }
     WHY_NOT = "onnxgather/no_kernels.txt"
