@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -63,9 +64,12 @@ def webnn_claims(program: WebnnProgram, formula: GatherFormula) -> Iterator[Clai
         values[operand] = _input(program, formula, operand)
     for constant in program.graph.constants:
         values[constant.operand] = constant_tensor(constant.array)
+    data_types = {operand.name: operand.data_type for operand in program.graph.inputs}
+    cast = partial(_cast, np.dtype(data_types[INPUT]))
+    methods = {**_METHODS, "cast": cast}
     for step in program.graph.steps:
         operands = [values[operand] for operand in step.operands]
-        values[step.result] = _METHODS[step.method](step, operands)
+        values[step.result] = methods[step.method](step, operands)
         # What an implementation does with other offsets is its own choice.
         if step.method == "gather":
             yield from _in_range(operands[1], step.operands[0].shape[0])
@@ -133,7 +137,16 @@ def _slice(step: Step, operands: list[LazyTensor]) -> LazyTensor:
     return viewed(operands[0], step.result.shape, source)
 
 
-def _cast(step: Step, operands: list[LazyTensor]) -> LazyTensor:
+def _cast(
+    data_dtype: np.dtype[Any], step: Step, operands: list[LazyTensor]
+) -> LazyTensor:
+    """Return a cast.
+
+    Args:
+        data_dtype: The data type of the operand for InputTensor.
+        step: The cast.
+        operands: Its operand.
+    """
     data = operands[0]
     after = np.dtype(step.result.data_type)
 
@@ -141,6 +154,8 @@ def _cast(step: Step, operands: list[LazyTensor]) -> LazyTensor:
         item = data.at(place)
         # Case 1: bytes as numbers and back, which keeps them.
         if isinstance(item, Moved):
+            is_wide = after.kind == "i" and after.itemsize >= data_dtype.itemsize
+            ensure(is_wide, f"a cast of data of {data_dtype} to {after}")
             return item
         # Case 2: a mask, of which the numbers are 1 and 0.
         value = unrounded(item)
@@ -237,7 +252,6 @@ _METHODS: dict[str, _Method] = {
     "gather": _gather,
     "reshape": _reshape,
     "slice": _slice,
-    "cast": _cast,
     "concat": _concat,
     "where": _where,
     "min": partial(_number, terms.smaller_of),
@@ -252,7 +266,7 @@ _METHODS: dict[str, _Method] = {
     "reduceMax": _reduce_max,
     "reduceSum": _reduce_sum,
 }
-"""What each method computes, from WebNN's specification."""
+"""What each method but `cast` computes, from WebNN's specification."""
 
 
 # The claims.

@@ -16,6 +16,7 @@ from webnn_interpreter import RefusedStepError, interpret
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.lowering.webnn.program import WebnnProgram
+from onnxgather.core.lowering.webnn.steps import Step
 from onnxgather.core.options import POLICIES, OutOfRange
 from onnxgather.proving.certify import WEBNN_DIFFERS, Certified, certify, webnn_verdict
 from onnxgather.proving.formula import formula_of
@@ -123,6 +124,28 @@ def test_an_index_that_is_clamped_elsewhere_is_found() -> None:
     formula, _ = formula_of(desc, "clamp")
     verdict = webnn_verdict(changed, formula, time.monotonic() + 20)
     assert (verdict.state, verdict.why) == ("undecided", WEBNN_DIFFERS)
+
+
+def test_a_cast_that_loses_bits_of_the_data_is_not_proved() -> None:
+    desc = SMALL["GATHER_ND"]
+    program = deepcopy(og.to_webnn(desc))
+    steps = program.graph.steps
+    (number,) = [n for n, step in enumerate(steps) if step.result.name == "rows"]
+    rows = steps[number].operands[0]
+    narrow = rows._replace(name="narrow", data_type="int8")
+    wide = rows._replace(name="wide")
+    operands = (wide, *steps[number].operands[1:])
+    steps[number : number + 1] = [
+        Step(narrow, "cast", (rows,), ("int8",), {}, "loses bits"),
+        Step(wide, "cast", (narrow,), ("int32",), {}, "has as many bits again"),
+        steps[number]._replace(operands=operands),
+    ]
+    formula, _ = formula_of(desc, "clamp")
+    verdict = webnn_verdict(program, formula, time.monotonic() + 20)
+    assert (verdict.state, verdict.why) == (
+        "undecided",
+        "a cast of data of int32 to int8",
+    )
 
 
 def test_what_is_not_counted_is_found() -> None:
