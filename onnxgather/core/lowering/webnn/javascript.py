@@ -60,7 +60,7 @@ function bytesOf(name, array) {
 """
 
 _BUILD = """\
-// Builds the graph. If InputTensor is given, it becomes a constant: each run is faster.
+// Builds the graph. If InputTensor is given, it becomes a constant.
 export async function build(context, {InputTensor} = {}) {
   const builder = new MLGraphBuilder(context);
   const operands = [];
@@ -141,7 +141,7 @@ function firstOutside(indices, coordinates = [], position = 0) {
 
 
 _WHOLE_BUILD = """\
-// Builds the graph. An input that `constants` has becomes a constant: runs are faster.
+// Builds the graph. An input that `constants` has becomes a constant.
 export async function build(context, constants = {}) {
   const builder = new MLGraphBuilder(context);
   const operands = {};
