@@ -317,7 +317,8 @@ def _only_file(output: str | None, models: int, endings: Sequence[str]) -> str |
     # A new folder whose name ends as that of a file is most likely a file.
     lower = output.lower()
     ending = os.path.splitext(lower)[1]
-    is_of_others = ending in (*MODEL_ENDINGS, *WEBNN_ENDINGS) and ending not in endings
+    file_endings = (*MODEL_ENDINGS, *WEBNN_ENDINGS, ".js")
+    is_of_others = ending in file_endings and ending not in endings
     if is_of_others and not os.path.exists(output):
         rule = f"--output must be a folder or end in {' or '.join(endings)}"
         raise click.UsageError(f"{rule}, got {output}")

@@ -247,7 +247,7 @@ def _webnn_content(
         with located(f"{job.source}: {job.where}"):
             check_feature_level(content, level)
             program = to_webnn(content, policy, form or "bytes")
-    if job.output.endswith(".json"):
+    if job.output.lower().endswith(".json"):
         return program.to_json().encode()
     return program.to_javascript().encode()
 

@@ -141,10 +141,12 @@ def certify(
     end = time.monotonic() + timeout
     formula, preconditions = formula_of(desc, out_of_range, target)
     if target == WEBNN:
-        rule = 'target "webnn" must come without model and low_halves'
-        reason = "as its programs are no ONNX models"
-        if model is not None or low_halves:
-            raise OnnxGatherError(f"{rule}, {reason}")
+        given = "low_halves" if low_halves else ""
+        if model is not None:
+            given = "model"
+        if given:
+            rule = f'{given} must not come with the target "webnn"'
+            raise OnnxGatherError(f"{rule}, as its programs are no ONNX models")
         program = to_webnn(desc, out_of_range)
         content = program.to_json().encode()
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"

@@ -13,6 +13,7 @@ from onnxgather.core.lowering.indices import INDICES
 from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.lowering.webnn.policies import OUTSIDE
 from onnxgather.core.lowering.webnn.program import WebnnProgram
+from onnxgather.core.lowering.webnn.requirements import beyond_required
 from onnxgather.core.lowering.webnn.steps import MLOperand, Step
 from onnxgather.proving import tensors, terms
 from onnxgather.proving.claims import Claim, alike, places_of
@@ -23,6 +24,7 @@ from onnxgather.proving.tensors import (
     LazyTensor,
     Moved,
     Place,
+    UndecidedError,
     chosen,
     constant_tensor,
     ensure,
@@ -59,13 +61,16 @@ def webnn_claims(program: WebnnProgram, formula: GatherFormula) -> Iterator[Clai
     Raises:
         UndecidedError: The program has what nothing is known of.
     """
+    for rule in beyond_required(program.graph.steps):
+        raise UndecidedError(rule)
     values: dict[MLOperand, LazyTensor] = {}
     for operand in program.graph.inputs:
         values[operand] = _input(program, formula, operand)
     for constant in program.graph.constants:
         values[constant.operand] = constant_tensor(constant.array)
     data_types = {operand.name: operand.data_type for operand in program.graph.inputs}
-    cast = partial(_cast, np.dtype(data_types[INPUT]))
+    data_dtype = np.dtype(data_types[INPUT])
+    cast = partial(_cast, data_dtype)
     methods = {**_METHODS, "cast": cast}
     for step in program.graph.steps:
         operands = [values[operand] for operand in step.operands]
@@ -74,6 +79,10 @@ def webnn_claims(program: WebnnProgram, formula: GatherFormula) -> Iterator[Clai
         if step.method == "gather":
             yield from _in_range(operands[1], step.operands[0].shape[0])
     output = values[program.graph.outputs[OUTPUT]]
+    # Case: the claims count positions in elements of the data, and parts in those of
+    # the output.
+    if output.dtype != data_dtype:
+        yield Claim(True, False)
     yield from _elements(formula, output)
     if formula.policy == "error":
         yield from _counted(program, formula, values)
@@ -84,6 +93,12 @@ def _input(
 ) -> LazyTensor:
     """Return an input, of which nothing is known but what it is a view of."""
     dtype = np.dtype(operand.data_type)
+    tensor = formula.desc.indices_tensor
+    if operand.name == INPUT:
+        tensor = formula.desc.input_tensor
+    buffer_size = size_of(tensor.array_shape) * tensor.data_type.size
+    is_whole = size_of(operand.shape) * dtype.itemsize == buffer_size
+    ensure(is_whole, f"an operand that is not the buffer of {operand.name}")
     if operand.name == INPUT:
 
         def data_element(place: Place) -> Moved:
@@ -114,6 +129,8 @@ _Method = Callable[[Step, list[LazyTensor]], LazyTensor]
 
 def _gather(step: Step, operands: list[LazyTensor]) -> LazyTensor:
     rows, offsets = operands
+    ensure(step.options == {"axis": 0}, "a gather along another axis")
+    ensure(len(offsets.shape) == 1, "a gather at offsets of another rank")
 
     def element(place: Place) -> Item:
         offset = unrounded(offsets.at(place[:1]))
@@ -127,8 +144,11 @@ def _reshape(step: Step, operands: list[LazyTensor]) -> LazyTensor:
 
 
 def _slice(step: Step, operands: list[LazyTensor]) -> LazyTensor:
-    starts = step.arguments[0]
+    starts, sizes = step.arguments
     assert isinstance(starts, tuple)
+    assert isinstance(sizes, tuple)
+    for start, size, whole in zip(starts, sizes, operands[0].sizes, strict=True):
+        ensure(0 <= start <= whole - size, "a slice that ends outside its operand")
 
     def source(place: Place) -> Place:
         pairs = zip(place, starts, strict=True)
@@ -154,8 +174,9 @@ def _cast(
         item = data.at(place)
         # Case 1: bytes as numbers and back, which keeps them.
         if isinstance(item, Moved):
-            is_wide = after.kind == "i" and after.itemsize >= data_dtype.itemsize
-            ensure(is_wide, f"a cast of data of {data_dtype} to {after}")
+            is_wide = after.itemsize >= data_dtype.itemsize
+            is_kept = is_wide and after.kind == data_dtype.kind == "i"
+            ensure(is_kept, f"a cast of data of {data_dtype} to {after}")
             return item
         # Case 2: a mask, of which the numbers are 1 and 0.
         value = unrounded(item)
@@ -224,6 +245,8 @@ def _differ(first: Int, second: Int) -> Truth:
 def _reduce_max(step: Step, operands: list[LazyTensor]) -> LazyTensor:
     """Return the largest element of each row."""
     data = operands[0]
+    options = {"axes": (1,), "keepDimensions": True}
+    ensure(step.options == options, "a reduceMax of anything but rows")
     columns = data.sizes[1]
 
     def element(place: Place) -> Item:
@@ -239,6 +262,8 @@ def _reduce_max(step: Step, operands: list[LazyTensor]) -> LazyTensor:
 def _reduce_sum(step: Step, operands: list[LazyTensor]) -> LazyTensor:
     """Return the sum of each column, of which only `_counted` looks at the parts."""
     data = operands[0]
+    options = {"axes": (0,), "keepDimensions": False}
+    ensure(step.options == options, "a reduceSum of anything but columns")
 
     def element(place: Place) -> Item:
         ensure(data.size <= MOST_ELEMENTS, "a sum of too many elements")

@@ -84,12 +84,23 @@ def test_a_gather_of_a_model_has_a_module() -> None:
     assert Path(module).suffix == ".mjs"
 
 
+def test_the_case_of_an_ending_does_not_count() -> None:
+    Path("x.onnx").write_bytes(og.to_onnx(DESC).SerializeToString())
+    code, _, err = outcome("convert", "x.onnx", "--target", "webnn", "-o", "y.JSON")
+    assert (code, err) == (0, "")
+    assert Path("y.JSON").read_text("utf-8") == og.to_webnn(DESC).to_json()
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (
             ["--target", "webnn", "-o", "y.onnx"],
             "--output must be a folder or end in .mjs or .json, got y.onnx",
+        ),
+        (
+            ["--target", "webnn", "-o", "y.js"],
+            "--output must be a folder or end in .mjs or .json, got y.js",
         ),
         (["-o", "y.mjs"], "--output must be a folder or end in .onnx, got y.mjs"),
         (["-o", "y.json"], "--output must be a folder or end in .onnx, got y.json"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from webnn_interpreter import RefusedStepError, interpret
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.lowering.webnn.program import WebnnProgram
-from onnxgather.core.lowering.webnn.steps import Step
+from onnxgather.core.lowering.webnn.steps import MLOperand, Step
 from onnxgather.core.options import POLICIES, OutOfRange
 from onnxgather.proving.certify import WEBNN_DIFFERS, Certified, certify, webnn_verdict
 from onnxgather.proving.formula import formula_of
@@ -148,6 +149,64 @@ def test_a_cast_that_loses_bits_of_the_data_is_not_proved() -> None:
     )
 
 
+def verdict_of_changed(
+    desc: og.Descriptor, name: str, policy: OutOfRange = "clamp", **fields: Any
+) -> tuple[str, str]:
+    """Return the verdict on a program with other fields of the step of a name."""
+    program = deepcopy(og.to_webnn(desc, policy))
+    steps = program.graph.steps
+    (number,) = [n for n, step in enumerate(steps) if step.result.name == name]
+    steps[number] = steps[number]._replace(**fields)
+    formula, _ = formula_of(desc, policy)
+    verdict = webnn_verdict(program, formula, time.monotonic() + 20)
+    return verdict.state, verdict.why
+
+
+def test_other_axes_and_slices_are_not_proved() -> None:
+    square = og.GatherDesc(
+        T("FLOAT32", [2, 2]), T("INT32", [1, 2]), T("FLOAT32", [2, 2]), 0, 1
+    )
+    along = "a gather along another axis"
+    assert verdict_of_changed(square, "rows", options={"axis": 1}) == (
+        "undecided",
+        along,
+    )
+    outside = "a slice that ends outside its operand"
+    desc = SMALL["GATHER"]
+    (part,) = [
+        step.arguments[1]
+        for step in og.to_webnn(desc).graph.steps
+        if step.result.name == "lowColumn"
+    ]
+    beyond = ((1, 0), part)
+    verdict = verdict_of_changed(desc, "lowColumn", arguments=beyond)
+    assert verdict == ("undecided", outside)
+    rows = {"axes": (0,), "keepDimensions": True}
+    verdict = verdict_of_changed(SMALL["GATHER_ND"], "anyOutside", "zero", options=rows)
+    assert verdict == ("undecided", "a reduceMax of anything but rows")
+
+
+def test_an_output_of_another_type_than_the_data_is_not_proved() -> None:
+    desc = og.GatherDesc(
+        T("UINT8", [1, 4]), T("INT32", [1, 4]), T("UINT8", [1, 4]), 1, 1
+    )
+    program = deepcopy(og.to_webnn(desc))
+    graph = program.graph
+    formula, _ = formula_of(desc, "clamp")
+    end = time.monotonic() + 20
+    assert webnn_verdict(program, formula, end).state == "proved"
+    data = graph.inputs[0]
+    byte = data._replace(name="byte", shape=(1, 1))
+    word = MLOperand("word", "int32", (1, 1))
+    graph.steps += [
+        Step(byte, "slice", (data,), ((0, 0), (1, 1)), {}, "the first byte"),
+        Step(word, "cast", (byte,), ("int32",), {}, "as a word"),
+    ]
+    graph.outputs["OutputTensor"] = word
+    verdict = webnn_verdict(program, formula, end)
+    assert (verdict.state, verdict.why) == ("undecided", WEBNN_DIFFERS)
+
+
 def test_what_is_not_counted_is_found() -> None:
     desc = SMALL["GATHER_ND"]
     program = og.to_webnn(desc, "error")
@@ -165,11 +224,12 @@ def test_what_is_not_counted_is_found() -> None:
 
 @pytest.mark.parametrize("options", [{"low_halves": True}, {"model": "x.onnx"}])
 def test_options_of_models_are_refused(options: dict[str, object]) -> None:
+    (name,) = options
     certified: Certified | None = None
     with pytest.raises(og.OnnxGatherError) as caught:
         certified = certify(SMALL["GATHER"], "clamp", "webnn", **options)  # pyright: ignore[reportArgumentType]
     assert certified is None
     assert str(caught.value) == (
-        'target "webnn" must come without model and low_halves, as its programs are no'
-        " ONNX models"
+        f'{name} must not come with the target "webnn", as its programs are no ONNX'
+        " models"
     )

@@ -552,6 +552,7 @@ def test_a_module_takes_the_data_as_a_constant(tmp_path: Path) -> None:
     at_build["constants"] = {"InputTensor": at_build["arrays"].pop("InputTensor")}
     program = og.to_webnn(SMALL, data=data)
     inside = module_question(tmp_path, 1, program, data, indices)
+    del inside["arrays"]["InputTensor"]
     given_at_build, embedded = recorded(tmp_path, [at_build, inside])
     right = at_build["outputs"]["OutputTensor"]
     for answer in (given_at_build, embedded):
@@ -586,6 +587,59 @@ def test_a_module_refuses_an_array_of_another_length(
         "RangeError: IndicesTensor must be a typed array or an ArrayBuffer of 16 bytes,"
         f" got {got}"
     )
+
+
+OVERLAPPING = """
+import {build, run} from "./overlapping.mjs";
+
+const operand = () => new Proxy({}, {get: () => undefined});
+globalThis.MLGraphBuilder = class {
+  constructor() {
+    const method = (name) => (name === "build" ? async () => "" : operand);
+    return new Proxy(this, {get: (_, name) => method(name)});
+  }
+};
+const context = {
+  createTensor: async () => ({bytes: new Uint8Array(4)}),
+  writeTensor: (tensor, bytes) => (tensor.bytes = bytes.slice()),
+  // OutputTensor is the indices; none of them is out of range.
+  dispatch: (_, {IndicesTensor}, {OutputTensor}) => {
+    OutputTensor.bytes = IndicesTensor.bytes;
+  },
+  // As WebNN reads: what the tensor has when it is called.
+  readTensor: (tensor) => Promise.resolve(tensor.bytes.slice().buffer),
+};
+const built = await build(context);
+const InputTensor = new Int32Array(4);
+const runs = [[1, 2], [2, 2]].map((indices) =>
+  run(built, {InputTensor, IndicesTensor: new Int32Array(indices)}));
+const results = await Promise.all(runs);
+console.log(results.map((bytes) => [...new Int32Array(bytes.buffer)].join()).join(" "));
+"""
+"""Two runs of a module at once, on a stand-in for WebNN that copies the indices."""
+
+
+@needs_node
+def test_runs_that_overlap_have_their_own_results(tmp_path: Path) -> None:
+    desc = og.GatherDesc(
+        T("INT32", [1, 4]), T("INT32", [1, 2]), T("INT32", [1, 2]), 1, 1
+    )
+    module = og.to_webnn(desc, "error").to_javascript()
+    (tmp_path / "overlapping.mjs").write_text(module, encoding="utf-8")
+    (tmp_path / "two.mjs").write_text(OVERLAPPING, encoding="utf-8")
+    command = ["node", str(tmp_path / "two.mjs")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (result.stdout, result.stderr) == ("1,2 2,2\n", "")
+
+
+@needs_node
+def test_an_array_of_no_input_is_refused(tmp_path: Path) -> None:
+    data = np.arange(12, dtype=np.float16).reshape(4, 3)
+    indices = np.array([[2, -1]], np.int64)
+    question = module_question(tmp_path, 0, og.to_webnn(SMALL), data, indices)
+    question["arrays"]["Indices"] = question["arrays"]["IndicesTensor"]
+    (answer,) = recorded(tmp_path, [question])
+    assert answer["error"] == "RangeError: Indices is no input of the graph"
 
 
 def test_a_module_is_short_and_evaluates_no_text() -> None:

@@ -98,22 +98,36 @@ _BUILD_REST = """\
 
 _RUN = """\
 // Returns the bytes of OutputTensor. An input left out stays as in the last run.
-export async function run({context, graph, inputs, outputs, written}, arrays) {
-  for (const name of Object.keys(inputs)) {
+export async function run({context, graph, inputs, outputs, written}, arrays = {}) {
+  for (const name of Object.keys({...inputs, ...arrays})) {
+    if (!(name in inputs)) throw new RangeError(`${name} is no input of the graph`);
     if (arrays[name] === undefined && name in written) continue;
-    const bytes = bytesOf(name, arrays[name]);
-    context.writeTensor(inputs[name], bytes);
-    written[name] = @WRITTEN@;
-  }
+@WRITE@  }
   context.dispatch(graph, inputs, outputs);
-@CHECK@  return new Uint8Array(await context.readTensor(outputs.OutputTensor));
-}
+@RESULT@}
 """
 
-_CHECK = """\
-  const indices = written.IndicesTensor;
-  const [outside] = new Int32Array(await context.readTensor(outputs.Outside));
-  if (outside > 0) throw new RangeError(firstOutside(new @ARRAY@(indices.buffer)));
+_WRITE = """\
+    context.writeTensor(inputs[name], bytesOf(name, arrays[name]));
+    written[name] = true;
+"""
+
+_WRITE_AND_KEEP = """\
+    const bytes = bytesOf(name, arrays[name]);
+    context.writeTensor(inputs[name], bytes);
+    written[name] = name === "@INDICES@" ? bytes.slice() : true;
+"""
+
+_RESULT = """\
+  return new Uint8Array(await context.readTensor(outputs.OutputTensor));
+"""
+
+_CHECKED_RESULT = """\
+  const indices = new @ARRAY@(written.IndicesTensor.buffer);
+  const results = [outputs.Outside, outputs.OutputTensor]; // before another run writes
+  const [count, output] = await Promise.all(results.map((r) => context.readTensor(r)));
+  if (new Int32Array(count)[0] > 0) throw new RangeError(firstOutside(indices));
+  return new Uint8Array(output);
 """
 
 _FIRST_OUTSIDE = """\
@@ -121,18 +135,16 @@ _FIRST_OUTSIDE = """\
 function firstOutside(indices, coordinates = [], position = 0) {
   const sizes = @SIZES@;
   const strides = @STRIDES@;
-  const axisSizes = @AXES@;
   const axis = coordinates.length;
   if (axis === sizes.length) {
-    const size = axisSizes[coordinates[axis - 1] % axisSizes.length];
+    const size = @AXES@[coordinates[axis - 1] % @COUNT@];
     const index = indices[position];
     if (index >= @LOWEST@ && index < size) return "";
-    const rule = `IndicesTensor[${coordinates}] must be in [@BOUND@, ${size})`;
-    return `${rule}, got ${index}`;
+    return `IndicesTensor[${coordinates}] must be in [@BOUND@, ${size}), got ${index}`;
   }
   for (let k = 0; k < sizes[axis]; k += 1) {
-    const next = position + k * strides[axis];
-    const sentence = firstOutside(indices, [...coordinates, k], next);
+    const offset = position + k * strides[axis];
+    const sentence = firstOutside(indices, [...coordinates, k], offset);
     if (sentence) return sentence;
   }
   return "";
@@ -167,17 +179,16 @@ export async function build(context, constants = {}) {
 _WHOLE_RUN = """\
 // Returns the bytes of each output. An input left out stays as in the last run.
 export async function run({context, graph, inputs, outputs, written}, arrays = {}) {
-  for (const name of Object.keys(inputs)) {
+  for (const name of Object.keys({...inputs, ...arrays})) {
+    if (!(name in inputs)) throw new RangeError(`${name} is no input of the graph`);
     if (arrays[name] === undefined && name in written) continue;
-    context.writeTensor(inputs[name], bytesOf(name, arrays[name]));
-    written[name] = true;
-  }
+@WRITE@  }
   context.dispatch(graph, inputs, outputs);
-  const results = {};
-  for (const [name, tensor] of Object.entries(outputs)) {
-    results[name] = new Uint8Array(await context.readTensor(tensor));
-  }
-  return results;
+  // All are read before another run can write.
+  const reads = Object.entries(outputs).map(async ([name, tensor]) => {
+    return [name, new Uint8Array(await context.readTensor(tensor))];
+  });
+  return Object.fromEntries(await Promise.all(reads));
 }
 """
 
@@ -230,7 +241,8 @@ def whole_module_text(
     lines.append(f"  return {{{', '.join(results)}}};")
     lines.append("}\n")
     build = _WHOLE_BUILD.replace("@NAMES@", json.dumps(list(resources)))
-    return _with_base64(["\n".join(lines), _BYTES, build, _WHOLE_RUN])
+    run = _WHOLE_RUN.replace("@WRITE@", _WRITE)
+    return _with_base64(["\n".join(lines), _BYTES, build, run])
 
 
 def module_text(desc: Descriptor, out_of_range: OutOfRange, graph: StepList) -> str:
@@ -256,7 +268,8 @@ def module_text(desc: Descriptor, out_of_range: OutOfRange, graph: StepList) -> 
     if is_error:
         parts += [_run_checked(desc), _first_outside(desc)]
     else:
-        parts.append(_RUN.replace("@WRITTEN@", "true").replace("@CHECK@", ""))
+        text = _RUN.replace("@WRITE@", _WRITE)
+        parts.append(text.replace("@RESULT@", _RESULT))
     return _with_base64(parts)
 
 
@@ -398,8 +411,8 @@ def _build(graph: StepList) -> str:
 
 def _run_checked(desc: Descriptor) -> str:
     # The indices are kept, to name the first out of range.
-    kept = f'name === "{INDICES}" ? bytes.slice() : true'
-    text = _RUN.replace("@WRITTEN@", kept).replace("@CHECK@", _CHECK)
+    write = _WRITE_AND_KEEP.replace("@INDICES@", INDICES)
+    text = _RUN.replace("@WRITE@", write).replace("@RESULT@", _CHECKED_RESULT)
     tensor = desc.indices_tensor
     return text.replace("@ARRAY@", _ARRAYS[tensor.data_type.numpy.name])
 
@@ -412,4 +425,5 @@ def _first_outside(desc: Descriptor) -> str:
     text = _FIRST_OUTSIDE.replace("@LOWEST@", lowest).replace("@BOUND@", bound)
     text = text.replace("@SIZES@", json.dumps(list(tensor.sizes)))
     text = text.replace("@STRIDES@", json.dumps(list(tensor.element_strides)))
+    text = text.replace("@COUNT@", str(len(axes)))
     return text.replace("@AXES@", json.dumps(axes))
