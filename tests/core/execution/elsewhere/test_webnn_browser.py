@@ -13,6 +13,7 @@ from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES, outcome, program
 from folders import MODELS
 from stub_browser import fake_browser
+from webnn_mistakes import changed_programs, differing_arrays
 
 import onnxgather as og
 from onnxgather.checking.cases import NodeCase, smallest_case
@@ -22,10 +23,12 @@ from onnxgather.core.errors import IndexOutOfRangeError, ProviderError
 from onnxgather.core.execution.elsewhere.browser import Site, find_browser
 from onnxgather.core.execution.elsewhere.hosts import find_runtime, web_host
 from onnxgather.core.execution.elsewhere.worker import (
+    OpenedProgram,
     _shared,  # type: ignore[reportPrivateUsage]
     output_of_bytes,
 )
 from onnxgather.core.execution.providers import WEB_PROVIDERS
+from onnxgather.core.execution.runtime import FailedError
 from onnxgather.core.execution.session import open_session
 from onnxgather.core.lowering.webnn.program import WebnnProgram
 
@@ -291,6 +294,43 @@ class TestABrowser:
         path = "gather/float32/int64/negative"
         code, out, _ = outcome("check", "--corpus", "--case", path, "--lanes", "webnn")
         assert (code, "DIFF" in out) == (1, True), out
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
+    def test_a_mistake_in_each_step_shows(self, policy: og.OutOfRange) -> None:
+        desc = og.GatherNDDesc(
+            og.TensorDesc("FLOAT32", [3, 2]),
+            og.TensorDesc("INT64", [4, 2]),
+            og.TensorDesc("FLOAT32", [1, 4]),
+            2,
+            2,
+        )
+        own = og.to_webnn(desc, policy)
+        seen = set[str]()
+        shown = set[str]()
+        for name, changed in changed_programs(own):
+            arrays = differing_arrays(changed)
+            if name in shown or arrays is None:
+                continue
+            seen.add(name)
+            right = og.reference(
+                desc, arrays["InputTensor"], arrays["IndicesTensor"], policy
+            )
+            module = own.to_javascript()
+            (output,) = OpenedProgram(desc, module, WEBNN).run_all(arrays)
+            assert output.tobytes() == right.tobytes()
+            module = changed.to_javascript()
+            try:
+                (output,) = OpenedProgram(desc, module, WEBNN).run_all(arrays)
+            except (ProviderError, FailedError):  # the browser refuses the program
+                shown.add(name)
+                continue
+            if output.tobytes() != right.tobytes():
+                shown.add(name)
+        # Other steps have no second operand of the same type and shape, or one that
+        # changes no output.
+        assert shown == seen
+        assert len(shown) > 0.75 * len(own.graph.steps)
 
     @pytest.mark.slow
     @pytest.mark.skipif(
