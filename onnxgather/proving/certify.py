@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -26,10 +27,10 @@ from onnxgather.core.options import (
     ProvedTarget,
 )
 from onnxgather.proving import terms
-from onnxgather.proving.claims import AnyModel, claims
+from onnxgather.proving.claims import AnyModel, Claim, claims
 from onnxgather.proving.counterexamples import Counterexample, counterexample
 from onnxgather.proving.formula import GatherFormula, formula_of
-from onnxgather.proving.solvers import installed_solver, solved
+from onnxgather.proving.solvers import Solved, installed_solver, solved
 from onnxgather.proving.tensors import Run, UndecidedError, ensure
 from onnxgather.proving.webnn import webnn_claims
 
@@ -190,15 +191,7 @@ def webnn_verdict(
     obligations = dict[str, None]()
     try:
         with terms.until(end):
-            for claim in webnn_claims(program, formula):
-                ensure(time.monotonic() < end, "the time is up")
-                # The normal form alone shows this claim.
-                if claim.conclusion is True:
-                    continue
-                script, _ = claim.script()
-                if script in obligations:
-                    continue
-                answer = solved(script, end - time.monotonic())
+            for _, script, answer in _answers(webnn_claims(program, formula), end):
                 ensure(answer.verdict != "sat", WEBNN_DIFFERS)
                 ensure(answer.verdict == "unsat", answer.why)
                 obligations[script] = None
@@ -251,15 +244,7 @@ def _solver_verdict(
     # The keys of a dict are a set in the order of the claims.
     obligations = dict[str, None]()
     with terms.until(end):
-        for claim in claims(network, formula, run):
-            ensure(time.monotonic() < end, "the time is up")
-            # The normal form alone shows this claim.
-            if claim.conclusion is True:
-                continue
-            script, _ = claim.script()
-            if script in obligations:
-                continue
-            answer = solved(script, end - time.monotonic())
+        for claim, script, answer in _answers(claims(network, formula, run), end):
             if answer.verdict == "sat":
                 seconds = end - time.monotonic()
                 # The search keeps to these seconds by itself.
@@ -271,6 +256,29 @@ def _solver_verdict(
     _ensure_valid(model)
     lemmas = sorted(run.lemmas)
     return _Verdict("proved", obligations=tuple(obligations), lemmas=tuple(lemmas))
+
+
+def _answers(
+    all_claims: Iterable[Claim], end: float
+) -> Iterator[tuple[Claim, str, Solved]]:
+    """Yield claims with their scripts and the solver's answers, each script once.
+
+    Claims that their normal form shows are left out.
+
+    Raises:
+        UndecidedError: The time is up.
+    """
+    scripts = set[str]()
+    for claim in all_claims:
+        ensure(time.monotonic() < end, "the time is up")
+        # The normal form alone shows this claim.
+        if claim.conclusion is True:
+            continue
+        script, _ = claim.script()
+        if script in scripts:
+            continue
+        scripts.add(script)
+        yield claim, script, solved(script, end - time.monotonic())
 
 
 def _ensure_valid(model: AnyModel) -> None:
