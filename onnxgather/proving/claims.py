@@ -351,25 +351,48 @@ def _element_claim(
         place: The coordinates of the element in OutputTensor.
         output_place: Its coordinates in the output of the model.
     """
-    source = formula.source(place)
     element = moved(output.at(output_place), output.dtype)
+    return part_claim(formula, place, element)
+
+
+def part_claim(
+    formula: GatherFormula,
+    place: Place,
+    part: Moved,
+    unit: int = 1,
+    within: Int = 0,
+    size: int = 1,
+    byte: int = 0,
+) -> Claim:
+    """Return that a part of an element of OutputTensor is that of its source.
+
+    Args:
+        formula: The formula.
+        place: The coordinates of the element in OutputTensor.
+        part: What the output has there.
+        unit: The bytes between the positions of `part`; 1 for whole elements.
+        within: The bytes of the part behind its position.
+        size: The bytes of an element; 1 for whole elements.
+        byte: The bytes of the part behind the start of its element.
+    """
+    source = formula.source(place)
     given: Truth = True
-    if formula.policy == "error":  # the model fails where an index is out of range
+    if formula.policy == "error":  # nothing is said where an index is out of range
         given = no(source.outside)
-    both_read = all_of(given, source.is_input, element.is_input)
-    actual = terms.assuming(element.position, both_read)
-    wanted = terms.assuming(source.position, both_read)
-    is_same_kind = terms.agree(element.is_input, source.is_input)
+    both_read = all_of(given, source.is_input, part.is_input)
+    actual = terms.assuming(part.position, both_read) * unit + within
+    wanted = terms.assuming(source.position, both_read) * size + byte
+    is_same_kind = terms.agree(part.is_input, source.is_input)
     is_same_position = any_of(
-        no(both_read), alike(actual, wanted), is_equal(actual, wanted)
+        no(both_read), _alike(actual, wanted), is_equal(actual, wanted)
     )
-    is_zero = is_equal(element.bits, 0)
-    is_read_or_zero = any_of(source.is_input, element.is_input, is_zero)
+    is_zero = is_equal(part.bits, 0)
+    is_read_or_zero = any_of(source.is_input, part.is_input, is_zero)
     conclusion = all_of(is_same_kind, is_same_position, is_read_or_zero)
     return Claim(given, conclusion, place)
 
 
-def alike(first: Int, second: Int) -> Truth:
+def _alike(first: Int, second: Int) -> Truth:
     """Return whether two sums are equal as the sums of the terms with each factor are.
 
     A solver sees that sooner than that the whole sums are.

@@ -16,7 +16,7 @@ from onnxgather.core.lowering.webnn.program import WebnnProgram
 from onnxgather.core.lowering.webnn.requirements import beyond_required
 from onnxgather.core.lowering.webnn.steps import MLOperand, Step
 from onnxgather.proving import tensors, terms
-from onnxgather.proving.claims import Claim, alike, places_of
+from onnxgather.proving.claims import Claim, part_claim, places_of
 from onnxgather.proving.formula import GatherFormula
 from onnxgather.proving.tensors import (
     MOST_ELEMENTS,
@@ -351,7 +351,6 @@ def _part_claim(
         offset: Its offset in the array, in elements.
         byte: The first byte of the part in its element.
     """
-    source = formula.source(place)
     size = formula.desc.output_tensor.data_type.size
     unit = output.dtype.itemsize
     # A word has several elements, or an element several words or bytes.
@@ -359,20 +358,7 @@ def _part_claim(
     number = offset // elements * max(1, size // unit) + byte // unit
     within = offset % elements * size + byte % unit
     part = moved(output.at(unflat(number, output.sizes)), output.dtype)
-    given: Truth = True
-    if formula.policy == "error":
-        given = no(source.outside)
-    both_read = all_of(given, source.is_input, part.is_input)
-    actual = terms.assuming(part.position, both_read) * unit + within
-    wanted = terms.assuming(source.position, both_read) * size + byte
-    is_same_kind = terms.agree(part.is_input, source.is_input)
-    is_same_position = any_of(
-        no(both_read), alike(actual, wanted), is_equal(actual, wanted)
-    )
-    is_zero = is_equal(part.bits, 0)
-    is_read_or_zero = any_of(source.is_input, part.is_input, is_zero)
-    conclusion = all_of(is_same_kind, is_same_position, is_read_or_zero)
-    return Claim(given, conclusion, place)
+    return part_claim(formula, place, part, unit, within, size, byte)
 
 
 def _counted(
