@@ -33,11 +33,11 @@ SMALL_PARTS = (
 """The change by which small gathers are run in parts, too."""
 SMALL_EIGHTS = (
     "thresholds.h",
-    "LEAST_EIGHTS_BYTES = 1 << 18",
-    "LEAST_EIGHTS_BYTES = 1 << 3",
+    "NEAREST_BYTES = 1 << 18",
+    "NEAREST_BYTES = 1 << 3",
 )
 """The change by which elements of small data are loaded eight at a time, too."""
-STREAMED = ("loops.c", "used > machine_cache_bytes()", "1")
+STREAMED = ("loops.c", "used > STREAMED_BYTES", "1")
 """The change by which small outputs pass the caches by, too."""
 
 MISTAKES = [
@@ -82,6 +82,9 @@ MISTAKES = [
 ]
 """Mistakes: the source, what stands there once, and what stands there instead."""
 
+THREAD_MISTAKES = [("loops.c", "if (!nests(&run)) return 1;", "")]
+"""Mistakes by which two threads write one element."""
+
 
 def build(
     folder: Path, flags: Sequence[str], changes: Sequence[tuple[str, str, str]] = ()
@@ -120,6 +123,16 @@ def seen(folder: Path, mistake: tuple[str, str, str]) -> bool:
     made = build(folder, MEMORY, [mistake])
     limited = ["sh", "-c", f"ulimit -t 30; exec {made} 1000000 5"]
     return subprocess.run(limited, capture_output=True).returncode != 0
+
+
+def seen_by_threads(folder: Path, mistake: tuple[str, str, str]) -> bool:
+    """Return whether ThreadSanitizer finds the race that a mistake makes."""
+    made = build(folder, THREADS, [SMALL_PARTS, SMALL_EIGHTS, mistake])
+    environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
+    run = subprocess.run(
+        [made, "3000", "7", "4"], env=environment, capture_output=True, text=True
+    )
+    return "data race" in run.stderr
 
 
 def entries(folder: Path) -> None:
@@ -175,6 +188,9 @@ def main() -> int:
         "--count", type=int, default=1_000_000, help="hostile descriptions"
     )
     parser.add_argument(
+        "--threaded", type=int, default=15_000, help="gathers on four threads"
+    )
+    parser.add_argument(
         "--mistakes", action="store_true", help="plant the mistakes, too"
     )
     options = parser.parse_args()
@@ -193,8 +209,13 @@ def main() -> int:
             made = build(folder / f"hostile{kind}", MEMORY, changes)
             say(f"hostile numbers{kind}")
             subprocess.run([made, str(options.count), "7"], check=True)
-        for mistake in MISTAKES if options.mistakes else ():
-            is_seen = seen(folder / "hostile", mistake)
+        ways = (
+            ("hostile", seen, MISTAKES),
+            ("raced", seen_by_threads, THREAD_MISTAKES),
+        )
+        planted = [(kind, see, each) for kind, see, listed in ways for each in listed]
+        for kind, see, mistake in planted if options.mistakes else ():
+            is_seen = see(folder / kind, mistake)
             unseen += not is_seen
             say(
                 "{}: {}: {!r} as {!r}".format(
@@ -202,10 +223,10 @@ def main() -> int:
                 )
             )
         if options.mistakes:
-            say(f"{len(MISTAKES) - unseen} of {len(MISTAKES)} mistakes seen")
+            say(f"{len(planted) - unseen} of {len(planted)} mistakes seen")
         made = build(folder / "threads", THREADS, [SMALL_PARTS, SMALL_EIGHTS])
         say("threads")
-        subprocess.run([made, str(options.count // 1000), "7", "4"], check=True)
+        subprocess.run([made, str(options.threaded), "7", "4"], check=True)
         say("the operator and the Python module")
         entries(folder / "entries")
     say("done")

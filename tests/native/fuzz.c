@@ -73,6 +73,8 @@ static struct gather valid(uint64_t most) {
         g.data_strides[k] = below(2) ? 0 : below(8);
         g.index_strides[k] = below(2) ? 0 : below(8);
     }
+    const int meets = !below(8); /* steps of two loops may lead to one element of the output */
+    if (meets) g.output_strides[below(g.loop_count)] = below(9);
     if (below(2)) g.data_strides[g.loop_count - 1] = 1; /* rows */
     if (below(2)) g.index_strides[g.loop_count - 1] = below(2);
     for (uint32_t k = 0; k < g.tuple_size; k++) {
@@ -93,6 +95,8 @@ static struct gather valid(uint64_t most) {
                    last(g.axis_sizes, g.axis_strides, g.tuple_size) + below(2) * below(3);
     g.index_count = 1 + (reach > named ? reach : named) + below(2) * below(3);
     g.output_count = 1 + last(g.sizes, g.output_strides, g.loop_count) + below(2) * below(3);
+    const uint64_t elements = product(g.sizes, g.loop_count);
+    if (meets && g.output_count <= elements) g.output_count = elements + 1;
     g.reachable_count = g.data_count + below(2) * below(9);
     return g;
 }

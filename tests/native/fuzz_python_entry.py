@@ -77,17 +77,19 @@ def gather_of_numbers(random: Random, native: Any) -> bool:
     if random.random() < 0.02:
         numbers.pop()
     packed = struct.pack(f"={len(numbers)}Q", *numbers)
-    kinds = "uiu" if kind > 2 else "uuu"
+    element = np.dtype(f"u{2 ** (size - 1)}")
+    index = np.dtype(f"{'i' if kind > 2 else 'u'}{8 if kind % 2 == 0 else 4}")
     shapes = [
         random.choice([*[(n,)] * 12, (n + 1,), (), (2, n // 2), (-n, -1)])
         for n in counts
     ]
     try:
-        made = native.Gather(np.ndarray, packed, kinds, *shapes, random.randint(-1, 5))
+        types = (element, random.choice([*[index] * 12, element]), element)
+        threads = random.randint(-1, 5)
+        made = native.Gather(np.ndarray, packed, types, tuple(shapes), threads)
     except ValueError:
         return False
-    index = np.dtype(f"{kinds[1]}{8 if kind % 2 == 0 else 4}")
-    data = np.ones(shapes[0], f"u{2 ** (size - 1)}")
+    data = np.ones(shapes[0], element)
     indices = np.frombuffer(random.randbytes(counts[1] * index.itemsize), index)
     if random.random() < 0.5:
         indices = indices % 4

@@ -92,10 +92,15 @@ def large_cases() -> Iterator[DescriptorCase]:
         ("GATHER", "FLOAT64", (3000,), (9000,), 0),
         ("GATHER", "FLOAT32", (1200, 5), (3000,), 0),
         ("GATHER", "UINT8", (100_000, 3), (9000,), 0),
+        ("GATHER", "FLOAT32", (1200, 4), (3000,), 0),
+        ("GATHER", "UINT8", (300, 50), (900,), 0),
+        ("GATHER", "FLOAT32", (200, 20), (700,), 0),
         ("GATHER", "FLOAT32", (200, 37), (700,), 0),
         ("GATHER", "FLOAT32", (30, 1001), (50,), 0),
         ("GATHER", "FLOAT32", (900, 3), (3,), 1),
         ("GATHER", "FLOAT16", (40, 700), (300,), 1),
+        ("GATHER", "FLOAT16", (30, 300, 4), (200,), 1),
+        ("GATHER", "FLOAT64", (30, 300, 3), (200,), 1),
         ("GATHER_ELEMENTS", "FLOAT32", (900, 4), (900, 4), 0),
         ("GATHER_ELEMENTS", "FLOAT32", (4, 3000), (4, 3001), 1),
         ("GATHER_ELEMENTS", "FLOAT16", (50, 600), (70, 600), 0),
@@ -220,14 +225,13 @@ def _library_of_cc(name: str) -> str:
     return printed.stdout.strip()
 
 
-STREAMED = ("loops.c", "used > machine_cache_bytes()", "bytes > 1000")
-NARROW = ("loops.c", "run.wide = machine_gathers();", "run.wide = 0;")
-EIGHTS = ("thresholds.h", "LEAST_EIGHTS_BYTES = 1 << 18", "LEAST_EIGHTS_BYTES = 1 << 3")
-SINGLES = ("thresholds.h", "MOST_EIGHTS_BYTES = 1 << 22", "MOST_EIGHTS_BYTES = 0")
-SMALL = ("loops.c", "bytes > LEAST_PART_BYTES && ", "")
+STREAMED = ("loops.c", "used > STREAMED_BYTES", "bytes > 1000")
+NARROW = ("loops.c", "run.wide = machine_vectors() >= MOVES_32;", "run.wide = 0;")
+EIGHTS = ("thresholds.h", "NEAREST_BYTES = 1 << 18", "NEAREST_BYTES = 1 << 3")
+SINGLES = ("loops.c", " && machine_vectors() == LOADS_EIGHT;", " && 0;")
 WAYS: dict[str, tuple[Change, ...]] = {
-    "past the caches": (STREAMED, SMALL),
-    "past the caches without vectors": (STREAMED, SMALL, NARROW),
+    "past the caches": (STREAMED,),
+    "past the caches without vectors": (STREAMED, NARROW),
     "eight at a time": (EIGHTS,),
     "without vectors": (SINGLES, NARROW),
 }
@@ -242,24 +246,56 @@ def test_every_way_to_copy_gives_the_same_bytes(tmp_path: Path, way: str) -> Non
     assert list(differing(compiled(tmp_path, ["-O1"], *WAYS[way]), questions())) == []
 
 
-VECTOR_MISTAKES: list[Change] = [
-    ("rows.c", "else copy(output + end, row + end);", ""),
+EIGHTS_MISTAKES: list[Change] = [
     ("rows.c", "(__mmask8)~negative", "255"),
     ("rows.c", "_mm512_slli_epi64(step, 3)", "step"),
     ("rows.c", "_mm512_sub_epi64(wanted, read)", "_mm512_setzero_si512()"),
 ]
+LOADS_EIGHT = 2
+"""What `machine_vectors` answers on a processor that loads eight elements at once."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", VECTOR_MISTAKES)
-def test_mistakes_planted_in_the_vectors_are_seen(
+@pytest.mark.parametrize("mistake", EIGHTS_MISTAKES)
+def test_mistakes_planted_in_the_loads_of_eight_are_seen(
     tmp_path: Path, mistake: Change
 ) -> None:
     """On processors that have them."""
     kernels = compiled(tmp_path, ["-O0", "-w"], EIGHTS, mistake)
-    if not kernels.machine_gathers():
+    if kernels.machine_vectors() < LOADS_EIGHT:
         pytest.skip("the processor has no AVX-512, or loads slowly with it")
     assert next(differing(kernels, questions()), None)
+
+
+LINE_MISTAKES: list[Change] = [
+    ("rows.c", "if (k && streams) stream(output, row, k);", "if (k && streams) {}"),
+    ("rows.c", "else if (k) copy(output, row);", ""),
+    (
+        "rows.c",
+        "if (streams) stream(output + k, row + k, rows.bytes - k);",
+        "if (streams) {}",
+    ),
+    ("rows.c", "else copy(output + last, row + last);", ""),
+    ("rows.c", "row + 32));\n    _mm256_stream", "row));\n    _mm256_stream"),
+    ("rows.c", "row + 32));\n    _mm256_storeu", "row));\n    _mm256_storeu"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", LINE_MISTAKES)
+def test_mistakes_planted_in_the_copying_of_lines_are_seen(
+    tmp_path: Path, mistake: Change
+) -> None:
+    """In rows of a cache line and more, in the caches and past them."""
+    folders = [tmp_path / "cached", tmp_path / "streamed"]
+    for folder in folders:
+        folder.mkdir()
+    cached = compiled(folders[0], ["-O0", "-w"], mistake)
+    streamed = compiled(folders[1], ["-O0", "-w"], STREAMED, mistake)
+    if "_mm256" in mistake[1] and not cached.machine_vectors():
+        pytest.skip("the processor has no AVX2")
+    both = (differing(kernels, questions()) for kernels in (cached, streamed))
+    assert any(next(differences, None) for differences in both)
 
 
 MISTAKES: list[Change] = [
@@ -271,12 +307,16 @@ MISTAKES: list[Change] = [
     ("rows.c", "index_at(indices, index + 1, type", "index_at(indices, index, type"),
     (
         "rows.c",
-        "memcpy(output + end, row + end, piece);\n        output +=",
-        "output +=",
+        "memcpy(output + end, row + end, piece);\n        output += whole",
+        "output += whole",
     ),
-    ("rows.c", "memcpy(output + end, row + end, 16);", ""),
+    (
+        "rows.c",
+        "memcpy(output + end, row + end, piece);\n        output += step",
+        "{}\n        output += step",
+    ),
     ("rows.c", "data += data_step;", ";"),
-    ("loops.c", "if (outside && run->gather->policy == GATHER_ZERO)", "if (0)"),
+    ("loops.c", "if (outside && g->policy == GATHER_ZERO)", "if (0)"),
     ("loops.c", "if (outside && g->policy == GATHER_ERROR) return 0;", ""),
     ("loops.c", "wrapped < last ? wrapped : last", "wrapped"),
     ("loops.c", "run->offsets[j - before] + step;", "run->offsets[j - before];"),

@@ -50,9 +50,13 @@ def numbers(**changed: Any) -> bytes:
     return struct.pack(f"={len(flat)}Q", *flat)
 
 
-def made(packed: bytes, kinds: str = "fuf", shapes: Any = ((6,), (3,), (3,))) -> Any:
+FLOAT32, UINT32 = np.dtype(np.float32), np.dtype(np.uint32)
+TYPES = (FLOAT32, UINT32, FLOAT32)
+
+
+def made(packed: bytes, types: Any = TYPES, shapes: Any = ((6,), (3,), (3,))) -> Any:
     """Return the gather of numbers."""
-    return MODULE.Gather(np.ndarray, packed, kinds, *shapes, 1)
+    return MODULE.Gather(np.ndarray, packed, types, shapes, 1)
 
 
 def test_a_gather_of_numbers_says_what_became_of_three_arrays() -> None:
@@ -89,13 +93,20 @@ def test_a_gather_of_numbers_says_what_became_of_three_arrays() -> None:
         ),
         ({"shapes": ((6,), (3,), ())}, "a shape must have 1 to 8 sizes"),
         ({"shapes": ((6,), (3,), (1,) * 9)}, "a shape must have 1 to 8 sizes"),
-        ({"kinds": "fu"}, "kinds must be three"),
+        (
+            {"types": (FLOAT32, np.dtype(np.uint8), FLOAT32)},
+            "a type must have elements of the gather's size",
+        ),
+        (
+            {"types": (FLOAT32, UINT32, "float32")},
+            "a type must have elements of the gather's size",
+        ),
     ],
 )
 def test_numbers_that_are_no_gather_are_refused(
     change: dict[str, Any], message: str
 ) -> None:
-    rest = {key: value for key, value in change.items() if key in ("shapes", "kinds")}
+    rest = {key: value for key, value in change.items() if key in ("shapes", "types")}
     changed = {key: value for key, value in change.items() if key not in rest}
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         made(numbers(**changed), **rest)
@@ -106,8 +117,10 @@ def test_numbers_that_are_no_gather_are_refused(
     [
         (),
         (b"", b""),
-        (np.ndarray, "text", "fuf", (1,), (1,), (1,), 1),
-        ("numpy", b"", "", 1, 1, 1),
+        (np.ndarray, "text", TYPES, ((1,), (1,), (1,)), 1),
+        (np.ndarray, b"", TYPES[:2], ((1,), (1,), (1,)), 1),
+        (np.ndarray, b"", TYPES, ((1,), (1,), [1]), 1),
+        ("numpy", b"", TYPES, 1, 1),
     ],
 )
 def test_other_arguments_are_type_errors(arguments: Any) -> None:

@@ -139,6 +139,7 @@ class Gather:
         indices = _readable("IndicesTensor", self.desc.indices_tensor, indices)
         output = check_array("out", self.desc.output_tensor, out)
         check_written("out", output, {"InputTensor": data, "IndicesTensor": indices})
+        output = output.view(self._dtype)  # an unpickled array has a dtype of its own
         has_run = self._run(data, indices, output)
         if not has_run and self.out_of_range == "error":
             # A copy, as another thread may change the indices after the check.
@@ -176,9 +177,13 @@ def _fixed_indices(
 
 
 def _readable(name: str, tensor: TensorDesc, value: object) -> Array:
-    """Return an input as the kernel reads it: C-contiguous and aligned, else copied."""
+    """Return an input as the kernel reads it: C-contiguous and aligned, else copied.
+
+    The kernel knows numpy's own dtype object. An unpickled array has another one, and
+    becomes a view.
+    """
     array = check_array(name, tensor, value)
-    return np.require(array, requirements=["C", "A"])
+    return np.require(array, tensor.data_type.numpy, ["C", "A"])
 
 
 def _type_and_sizes(tensor: TensorDesc) -> str:
@@ -197,13 +202,13 @@ def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
     loops = loops_of(desc, out_of_range)
     tensors = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
     packed = _packed_struct(desc, out_of_range, loops)
-    kinds = "".join(tensor.data_type.numpy.kind for tensor in tensors)
-    shapes = [tensor.array_shape for tensor in tensors]
+    dtypes = tuple([tensor.data_type.numpy for tensor in tensors])
+    shapes = tuple([tensor.array_shape for tensor in tensors])
     if _guessed_nanoseconds(desc, loops) < THREADED_NANOSECONDS:
         threads = 1
     elif threads == 0:
         threads = usable_cores()
-    return native.Gather(np.ndarray, packed, kinds, *shapes, threads).run
+    return native.Gather(np.ndarray, packed, dtypes, shapes, threads).run
 
 
 def _no_kernel(*_: object) -> None:

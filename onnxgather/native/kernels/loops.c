@@ -50,13 +50,14 @@ struct run {
     uint64_t width;  /* elements of a row */
     int streams;     /* whether the output passes the caches by */
     int eights;      /* whether single elements are loaded eight at a time */
-    int wide;        /* whether a cache line is copied at once */
+    size_t ahead;    /* rows between one that is fetched and one that is copied */
+    int wide;        /* whether 32 bytes are moved at once */
     int count, tile; /* of all loops; the loops from `tile` on make a tile */
     struct loop loops[MOST_LOOPS];
     uint32_t rows;                                 /* of a tile */
-    uint32_t offsets[LONG_TILE_ROWS + ROWS_AHEAD]; /* of the rows of a tile */
-    uint32_t wrapped[TILE_ROWS + ROWS_AHEAD];      /* the same, as DirectML counts them */
-    uint8_t missing[LONG_TILE_ROWS];               /* rows that are zero */
+    uint32_t offsets[TILE_ROWS + MOST_ROWS_AHEAD]; /* of the rows of a tile */
+    uint32_t wrapped[FEW_TILE_ROWS];               /* some, as DirectML counts them */
+    uint8_t missing[TILE_ROWS];                    /* rows that are zero */
 };
 
 static const size_t INDEX_BYTES[4] = {4, 8, 4, 8};
@@ -139,6 +140,18 @@ static struct loop *cut_loop(struct run *run, uint64_t parts) {
     return longest;
 }
 
+/* Whether each step of a loop leads behind all that the loops inside it write. If not, steps of two
+   loops may meet at one element, which two threads must not write. */
+static int nests(const struct run *run) {
+    uint64_t behind = 1;
+    for (int k = run->count - 1; k >= 0; k--) {
+        const struct loop *loop = &run->loops[k];
+        if (loop->output < behind) return 0;
+        behind += (loop->size - 1) * loop->output;
+    }
+    return 1;
+}
+
 static uint64_t bytes_written(const struct gather *gather) {
     uint64_t bytes = gather->element_size;
     for (uint32_t k = 0; k < gather->loop_count; k++) bytes *= gather->sizes[k];
@@ -151,6 +164,7 @@ size_t gather_parts(const struct gather *gather, size_t most) {
     if (parts > most) parts = most;
     if (parts < 2) return 1;
     order_loops(&run, gather);
+    if (!nests(&run)) return 1;
     const uint64_t size = cut_loop(&run, parts)->size;
     return (size_t)(size < parts ? size : parts);
 }
@@ -185,11 +199,11 @@ static void take_row(struct run *run) {
 
 /* Make a tile of the innermost loops. If a loop is split for it, `rest` is what is left over of
    that loop, and the number of that loop is returned; else -1. */
-static int make_tile(struct run *run, uint64_t most, struct loop *rest) {
+static int make_tile(struct run *run, struct loop *rest) {
     uint64_t rows = 1;
     for (int k = run->count - 1; k >= 0; k--) {
         struct loop *loop = &run->loops[k];
-        const uint64_t fits = most / rows;
+        const uint64_t fits = TILE_ROWS / rows;
         const int is_innermost = k == run->count - 1;
         if (!is_innermost &&
             (rows >= FEW_TILE_ROWS || loop->output != loop[1].size * loop[1].output))
@@ -253,8 +267,17 @@ static int find_offsets(struct run *run, uint64_t index) {
         if (g->policy == GATHER_ZERO)
             for (uint64_t j = before; j < done; j++) run->missing[j] = run->missing[j - before];
     }
-    for (uint64_t k = 0; k < ROWS_AHEAD; k++) run->offsets[done + k] = run->offsets[done - 1];
+    const uint32_t last = run->offsets[done - 1];
+    for (uint64_t k = 0; k < MOST_ROWS_AHEAD; k++) run->offsets[done + k] = last;
     return outside;
+}
+
+/* Move rows to a position. */
+static void place_rows(struct rows *rows, const struct run *run, struct position at) {
+    rows->data = run->data + at.data * rows->size;
+    rows->output = run->output + at.output * rows->size;
+    rows->left = (run->gather->data_count - at.data) * rows->size;
+    rows->streams = run->streams && ((uintptr_t)rows->output | rows->step) % 16 == 0;
 }
 
 static struct rows rows_of(const struct run *run, struct position at) {
@@ -262,24 +285,18 @@ static struct rows rows_of(const struct run *run, struct position at) {
     const size_t size = g->element_size;
     const int is_single = run->width == 1 && g->tuple_size == 1;
     const int eights = is_single && run->eights;
-    const int is_near = g->data_count * size <= (is_single ? NEAR_BYTES : NEAR_ROWS_BYTES);
-    char *const output = run->output + at.output * size;
-    const size_t step = run->loops[run->count - 1].output * size;
-    return (struct rows){
-        .data = run->data + at.data * size,
-        .output = output,
+    const int is_near = g->data_count * size <= (is_single ? NEAR_BYTES : NEAREST_BYTES);
+    struct rows rows = {
         .size = size,
         .bytes = run->width * size,
-        .step = step,
+        .step = run->loops[run->count - 1].output * size,
         .count = run->rows,
-        .left = (g->data_count - at.data) * size,
-        .ahead = eights || is_near ? 0
-                 : run->wide       ? WIDE_ELEMENTS_AHEAD
-                                   : ELEMENTS_AHEAD,
-        .streams = run->streams && ((uintptr_t)output | step) % 16 == 0,
+        .ahead = eights || is_near ? 0 : run->ahead,
         .eights = eights,
         .wide = run->wide,
     };
+    place_rows(&rows, run, at);
+    return rows;
 }
 
 /* Copy the rows of a tile as DirectML does: element by element, each offset counted modulo 2^32
@@ -292,7 +309,7 @@ static void copy_wrapped(struct run *run, struct position at) {
     rows.bytes = rows.size;
     for (uint64_t element = 0; element < run->width; element++)
         for (size_t done = 0; done < run->rows; done += rows.count) {
-            rows.count = run->rows - done < TILE_ROWS ? run->rows - done : TILE_ROWS;
+            rows.count = run->rows - done < FEW_TILE_ROWS ? run->rows - done : FEW_TILE_ROWS;
             rows.output = output + element * rows.size + done * rows.step;
             for (size_t j = 0; j < rows.count; j++) {
                 const uint32_t wrapped = run->offsets[done + j] + start + (uint32_t)element;
@@ -335,71 +352,75 @@ static uint64_t extent_of(const struct gather *g) {
     return extent;
 }
 
-/* Read the data of a tile once from its beginning to its end, if it lies close together: the
-   processor sees that reads follow one another and brings what comes next into the cache, which it
-   does not for the scattered reads of the indices, and less for explicit fetches. gather_check has
-   seen that the data do not end before `data + extent`. */
-static void read_ahead(const struct run *run, uint64_t data, uint64_t extent) {
-    const size_t size = run->gather->element_size;
-    const uint64_t bytes = extent * size;
-    if (bytes > READ_AHEAD_BYTES || bytes / CACHE_LINE > run->rows) return;
-    const volatile char *first = run->data + data * size;
+/* Read the data of a tile once from its beginning to its end: the processor sees that reads follow
+   one another and brings what comes next into the cache, which it does not for the scattered reads
+   of the indices. gather_check has seen that the data do not end before `data + extent`. */
+static void read_ahead(const struct run *run, uint64_t data, uint64_t bytes) {
+    const volatile char *first = run->data + data * run->gather->element_size;
     for (uint64_t k = 0; k < bytes; k += CACHE_LINE) (void)first[k];
+}
+
+/* Copy the rows of a tile again and again from other places of the data. If these lie close
+   together, each is read or fetched as a whole before it is copied from. */
+static void run_repeated(struct run *run, struct position at, const struct loop *repeated,
+                         int repeats, int outside) {
+    const struct gather *g = run->gather;
+    const uint64_t bytes = extent_of(g) * g->element_size;
+    const int is_close = repeats && bytes <= NEAREST_BYTES && bytes / CACHE_LINE <= run->rows;
+    uint64_t turns[MOST_LOOPS] = {0};
+    struct rows rows = rows_of(run, at);
+    int goes_on;
+    if (is_close) read_ahead(run, at.data, bytes);
+    do {
+        const struct position here = at;
+        goes_on = advance(&at, repeated, repeats, turns);
+        if (outside && g->policy == GATHER_DIRECTML) {
+            copy_wrapped(run, here);
+            continue;
+        }
+        place_rows(&rows, run, here);
+        rows.next = is_close && goes_on ? run->data + at.data * g->element_size : NULL;
+        rows.next_step = bytes / run->rows;
+        copy_rows(&rows, run->offsets);
+        if (outside && g->policy == GATHER_ZERO) clear_rows(&rows, run->missing);
+    } while (goes_on);
 }
 
 /* Run tile after tile, from a position on. False if the policy is "error" and an index is out of
    range. */
 static int run_tiles(struct run *run, struct position outer) {
     const struct gather *g = run->gather;
-    const uint64_t extent = extent_of(g);
     struct loop changing[MOST_LOOPS], repeated[MOST_LOOPS]; /* with an index step, and without */
-    uint64_t changing_turns[MOST_LOOPS] = {0}, repeated_turns[MOST_LOOPS] = {0};
+    uint64_t turns[MOST_LOOPS] = {0};
     int changes = 0, repeats = 0;
     for (int k = 0; k < run->tile; k++)
         if (run->loops[k].index) changing[changes++] = run->loops[k];
         else repeated[repeats++] = run->loops[k];
     const int is_fused = fuses(run, repeats);
     do {
-        struct position at = outer;
-        if (is_fused && fuse_tile(run, at)) continue;
-        const int outside = find_offsets(run, at.index);
+        if (is_fused && fuse_tile(run, outer)) continue;
+        const int outside = find_offsets(run, outer.index);
         if (outside && g->policy == GATHER_ERROR) return 0;
-        do {
-            if (repeats) read_ahead(run, at.data, extent);
-            if (outside && g->policy == GATHER_DIRECTML) {
-                copy_wrapped(run, at);
-                continue;
-            }
-            const struct rows rows = rows_of(run, at);
-            copy_rows(&rows, run->offsets);
-            if (outside && g->policy == GATHER_ZERO) clear_rows(&rows, run->missing);
-        } while (advance(&at, repeated, repeats, repeated_turns));
-    } while (advance(&outer, changing, changes, changing_turns));
+        run_repeated(run, outer, repeated, repeats, outside);
+    } while (advance(&outer, changing, changes, turns));
     return 1;
 }
 
 /* --- The whole -------------------------------------------------------------------------------- */
 
-/* Whether the output passes the caches by, as the last one cannot hold it beside what is read. */
+/* Whether the output passes the caches by, as they cannot hold it beside what is read. The size of
+   the last cache does not count: a machine that shares it with others tells the size of all. */
 static int passes_by(const struct gather *g) {
     const uint64_t bytes = bytes_written(g), data = g->data_count * g->element_size;
     const uint64_t used = bytes + (data < bytes ? data : bytes);
-    return STREAMS && bytes > LEAST_PART_BYTES && used > machine_cache_bytes();
+    return STREAMS && used > STREAMED_BYTES;
 }
 
 /* Whether single elements are loaded eight at a time: where the processor does that well, and the
    data lie in its caches, but not in the nearest ones. */
 static int loads_eights(const struct gather *g) {
     const uint64_t bytes = extent_of(g) * g->element_size;
-    return bytes > LEAST_EIGHTS_BYTES && bytes <= MOST_EIGHTS_BYTES && machine_gathers();
-}
-
-/* How many rows a tile may have. */
-static uint64_t most_rows(const struct run *run) {
-    if (run->width * run->gather->element_size <= SHORT_ROW_BYTES) return LONG_TILE_ROWS;
-    for (int k = 0; k < run->count - 1; k++)
-        if (!run->loops[k].index) return LONG_TILE_ROWS;
-    return TILE_ROWS;
+    return bytes > NEAREST_BYTES && bytes <= NEAR_BYTES && machine_vectors() == LOADS_EIGHT;
 }
 
 int gather_run(const struct gather *gather, const void *data, const void *indices, void *output,
@@ -413,12 +434,12 @@ int gather_run(const struct gather *gather, const void *data, const void *indice
     run.output = output;
     run.streams = passes_by(gather);
     run.eights = loads_eights(gather);
-    run.wide = machine_gathers();
+    run.wide = machine_vectors() >= MOVES_32;
+    run.ahead = machine_vectors() == LOADS_EIGHT ? WIDE_ELEMENTS_AHEAD : ELEMENTS_AHEAD;
     order_loops(&run, gather);
     if (!take_part(&run, part, parts, &at)) return 1;
     take_row(&run);
-    const uint64_t most = most_rows(&run);
-    for (int split; (split = make_tile(&run, most, &rest)) >= 0;) {
+    for (int split; (split = make_tile(&run, &rest)) >= 0;) {
         struct loop *loop = &run.loops[split];
         if (!run_tiles(&run, at)) return 0;
         if (!rest.size) return 1;

@@ -3,11 +3,10 @@
 #endif
 #include "machine.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #if VECTORS
 #include <cpuid.h>
+#include <stdio.h>
+#include <string.h>
 #endif
 
 #if defined(_WIN32)
@@ -16,19 +15,8 @@
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
-#elif defined(__APPLE__)
-#include <sys/sysctl.h>
 #endif
 #endif
-
-#ifdef __STDC_NO_ATOMICS__
-#define ATOMIC volatile
-#else
-#define ATOMIC _Atomic
-#endif
-
-/* The last cache of a machine that does not tell its size. */
-#define USUAL_CACHE_BYTES ((size_t)32 << 20)
 
 /* An affinity mask may leave a process fewer cores than the machine has. Where there is no mask, as
    on macOS, or where it is longer than the room for it, all cores count. */
@@ -55,57 +43,38 @@ size_t machine_cores(void) {
 #endif
 }
 
-size_t machine_cache_bytes(void) {
-    static ATOMIC size_t known;
-    size_t bytes = known;
-    if (bytes) return bytes;
-#if defined(_WIN32)
-    SYSTEM_LOGICAL_PROCESSOR_INFORMATION found[256];
-    DWORD room = sizeof found;
-    if (GetLogicalProcessorInformation(found, &room))
-        for (DWORD k = 0; k < room / sizeof *found; k++)
-            if (found[k].Relationship == RelationCache && found[k].Cache.Size > bytes)
-                bytes = found[k].Cache.Size;
-#elif defined(__APPLE__)
-    size_t room = sizeof bytes;
-    if (sysctlbyname("hw.l3cachesize", &bytes, &room, NULL, 0) || !bytes)
-        sysctlbyname("hw.perflevel0.l2cachesize", &bytes, &room, NULL, 0);
-#elif defined(__linux__)
-    unsigned long kibibytes = 0;
-    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
-    if (file && fscanf(file, "%luK", &kibibytes) == 1) bytes = kibibytes << 10;
-    if (file) fclose(file);
-#endif
-    if (!bytes) bytes = USUAL_CACHE_BYTES;
-    known = bytes;
-    return bytes;
-}
-
 #if VECTORS
-/* Whether the processor has AVX-512, and the system saves its registers. */
-static int has_avx512(void) {
+/* Whether the processor has a feature, a bit of its leaf 7, and the system saves the registers of
+   the feature, which are bits of XCR0. */
+static int has(unsigned feature, unsigned registers) {
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
     __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
-    if ((a & 0xe6) != 0xe6) return 0;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX512F;
+    if ((a & registers) != registers) return 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & feature;
 }
 
-int machine_gathers(void) {
-    static ATOMIC int known; /* 1 no, 2 yes */
-    int answer = known;
-    if (answer) return answer == 2;
-    /* Where Linux mends gather data sampling, these loads are slow. */
-    char told[4] = "";
+/* Whether loading from several places is fast: not where Linux mends gather data sampling. */
+static int loads_fast(void) {
+    char text[4] = "";
     FILE *file = fopen("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling", "r");
-    if (file && !fgets(told, sizeof told, file)) *told = 0;
+    if (file && !fgets(text, sizeof text, file)) *text = 0;
     if (file) fclose(file);
-    answer = has_avx512() && !strcmp(told, "Not") ? 2 : 1;
-    known = answer;
-    return answer == 2;
+    return !strcmp(text, "Not");
+}
+
+enum vectors machine_vectors(void) {
+    static _Atomic int answered; /* 0, or one more than the answer */
+    int answer = answered;
+    if (answer) return (enum vectors)(answer - 1);
+    enum vectors vectors = NO_VECTORS;
+    if (has(bit_AVX2, 0x6)) vectors = MOVES_32;
+    if (vectors == MOVES_32 && has(bit_AVX512F, 0xe6) && loads_fast()) vectors = LOADS_EIGHT;
+    answered = (int)vectors + 1;
+    return vectors;
 }
 #else
-int machine_gathers(void) {
-    return 0;
+enum vectors machine_vectors(void) {
+    return NO_VECTORS;
 }
 #endif

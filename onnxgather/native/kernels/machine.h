@@ -7,17 +7,16 @@
 /* How many cores this process may run on, 1 or more. */
 size_t machine_cores(void);
 
-/* The bytes of the last cache. */
-size_t machine_cache_bytes(void);
-
-/* VECTORS: whether rows.c has loops for processors with AVX-512. */
+/* VECTORS: whether rows.c has loops for the vectors of this kind of processor. */
 #if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__)
 #define VECTORS 1
 #else
 #define VECTORS 0
 #endif
 
-/* Whether those loops are used: not where loading eight elements from eight places is slow. */
-int machine_gathers(void);
+/* What the processor has, each with all that stands before it: no vectors that rows.c knows;
+   AVX2, which moves 32 bytes at once; AVX-512, which loads eight elements from eight places. */
+enum vectors { NO_VECTORS, MOVES_32, LOADS_EIGHT };
+enum vectors machine_vectors(void);
 
 #endif

@@ -139,11 +139,24 @@ static int run_gather(const struct gather *gather, size_t threads, size_t parts,
 
 /* What an array must be to stand for a tensor. */
 struct tensor {
-    char kind; /* numpy's: f, i or u */
+    PyObject *type; /* its numpy.dtype: numpy has one object for each type that it makes itself */
     int rank;
-    Py_ssize_t size, bytes; /* of an element; of all */
+    size_t bytes;
     Py_ssize_t shape[GATHER_MOST_LOOPS];
 };
+
+/* An array of numpy, as numpy's own C headers lay it out: every extension module reads it so, which
+   takes a tenth of the time of the buffer protocol. */
+struct array {
+    PyObject_HEAD
+    char *data;
+    int rank;
+    Py_ssize_t *shape, *strides;
+    PyObject *base, *type;
+    int flags;
+};
+
+enum { C_CONTIGUOUS = 0x1, WRITEABLE = 0x400 }; /* numpy's flags */
 
 typedef struct {
     PyObject_HEAD
@@ -153,28 +166,17 @@ typedef struct {
     size_t threads, parts;
 } Gather;
 
-/* numpy's kind of the elements of a buffer; 0 for what is none of f, i, u of this byte order. */
-static char kind_of(const char *format) {
-    const uint16_t one = 1;
-    char here = *(const char *)&one ? '<' : '>';
-    if (!format) return 'u';
-    if (*format == '@' || *format == '=' || *format == here) format++;
-    if (!*format || format[1]) return 0;
-    if (strchr("efd", *format)) return 'f';
-    return strchr("bhilqn", *format) ? 'i' : strchr("BHILQN", *format) ? 'u' : 0;
+static int fits(const struct tensor *tensor, const struct array *array, int flags, size_t size) {
+    const size_t alignment = size == 8 ? alignof(uint64_t) : size;
+    return array->type == tensor->type && array->rank == tensor->rank &&
+           (array->flags & flags) == flags &&
+           !memcmp(array->shape, tensor->shape, sizeof *tensor->shape * (size_t)tensor->rank) &&
+           (uintptr_t)array->data % alignment == 0;
 }
 
-static int fits(const struct tensor *tensor, const Py_buffer *view) {
-    size_t alignment = tensor->size == 8 ? alignof(uint64_t) : (size_t)tensor->size;
-    return view->itemsize == tensor->size && view->len == tensor->bytes &&
-           view->ndim == tensor->rank && kind_of(view->format) == tensor->kind &&
-           !memcmp(view->shape, tensor->shape, sizeof *view->shape * (size_t)tensor->rank) &&
-           (uintptr_t)view->buf % alignment == 0;
-}
-
-static int overlaps(const Py_buffer *a, const Py_buffer *b) {
-    uintptr_t first = (uintptr_t)a->buf, second = (uintptr_t)b->buf;
-    return first < second + (size_t)b->len && second < first + (size_t)a->len;
+static int overlap(const char *first, size_t first_bytes, const char *second, size_t second_bytes) {
+    const uintptr_t a = (uintptr_t)first, b = (uintptr_t)second;
+    return a < b + second_bytes && b < a + first_bytes;
 }
 
 PyDoc_STRVAR(run_text,
@@ -182,38 +184,32 @@ PyDoc_STRVAR(run_text,
              "Run the gather. True: it ran; False: an index is out of range, and the output holds\n"
              "anything; None: an object is not such an array, or the output overlaps an input.");
 
+/* The caller holds the arrays until this returns, so their memory stays where it is. */
 static PyObject *gather_call(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
     Gather *self = (Gather *)object;
-    Py_buffer views[TENSORS];
-    int held = 0, good = 1;
-    PyObject *answer = Py_None;
+    const struct gather *gather = &self->gather;
+    const size_t sizes[] = {gather->element_size, gather->index_type % 2 ? 8 : 4,
+                            gather->element_size};
+    const struct tensor *tensors = self->tensors;
+    char *data[TENSORS];
     if (count != TENSORS) {
         PyErr_SetString(PyExc_TypeError, "run takes three arrays");
         return NULL;
     }
-    for (; held < TENSORS && good; held += good) {
-        PyObject *array = arguments[held];
-        int flags = PyBUF_ND | PyBUF_FORMAT | (held == OUTPUT ? PyBUF_WRITABLE : 0);
-        if ((PyObject *)Py_TYPE(array) != self->array_type) break;
-        if (PyObject_GetBuffer(array, &views[held], flags)) {
-            PyErr_Clear();
-            break;
-        }
-        good = fits(&self->tensors[held], &views[held]);
-        if (!good) PyBuffer_Release(&views[held]);
+    for (int k = 0; k < TENSORS; k++) {
+        const struct array *array = (const struct array *)arguments[k];
+        const int flags = k == OUTPUT ? C_CONTIGUOUS | WRITEABLE : C_CONTIGUOUS;
+        if ((PyObject *)Py_TYPE(arguments[k]) != self->array_type) Py_RETURN_NONE;
+        if (!fits(&tensors[k], array, flags, sizes[k])) Py_RETURN_NONE;
+        data[k] = array->data;
     }
-    if (held == TENSORS && !overlaps(&views[0], &views[2]) && !overlaps(&views[1], &views[2])) {
-        const struct gather *gather = &self->gather;
-        const void *data = views[0].buf, *indices = views[1].buf;
-        PyThreadState *state = NULL;
-        if (views[OUTPUT].len >= RELEASED_BYTES) state = PyEval_SaveThread();
-        good = run_gather(gather, self->threads, self->parts, data, indices, views[OUTPUT].buf);
-        if (state) PyEval_RestoreThread(state);
-        answer = good ? Py_True : Py_False;
-    }
-    while (held) PyBuffer_Release(&views[--held]);
-    Py_INCREF(answer);
-    return answer;
+    for (int k = 0; k < OUTPUT; k++)
+        if (overlap(data[k], tensors[k].bytes, data[OUTPUT], tensors[OUTPUT].bytes)) Py_RETURN_NONE;
+    PyThreadState *state = NULL;
+    if (tensors[OUTPUT].bytes >= RELEASED_BYTES) state = PyEval_SaveThread();
+    const int good = run_gather(gather, self->threads, self->parts, data[0], data[1], data[OUTPUT]);
+    if (state) PyEval_RestoreThread(state);
+    return PyBool_FromLong(good);
 }
 
 /* The numbers of struct gather in their order, all of 64 bits; lists are filled up with zeros. */
@@ -231,13 +227,17 @@ static const char *read_gather(const char *bytes, Py_ssize_t length, struct gath
     return gather_check(gather);
 }
 
-/* What an array must be: its kind, and a shape of as many elements as the gather counts. */
-static const char *read_tensor(const char *kind, PyObject *shape, uint64_t size, uint64_t elements,
+/* What an array must be: its type, and a shape of as many elements as the gather counts. */
+static const char *read_tensor(PyObject *type, PyObject *shape, uint64_t size, uint64_t elements,
                                struct tensor *tensor) {
     Py_ssize_t rank = PyTuple_Size(shape);
     uint64_t product = 1;
+    PyObject *bytes = PyObject_GetAttrString(type, "itemsize");
+    const int is_type = bytes && PyLong_AsSsize_t(bytes) == (Py_ssize_t)size;
+    Py_XDECREF(bytes);
+    PyErr_Clear(); /* of what has no itemsize, or one that is no integer */
+    if (!is_type) return "a type must have elements of the gather's size";
     if (rank < 1 || rank > GATHER_MOST_LOOPS) return "a shape must have 1 to 8 sizes";
-    tensor->kind = *kind;
     tensor->rank = (int)rank;
     for (Py_ssize_t k = 0; k < rank; k++) {
         Py_ssize_t along = PyLong_AsSsize_t(PyTuple_GetItem(shape, k));
@@ -251,30 +251,31 @@ static const char *read_tensor(const char *kind, PyObject *shape, uint64_t size,
     }
     if (product != elements || elements > (uint64_t)PY_SSIZE_T_MAX / size)
         return "a shape must have as many elements as the gather counts";
-    tensor->size = (Py_ssize_t)size;
-    tensor->bytes = (Py_ssize_t)(elements * size);
+    tensor->bytes = (size_t)(elements * size);
+    Py_INCREF(type);
+    tensor->type = type;
     return NULL;
 }
 
 static PyObject *gather_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
-    const char *bytes, *kinds, *wrong;
-    PyObject *array_type, *shapes[TENSORS];
-    Py_ssize_t length, kind_count, threads;
+    const char *bytes, *wrong;
+    PyObject *array_type, *types[TENSORS], *shapes[TENSORS];
+    Py_ssize_t length, threads;
     (void)named;
-    if (!PyArg_ParseTuple(arguments, "O!y#s#O!O!O!n", &PyType_Type, &array_type, &bytes, &length,
-                          &kinds, &kind_count, &PyTuple_Type, &shapes[0], &PyTuple_Type, &shapes[1],
-                          &PyTuple_Type, &shapes[2], &threads))
+    if (!PyArg_ParseTuple(arguments, "O!y#(OOO)(O!O!O!)n", &PyType_Type, &array_type, &bytes,
+                          &length, &types[0], &types[1], &types[2], &PyTuple_Type, &shapes[0],
+                          &PyTuple_Type, &shapes[1], &PyTuple_Type, &shapes[2], &threads))
         return NULL;
     Gather *self = (Gather *)PyType_GenericAlloc(type, 0);
     if (!self) return NULL;
     Py_INCREF(array_type);
     self->array_type = array_type;
     struct gather *gather = &self->gather;
-    wrong = kind_count == TENSORS ? read_gather(bytes, length, gather) : "kinds must be three";
+    wrong = read_gather(bytes, length, gather);
     uint64_t size = gather->element_size, index_size = gather->index_type % 2 ? 8 : 4;
     uint64_t counts[] = {gather->data_count, gather->index_count, gather->output_count};
     for (int k = 0; k < TENSORS && !wrong; k++)
-        wrong = read_tensor(kinds + k, shapes[k], k == 1 ? index_size : size, counts[k],
+        wrong = read_tensor(types[k], shapes[k], k == 1 ? index_size : size, counts[k],
                             &self->tensors[k]);
     if (wrong) {
         PyErr_SetString(PyExc_ValueError, wrong);
@@ -289,7 +290,9 @@ static PyObject *gather_new(PyTypeObject *type, PyObject *arguments, PyObject *n
 
 static void gather_dealloc(PyObject *object) {
     PyObject *type = (PyObject *)Py_TYPE(object);
-    Py_XDECREF(((Gather *)object)->array_type);
+    Gather *self = (Gather *)object;
+    Py_XDECREF(self->array_type);
+    for (int k = 0; k < TENSORS; k++) Py_XDECREF(self->tensors[k].type);
     PyObject_Free(object);
     Py_DECREF(type);
 }
@@ -301,8 +304,9 @@ static PyMethodDef methods[] = {
 
 PyDoc_STRVAR(
     gather_text,
-    "Gather(array_type, numbers, kinds, data_shape, indices_shape, output_shape, threads)\n"
-    "--\n\nA gather from the numbers of struct gather of kernel.h, 64 bits each.");
+    "Gather(array_type, numbers, types, shapes, threads)\n"
+    "--\n\nA gather from the numbers of struct gather of kernel.h, 64 bits each. The types are\n"
+    "numpy's, and so are the arrays: `array_type` must be numpy.ndarray.");
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)gather_text},

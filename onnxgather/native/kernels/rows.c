@@ -10,6 +10,7 @@
 
 #if VECTORS
 #include <immintrin.h>
+#define AVX2 __attribute__((target("avx2")))
 #define AVX512 __attribute__((target("avx512f")))
 #endif
 
@@ -23,48 +24,38 @@
 #endif
 
 _Static_assert(SHORT_ROW_BYTES <= 32, "a short row is at most two pieces of 16 bytes");
+_Static_assert((int)ELEMENTS_AHEAD <= (int)MOST_ROWS_AHEAD,
+               "offsets are there for rows that are fetched");
 
 /* --- Rows from their offsets ------------------------------------------------------------------ */
 
-INLINED void copy_elements(const struct rows *at, const uint32_t *restrict offsets,
-                           const size_t size) {
-    const struct rows rows = *at;
-    const char *restrict data = rows.data;
-    char *restrict output = rows.output;
-    for (size_t j = 0; j < rows.count; j++, output += rows.step)
-        memcpy(output, data + offsets[j] * size, size);
-}
-
-/* Rows of one to two pieces. */
-INLINED void copy_ends(const struct rows *at, const uint32_t *restrict offsets,
-                       const size_t piece) {
-    const struct rows rows = *at;
-    const char *restrict data = rows.data;
-    char *restrict output = rows.output;
-    const size_t end = rows.bytes - piece;
-    for (size_t j = 0; j < rows.count; j++, output += rows.step) {
-        const char *row = data + offsets[j] * rows.size;
-        FETCH(data + offsets[j + SHORT_ROWS_AHEAD] * rows.size);
+/* Inlined as a loop of its own for each value of the constants from `piece` on. */
+INLINED void copy_pieces(const struct rows *rows, const uint32_t *restrict offsets,
+                         const size_t piece, const int whole, const int fetches_next,
+                         const size_t size) {
+    const size_t count = rows->count, step = rows->step, end = rows->bytes - piece;
+    const size_t next_step = rows->next_step;
+    const char *restrict data = rows->data;
+    const char *next = rows->next;
+    char *restrict output = rows->output;
+    for (size_t j = 0; j < count; j++) {
+        const char *row = data + offsets[j] * size;
+        if (fetches_next) FETCH(next);
+        else if (!whole) FETCH(data + offsets[j + ELEMENTS_AHEAD] * size);
         memcpy(output, row, piece);
-        memcpy(output + end, row + end, piece);
+        if (!whole) memcpy(output + end, row + end, piece);
+        output += step;
+        next += next_step;
     }
 }
 
-/* Rows of more than 16 bytes, in pieces of 16. */
-static void copy_pieces(const struct rows *at, const uint32_t *restrict offsets) {
-    const struct rows rows = *at;
-    const char *restrict data = rows.data;
-    char *restrict output = rows.output;
-    const size_t end = rows.bytes - 16;
-    for (size_t j = 0; j < rows.count; j++, output += rows.step) {
-        const char *row = data + offsets[j] * rows.size;
-        const char *later = data + offsets[j + SHORT_ROWS_AHEAD] * rows.size;
-        for (size_t k = 0; k < end; k += 16) {
-            if (k % CACHE_LINE == 0) FETCH(later + k);
-            memcpy(output + k, row + k, 16);
-        }
-        memcpy(output + end, row + end, 16);
-    }
+/* Rows of less than a cache line: of one piece, or of two. */
+INLINED void copy_short(const struct rows *rows, const uint32_t *offsets, const size_t piece,
+                        const int whole) {
+    const size_t size = rows->size;
+    if (whole && size == piece && rows->next) copy_pieces(rows, offsets, piece, 1, 1, piece);
+    else if (rows->next) copy_pieces(rows, offsets, piece, whole, 1, size);
+    else copy_pieces(rows, offsets, piece, whole, 0, size);
 }
 
 /* Copy bytes into memory without reading it into the caches first. */
@@ -78,84 +69,89 @@ static void stream(char *restrict output, const char *restrict input, size_t byt
     if (done < bytes) memcpy(output + done, input + done, bytes - done);
 }
 
-/* Rows of at least a cache line, each line by `copy`. While a row is copied, a later row is
-   fetched: one after about FETCHED_BYTES, so that it is there in time. */
+/* Rows of at least a cache line, each line by `copy`, from where a line of the output begins. While
+   a row is copied, a later row is fetched: one after about FETCHED_BYTES, so that it is there in
+   time. What lies before the first line and behind the last whole line is copied with a line more,
+   of which some bytes are copied twice. Not where the output passes the caches by: a line that is
+   written both ways takes 10 to 30 times as long.
+
+   No row is copied by a memcpy of variable size: where the output lies 1 to 31 bytes behind the
+   data, modulo a page, that of glibc takes 11 times as long on some processors. */
 INLINED void copy_lines(const struct rows *at, const uint32_t *restrict offsets, const int streams,
                         void (*const copy)(char *, const char *)) {
     const struct rows rows = *at;
-    const size_t end = rows.bytes - CACHE_LINE, apart = FETCHED_BYTES / rows.bytes + 1;
-    const size_t ahead = apart < ROWS_AHEAD ? apart : ROWS_AHEAD;
+    const size_t last = rows.bytes - CACHE_LINE; /* where the last line of a row may begin */
+    const size_t apart = FETCHED_BYTES / rows.bytes + 1;
+    const size_t ahead = apart < MOST_ROWS_AHEAD ? apart : MOST_ROWS_AHEAD;
     for (size_t j = 0; j < rows.count; j++) {
         const char *row = rows.data + offsets[j] * rows.size;
         const char *later = rows.data + offsets[j + ahead] * rows.size;
         char *output = rows.output + j * rows.step;
-        size_t k = streams ? (0 - (uintptr_t)output) % CACHE_LINE : 0;
-        if (k) stream(output, row, k); /* up to where a line begins */
+        size_t k = (0 - (uintptr_t)output) % CACHE_LINE;
+        if (k && streams) stream(output, row, k);
+        else if (k) copy(output, row);
         FETCH(later);
         FETCH(later + rows.bytes - 1);
-        for (; k <= end; k += CACHE_LINE) {
+        for (; k <= last; k += CACHE_LINE) {
             if (k < FETCHED_BYTES) FETCH(later + k);
             copy(output + k, row + k);
         }
         if (streams) stream(output + k, row + k, rows.bytes - k);
-        else copy(output + end, row + end);
+        else copy(output + last, row + last);
     }
 #if STREAMS
     if (streams) _mm_sfence(); /* so that whichever thread hears of the output sees these bytes */
 #endif
 }
 
+static inline void copy_line(char *output, const char *row) {
+    memcpy(output, row, CACHE_LINE); /* of constant size: four moves of 16 bytes */
+}
 static inline void stream_line(char *output, const char *row) {
     stream(output, row, CACHE_LINE);
 }
-static void stream_rows(const struct rows *rows, const uint32_t *offsets) {
-    copy_lines(rows, offsets, 1, stream_line);
+static void copy_narrow(const struct rows *rows, const uint32_t *offsets) {
+    if (rows->streams) copy_lines(rows, offsets, 1, stream_line);
+    else copy_lines(rows, offsets, 0, copy_line);
 }
 
 #if VECTORS
-AVX512 static inline void copy_wide_line(char *output, const char *row) {
-    _mm512_storeu_si512(output, _mm512_loadu_si512(row));
+AVX2 static inline void copy_wide_line(char *output, const char *row) {
+    const __m256i first = _mm256_loadu_si256((const void *)row);
+    const __m256i second = _mm256_loadu_si256((const void *)(row + 32));
+    _mm256_storeu_si256((void *)output, first);
+    _mm256_storeu_si256((void *)(output + 32), second);
 }
-AVX512 static void copy_wide_rows(const struct rows *rows, const uint32_t *offsets) {
-    copy_lines(rows, offsets, 0, copy_wide_line);
+AVX2 static inline void stream_wide_line(char *output, const char *row) {
+    const __m256i first = _mm256_loadu_si256((const void *)row);
+    const __m256i second = _mm256_loadu_si256((const void *)(row + 32));
+    _mm256_stream_si256((void *)output, first);
+    _mm256_stream_si256((void *)(output + 32), second);
 }
-AVX512 static inline void stream_wide_line(char *output, const char *row) {
-    _mm512_stream_si512((void *)output, _mm512_loadu_si512(row));
+AVX2 static void copy_wide(const struct rows *rows, const uint32_t *offsets) {
+    if (rows->streams) copy_lines(rows, offsets, 1, stream_wide_line);
+    else copy_lines(rows, offsets, 0, copy_wide_line);
 }
-AVX512 static void stream_wide_rows(const struct rows *rows, const uint32_t *offsets) {
-    copy_lines(rows, offsets, 1, stream_wide_line);
+#else
+static void copy_wide(const struct rows *rows, const uint32_t *offsets) {
+    copy_narrow(rows, offsets);
 }
 #endif
-
-static void copy_long_rows(const struct rows *rows, const uint32_t *offsets) {
-    const size_t bytes = rows->bytes;
-    for (size_t j = 0; j < rows->count; j++) {
-        const char *later = rows->data + offsets[j + 1] * rows->size;
-        for (size_t k = 0; k < bytes && k < FETCHED_ROW_BYTES; k += CACHE_LINE) FETCH(later + k);
-        memcpy(rows->output + j * rows->step, rows->data + offsets[j] * rows->size, bytes);
-    }
-}
 
 void copy_rows(const struct rows *rows, const uint32_t *offsets) {
     const size_t bytes = rows->bytes;
-#if VECTORS
-    if (bytes >= WIDE_ROW_BYTES && rows->wide) {
-        if (rows->streams) stream_wide_rows(rows, offsets);
-        else copy_wide_rows(rows, offsets);
-        return;
-    }
-#endif
-    if (bytes >= STREAMED_ROW_BYTES && rows->streams) stream_rows(rows, offsets);
-    else if (bytes >= LONG_ROW_BYTES) copy_long_rows(rows, offsets);
-    else if (bytes > 32) copy_pieces(rows, offsets);
-    else if (bytes == rows->size && bytes == 1) copy_elements(rows, offsets, 1);
-    else if (bytes == rows->size && bytes == 2) copy_elements(rows, offsets, 2);
-    else if (bytes == rows->size && bytes == 4) copy_elements(rows, offsets, 4);
-    else if (bytes == rows->size) copy_elements(rows, offsets, 8);
-    else if (bytes <= 4) copy_ends(rows, offsets, 2);
-    else if (bytes <= 8) copy_ends(rows, offsets, 4);
-    else if (bytes <= 16) copy_ends(rows, offsets, 8);
-    else copy_ends(rows, offsets, 16);
+    if (bytes >= CACHE_LINE && rows->wide) copy_wide(rows, offsets);
+    else if (bytes >= CACHE_LINE) copy_narrow(rows, offsets);
+    else if (bytes == 1) copy_short(rows, offsets, 1, 1);
+    else if (bytes == 2) copy_short(rows, offsets, 2, 1);
+    else if (bytes == 4) copy_short(rows, offsets, 4, 1);
+    else if (bytes == 8) copy_short(rows, offsets, 8, 1);
+    else if (bytes == 16) copy_short(rows, offsets, 16, 1);
+    else if (bytes < 4) copy_short(rows, offsets, 2, 0);
+    else if (bytes < 8) copy_short(rows, offsets, 4, 0);
+    else if (bytes < 16) copy_short(rows, offsets, 8, 0);
+    else if (bytes <= 32) copy_short(rows, offsets, 16, 0);
+    else copy_short(rows, offsets, 32, 0);
 }
 
 void clear_rows(const struct rows *rows, const uint8_t *missing) {
@@ -168,7 +164,7 @@ void clear_rows(const struct rows *rows, const uint8_t *missing) {
 /* Rows `from` to `to`; inlined as one loop for each value of the constants from `type` on.
    `coordinates`: 1 or 2, of an index. `piece`: the bytes of a row where `whole`, else a row has one
    to two pieces. `checks`: whether an index out of range is told. `packed`: whether the last
-   coordinate counts elements. `fetches`: whether what later indices lead to is fetched, in range or
+   coordinate counts pieces. `fetches`: whether what later indices lead to is fetched, in range or
    not, as that is a hint and reads nothing. */
 INLINED uint64_t copy_range(const struct line *axes, const struct rows *at, size_t from, size_t to,
                             const int type, const int coordinates, const size_t piece,
@@ -177,11 +173,11 @@ INLINED uint64_t copy_range(const struct line *axes, const struct rows *at, size
     const struct rows rows = *at;
     const int is_signed = type >= GATHER_INT32;
     const char *indices = axes->indices;
-    const size_t size = whole ? piece : rows.size, end = rows.bytes - piece;
-    const uint64_t data_step = axes->data_step * size;
+    const size_t end = rows.bytes - piece;
+    const uint64_t data_step = axes->data_step * rows.size;
     const uint64_t size0 = axes[0].size, size1 = axes[coordinates - 1].size;
-    const uint64_t stride1 = packed ? piece : axes[coordinates - 1].stride * size;
-    const uint64_t stride0 = coordinates == 1 ? stride1 : axes[0].stride * size;
+    const uint64_t stride1 = packed ? piece : axes[coordinates - 1].stride * rows.size;
+    const uint64_t stride0 = coordinates == 1 ? stride1 : axes[0].stride * rows.size;
     const char *restrict data = rows.data + from * data_step;
     char *restrict output = rows.output + from * rows.bytes;
     uint64_t outside = 0, unused = 0;
@@ -221,7 +217,7 @@ INLINED int copy_both(const struct line *axes, const struct rows *rows, const in
 INLINED int fuse(const struct line *axes, const struct rows *rows, int checks, const int type,
                  const int coordinates, const size_t piece, const int whole) {
     if (checks) return copy_both(axes, rows, type, coordinates, piece, whole, 1, 0);
-    if (whole && axes[coordinates - 1].stride == 1)
+    if (whole && axes[coordinates - 1].stride * rows->size == piece)
         return copy_both(axes, rows, type, coordinates, piece, whole, 0, 1);
     return copy_both(axes, rows, type, coordinates, piece, whole, 0, 0);
 }
@@ -229,16 +225,16 @@ INLINED int fuse(const struct line *axes, const struct rows *rows, int checks, c
 #define FUSED(type, coordinates)                                                                   \
     static int fuse_##type##_##coordinates(const struct line *axes, const struct rows *rows,       \
                                            int checks) {                                           \
-        const size_t bytes = rows->bytes;                                                          \
-        if (bytes == rows->size) switch (bytes) {                                                  \
-            case 1: return fuse(axes, rows, checks, GATHER_##type, coordinates, 1, 1);             \
-            case 2: return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 1);             \
-            case 4: return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 1);             \
-            default: return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 1);            \
-            }                                                                                      \
-        if (bytes <= 4) return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 0);         \
-        if (bytes <= 8) return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 0);         \
-        if (bytes <= 16) return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 0);        \
+        switch (rows->bytes) {                                                                     \
+        case 1: return fuse(axes, rows, checks, GATHER_##type, coordinates, 1, 1);                 \
+        case 2: return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 1);                 \
+        case 4: return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 1);                 \
+        case 8: return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 1);                 \
+        case 16: return fuse(axes, rows, checks, GATHER_##type, coordinates, 16, 1);               \
+        }                                                                                          \
+        if (rows->bytes < 4) return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 0);    \
+        if (rows->bytes < 8) return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 0);    \
+        if (rows->bytes < 16) return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 0);   \
         return fuse(axes, rows, checks, GATHER_##type, coordinates, 16, 0);                        \
     }
 FUSED(UINT32, 1)

@@ -24,7 +24,12 @@
 #define STREAMS 0
 #endif
 
-enum { CACHE_LINE = 64 }; /* bytes that come into the caches together */
+enum {
+    CACHE_LINE = 64, /* bytes that come into the caches together */
+    /* A row that is copied line by line is fetched at most so many rows before, and a row of less
+       than a cache line at most as many. */
+    MOST_ROWS_AHEAD = FETCHED_BYTES / CACHE_LINE,
+};
 
 /* The indices along the innermost loop of a tile: one coordinate of each tuple of indices. They
    count along a dimension of InputTensor of `size` elements, which lie `stride` elements apart. The
@@ -47,9 +52,11 @@ struct rows {
     size_t count;
     size_t left;  /* bytes of the data from `data` on */
     size_t ahead; /* rows between one that is fetched and one that is copied; 0: none is fetched */
-    int streams;  /* whether rows pass the caches by; then they begin at multiples of 16 */
-    int eights;   /* whether elements are loaded eight at a time */
-    int wide;     /* whether a cache line is copied at once */
+    const char *next; /* of the data, what is fetched while the rows are copied; NULL: nothing */
+    size_t next_step; /* bytes of it for each row */
+    int streams;      /* whether rows pass the caches by; then they begin at multiples of 16 */
+    int eights;       /* whether elements are loaded eight at a time */
+    int wide;         /* whether 32 bytes are moved at once */
 };
 
 /* An index as it is; those of a model may lie at any address. */
@@ -82,8 +89,8 @@ INLINED uint64_t index_at(const char *indices, size_t at, const int type, const 
 typedef int adder(const struct line *line, uint32_t *offsets, uint8_t *missing);
 adder *adder_of(uint32_t index_type, uint32_t policy);
 
-/* rows.c: copies the row at each offset. It fetches early, so behind the last offset there must be
-   ROWS_AHEAD more that lead into the data. */
+/* rows.c: copies the row at each offset. It fetches rows of several elements early, so behind the
+   last offset of such rows there must be MOST_ROWS_AHEAD more that lead into the data. */
 void copy_rows(const struct rows *rows, const uint32_t *offsets);
 
 /* rows.c: writes zeros over the rows that are missing. */
