@@ -60,12 +60,13 @@ class Workload:
     name: str
     title: str
     operator: str
-    """GATHER, GATHER_ELEMENTS or GATHER_ND."""
+    """DirectML's name; GATHER_ND1 only with one batch dimension and tuples of one."""
     data_type: str
     data: Shape
     indices: Shape
     """For GATHER_ELEMENTS with a 1 where the indices do not depend on a dimension."""
     axis: int = 0
+    """For GATHER_ND1 1, the number of its batch dimensions."""
     strides: Shape | None = None
     """Of the data, in elements; None where it is packed."""
 
@@ -274,3 +275,55 @@ RIVALS_OWN = (
     _APART("17", "scalars, 16 M of 64 M", data=(64000000,), indices=(16000000,)),
 )
 """What the rivals are fast at; reported apart, and in no mean."""
+
+ELEMENT_TYPES = ("UINT8", "FLOAT16", "FLOAT32", "FLOAT64")
+"""The types of the random shapes: elements of 1, 2, 4 and 8 bytes."""
+
+OPERATORS = ("GATHER", "GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1")
+"""The operators of the random shapes, in turn."""
+
+LARGEST_ROW = 1 << 15
+DATA_BYTES = (1 << 14, 1 << 26)
+OUTPUT_BYTES = (1 << 14, 1 << 25)
+"""The least and the most bytes of the random shapes; their logarithms are spread
+evenly."""
+
+
+def random_workloads(count: int = 30, seed: int = 0) -> tuple[Workload, ...]:
+    """Return gathers of random shapes, the same for each seed.
+
+    All four operators and all four sizes of elements take turns. Rows have 1 byte to
+    32 KiB, the data 16 KiB to 64 MiB, the output 16 KiB to 32 MiB.
+    """
+    rng = np.random.default_rng(seed)
+    return tuple(_random_workload(number, rng) for number in range(count))
+
+
+def _random_workload(number: int, rng: np.random.Generator) -> Workload:
+    operator = OPERATORS[number % len(OPERATORS)]
+    data_type = ELEMENT_TYPES[number // len(OPERATORS) % len(ELEMENT_TYPES)]
+    item = np.dtype(data_type.lower()).itemsize
+    row = max(1, _spread(rng, (1, LARGEST_ROW)) // item)
+    row_bytes = row * item
+    # A row that is longer than the data or the output makes them as long as itself.
+    rows = max(2, _spread(rng, DATA_BYTES) // row_bytes)
+    count = max(1, _spread(rng, OUTPUT_BYTES) // row_bytes)
+    most_groups = min(rows // 2, count, 64)
+    groups = int(rng.integers(1, most_groups + 1))
+    each, count_each = max(2, rows // groups), max(1, count // groups)
+    if operator == "GATHER_ND":
+        height = math.isqrt(rows)
+        data, indices, axis = (height, rows // height, row), (count, 2), 0
+    elif operator == "GATHER":
+        # an axis in the middle, or the first where there is one group
+        data, indices, axis = (groups, each, row), (count_each,), 1
+    else:
+        data, indices, axis = (groups, each, row), (groups, count_each, 1), 1
+    sizes = " x ".join(map(str, data))
+    title = f"{operator} {data_type} [{sizes}] by {count_each * groups:,} rows"
+    return Workload(f"r{number}", title, operator, data_type, data, indices, axis)
+
+
+def _spread(rng: np.random.Generator, limits: tuple[int, int]) -> int:
+    """Return a random number whose logarithm is spread evenly between the limits."""
+    return round(math.exp(rng.uniform(*np.log(limits))))

@@ -1,0 +1,418 @@
+"""Times builds of the native kernels against one another, in turn on one core.
+
+A build is named by one of these:
+
+  .              the kernels of this checkout
+  NAME=VALUE     the same, but a number of thresholds.h has this value; where the sources
+                 test a macro of this name, the macro is defined; several, with commas
+  REVISION       the kernels of a revision of git
+  FOLDER         the kernels whose sources lie in a folder
+  FILE           a compiled module, such as onnxgather/_native.abi3.so
+
+The first build is the base: each ratio is the time of a build divided by the base's, of
+minima and of medians over the rounds. Every build must give the reference's bytes before
+anything is timed. The options of the compiler are those of hatch_build.py.
+
+  python scripts/bench_builds.py HEAD .                              this change
+  python scripts/bench_builds.py . TILE_ROWS=512 TILE_ROWS=2048      a threshold
+  python scripts/bench_builds.py . GATHER_CACHE_BYTES=4194304        a forced size of L3
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from bench_machine import machine_kind
+from bench_timing import (
+    Times,
+    clock_of,
+    keep_to_cores,
+    load,
+    measure,
+    verdict_on_load,
+)
+from bench_workloads import (
+    RIVALS_OWN,
+    WORKLOADS,
+    Array,
+    Workload,
+    random_workloads,
+)
+
+import onnxgather as og
+from onnxgather.core.execution import prepared
+
+ROOT = Path(__file__).parents[1]
+KERNELS = Path("onnxgather", "native", "kernels")
+MODULE = "onnxgather._native"
+PAGE = 4096
+
+CHANGE = re.compile(r"([A-Z][A-Z0-9_]*)=([^,]+)")
+CHANGES = re.compile(f"{CHANGE.pattern}(,{CHANGE.pattern})*")
+THRESHOLDS = "thresholds.h"
+
+
+class BuildError(Exception):
+    """A build that cannot be had; the message is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The times of all builds on one workload."""
+
+    workload: Workload
+    times: dict[str, Times]
+    """By build, the base first."""
+
+    def ratio(self, build: str) -> Times:
+        """Return the times of a build as shares of the base's."""
+        base = next(iter(self.times.values()))
+        return self.times[build].share(base)
+
+
+def main() -> None:
+    """Build, measure and print what the command line asks for."""
+    options = _options()
+    keep_to_cores(options.threads)
+    before = load()
+    comparisons: list[Comparison] = []
+    with TemporaryDirectory() as folder:
+        try:
+            modules = {
+                name: module_of(name, Path(folder, str(number)))
+                for number, name in enumerate(options.builds)
+            }
+        except BuildError as error:
+            sys.exit(f"bench_builds.py: {error}")
+        print("  ".join(("minima / medians:", *options.builds)), flush=True)
+        for workload in _chosen(options):
+            comparison = compared(workload, modules, options)
+            comparisons.append(comparison)
+            print(_line(comparison), flush=True)
+    for build in options.builds[1:]:
+        print(summary(build, options.builds[0], comparisons))
+    loads = before, load()
+    print(verdict_on_load(loads))
+    if options.json:
+        text = json.dumps(_as_dict(comparisons, loads), indent=1)
+        options.json.write_text(text + "\n")
+    if options.save:
+        save_losses(options.save, options.builds, comparisons, loads)
+
+
+def module_of(name: str, folder: Path) -> ModuleType:
+    """Return the compiled kernels of a build.
+
+    Args:
+        name: The build, as the command line names it.
+        folder: Where the sources and the library are written; it does not exist yet.
+
+    Raises:
+        BuildError: There is no such build, or the compiler refuses it.
+    """
+    if Path(name).is_file():
+        return _loaded(Path(name).resolve())
+    folder.mkdir()
+    options: list[str] = []
+    if CHANGES.fullmatch(name):
+        shutil.copytree(ROOT / KERNELS, folder, dirs_exist_ok=True)
+        for threshold, value in CHANGE.findall(name):
+            options += _changed(folder, threshold, value)
+    elif name == ".":
+        shutil.copytree(ROOT / KERNELS, folder, dirs_exist_ok=True)
+    elif Path(name).is_dir():
+        inner = Path(name) / KERNELS
+        shutil.copytree(inner if inner.is_dir() else name, folder, dirs_exist_ok=True)
+    else:
+        _extract_revision(name, folder)
+    return _loaded(_compiled(name, folder, options))
+
+
+def _changed(folder: Path, threshold: str, value: str) -> list[str]:
+    """Change a number of the sources in a folder; return options for the compiler.
+
+    Raises:
+        BuildError: The sources do not contain the name.
+    """
+    header = folder / THRESHOLDS
+    text, count = re.subn(
+        rf"\b{threshold} = [^,]+,", f"{threshold} = {value},", header.read_text()
+    )
+    if count:
+        header.write_text(text)
+        return []
+    tested = re.compile(rf"#.*\b{threshold}\b")
+    if any(tested.search(path.read_text()) for path in folder.glob("*.[ch]")):
+        return [f"-D{threshold}={value}"]
+    raise BuildError(
+        f"{threshold} must be a number of {THRESHOLDS} or a macro that the sources test"
+    )
+
+
+def _extract_revision(revision: str, folder: Path) -> None:
+    """Write the kernels' sources of a revision of git into a folder.
+
+    Raises:
+        BuildError: There is no such revision.
+    """
+    tree = f"{revision}:{KERNELS.as_posix()}"
+    listed = subprocess.run(
+        ["git", "ls-tree", "--name-only", tree],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode:
+        raise BuildError(
+            f"a build must be a change, a revision, a folder or a file, got {revision}"
+        )
+    for name in listed.stdout.split():
+        command = ["git", "show", f"{tree}/{name}"]
+        shown = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+        Path(folder, name).write_bytes(shown.stdout)
+
+
+def _compiled(name: str, folder: Path, options: Sequence[str]) -> Path:
+    """Compile the module as an installation does; return its path.
+
+    Raises:
+        BuildError: There is no compiler, or the compiler refuses the sources.
+    """
+    hook = _hatch_build()
+    names = hook.COMPILERS.get(sys.platform, ["cc", "gcc", "clang"])
+    compiler = hook.words("CC") or [each for each in names if shutil.which(each)][:1]
+    if not compiler:
+        raise BuildError(f"{name} needs a C compiler")
+    library, own = next(iter(hook.libraries_of(sys.platform).items()))
+    # The order of the sources decides where loops lie, and that moves short calls by 20 %.
+    usual = [own, *hook.SHARED]
+    there = sorted(path.name for path in folder.glob("*.c"))
+    others = [name for name in there if name not in (*usual, "operator.c")]
+    ordered = [name for name in usual if name in there] + others
+    sources = [str(folder / name) for name in ordered]
+    python = sysconfig.get_path("include"), sys.base_prefix
+    command = hook.command_of(compiler, sys.platform, library, sources, python)
+    run = subprocess.run(
+        [*command, *options], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if run.returncode:
+        raise BuildError(f"the compiler refuses {name}:\n{run.stderr}")
+    return folder / library
+
+
+def _hatch_build() -> ModuleType:
+    spec = spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _loaded(library: Path) -> ModuleType:
+    """Load a library; each path has its own module, though all have one name.
+
+    Raises:
+        BuildError: The file is no such module.
+    """
+    loader = ExtensionFileLoader(MODULE, str(library))
+    spec = spec_from_file_location(MODULE, library, loader=loader)
+    assert spec is not None
+    try:
+        module = module_from_spec(spec)
+        loader.exec_module(module)
+    except ImportError as error:
+        raise BuildError(f"{library} must be a compiled module: {error}") from None
+    return module
+
+
+def compared(
+    workload: Workload, modules: dict[str, ModuleType], options: argparse.Namespace
+) -> Comparison:
+    """Return the times of all builds on a workload.
+
+    Raises:
+        AssertionError: A build refuses the workload, or its bytes are wrong.
+    """
+    desc = workload.desc()
+    data, indices, output, expected = placed(workload, options.offset)
+    calls: dict[str, Callable[[], object]] = {}
+    for name, module in modules.items():
+        with patch.object(prepared, "python_kernels", return_value=module):
+            gather = og.Gather(desc, threads=options.threads)
+        refused = AssertionError(f"workload {workload.name}: {name} refuses it")
+        output.view(np.uint8)[...] = 0xA5
+        with patch.object(prepared, "reference", side_effect=refused):
+            gather(data, indices, output)
+        same = output.tobytes() == expected.tobytes()
+        assert same, f"workload {workload.name}: {name} differs from the reference"
+        calls[name] = partial(gather, data, indices, output)
+    clock = clock_of(options.threads)
+    return Comparison(workload, measure(calls, options.rounds, clock))
+
+
+def placed(workload: Workload, offset: int) -> tuple[Array, Array, Array, Array]:
+    """Return data, indices, the output's memory, and the bytes of the reference.
+
+    Data and indices begin at a page; the output begins `offset` bytes behind a page, as
+    the distance modulo a page moves the times.
+    """
+    desc = workload.desc()
+    data, indices = workload.arrays()
+    data = data.reshape(desc.input_tensor.array_shape)
+    indices = indices.reshape(desc.indices_tensor.array_shape)
+    expected = og.reference(desc, data, indices)
+    placed_data = _at_page(data, 0)
+    placed_data[...] = data
+    placed_indices = _at_page(indices, 0)
+    placed_indices[...] = indices
+    return placed_data, placed_indices, _at_page(expected, offset), expected
+
+
+def _at_page(like: Array, offset: int) -> Array:
+    """Return memory for an array that begins so many bytes behind a page."""
+    memory = np.zeros(like.nbytes + 2 * PAGE, np.uint8)
+    begin = -memory.ctypes.data % PAGE + offset
+    return memory[begin : begin + like.nbytes].view(like.dtype).reshape(like.shape)
+
+
+def summary(build: str, base: str, comparisons: Sequence[Comparison]) -> str:
+    """Return a sentence on a build: the mean of its ratios, the worst, the best."""
+    ratios = [(each.ratio(build), each.workload.name) for each in comparisons]
+    mean = _mean([ratio for ratio, _ in ratios])
+    worst, slow = max(ratios, key=lambda pair: pair[0].minimum)
+    best, fast = min(ratios, key=lambda pair: pair[0].minimum)
+    return (
+        f"{build} / {base}: geometric mean {_shown(mean)},"
+        f" worst {_shown(worst)} (workload {slow}), best {_shown(best)} (workload {fast})"
+    )
+
+
+def save_losses(
+    path: Path,
+    builds: Sequence[str],
+    comparisons: Sequence[Comparison],
+    loads: tuple[float, float],
+) -> None:
+    """Add what each change costs to a file, in the place of what it said of it."""
+    entries: list[dict[str, Any]] = []
+    if path.exists():
+        entries = json.loads(path.read_text())
+    here = {"machine": machine_kind(), "base": builds[0]}
+    for build in builds[1:]:
+        key = here | {"change": build}
+        entries = [entry for entry in entries if not key.items() <= entry.items()]
+        ratios = {each.workload.name: each.ratio(build) for each in comparisons}
+        mean = _mean(list(ratios.values()))
+        worst = max(ratios, key=lambda name: ratios[name].minimum)
+        entries.append(
+            key
+            | {
+                "load": loads,
+                "mean": _pair(mean),
+                "worst": _pair(ratios[worst]),
+                "worst_workload": worst,
+            }
+        )
+    entries.sort(key=lambda entry: (entry["change"], entry["machine"], entry["base"]))
+    path.parent.mkdir(exist_ok=True)
+    lines = ",\n ".join(json.dumps(entry) for entry in entries)
+    path.write_text(f"[{lines}]\n")
+
+
+def _as_dict(
+    comparisons: Sequence[Comparison], loads: tuple[float, float]
+) -> dict[str, Any]:
+    times = {
+        each.workload.name: {name: _pair(time) for name, time in each.times.items()}
+        for each in comparisons
+    }
+    return {"machine": machine_kind(), "load": loads, "microseconds": times}
+
+
+def _pair(times: Times) -> list[float]:
+    return [round(times.minimum, 3), round(times.median, 3)]
+
+
+def _mean(ratios: Sequence[Times]) -> Times:
+    return Times(
+        statistics.geometric_mean(ratio.minimum for ratio in ratios),
+        statistics.geometric_mean(ratio.median for ratio in ratios),
+    )
+
+
+def _shown(ratio: Times) -> str:
+    return f"{ratio.minimum:.2f} / {ratio.median:.2f}"
+
+
+def _line(comparison: Comparison) -> str:
+    workload = comparison.workload
+    base, *others = comparison.times
+    times = comparison.times[base]
+    ratios = "".join(f"   {_shown(comparison.ratio(other))}" for other in others)
+    title = f"{workload.name:4}{workload.title[:50]:50}"
+    return f"{title}{times.minimum:10.1f} / {times.median:8.1f} us{ratios}"
+
+
+def _chosen(options: argparse.Namespace) -> Iterator[Workload]:
+    offered = (*WORKLOADS, *RIVALS_OWN)
+    if options.random:
+        shapes = random_workloads(options.random, options.seed)
+        offered = shapes if options.random_only else (*offered, *shapes)
+    for workload in offered:
+        if not options.only or workload.name in options.only:
+            yield workload
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("builds", nargs="+", metavar="BUILD")
+    parser.add_argument("--rounds", type=int, default=15, metavar="N")
+    parser.add_argument("--threads", type=int, default=1, metavar="N")
+    text = "how many random shapes are added to the workloads (default: 30)"
+    parser.add_argument("--random", type=int, default=30, metavar="N", help=text)
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--random-only", action="store_true", help="no workloads")
+    text = "a workload or a random shape; repeatable"
+    parser.add_argument("--only", action="append", metavar="NAME", help=text)
+    text = "bytes from a page, where the data begin, to the output (default: 0)"
+    parser.add_argument("--offset", type=int, default=0, metavar="N", help=text)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="all figures")
+    text = "a file to which the loss of each change is added"
+    parser.add_argument("--save", type=Path, metavar="FILE", help=text)
+    options = parser.parse_args()
+    if min(options.rounds, options.threads) < 1 or min(options.random, options.seed) < 0:
+        parser.error("--rounds and --threads must be at least 1, others at least 0")
+    if not 0 <= options.offset < PAGE:
+        parser.error(f"--offset must be less than {PAGE}")
+    if len(set(options.builds)) < len(options.builds):
+        parser.error("each build must be named once")
+    if not any(_chosen(options)):
+        parser.error("--only must name a workload or a random shape")
+    return options
+
+
+if __name__ == "__main__":
+    main()
