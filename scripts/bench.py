@@ -1,128 +1,227 @@
-"""Times onnxgather's models on ONNX Runtime's CPU provider against other libraries.
+"""Times onnxgather on the CPU against other libraries, and writes BENCHMARKS.md.
 
 Every candidate works on the same arrays and must give the reference's bytes before
 anything is timed. The candidates take turns, in reversed order every other round, so
-that a busy machine meets them all alike, and in a process that may run on as many cores
-as it has threads, as not every library can be told how many. Ratios are to the graph
-that a competent user writes by hand, within the same run. With one thread, and where
-there is a C compiler, a plain C loop says what is left to be gained. Libraries of the
+that a busy machine meets them all alike, and in a process that is pinned to as many
+cores as it has threads, as not every library can be told how many. Libraries of the
 extra `bench` that are not installed are left out, by name.
 
-With --forms, each form of the CPU lowering is timed against the next one that fits.
+  python scripts/bench.py --only 1 --only r3      prints the times of two workloads
+  python scripts/bench.py --save                  measures all, and writes both files:
+                                                  benchmarks/MACHINE.json, BENCHMARKS.md
+  python scripts/bench.py --parts forms --save    measures one part of them anew
+  python scripts/bench.py --page                  writes BENCHMARKS.md alone
+
+The parts are
+
+  workloads   gathers that users run, and the rivals' own, by every candidate
+  random      random shapes, by every candidate
+  forms       each form of the CPU lowering against the next one that fits
+  outputs     og.Gather with a new output each call, and with the same one
+  threads     og.Gather with one thread and with two, whatever its estimate says
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import gc
-import json
-import math
 import os
 import platform
-import time
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from functools import partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
-from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
-from bench_candidates import Candidates, candidates, form_and_next
+from bench_candidates import candidates, form_and_next
+from bench_machine import caches, machine_kind, processor, vectors
 from bench_report import (
+    FOLDER,
     LIBRARIES,
-    FormResult,
-    Result,
-    forms_section,
+    PAGE,
+    Measurement,
     markdown,
-    plot,
-    table,
+    read_machines,
+    sentence_on_load,
+    update_machine,
 )
 from bench_rivals import compiler
-from bench_workloads import APART, RIVALS_OWN, WORKLOADS, Workload
+from bench_timing import clock_of, keep_to_cores, load, measure
+from bench_workloads import (
+    APART,
+    RIVALS_OWN,
+    WORKLOADS,
+    Workload,
+    at_page,
+    random_workloads,
+)
+
+import onnxgather as og
+from onnxgather.core.execution import prepared
 
 # torch's idle workers would spin on the cores that the others are timed on.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-LONG_ENOUGH = 0.005
-"""Seconds that one sample takes at least; short calls are repeated until then."""
+OUTPUT_MEBIBYTES = (1, 4, 16, 32, 64, 256)
+"""The sizes of the outputs that the part `outputs` fills."""
 
-CLOCKS: dict[str, Callable[[], float]] = {
-    "cpu": time.process_time,
-    "wall": time.perf_counter,
-}
-"""The CPU time is the process', as some libraries run on threads of their own."""
+EMBEDDED_ROWS = (64, 128, 256, 512, 1024, 2048)
+"""The rows of 8 KiB that the part `threads` gathers."""
 
 
 def main() -> None:
-    """Measure what the command line asks for, and report it."""
+    """Measure what the command line asks for; print it, or write it to its files."""
     options = _options()
-    facts = environment(options.rounds)
-    results: list[Result] = []
-    forms: list[FormResult] = []
-    if options.forms or options.write_markdown:
-        forms = list(measure_forms(options))
-        print("\n".join(forms_section(forms)))
-    if not options.forms:
-        results = list(measure_candidates(options))
-        print("\n".join(table(results)))
-    if options.json:
-        found = {"results": results, "forms": forms}
-        report = {
-            key: [each.as_dict() for each in listed] for key, listed in found.items()
-        }
-        options.json.write_text(
-            json.dumps({"environment": facts, **report}, indent=1) + "\n"
-        )
-    if options.plot:
-        options.plot.write_text(plot(results))
-    if options.write_markdown:
-        page: Path = options.write_markdown
-        picture = os.path.relpath(options.plot, page.parent) if options.plot else None
-        page.write_text(markdown(results, forms, facts, picture))
+    for part in () if options.page else options.parts:
+        before = load()
+        measurements: list[Measurement] = []
+        for measurement in PARTS[part](options):
+            print(_line(measurement), flush=True)
+            measurements.append(measurement)
+        loads = [before, load()]
+        print(f"{part}: {sentence_on_load(loads)}", flush=True)
+        if options.save:
+            update_machine(
+                machine_kind(),
+                environment(),
+                part,
+                {
+                    "date": datetime.date.today().isoformat(),
+                    "rounds": options.rounds,
+                    "load": loads,
+                },
+                measurements,
+            )
+    if options.save or options.page:
+        PAGE.write_text(markdown(read_machines(FOLDER)), encoding="utf-8")
+        print(f"{PAGE.name} is written from {FOLDER.name}/")
 
 
-def measure_candidates(options: argparse.Namespace) -> Iterator[Result]:
+def _workloads(options: argparse.Namespace) -> Iterator[Measurement]:
     """Yield the times of every way to run each workload."""
     for threads in options.threads:
-        with _cores(threads) as cores:
-            for workload in _chosen(options, WORKLOADS + RIVALS_OWN):
-                yield cores.submit(_measured, workload, threads, options).result()
+        yield from _all_ways(options, (*WORKLOADS, *RIVALS_OWN), threads)
 
 
-def _measured(workload: Workload, threads: int, options: argparse.Namespace) -> Result:
-    clock = options.clock or ("cpu" if threads == 1 else "wall")
-    return Result(
-        workload,
-        threads,
-        clock,
-        measure(candidates(workload, threads), options.rounds, clock),
-    )
+def _random_shapes(options: argparse.Namespace) -> Iterator[Measurement]:
+    """Yield the times of every way to run random shapes, on one thread."""
+    yield from _all_ways(options, random_workloads(), 1)
 
 
-def measure_forms(options: argparse.Namespace) -> Iterator[FormResult]:
+def _all_ways(
+    options: argparse.Namespace, offered: Sequence[Workload], threads: int
+) -> Iterator[Measurement]:
+    with _cores(threads) as cores:
+        for workload in _chosen(options, offered):
+            call = _by_candidates, workload, threads, options.rounds
+            yield cores.submit(*call).result()
+
+
+def _by_candidates(workload: Workload, threads: int, rounds: int) -> Measurement:
+    ways = candidates(workload, threads)
+    calls = {name: candidate.run for name, candidate in ways.items()}
+    times = measure(calls, rounds, clock_of(threads))
+    return Measurement(workload.name, threads, times, title=workload.title)
+
+
+def _forms(options: argparse.Namespace) -> Iterator[Measurement]:
     """Yield the times of the form that each workload takes, and of the next form."""
-    with ExitStack() as stack:
-        cores = {
-            threads: stack.enter_context(_cores(threads)) for threads in options.threads
-        }
-        for workload in _chosen(options, WORKLOADS + APART):
-            for index_type in ("UINT32", "INT64"):
-                for threads in options.threads:
-                    call = _form_measured, workload, index_type, threads, options
-                    if found := cores[threads].submit(*call).result():
-                        yield found
+    for threads in options.threads:
+        with _cores(threads) as cores:
+            for workload in _chosen(options, WORKLOADS + APART):
+                for index_type in ("UINT32", "INT64"):
+                    call = _by_forms, workload, index_type, threads, options.rounds
+                    measurement = cores.submit(*call).result()
+                    if measurement is not None:
+                        yield measurement
 
 
-def _form_measured(
-    workload: Workload, index_type: str, threads: int, options: argparse.Namespace
-) -> FormResult | None:
-    found = form_and_next(workload, index_type, threads)
-    if len(found) < 2:
+def _by_forms(
+    workload: Workload, index_type: str, threads: int, rounds: int
+) -> Measurement | None:
+    ways = form_and_next(workload, index_type, threads)
+    if len(ways) < 2:
         return None
-    clock = options.clock or ("cpu" if threads == 1 else "wall")
-    samples = measure(found, options.rounds, clock)
-    return FormResult(workload, threads, clock, samples, index_type)
+    calls = {name: candidate.run for name, candidate in ways.items()}
+    times = measure(calls, rounds, clock_of(threads))
+    return Measurement(workload.name, threads, times, index_type)
+
+
+def _outputs(options: argparse.Namespace) -> Iterator[Measurement]:
+    """Yield the times of og.Gather with new outputs, and with the same output."""
+    with _cores(1) as cores:
+        for mebibytes in OUTPUT_MEBIBYTES:
+            yield cores.submit(_by_outputs, mebibytes, options.rounds).result()
+
+
+def _by_outputs(mebibytes: int, rounds: int) -> Measurement:
+    workload = rows_of_8_kib(mebibytes << 7)
+    data, indices = workload.arrays()
+    desc = workload.desc()
+    data = data.reshape(desc.input_tensor.array_shape)
+    indices = indices.reshape(desc.indices_tensor.array_shape)
+    gather = og.Gather(desc, threads=1)
+    output = gather(data, indices)
+    fresh = partial(gather, data, indices)
+    calls = {"fresh": fresh, "reused": partial(gather, data, indices, output)}
+    times = measure(calls, rounds, "cpu")
+    faults = _page_faults(fresh)
+    return Measurement(f"{mebibytes} MiB", 1, times, faults)
+
+
+def _page_faults(call: Callable[[], object]) -> str:
+    """Return the page faults of one call; nothing where the system counts none."""
+    try:
+        resource: Any = import_module("resource")
+    except ImportError:  # on Windows
+        return ""
+    begin = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    call()
+    end = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    return f"{end - begin:,}"
+
+
+def _threads(options: argparse.Namespace) -> Iterator[Measurement]:
+    """Yield the times of og.Gather with one thread and with two."""
+    with _cores(2) as cores:
+        for rows in EMBEDDED_ROWS:
+            yield cores.submit(_by_threads, rows, options.rounds).result()
+
+
+def _by_threads(rows: int, rounds: int) -> Measurement:
+    workload = rows_of_8_kib(rows)
+    data, indices = workload.arrays()
+    desc = workload.desc()
+    data = data.reshape(desc.input_tensor.array_shape)
+    indices = indices.reshape(desc.indices_tensor.array_shape)
+    output = at_page(og.reference(desc, data, indices), 0)
+    calls: dict[str, Callable[[], object]] = {}
+    with patch.object(prepared, "THREADED_NANOSECONDS", 0):
+        for threads in (1, 2):
+            gather = og.Gather(desc, threads=threads)
+            calls[str(threads)] = partial(gather, data, indices, output)
+    return Measurement(f"{rows} rows", 2, measure(calls, rounds, "wall"))
+
+
+def rows_of_8_kib(rows: int) -> Workload:
+    """Return a gather of so many rows of the table of workload 1."""
+    table = WORKLOADS[0]
+    title = f"{rows} rows of 8 KiB"
+    return Workload(title, title, table.operator, table.data_type, table.data, (rows,))
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Measurement]]] = {
+    "workloads": _workloads,
+    "random": _random_shapes,
+    "forms": _forms,
+    "outputs": _outputs,
+    "threads": _threads,
+}
+"""What each part of a machine's file measures."""
 
 
 def _cores(threads: int) -> ProcessPoolExecutor:
@@ -130,130 +229,68 @@ def _cores(threads: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, get_context("spawn"), keep_to_cores, (threads,))
 
 
-def keep_to_cores(count: int) -> None:
-    """Keep this process to so many of its cores, before a library counts them."""
-    os.environ["POLARS_MAX_THREADS"] = str(count)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-count:])
-
-
-def measure(found: Candidates, rounds: int, clock_name: str) -> dict[str, list[float]]:
-    """Return the seconds that one call of each candidate takes, in each round."""
-    clock = CLOCKS[clock_name]
-    samples: dict[str, list[float]] = {name: [] for name in found}
-    counts = {name: _calls(candidate.run) for name, candidate in found.items()}
-    for number in range(rounds):
-        for name in found if number % 2 == 0 else reversed(found):
-            run = found[name].run
-            run()  # brings its code and its buffers back into the caches
-            begin = clock()
-            for _ in range(counts[name]):
-                run()
-            samples[name].append((clock() - begin) / counts[name])
-    gc.collect()
-    return samples
-
-
-def _calls(run: Callable[[], object]) -> int:
-    """Return how many calls make a sample long enough."""
-    shortest = math.inf
-    for _ in range(3):
-        begin = time.perf_counter()
-        run()
-        shortest = min(shortest, time.perf_counter() - begin)
-    return max(1, round(LONG_ENOUGH / shortest))
-
-
-def environment(rounds: int) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return what the figures depend on."""
     facts = {
-        "date": datetime.date.today().isoformat(),
-        "processor": _processor(),
-        "caches": _caches(),
+        "processor": processor(),
+        "vectors": vectors(),
+        "caches": caches(),
         "cores": str(os.cpu_count()),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "rounds": str(rounds),
     }
     for package in ("onnxgather", "onnxruntime", "onnx", *LIBRARIES):
         try:
             facts[package] = version(package)
         except PackageNotFoundError:
-            facts[package] = "not installed, so it is left out"
+            facts[package] = "not installed"
     facts["C compiler"] = compiler() or "not installed"
     return facts
 
 
-def _processor() -> str:
-    """Return the processor's name, with the numbers that tell it from its namesakes."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    known = {
-        key.strip(): value.strip()
-        for key, _, value in (s.partition(":") for s in lines)
-    }
-    if "model name" not in known:
-        return platform.processor() or platform.machine()
-    numbers = (
-        f"{key.removeprefix('cpu ')} {known[key]}" for key in ("cpu family", "model")
-    )
-    return ", ".join((known["model name"], *numbers))
-
-
-def _caches() -> str:
-    """Return the caches that hold data, of the first core and those that share them."""
-    found: list[str] = []
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind, size = (
-            (folder / n).read_text().strip() for n in ("level", "type", "size")
-        )
-        if kind != "Instruction":
-            found.append(f"L{level} {int(size.removesuffix('K')):,} KiB")
-    return ", ".join(found) or "unknown"
+def _line(measurement: Measurement) -> str:
+    """Return the minima and the medians of all candidates, in microseconds."""
+    times = measurement.times.items()
+    cells = [f"{name} {time.minimum:.1f}/{time.median:.1f}" for name, time in times]
+    head = f"{measurement.workload} {measurement.note}".strip()
+    return f"{head} ({measurement.threads} threads): {', '.join(cells)}"
 
 
 def _chosen(
-    options: argparse.Namespace, workloads: tuple[Workload, ...]
-) -> list[Workload]:
-    return [w for w in workloads if not options.only or w.name in options.only]
+    options: argparse.Namespace, offered: Sequence[Workload]
+) -> Iterator[Workload]:
+    for workload in offered:
+        if not options.only or workload.name in options.only:
+            yield workload
 
 
 def _options() -> argparse.Namespace:
-    summary = (__doc__ or "").partition("\n")[0]
-    parser = argparse.ArgumentParser(description=summary)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART"
+    )
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], metavar="N")
-    parser.add_argument("--rounds", type=int, default=11, metavar="N")
-    parser.add_argument(
-        "--only", action="append", metavar="NAME", help="a workload; repeatable"
-    )
-    text = (
-        "CPU time of the process, or wall clock (default: cpu with 1 thread, else wall)"
-    )
-    parser.add_argument("--clock", choices=CLOCKS, help=text)
-    text = (
-        "times each form of the CPU lowering against the next one that fits, and"
-        " nothing else"
-    )
-    parser.add_argument("--forms", action="store_true", help=text)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="all figures")
-    parser.add_argument(
-        "--plot", type=Path, metavar="FILE.svg", help="all ratios as a picture"
-    )
-    text = "a page to publish, the forms included"
-    parser.add_argument("--write-markdown", type=Path, metavar="FILE", help=text)
+    parser.add_argument("--rounds", type=int, default=15, metavar="N")
+    text = "a workload or a random shape; repeatable"
+    parser.add_argument("--only", action="append", metavar="NAME", help=text)
+    text = "write the machine's file and the page"
+    parser.add_argument("--save", action="store_true", help=text)
+    text = "write the page from the files of all machines, and measure nothing"
+    parser.add_argument("--page", action="store_true", help=text)
     options = parser.parse_args()
     if options.rounds < 1 or min(options.threads) < 1:
         parser.error("--rounds and --threads must be at least 1")
-    if options.clock == "cpu" and max(options.threads) > 1:
-        parser.error("--clock cpu adds up all threads; it needs --threads 1")
-    if options.forms and (options.plot or options.write_markdown):
-        parser.error("--forms measures no picture and no page")
-    offered = WORKLOADS + (APART if options.forms else RIVALS_OWN)
-    if not _chosen(options, offered):
-        names = ", ".join(w.name for w in offered)
-        parser.error(f"--only must name some of {names}")
+    if options.only and options.save:
+        parser.error("--only measures a share of a part, so it cannot be with --save")
+    offered = (*WORKLOADS, *APART, *RIVALS_OWN, *random_workloads())
+    names = [workload.name for workload in offered]
+    for name in options.only or ():
+        if name not in names:
+            parser.error(f"--only must name some of {', '.join(names)}; got {name}")
     return options
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,15 +3,15 @@
 A build is named by one of these:
 
   .              the kernels of this checkout
-  NAME=VALUE     the same, but a number of thresholds.h has this value; where the sources
-                 test a macro of this name, the macro is defined; several, with commas
+  NAME=VALUE     the same, with this value of a number of thresholds.h, or of a macro
+                 that the sources test; several are joined by commas
   REVISION       the kernels of a revision of git
   FOLDER         the kernels whose sources lie in a folder
   FILE           a compiled module, such as onnxgather/_native.abi3.so
 
 The first build is the base: each ratio is the time of a build divided by the base's, of
-minima and of medians over the rounds. Every build must give the reference's bytes before
-anything is timed. The options of the compiler are those of hatch_build.py.
+minima and of medians over the rounds. Every build must give the reference's bytes
+before anything is timed. The options of the compiler are those of hatch_build.py.
 
   python scripts/bench_builds.py HEAD .                              this change
   python scripts/bench_builds.py . TILE_ROWS=512 TILE_ROWS=2048      a threshold
@@ -22,10 +22,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import sysconfig
@@ -42,19 +40,14 @@ from unittest.mock import patch
 
 import numpy as np
 from bench_machine import machine_kind
-from bench_timing import (
-    Times,
-    clock_of,
-    keep_to_cores,
-    load,
-    measure,
-    verdict_on_load,
-)
+from bench_report import mean_of, sentence_on_load, shown
+from bench_timing import Times, clock_of, keep_to_cores, load, measure
 from bench_workloads import (
+    PAGE_BYTES,
     RIVALS_OWN,
     WORKLOADS,
-    Array,
     Workload,
+    placed,
     random_workloads,
 )
 
@@ -64,7 +57,6 @@ from onnxgather.core.execution import prepared
 ROOT = Path(__file__).parents[1]
 KERNELS = Path("onnxgather", "native", "kernels")
 MODULE = "onnxgather._native"
-PAGE = 4096
 
 CHANGE = re.compile(r"([A-Z][A-Z0-9_]*)=([^,]+)")
 CHANGES = re.compile(f"{CHANGE.pattern}(,{CHANGE.pattern})*")
@@ -111,7 +103,7 @@ def main() -> None:
     for build in options.builds[1:]:
         print(summary(build, options.builds[0], comparisons))
     loads = before, load()
-    print(verdict_on_load(loads))
+    print(sentence_on_load(loads))
     if options.json:
         text = json.dumps(_as_dict(comparisons, loads), indent=1)
         options.json.write_text(text + "\n")
@@ -204,7 +196,7 @@ def _compiled(name: str, folder: Path, options: Sequence[str]) -> Path:
     if not compiler:
         raise BuildError(f"{name} needs a C compiler")
     library, own = next(iter(hook.libraries_of(sys.platform).items()))
-    # The order of the sources decides where loops lie, and that moves short calls by 20 %.
+    # The order of the sources decides where loops lie. That moves short calls by 20 %.
     usual = [own, *hook.SHARED]
     there = sorted(path.name for path in folder.glob("*.c"))
     others = [name for name in there if name not in (*usual, "operator.c")]
@@ -271,40 +263,15 @@ def compared(
     return Comparison(workload, measure(calls, options.rounds, clock))
 
 
-def placed(workload: Workload, offset: int) -> tuple[Array, Array, Array, Array]:
-    """Return data, indices, the output's memory, and the bytes of the reference.
-
-    Data and indices begin at a page; the output begins `offset` bytes behind a page, as
-    the distance modulo a page moves the times.
-    """
-    desc = workload.desc()
-    data, indices = workload.arrays()
-    data = data.reshape(desc.input_tensor.array_shape)
-    indices = indices.reshape(desc.indices_tensor.array_shape)
-    expected = og.reference(desc, data, indices)
-    placed_data = _at_page(data, 0)
-    placed_data[...] = data
-    placed_indices = _at_page(indices, 0)
-    placed_indices[...] = indices
-    return placed_data, placed_indices, _at_page(expected, offset), expected
-
-
-def _at_page(like: Array, offset: int) -> Array:
-    """Return memory for an array that begins so many bytes behind a page."""
-    memory = np.zeros(like.nbytes + 2 * PAGE, np.uint8)
-    begin = -memory.ctypes.data % PAGE + offset
-    return memory[begin : begin + like.nbytes].view(like.dtype).reshape(like.shape)
-
-
 def summary(build: str, base: str, comparisons: Sequence[Comparison]) -> str:
     """Return a sentence on a build: the mean of its ratios, the worst, the best."""
     ratios = [(each.ratio(build), each.workload.name) for each in comparisons]
-    mean = _mean([ratio for ratio, _ in ratios])
+    mean = mean_of([ratio for ratio, _ in ratios])
     worst, slow = max(ratios, key=lambda pair: pair[0].minimum)
     best, fast = min(ratios, key=lambda pair: pair[0].minimum)
     return (
-        f"{build} / {base}: geometric mean {_shown(mean)},"
-        f" worst {_shown(worst)} (workload {slow}), best {_shown(best)} (workload {fast})"
+        f"{build} / {base}: geometric mean {shown(mean)},"
+        f" worst {shown(worst)} (workload {slow}), best {shown(best)} (workload {fast})"
     )
 
 
@@ -323,7 +290,7 @@ def save_losses(
         key = here | {"change": build}
         entries = [entry for entry in entries if not key.items() <= entry.items()]
         ratios = {each.workload.name: each.ratio(build) for each in comparisons}
-        mean = _mean(list(ratios.values()))
+        mean = mean_of(list(ratios.values()))
         worst = max(ratios, key=lambda name: ratios[name].minimum)
         entries.append(
             key
@@ -354,31 +321,19 @@ def _pair(times: Times) -> list[float]:
     return [round(times.minimum, 3), round(times.median, 3)]
 
 
-def _mean(ratios: Sequence[Times]) -> Times:
-    return Times(
-        statistics.geometric_mean(ratio.minimum for ratio in ratios),
-        statistics.geometric_mean(ratio.median for ratio in ratios),
-    )
-
-
-def _shown(ratio: Times) -> str:
-    return f"{ratio.minimum:.2f} / {ratio.median:.2f}"
-
-
 def _line(comparison: Comparison) -> str:
     workload = comparison.workload
     base, *others = comparison.times
     times = comparison.times[base]
-    ratios = "".join(f"   {_shown(comparison.ratio(other))}" for other in others)
+    ratios = "".join(f"   {shown(comparison.ratio(other))}" for other in others)
     title = f"{workload.name:4}{workload.title[:50]:50}"
     return f"{title}{times.minimum:10.1f} / {times.median:8.1f} us{ratios}"
 
 
 def _chosen(options: argparse.Namespace) -> Iterator[Workload]:
-    offered = (*WORKLOADS, *RIVALS_OWN)
-    if options.random:
-        shapes = random_workloads(options.random, options.seed)
-        offered = shapes if options.random_only else (*offered, *shapes)
+    offered = random_workloads(options.random, options.seed)
+    if not options.random_only:
+        offered = (*WORKLOADS, *RIVALS_OWN, *offered)
     for workload in offered:
         if not options.only or workload.name in options.only:
             yield workload
@@ -403,10 +358,13 @@ def _options() -> argparse.Namespace:
     text = "a file to which the loss of each change is added"
     parser.add_argument("--save", type=Path, metavar="FILE", help=text)
     options = parser.parse_args()
-    if min(options.rounds, options.threads) < 1 or min(options.random, options.seed) < 0:
+    if (
+        min(options.rounds, options.threads) < 1
+        or min(options.random, options.seed) < 0
+    ):
         parser.error("--rounds and --threads must be at least 1, others at least 0")
-    if not 0 <= options.offset < PAGE:
-        parser.error(f"--offset must be less than {PAGE}")
+    if not 0 <= options.offset < PAGE_BYTES:
+        parser.error(f"--offset must be less than {PAGE_BYTES}")
     if len(set(options.builds)) < len(options.builds):
         parser.error("each build must be named once")
     if not any(_chosen(options)):

@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 import numpy as np
 import onnx
-from bench_report import DIRECT, HAND_WRITTEN, TARGETS
+from bench_report import DIRECT, HAND_WRITTEN, MEMCPY, TARGETS
 from bench_rivals import Candidate, Given, in_place, rivals
-from bench_workloads import Array, Workload
+from bench_workloads import Array, Workload, placed
 from onnx import numpy_helper, parser
 
 import onnxgather as og
@@ -31,10 +31,13 @@ def candidates(workload: Workload, threads: int) -> Candidates:
     Raises:
         AssertionError: A result differs from the reference.
     """
-    data, indices = workload.arrays()
     desc = workload.desc()
-    bind, expected, inputs, output = _binder(workload, desc, threads)
-    data, indices = inputs[0].reshape(data.shape), inputs[1].reshape(indices.shape)
+    bind, expected, inputs, output = _binder(workload, "UINT32", threads)
+    data = inputs[0]
+    # data with strides stays its buffer
+    if workload.strides is None:
+        data = data.reshape(workload.data)
+    indices = inputs[1].reshape(workload.indices)
     found = {HAND_WRITTEN: bind(hand_written(workload))}
     for target in TARGETS:
         if target != "native" or kernels.operators_library():
@@ -42,7 +45,7 @@ def candidates(workload: Workload, threads: int) -> Candidates:
     if kernels.python_kernels():
         gather = og.Gather(desc, threads=threads)
         found[DIRECT] = in_place(partial(gather, *inputs, output), output)
-    found["memcpy"] = in_place(partial(np.copyto, output, expected), output)
+    found[MEMCPY] = in_place(partial(np.copyto, output, expected), output)
     found |= rivals(
         Given(workload, data, indices, output.reshape(workload.output), threads)
     )
@@ -57,7 +60,7 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
     is returned alone.
     """
     desc = workload.desc(index_type)
-    bind, expected, _, output = _binder(workload, desc, threads)
+    bind, expected, _, output = _binder(workload, index_type, threads)
     found: Candidates = {}
     left = forms.FORMS
     while len(found) < 2 and "portable" not in found:
@@ -127,7 +130,7 @@ def hand_written(workload: Workload) -> onnx.ModelProto:
 
 
 def _binder(
-    workload: Workload, desc: og.Descriptor, threads: int
+    workload: Workload, index_type: str, threads: int
 ) -> tuple[Callable[[onnx.ModelProto], Candidate], Array, tuple[Array, Array], Array]:
     """Return what makes a model a candidate, the right result, inputs and output.
 
@@ -137,17 +140,11 @@ def _binder(
     times.
     """
     runtime: Any = import_module("onnxruntime")
-    data, indices = workload.arrays()
-    data = data.reshape(desc.input_tensor.array_shape)
-    tensor = desc.indices_tensor
-    indices = indices.reshape(tensor.array_shape).astype(tensor.data_type.numpy)
-    expected = og.reference(desc, data, indices)
+    data, indices, output, expected = placed(workload, 0, index_type)
     inputs = {
         "InputTensor": runtime.OrtValue.ortvalue_from_numpy(data),
         "IndicesTensor": runtime.OrtValue.ortvalue_from_numpy(indices),
     }
-
-    output = np.zeros_like(expected)
 
     def bind(model: onnx.ModelProto) -> Candidate:
         options = runtime.SessionOptions()

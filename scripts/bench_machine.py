@@ -10,10 +10,10 @@ from pathlib import Path
 def processor() -> str:
     """Return the processor's name, with the numbers that tell it from its namesakes."""
     facts = _cpuinfo()
-    if "model name" not in facts:
+    if "cpu family" not in facts:  # another system, or another architecture
         return platform.processor() or platform.machine()
-    numbers = (f"{key} {facts[f'cpu {key}']}" for key in ("family",))
-    return ", ".join((facts["model name"], *numbers, f"model {facts['model']}"))
+    name, family, model = facts["model name"], facts["cpu family"], facts["model"]
+    return f"{name}, family {family}, model {model}"
 
 
 def caches() -> str:
@@ -37,7 +37,7 @@ def vectors() -> str:
 
 
 def machine_kind() -> str:
-    """Return a short name of this kind of machine, for a file: amd-epyc-family-25."""
+    """Return the processor's name as that of a file: amd-epyc-family-25-model-1."""
     words = re.findall(r"[a-z0-9]+", processor().lower())
     return "-".join(words)
 

@@ -1,31 +1,48 @@
-"""The figures of bench.py as a table, as a page and as a picture."""
+"""The files of the machines that bench.py ran on, and the page made from all of them.
+
+A cell of the page has the minima and the medians over the rounds: 0.46 / 0.48.
+"""
 
 from __future__ import annotations
 
-import math
+import json
+import re
 import statistics
-from collections.abc import Iterable, Sequence
+import string
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bench_workloads import KINDS, RIVALS_OWN, Workload
+from bench_timing import BUSY, LEAST_DIFFERENCE, Times
+from bench_workloads import RIVALS_OWN, WORKLOADS
 
 from onnxgather.core.lowering.cpu.forms import FORMS
 from onnxgather.core.options import Target
 
+ROOT = Path(__file__).parents[1]
+
+FOLDER = ROOT / "benchmarks"
+"""One file for each kind of machine, and LOSSES."""
+
+LOSSES = "thresholds.json"
+"""What bench_builds.py measured of each changed threshold, on all machines."""
+
+PAGE = ROOT / "BENCHMARKS.md"
+HEADER = ROOT / "onnxgather" / "native" / "kernels" / "thresholds.h"
+
 HAND_WRITTEN = "hand-written"
-"""The candidate that the others are compared with."""
+"""The candidate that a competent user writes."""
 
 TARGETS: tuple[Target, ...] = ("portable", "cpu", "native")
 """The targets of `to_onnx` that are for the CPU provider."""
 
+OURS: str = TARGETS[-1]
+"""The target that is made for speed."""
+
 DIRECT = "direct"
 """The candidate that runs the kernels without ONNX Runtime: og.Gather."""
-
-OURS: str = TARGETS[-1]
-"""The target that the summary speaks of: the one made for speed."""
 
 LIBRARIES = ("numpy", "torch", "numba", "pyarrow", "polars", "jax")
 """The rivals: libraries that gather, each only where it is installed and has such a
@@ -34,12 +51,14 @@ gather."""
 C_LOOP = "C loop"
 """The candidate that says what is left to be gained."""
 
+MEMCPY = "memcpy"
+"""The candidate that copies the output, and gathers nothing."""
+
+FASTEST = "the fastest library"
+
 SOURCE = Path(__file__).with_name("bench_loop.c")
 COMPILER = "cc"
 FLAGS = ("-O2", "-shared", "-fPIC")
-
-FAR = 2.0
-"""More than this many times another's time is far from it."""
 
 LEVEL = 1.05
 """Up to this many times another's time is level with it."""
@@ -52,449 +71,568 @@ Row = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """The times of one workload with one number of threads."""
+class Measurement:
+    """The times of all candidates of one workload, with one number of threads."""
 
-    workload: Workload
+    workload: str
     threads: int
-    clock: str
-    samples: dict[str, list[float]]
-    """By candidate, the seconds of one call in each round."""
+    times: dict[str, Times]
+    """By candidate."""
+    note: str = ""
+    """The type of the indices of a form; the page faults of a new output."""
+    title: str = ""
 
-    def microseconds(self, name: str) -> float:
-        """Return the median of CPU time; of wall time the least, as noise adds to it.
+    def share(self, name: str, other: str) -> Times | None:
+        """Return a candidate's times as shares of another's; None if either is absent.
 
-        Raises:
-            KeyError: The candidate was not run.
+        FASTEST stands for the library of the least minimum.
         """
-        pick = statistics.median if self.clock == "cpu" else min
-        return pick(self.samples[name]) * 1e6
+        other = self.fastest if other == FASTEST else other
+        if name not in self.times or other not in self.times:
+            return None
+        return self.times[name].share(self.times[other])
 
     @property
-    def best_rival(self) -> str:
-        """The library that takes the least time."""
-        return min(
-            (name for name in LIBRARIES if name in self.samples), key=self.microseconds
-        )
-
-    def ratio(self, name: str, other: str = HAND_WRITTEN) -> float:
-        """Return a candidate's time as a share of another's."""
-        return self.microseconds(name) / self.microseconds(other)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, to be written as JSON."""
-        found: dict[str, Any]
-        workload, first = self.workload, next(iter(self.samples))
-        found = {
-            "workload": workload.name,
-            "title": workload.title,
-            "kind": workload.kind,
-        }
-        found |= {"threads": self.threads, "clock": self.clock, "candidates": {}}
-        for name, seconds in self.samples.items():
-            median, least = statistics.median(seconds) * 1e6, min(seconds) * 1e6
-            times = {"median_us": round(median, 3), "minimum_us": round(least, 3)}
-            found["candidates"][name] = times | {
-                "ratio": round(self.ratio(name, first), 4)
-            }
-        return found
+    def fastest(self) -> str:
+        """The library of the least minimum; empty if there is none."""
+        present = [name for name in LIBRARIES if name in self.times]
+        return min(present, key=lambda name: self.times[name].minimum, default="")
 
 
 @dataclass(frozen=True, slots=True)
-class FormResult(Result):
-    """The times of the form that a workload takes, and of the next one that fits."""
+class Part:
+    """One part of a machine's file: when it was measured, how, and what."""
 
-    index_type: str
-
-    @property
-    def form(self) -> str:
-        """The form that the workload takes."""
-        return next(iter(self.samples))
-
-    @property
-    def next(self) -> str:
-        """The next form that fits, or portable."""
-        return list(self.samples)[1]
-
-    @property
-    def gain(self) -> float:
-        """Return how many times as long the next form takes.
-
-        Of CPU time it is the median over the rounds.
-        """
-        if self.clock == "wall":
-            return self.ratio(self.next, self.form)
-        pairs = zip(self.samples[self.next], self.samples[self.form], strict=True)
-        return statistics.median(other / own for other, own in pairs)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, to be written as JSON."""
-        return {
-            "index_type": self.index_type,
-            "gain": round(self.gain, 3),
-        } | Result.as_dict(self)
+    date: str
+    rounds: int
+    load: Sequence[float]
+    """At the begin and at the end."""
+    measurements: Sequence[Measurement]
 
 
-def table(results: Sequence[Result]) -> list[str]:
-    """Sections: the hand-written graph's time, the others' ratios, a summary."""
-    lines: list[str] = []
-    apart = {workload.name for workload in RIVALS_OWN}
-    for threads, listed in _by_threads(results):
-        group = [result for result in listed if result.workload.name not in apart]
-        theirs = [result for result in listed if result.workload.name in apart]
-        lines += ["", f"## {_heading(threads)}"]
-        if group:
-            lines += ["", *_grid(_rows(group))]
-            lines += ["", *(f"- {line}" for line in _summary(group))]
-            lines += _others_section(group, threads)
-        if theirs:
-            lines += _rivals_section(theirs, threads)
-    return lines
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """All figures of one kind of machine."""
+
+    kind: str
+    letter: str
+    """What the tables call it."""
+    facts: Mapping[str, str]
+    parts: Mapping[str, Part]
+
+    def of(self, part: str) -> Sequence[Measurement]:
+        """Return the measurements of a part; none if it was not measured here."""
+        return self.parts[part].measurements if part in self.parts else ()
 
 
-def markdown(
-    results: Sequence[Result],
-    forms: Sequence[FormResult],
-    facts: dict[str, str],
-    picture: str | None,
-) -> str:
-    """BENCHMARKS.md."""
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A number of thresholds.h, with the comment above it."""
+
+    name: str
+    value: str
+    meaning: str
+    """The first sentence of the comment."""
+
+
+def update_machine(
+    kind: str,
+    facts: Mapping[str, str],
+    part: str,
+    circumstances: Mapping[str, Any],
+    measurements: Sequence[Measurement],
+) -> None:
+    """Put a part into the file of a machine, in the place of what it said before."""
+    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / f"{kind}.json"
+    content: dict[str, Any] = {"parts": {}}
+    if path.exists():
+        content = json.loads(path.read_text(encoding="utf-8"))
+    content["facts"] = dict(facts)
+    rows = [_as_row(measurement) for measurement in measurements]
+    content["parts"][part] = {**circumstances, "microseconds": rows}
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    # a line for each measurement
+    text = re.sub(r"\n {4,}", " ", text).replace("\n   ]", " ]")
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(text + "\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+def _as_row(measurement: Measurement) -> list[Any]:
+    times = {
+        name: [round(time.minimum, 2), round(time.median, 2)]
+        for name, time in measurement.times.items()
+    }
+    return [measurement.workload, measurement.threads, measurement.note, times]
+
+
+def read_machines(folder: Path) -> list[Machine]:
+    """Return the machines of all files, by name; their letters are A, B and so on."""
+    paths = sorted(path for path in folder.glob("*.json") if path.name != LOSSES)
+    return [
+        _machine(path, letter)
+        for path, letter in zip(paths, string.ascii_uppercase, strict=False)
+    ]
+
+
+def _machine(path: Path, letter: str) -> Machine:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    parts = {
+        name: Part(
+            part["date"],
+            part["rounds"],
+            part["load"],
+            [_measurement(*row) for row in part["microseconds"]],
+        )
+        for name, part in content["parts"].items()
+    }
+    return Machine(path.stem, letter, content["facts"], parts)
+
+
+def _measurement(
+    workload: str, threads: int, note: str, rows: dict[str, list[float]]
+) -> Measurement:
+    times = {name: Times(*pair) for name, pair in rows.items()}
+    return Measurement(workload, threads, times, note)
+
+
+def sentence_on_load(loads: Sequence[float]) -> str:
+    """Return what the load was, and what it means for the figures."""
+    begin, end = loads
+    sentence = f"The load was {begin:g} at the begin and {end:g} at the end."
+    if max(loads) < BUSY:
+        return sentence
+    return (
+        f"{sentence} At a load of {BUSY} or more, nothing below {LEAST_DIFFERENCE} is"
+        " believed."
+    )
+
+
+def markdown(machines: Sequence[Machine], folder: Path = FOLDER) -> str:
+    """Return BENCHMARKS.md.
+
+    Args:
+        machines: What the page speaks of.
+        folder: The folder that contains LOSSES.
+    """
     lines = [
         "# Benchmarks",
         "",
-        (
-            "Gathers that users run, on ONNX Runtime's CPU provider: onnxgather's"
-            " models against the"
-        ),
-        (
-            "graph that a competent user writes by hand (Cast to INT64, Max, Min, the"
-            " gather,"
-        ),
-        (
-            "Reshape), against the libraries of the extra `bench`, against copying the"
-            " output (memcpy)"
-        ),
-        (
-            "as the limit, and with one thread against a plain C loop"
-            f" (`scripts/{SOURCE.name}`, {FLAGS[0]})."
-        ),
-        (
-            "Columns are times as a share of the hand-written graph's, less is better;"
-            f" `{OURS}` is our operator in ONNX Runtime, `{DIRECT}` the same kernels by"
-            " og.Gather."
-        ),
+        "`og.Gather` on the CPU, beside the libraries of the extra `bench`, a plain C"
+        f" loop (`scripts/{SOURCE.name}`, {FLAGS[0]}),",
+        "a copy of the output (memcpy), and the graph that a competent user writes by"
+        " hand for ONNX Runtime",
+        "(Cast to INT64, Max, Min, the gather, Reshape). Every cell is the time of"
+        " `og.Gather` as a share of another's:",
+        "**below 1, `og.Gather` is faster.** The first number is of minima, the second"
+        " of medians.",
         "",
-        (
-            "Indices are UINT32 and clamped. All candidates gave the same bytes, from"
-            " the same arrays;"
-        ),
-        (
-            "pyarrow, polars and jax return new arrays, the others write into the same"
-            " memory. A"
-        ),
-        "library that has no such gather has an empty place.",
-        (
-            "They take turns, in reversed order every other round, "
-            f"{facts['rounds']} rounds; the process may run on as many"
-        ),
-        (
-            "cores as it has threads. With one thread the median of the process' CPU"
-            " time counts, with"
-        ),
-        (
-            "more the minimum of wall clock. `python scripts/bench.py --write-markdown"
-            " BENCHMARKS.md`"
-        ),
-        "makes this page.",
-        "",
-        *_grid([["", ""], *([key, value] for key, value in facts.items())], titles=2),
+        "All candidates give the same bytes, from the same arrays, which begin at a"
+        " page. Indices are UINT32 and clamped.",
+        "The candidates take turns, in reversed order every other round. Their process"
+        " is pinned to as many cores as it has",
+        "threads. With one thread its CPU time counts, with more the wall clock."
+        " pyarrow, polars and jax return new arrays,",
+        "the others write into the same memory. A library without such a gather has an"
+        " empty place.",
+        *_machines_section(machines),
+        *_summary_section(machines),
+        *_slower_section(machines),
+        *_workloads_section(machines),
+        *_threads_section(machines),
+        *_outputs_section(machines),
+        *_thresholds_section(machines, folder),
+        *_forms_section(machines),
     ]
-    lines += [*table(results), *forms_section(forms)]
-    if picture:
-        text = "Time of each candidate as a share of the hand-written graph's"
-        lines += ["", f"![{text}]({picture})"]
     return "\n".join(lines) + "\n"
 
 
-def forms_section(results: Sequence[FormResult]) -> list[str]:
-    """Return the section on the forms of the CPU lowering."""
+def _machines_section(machines: Sequence[Machine]) -> list[str]:
+    names = dict.fromkeys(name for machine in machines for name in machine.facts)
+    rows: list[Row] = [["", *(machine.letter for machine in machines)]]
+    rows += [[name, *(m.facts.get(name, "") for m in machines)] for name in names]
+    for part in dict.fromkeys(name for machine in machines for name in machine.parts):
+        rows.append([f"{part} measured", *(_circumstances(m, part) for m in machines)])
+    lines = ["", "## Machines", "", *_grid(rows, titles=1 + len(machines)), ""]
+    lines += [
+        f"At a load of {BUSY} or more, nothing below {LEAST_DIFFERENCE} is believed.",
+        "`python scripts/bench.py --save` measures a machine: it writes the file of"
+        " its kind in `benchmarks/`, and this page",
+        "from the files of all machines.",
+    ]
+    if len(machines) == 1:
+        lines += [
+            "",
+            "**Only one kind of machine has been measured so far.** What is faster here"
+            " may be slower on another processor.",
+        ]
+    return lines
+
+
+def _circumstances(machine: Machine, part: str) -> str:
+    if part not in machine.parts:
+        return ""
+    measured = machine.parts[part]
+    begin, end = measured.load
+    return f"{measured.date}, {measured.rounds} rounds, load {begin:g} to {end:g}"
+
+
+SETS = (
+    ("workloads", 1, "workloads, 1 thread"),
+    ("workloads", 2, "workloads, 2 threads"),
+    ("random", 1, "random shapes, 1 thread"),
+)
+"""The columns of the summary: a part, the number of threads, a title."""
+
+SUMMARIZED = (
+    *((DIRECT, other) for other in (*LIBRARIES, FASTEST, C_LOOP, MEMCPY, HAND_WRITTEN)),
+    *((target, HAND_WRITTEN) for target in reversed(TARGETS)),
+)
+"""The rows of the summary: whose time, as a share of whose."""
+
+
+def _summary_section(machines: Sequence[Machine]) -> list[str]:
+    columns = list(product(machines, SETS))
+    titles = [f"{machine.letter}: {title}" for machine, (_, _, title) in columns]
+    rows: list[Row] = [["time", "as a share of", *titles]]
+    for name, other in SUMMARIZED:
+        cells = [
+            _mean_cell(_in_means(machine.of(part), threads), name, other)
+            for machine, (part, threads, _) in columns
+        ]
+        if any(cells):
+            rows.append([_spoken(name), other, *cells])
     return [
         "",
-        "## The forms and what each is worth",
+        "## How far ahead",
         "",
-        (
-            "How many times as long the next form that fits takes, or the portable"
-            " lowering, for each"
-        ),
-        (
-            "workload that takes a form (`onnxgather show --target cpu` says which one"
-            " does, and why"
-        ),
-        (
-            f"not those above it). A form stays if its geometric mean reaches {WORTH}"
-            " with 1 thread or"
-        ),
-        (
-            "with 2. Workloads from 13 on are there for a form that none of the others"
-            " takes."
-        ),
-        "`python scripts/bench.py --forms` measures this table.",
+        "Geometric means; in parentheses, how many workloads are level or ahead (at"
+        f" most {LEVEL:g}) of how many that the other has.",
+        f"`{OURS}` is onnxgather's operator in ONNX Runtime; `cpu` and `portable` are"
+        " standard ONNX.",
         "",
-        *_grid(_form_rows(results), titles=4),
+        *_grid(rows),
     ]
 
 
-def _form_rows(results: Sequence[FormResult]) -> list[Row]:
-    """Return the rows of the workloads that take a form, and one for their mean.
+def _in_means(measurements: Sequence[Measurement], threads: int) -> list[Measurement]:
+    """Return what the means are over: never the workloads that the rivals like best."""
+    apart = {workload.name for workload in RIVALS_OWN}
+    return [
+        measurement
+        for measurement in measurements
+        if measurement.threads == threads and measurement.workload not in apart
+    ]
 
-    There is a row for each workload and type of indices.
-    """
-    counts = [threads for threads, _ in _by_threads(results)]
-    rows: list[Row] = [["form", "workload", "indices", "next", *map(_heading, counts)]]
-    for name in [form.name for form in FORMS]:
-        own = [result for result in results if result.form == name]
-        if not own:
-            rows.append([name, "none", "", "", *("" for _ in counts)])
-            continue
-        means = [
-            _mean(r.gain for r in own if r.threads == threads) for threads in counts
-        ]
-        verdict = "stays" if max(means) >= WORTH else "goes"
-        rows.append([name, "geometric mean", "", verdict, *map(_times, means)])
-        for key in dict.fromkeys((r.workload.name, r.index_type, r.next) for r in own):
-            alike = [r for r in own if (r.workload.name, r.index_type, r.next) == key]
-            gains = {r.threads: r.gain for r in alike}
+
+def _mean_cell(group: Sequence[Measurement], name: str, other: str) -> str:
+    shares = [measurement.share(name, other) for measurement in group]
+    present = [share for share in shares if share is not None]
+    if not present:
+        return ""
+    mean = mean_of(present)
+    level = sum(share.minimum <= LEVEL for share in present)
+    return f"{shown(mean)} ({level} of {len(present)})"
+
+
+def _slower_section(machines: Sequence[Machine]) -> list[str]:
+    titles = {workload.name: workload.title for workload in WORKLOADS + RIVALS_OWN}
+    rows: list[Row] = [["", "threads", "workload", "og.Gather / library", "library"]]
+    for machine in machines:
+        measurements = [*machine.of("workloads"), *machine.of("random")]
+        slower: list[tuple[Times, Measurement]] = []
+        for measurement in measurements:
+            share = measurement.share(DIRECT, FASTEST)
+            if share is not None and share.minimum > LEVEL:
+                slower.append((share, measurement))
+        slower.sort(key=lambda pair: -pair[0].minimum)
+        for share, measurement in slower:
+            title = titles.get(measurement.workload, "random shape")
             rows.append(
-                ["", *key, *(_times(gains.get(threads, 0.0)) for threads in counts)]
+                [
+                    machine.letter,
+                    str(measurement.threads),
+                    f"{measurement.workload} {title}",
+                    shown(share),
+                    measurement.fastest,
+                ]
             )
+    lines = ["", "## Where a library is faster", ""]
+    if len(rows) == 1:
+        return [*lines, f"Nowhere by more than {LEVEL:g}, in minima."]
+    return [
+        *lines,
+        f"Every workload and every random shape on which `og.Gather` takes more than"
+        f" {LEVEL:g} of the fastest library's time, in minima.",
+        "`scripts/bench_workloads.py` has the random shapes, and the files of"
+        " `benchmarks/` have all figures.",
+        "",
+        *_grid(rows, titles=3, words=1),
+    ]
+
+
+BESIDE = (HAND_WRITTEN, MEMCPY, C_LOOP, "numpy", "numba", FASTEST)
+"""The columns of the workloads: what `og.Gather` is compared with."""
+
+
+def _workloads_section(machines: Sequence[Machine]) -> list[str]:
+    lines: list[str] = []
+    for threads in (1, 2):
+        rows = _workload_rows(machines, threads)
+        if len(rows) > 1:
+            lines += ["", f"## Each workload, {counted(threads)}", "", *_grid(rows)]
+    if lines:
+        lines += [
+            "",
+            f"Workloads from {RIVALS_OWN[0].name} on are those that the rivals like"
+            " best; they are in no mean.",
+        ]
+    return lines
+
+
+def _workload_rows(machines: Sequence[Machine], threads: int) -> list[Row]:
+    by_machine = [
+        {m.workload: m for m in machine.of("workloads") if m.threads == threads}
+        for machine in machines
+    ]
+    columns = [
+        other
+        for other in BESIDE
+        if any(m.share(DIRECT, other) for group in by_machine for m in group.values())
+    ]
+    titles = [
+        f"{machine.letter}: {column}"
+        for machine in machines
+        for column in ("og.Gather", *columns)
+    ]
+    rows: list[Row] = [["", "workload", *titles]]
+    for workload in WORKLOADS + RIVALS_OWN:
+        cells: list[str] = []
+        for group in by_machine:
+            cells += _workload_cells(group.get(workload.name), columns)
+        if any(cells):
+            rows.append([workload.name, workload.title, *cells])
     return rows
 
 
-def _times(gain: float) -> str:
-    return f"{gain:.2f}" if gain else ""
+def _workload_cells(
+    measurement: Measurement | None, columns: Sequence[str]
+) -> list[str]:
+    if measurement is None or DIRECT not in measurement.times:
+        return [""] * (1 + len(columns))
+    cells = [duration(measurement.times[DIRECT].minimum)]
+    for other in columns:
+        share = measurement.share(DIRECT, other)
+        cell = "" if share is None else shown(share)
+        if other == FASTEST and share is not None:
+            cell += f" {measurement.fastest}"
+        cells.append(cell)
+    return cells
 
 
-def _mean(ratios: Iterable[float]) -> float:
-    """Return the geometric mean; 0 of nothing."""
-    return statistics.geometric_mean(found) if (found := list(ratios)) else 0.0
-
-
-def _others_section(group: Sequence[Result], threads: int) -> list[str]:
-    """Return the section on what the rivals and a C loop do faster, and why."""
-    others = [name for name in ("numpy", "torch", C_LOOP) if name in group[0].samples]
-    rows = [
-        ["", "workload", *(f"{OURS} / {other}" for other in others), *_BEST, "kind"]
-    ]
-    for result in group:
-        factors = [_rounded(result.ratio(OURS, other)) for other in others]
-        best = _best(result)
-        rows.append(
-            [
-                result.workload.name,
-                result.workload.title,
-                *factors,
-                *best,
-                result.workload.kind,
-            ]
-        )
-    lines = ["", f"### How far from the rivals with {_heading(threads)}", ""]
-    if threads == 1:
-        lines += [
-            (
-                "The C loop clamps each index and copies its row, in one pass; the call"
-                " from Python"
-            ),
-            (
-                "counts. What is left of a tiny call is the start of ONNX Runtime's"
-                f" run; `{DIRECT}`"
-            ),
-            "has none. Where the time of `cpu` goes:",
-            "",
-            *(f"- {kind}: {reason}" for kind, reason in KINDS.items()),
-            "",
-        ]
-    return [*lines, *_grid(rows, words=2)]
-
-
-def _rivals_section(group: Sequence[Result], threads: int) -> list[str]:
-    """Return the section on the workloads that are the rivals' own."""
-    rows = [
-        [*row, *_best(result)]
-        for row, result in zip(_rows(group)[1:], group, strict=True)
-    ]
+def _threads_section(machines: Sequence[Machine]) -> list[str]:
+    rows: list[Row] = [["", "output", "1 thread", "2 threads", "2 threads / 1 thread"]]
+    for machine in machines:
+        for measurement in machine.of("threads"):
+            alone, both = measurement.times["1"], measurement.times["2"]
+            rows.append(
+                [
+                    machine.letter,
+                    f"{measurement.workload} of 8 KiB",
+                    duration(alone.minimum),
+                    duration(both.minimum),
+                    shown(both.share(alone)),
+                ]
+            )
+    if len(rows) == 1:
+        return []
     return [
         "",
-        f"### The rivals' own workloads with {_heading(threads)}",
+        "## Two threads for an embedding",
         "",
-        "These are in no mean.",
+        "Wall clock of `og.Gather`, with its rule switched off that a gather below 300"
+        " us runs on one thread.",
         "",
-        *_grid([[*_rows(group)[0], *_BEST], *rows], words=1),
+        *_grid(rows),
     ]
 
 
-_BEST = f"{DIRECT} / best rival", "best rival"
+def _outputs_section(machines: Sequence[Machine]) -> list[str]:
+    rows: list[Row] = [
+        [
+            "",
+            "output",
+            "`out=`",
+            "a new output",
+            "new / `out=`",
+            "page faults of a call",
+        ]
+    ]
+    for machine in machines:
+        for measurement in machine.of("outputs"):
+            reused, fresh = measurement.times["reused"], measurement.times["fresh"]
+            rows.append(
+                [
+                    machine.letter,
+                    measurement.workload,
+                    duration(reused.minimum),
+                    duration(fresh.minimum),
+                    shown(fresh.share(reused)),
+                    measurement.note,
+                ]
+            )
+    if len(rows) == 1:
+        return []
+    return [
+        "",
+        "## New outputs",
+        "",
+        "CPU time of `og.Gather` on one thread for rows of 8 KiB: with `out=`, and"
+        " without, where each call returns a new array",
+        "and the last one is freed. The system gives the pages of a large array back,"
+        " and clears them for the next one.",
+        "",
+        *_grid(rows),
+    ]
 
 
-def _best(result: Result) -> Row:
-    """Return how far og.Gather is from the fastest library, and which that is."""
-    best = result.best_rival
-    return (
-        _rounded(result.ratio(DIRECT, best)) if DIRECT in result.samples else ""
-    ), best
+def read_thresholds(header: Path = HEADER) -> list[Threshold]:
+    """Return the numbers of thresholds.h, each with the comment above it.
+
+    Numbers without a blank line between them share a comment.
+    """
+    thresholds: list[Threshold] = []
+    meaning = ""
+    pattern = re.compile(r"/\*(.*?)\*/|([A-Z][A-Z0-9_]*) = ([^,]+),", re.DOTALL)
+    _, _, body = header.read_text(encoding="utf-8").partition("enum {")
+    for match in pattern.finditer(body):
+        comment, name, value = match.groups()
+        if comment is None:
+            thresholds.append(Threshold(name, value, meaning))
+            continue
+        sentences = re.split(r"(?<=\.)\s", " ".join(comment.split()))
+        meaning = sentences[0]
+    return thresholds
+
+
+def _thresholds_section(machines: Sequence[Machine], folder: Path) -> list[str]:
+    path = folder / LOSSES
+    losses: list[dict[str, Any]] = []
+    if path.exists():
+        losses = json.loads(path.read_text(encoding="utf-8"))
+    letters = {machine.kind: machine.letter for machine in machines}
+    rows: list[Row] = [["threshold", "meaning", "in its place", "mean", "worst", "on"]]
+    for threshold in read_thresholds():
+        rows += _threshold_rows(threshold, losses, letters)
+    return [
+        "",
+        "## The thresholds",
+        "",
+        "The numbers of `onnxgather/native/kernels/thresholds.h`, and how many times as"
+        " long `og.Gather` takes with another number:",
+        "the geometric mean over the workloads and the random shapes, and the worst of"
+        " them. `python scripts/bench_builds.py . NAME=VALUE`",
+        "measures it; `--save benchmarks/thresholds.json` adds it to this table.",
+        "",
+        *_grid(rows, titles=3, words=1),
+    ]
+
+
+def _threshold_rows(
+    threshold: Threshold, losses: Sequence[dict[str, Any]], letters: Mapping[str, str]
+) -> list[Row]:
+    head = [f"`{threshold.name}` = {threshold.value}", threshold.meaning]
+    rows: list[Row] = []
+    for loss in losses:
+        changes = dict(change.split("=") for change in loss["change"].split(","))
+        if threshold.name not in changes:
+            continue
+        machine = letters.get(loss["machine"], loss["machine"])
+        where = "" if loss["base"] == "." else f", {loss['base']}"
+        worst = f"{shown(Times(*loss['worst']))} ({loss['worst_workload']})"
+        mean = shown(Times(*loss["mean"]))
+        rows.append([*head, changes[threshold.name], mean, worst, f"{machine}{where}"])
+        head = ["", ""]
+    return rows or [[*head, "not measured", "", "", ""]]
+
+
+def _forms_section(machines: Sequence[Machine]) -> list[str]:
+    columns = list(product(machines, (1, 2)))
+    titles = [f"{machine.letter}: {counted(threads)}" for machine, threads in columns]
+    rows: list[Row] = [["form", "verdict", *titles]]
+    for form in FORMS:
+        gains = [form_gain(machine, form.name, threads) for machine, threads in columns]
+        measured = [gain for gain in gains if gain is not None]
+        verdict = verdict_on_form(measured)
+        cells = ["" if gain is None else shown(gain) for gain in gains]
+        rows.append([form.name, verdict, *cells])
+    return [
+        "",
+        "## The forms of the target cpu",
+        "",
+        "How many times as long the next form that fits takes, or the portable"
+        " lowering: geometric means over the workloads that take",
+        "the form (`onnxgather show --target cpu` says which one a descriptor takes). A"
+        f" form stays if it reaches {WORTH} with 1 thread or with 2.",
+        "",
+        *_grid(rows),
+    ]
+
+
+def verdict_on_form(gains: Sequence[Times]) -> str:
+    """Return whether a form stays, by its gain on all machines."""
+    if not gains:
+        return "not measured"
+    best = max(gain.minimum for gain in gains)
+    return "stays" if best >= WORTH else "goes"
+
+
+def form_gain(machine: Machine, form: str, threads: int) -> Times | None:
+    """Return how many times as long the next form takes; None if nothing takes it."""
+    gains: list[Times] = []
+    for measurement in machine.of("forms"):
+        own, following = measurement.times
+        if own == form and measurement.threads == threads:
+            gains.append(measurement.times[following].share(measurement.times[own]))
+    return mean_of(gains) if gains else None
+
+
+def mean_of(shares: Sequence[Times]) -> Times:
+    """Return the geometric means of minima and of medians."""
+    return Times(
+        statistics.geometric_mean(share.minimum for share in shares),
+        statistics.geometric_mean(share.median for share in shares),
+    )
+
+
+def _spoken(name: str) -> str:
+    return "og.Gather" if name == DIRECT else name
 
 
 def _grid(rows: Sequence[Row], titles: int = 2, words: int = 0) -> list[str]:
     """Return a table of Markdown: titles, numbers, then so many columns of words."""
-    widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
-    sides = ["<"] * titles + [">"] * (len(widths) - titles - words) + ["<"] * words
-    rule = [
-        "-" * (n - 1) + {"<": "-", ">": ":"}[side]
-        for n, side in zip(widths, sides, strict=True)
-    ]
-    lines: list[str] = []
-    for row in (rows[0], rule, *rows[1:]):
-        cells = zip(row, sides, widths, strict=True)
-        lines.append(
-            f"| {' | '.join(f'{cell:{side}{width}}' for cell, side, width in cells)} |"
-        )
-    return lines
+    count = len(rows[0])
+    sides = ["---"] * titles + ["---:"] * (count - titles - words) + ["---"] * words
+    return [f"| {' | '.join(row)} |" for row in (rows[0], sides, *rows[1:])]
 
 
-def _rows(group: Sequence[Result]) -> list[Row]:
-    names = dict.fromkeys(name for result in group for name in result.samples)
-    others = [name for name in names if name != HAND_WRITTEN]
-    rows: list[Row] = [["", "workload", HAND_WRITTEN, *others]]
-    for result in group:
-        ratios = [
-            _rounded(result.ratio(o)) if o in result.samples else "" for o in others
-        ]
-        time = _duration(result.microseconds(HAND_WRITTEN))
-        rows.append([result.workload.name, result.workload.title, time, *ratios])
-    return rows
+def shown(share: Times) -> str:
+    """Return the shares of minima and of medians."""
+    return f"{_rounded(share.minimum)} / {_rounded(share.median)}"
 
 
 def _rounded(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
 
 
-def _duration(microseconds: float) -> str:
+def duration(microseconds: float) -> str:
+    """Return a time with its unit."""
     if microseconds < 1000:
-        return f"{microseconds:.1f} µs"
+        return f"{microseconds:.1f} us"
     return f"{microseconds / 1000:.2f} ms"
 
 
-def _summary(group: Sequence[Result]) -> list[str]:
-    return [
-        line
-        for name in (OURS, DIRECT)
-        if name in group[0].samples
-        for line in _of(name, group)
-    ]
-
-
-def _of(name: str, group: Sequence[Result]) -> list[str]:
-    """Return what a candidate takes as a share of the others."""
-    lines: list[str] = []
-    for other in (HAND_WRITTEN, "cpu", *LIBRARIES, C_LOOP, "best rival"):
-        ratios = {
-            result.workload.name: result.ratio(
-                name, result.best_rival if other == "best rival" else other
-            )
-            for result in group
-            if other == "best rival" or other in result.samples
-        }
-        if not ratios:
-            continue
-        worst = max(ratios, key=lambda workload: ratios[workload])
-        level = sum(ratio <= LEVEL for ratio in ratios.values())
-        lines.append(
-            f"{name} / {other}: geometric mean {_mean(ratios.values()):.3f}, at most"
-            f" {LEVEL:g} in {level} of {len(ratios)}, worst {ratios[worst]:.2f}"
-            f" (workload {worst})"
-        )
-    return lines
-
-
-def _by_threads(results: Sequence[Result]) -> list[tuple[int, list[Result]]]:
-    counts = dict.fromkeys(result.threads for result in results)
-    return [(n, [result for result in results if result.threads == n]) for n in counts]
-
-
-def _heading(threads: int) -> str:
+def counted(threads: int) -> str:
+    """Return a number of threads in words."""
     return f"{threads} thread{'s' if threads > 1 else ''}"
-
-
-# The picture: a row per workload, the ratio to the right on a log scale, a mark per
-# candidate.
-
-ROW, TOP, LEFT, WIDTH, GAP = 22, 64, 290, 560, 46
-LOWEST, HIGHEST = 0.005, 5.0
-
-MARKS = {
-    "memcpy": ("m-1.5 -7h3v14h-3z", "#999999"),
-    C_LOOP: ("m-1.2 -9.5h2.4v19h-2.4z", "#111111"),
-    "numpy": ("m-4.5 -4.5h9v9h-9z", "#d08700"),
-    "torch": ("m0 -6l6 6l-6 6l-6 -6z", "#c2410c"),
-    "numba": ("m0 -6l6 10h-12z", "#7c3aed"),
-    "pyarrow": ("m0 6l-6 -10h12z", "#be185d"),
-    "polars": ("m-6 -1.5h12v3h-12z", "#0e7490"),
-    "jax": ("m-4.5 -4.5h9v9h-9zm2 2v5h5v-5z", "#4d7c0f"),
-    "portable": ("m0 -6a6 6 0 1 0 .1 0zm0 2.4a3.6 3.6 0 1 1 -.1 0z", "#1d4ed8"),
-    "cpu": ("m0 -6a6 6 0 1 0 .1 0z", "#1d4ed8"),
-    "native": ("m0 -6a6 6 0 1 0 .1 0z", "#15803d"),
-    DIRECT: ("m0 -6a6 6 0 1 0 .1 0zm0 2.4a3.6 3.6 0 1 1 -.1 0z", "#15803d"),
-}
-"""The outline and the colour of each candidate's mark; later ones lie on top."""
-
-
-def plot(results: Sequence[Result]) -> str:
-    """Return an SVG of all ratios."""
-    groups = _by_threads(results)
-    height = TOP + sum(GAP + ROW * len(group) for _, group in groups) + 10
-    parts = [
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 30}"'
-            f' height="{height}" font-family="system-ui, sans-serif" font-size="12">'
-        ),
-        '<rect width="100%" height="100%" fill="white"/>',
-        (
-            '<text x="14" y="24" font-size="15" font-weight="600">Time as a share of'
-            " the hand-written graph's (log scale, left is faster)</text>"
-        ),
-    ]
-    for k, name in enumerate(MARKS):
-        x = LEFT + 10 + 72 * k
-        parts += [_mark(name, x, 48), _text(x + 10, 52, name)]
-    top = TOP
-    for threads, group in groups:
-        parts.append(_text(14, top + 22, _heading(threads), 'font-weight="600"'))
-        bottom = top + GAP + ROW * len(group) - 14
-        for ratio in (0.01, 0.03, 0.1, 0.3, 1, 3):
-            x, colour = _x(ratio), "#444444" if ratio == 1 else "#dddddd"
-            parts.append(f'<path d="M{x:.1f} {top + 26}V{bottom}" stroke="{colour}"/>')
-            style = 'fill="#666666" text-anchor="middle"'
-            parts.append(_text(round(x), top + 22, f"{ratio:g}", style))
-        for k, result in enumerate(group):
-            y = top + GAP + ROW * k - 4
-            parts.append(
-                _text(14, y + 4, f"{result.workload.name}  {result.workload.title}")
-            )
-            names = [name for name in MARKS if name in result.samples]
-            parts += [_mark(name, _x(result.ratio(name)), y) for name in names]
-        top += GAP + ROW * len(group)
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _x(ratio: float) -> float:
-    ratio = min(max(ratio, LOWEST), HIGHEST)
-    return LEFT + WIDTH * math.log(ratio / LOWEST) / math.log(HIGHEST / LOWEST)
-
-
-def _text(x: int, y: int, text: str, style: str = 'fill="#222222"') -> str:
-    return f'<text x="{x}" y="{y}" {style}>{escape(text)}</text>'
-
-
-def _mark(name: str, x: float, y: int) -> str:
-    outline, colour = MARKS[name]
-    paint = f'fill="{colour}" fill-rule="evenodd" stroke="white" stroke-width="0.7"'
-    return f'<path d="M{x:.1f} {y}{outline}" {paint}/>'

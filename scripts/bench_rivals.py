@@ -73,8 +73,9 @@ def _loop_sizes(workload: Workload) -> tuple[int, int, int, int]:
 
     The gather is out[batch][repeat][i] = data[batch][repeat][index[batch][i]].
     """
-    elements = workload.operator == "GATHER_ELEMENTS"
-    batches = math.prod(workload.indices[: workload.axis]) if elements else 1
+    batches = 1
+    if workload.has_batches:
+        batches = math.prod(workload.indices[: workload.axis])
     repeats = math.prod(workload.data[: workload.axis]) // batches
     return (
         batches,
@@ -101,6 +102,7 @@ def _in_numpy(given: Given) -> Candidate:
     take = {
         "GATHER": partial(np.take, data, wide, axis, out, "clip"),
         "GATHER_ELEMENTS": take_batches,
+        "GATHER_ND1": take_batches,
         "GATHER_ND": take_tuples,
     }[workload.operator]
 
@@ -131,7 +133,7 @@ def _in_torch(given: Given) -> Candidate:
     if workload.operator == "GATHER":
         rows = result.reshape(*data.shape[:axis], -1, *data.shape[axis + 1 :])
         select = partial(torch.index_select, source, axis, wide.reshape(-1), out=rows)
-    elif workload.operator == "GATHER_ELEMENTS":
+    elif workload.has_batches:
         everywhere = wide.expand(workload.output)
         select = partial(torch.gather, source, axis, everywhere, out=result)
     else:
@@ -278,7 +280,7 @@ def _in_jax(given: Given) -> Candidate:
     def gather(data: Any, indices: Any) -> Any:
         if workload.operator == "GATHER":
             return jax.numpy.take(data, indices, axis, mode="clip")
-        if workload.operator == "GATHER_ELEMENTS":
+        if workload.has_batches:
             return jax.numpy.take_along_axis(data, indices, axis, mode="clip")
         return data.at[indices[:, 0], indices[:, 1]].get(mode="clip")
 

@@ -97,12 +97,3 @@ def _repetitions(call: Callable[[], object]) -> int:
 def load() -> float:
     """Return how many programs ran or waited on average in the last minute."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else math.nan
-
-
-def verdict_on_load(loads: tuple[float, float]) -> str:
-    """Return a sentence on the load at begin and end, and what it means."""
-    begin, end = loads
-    sentence = f"The load was {begin:g} at the begin and {end:g} at the end."
-    if max(loads) < BUSY:
-        return sentence
-    return f"{sentence} At a load of {BUSY} or more, nothing below {LEAST_DIFFERENCE} is believed."

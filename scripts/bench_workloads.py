@@ -17,36 +17,7 @@ from onnxgather.core.gather import Geometry
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
-TINY = 16384
-"""Bytes of output up to which a call is tiny."""
-
-SHORT = 64
-"""Bytes up to which a row is short."""
-
-KINDS = {
-    "tiny call": (
-        "starting the run and each operator takes longer than the operators' work"
-    ),
-    "1-byte elements": (
-        "the gather operator takes longest, and for each byte that it moves an "
-        "index of 4 bytes is clamped and converted first"
-    ),
-    "short rows": (
-        "the gather operator takes longer for each row than a loop, or the rows are "
-        "taken apart by columns and put together again"
-    ),
-    "columns": (
-        "indices are prepared once for many rows, so the time is the gather"
-        " operator's own"
-    ),
-    "single elements": (
-        "the gather operator takes longer for each element than a loop, and the "
-        "indices pass through memory before it: clamped, converted, linearised"
-    ),
-    "long rows": "the time goes into copying whole rows, which everyone does",
-}
-"""The kinds of workload, in the order tried, and where our time goes, by ONNX Runtime's
-profile."""
+PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +59,18 @@ class Workload:
         return self.gather.output
 
     @property
+    def has_batches(self) -> bool:
+        """Whether each batch has its own indices.
+
+        With one batch dimension and tuples of one, GATHER_ND1 takes the same arrays as
+        GATHER_ELEMENTS with indices that are repeated along a row.
+        """
+        return self.operator in ("GATHER_ELEMENTS", "GATHER_ND1")
+
+    @property
     def row_bytes(self) -> int:
         """Return the bytes that are copied together for one index or tuple."""
         return math.prod(self.gather.behind) * self._dtype.itemsize
-
-    @property
-    def kind(self) -> str:
-        """What the workload is like, of KINDS."""
-        element = self._dtype.itemsize
-        if math.prod(self.output) * element <= TINY:
-            return "tiny call"
-        if element == 1:
-            return "1-byte elements"
-        if self.row_bytes == element:
-            pairs = self.operator == "GATHER_ND"
-            columns = not pairs and math.prod(self.output) > math.prod(self.indices)
-            return "columns" if columns else "single elements"
-        return "short rows" if self.row_bytes <= SHORT else "long rows"
 
     @property
     def limits(self) -> Array:
@@ -144,6 +110,33 @@ class Workload:
         bits = bytearray(rng.bytes(math.prod(shape) * self._dtype.itemsize))
         indices = rng.integers(0, self.limits, self.indices, np.uint32)
         return np.frombuffer(bits, self._dtype).reshape(shape), indices
+
+
+def placed(
+    workload: Workload, offset: int = 0, index_type: str = "UINT32"
+) -> tuple[Array, Array, Array, Array]:
+    """Return data, indices, memory for the output, and the reference's output.
+
+    Data and indices begin at a page; the memory for the output begins `offset` bytes
+    behind a page. The times depend on the distance of data and output modulo a page.
+    """
+    desc = workload.desc(index_type)
+    data, indices = workload.arrays()
+    data = data.reshape(desc.input_tensor.array_shape)
+    indices = indices.reshape(desc.indices_tensor.array_shape)
+    indices = indices.astype(desc.indices_tensor.data_type.numpy)
+    expected = og.reference(desc, data, indices)
+    own_data, own_indices = at_page(data, 0), at_page(indices, 0)
+    own_data[...] = data
+    own_indices[...] = indices
+    return own_data, own_indices, at_page(expected, offset), expected
+
+
+def at_page(like: Array, offset: int) -> Array:
+    """Return memory for an array like another, so many bytes behind a page."""
+    memory = np.zeros(like.nbytes + 2 * PAGE_BYTES, np.uint8)
+    begin = -memory.ctypes.data % PAGE_BYTES + offset
+    return memory[begin : begin + like.nbytes].view(like.dtype).reshape(like.shape)
 
 
 _LLM = "LLM embedding [32000, 4096] FLOAT16"
@@ -326,4 +319,5 @@ def _random_workload(number: int, rng: np.random.Generator) -> Workload:
 
 def _spread(rng: np.random.Generator, limits: tuple[int, int]) -> int:
     """Return a random number whose logarithm is spread evenly between the limits."""
-    return round(math.exp(rng.uniform(*np.log(limits))))
+    least, most = limits
+    return round(2 ** rng.uniform(math.log2(least), math.log2(most)))

@@ -63,7 +63,6 @@ NAV = {
 More."""
 
 LINKED = [
-    "BENCHMARKS.svg",
     "LICENSE",
     "onnxgather/core/execution/known_differences.json",
 ]
