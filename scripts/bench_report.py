@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_timing import BUSY, LEAST_DIFFERENCE, Times
-from bench_workloads import RIVALS_OWN, WORKLOADS
+from bench_workloads import RIVALS_OWN, WORKLOADS, random_workloads
 
 from onnxgather.core.lowering.cpu.forms import FORMS
 from onnxgather.core.options import Target
@@ -145,15 +145,15 @@ def update_machine(
     """Put a part into the file of a machine, in the place of what it said before."""
     FOLDER.mkdir(exist_ok=True)
     path = FOLDER / f"{kind}.json"
-    content: dict[str, Any] = {"parts": {}}
+    content: dict[str, Any] = {"facts": {}, "parts": {}}
     if path.exists():
         content = json.loads(path.read_text(encoding="utf-8"))
     content["facts"] = dict(facts)
     rows = [_as_row(measurement) for measurement in measurements]
     content["parts"][part] = {**circumstances, "microseconds": rows}
     text = json.dumps(content, indent=1, ensure_ascii=False)
-    # a line for each measurement
-    text = re.sub(r"\n {4,}", " ", text).replace("\n   ]", " ]")
+    # A measurement is a line.
+    text = re.sub(r"\n {5,}|\n {4}(?=\])", " ", text)
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(text + "\n", encoding="utf-8")
     unfinished.replace(path)
@@ -293,7 +293,11 @@ SUMMARIZED = (
 
 
 def _summary_section(machines: Sequence[Machine]) -> list[str]:
-    columns = list(product(machines, SETS))
+    columns = [
+        (machine, (part, threads, title))
+        for machine, (part, threads, title) in product(machines, SETS)
+        if _in_means(machine.of(part), threads)
+    ]
     titles = [f"{machine.letter}: {title}" for machine, (_, _, title) in columns]
     rows: list[Row] = [["time", "as a share of", *titles]]
     for name, other in SUMMARIZED:
@@ -337,7 +341,8 @@ def _mean_cell(group: Sequence[Measurement], name: str, other: str) -> str:
 
 
 def _slower_section(machines: Sequence[Machine]) -> list[str]:
-    titles = {workload.name: workload.title for workload in WORKLOADS + RIVALS_OWN}
+    listed = (*WORKLOADS, *RIVALS_OWN, *random_workloads())
+    titles = {workload.name: workload.title for workload in listed}
     rows: list[Row] = [["", "threads", "workload", "og.Gather / library", "library"]]
     for machine in machines:
         measurements = [*machine.of("workloads"), *machine.of("random")]
@@ -348,12 +353,11 @@ def _slower_section(machines: Sequence[Machine]) -> list[str]:
                 slower.append((share, measurement))
         slower.sort(key=lambda pair: -pair[0].minimum)
         for share, measurement in slower:
-            title = titles.get(measurement.workload, "random shape")
             rows.append(
                 [
                     machine.letter,
                     str(measurement.threads),
-                    f"{measurement.workload} {title}",
+                    f"{measurement.workload} {titles[measurement.workload]}",
                     shown(share),
                     measurement.fastest,
                 ]
@@ -365,8 +369,8 @@ def _slower_section(machines: Sequence[Machine]) -> list[str]:
         *lines,
         f"Every workload and every random shape on which `og.Gather` takes more than"
         f" {LEVEL:g} of the fastest library's time, in minima.",
-        "`scripts/bench_workloads.py` has the random shapes, and the files of"
-        " `benchmarks/` have all figures.",
+        "Names with r are random shapes. The files in `benchmarks/` contain the figures"
+        " of all of them.",
         "",
         *_grid(rows, titles=3, words=1),
     ]
@@ -558,7 +562,13 @@ def _threshold_rows(
 
 
 def _forms_section(machines: Sequence[Machine]) -> list[str]:
-    columns = list(product(machines, (1, 2)))
+    columns = [
+        (machine, threads)
+        for machine, threads in product(machines, (1, 2))
+        if any(measurement.threads == threads for measurement in machine.of("forms"))
+    ]
+    if not columns:
+        return []
     titles = [f"{machine.letter}: {counted(threads)}" for machine, threads in columns]
     rows: list[Row] = [["form", "verdict", *titles]]
     for form in FORMS:

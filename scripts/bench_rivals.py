@@ -271,6 +271,8 @@ def _in_jax(given: Given) -> Candidate:
     """Return the gather as XLA compiles it; the arrays are XLA's own beforehand."""
     jax: Any = import_module("jax")
     jax.config.update("jax_platforms", "cpu")
+    # Else it halves elements of 8 bytes.
+    jax.config.update("jax_enable_x64", given.data.itemsize == 8)
     workload, axis = given.workload, given.workload.axis
     data, indices = (
         jax.numpy.asarray(_bits(given.data)),

@@ -1,21 +1,48 @@
-"""The benchmark: every form of the CPU lowering has a workload, and its verdict on a
-form."""
+"""The benchmark: its workloads, its candidates, its files and the page made of them."""
 
 from __future__ import annotations
 
+import json
+import math
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import bench
+import bench_report
 import bench_rivals
+import bench_timing
 import numpy as np
 import pytest
-from bench_candidates import form_and_next, hand_written
-from bench_report import LIBRARIES, FormResult, Result, forms_section, table
+from bench_candidates import candidates, form_and_next, hand_written
+from bench_report import (
+    FOLDER,
+    PAGE,
+    Measurement,
+    markdown,
+    read_machines,
+    read_thresholds,
+    sentence_on_load,
+    update_machine,
+    verdict_on_form,
+)
 from bench_rivals import Given, rivals
-from bench_workloads import APART, RIVALS_OWN, WORKLOADS, Workload
+from bench_timing import Times, measure
+from bench_workloads import (
+    APART,
+    DATA_BYTES,
+    ELEMENT_TYPES,
+    LARGEST_ROW,
+    OPERATORS,
+    OUTPUT_BYTES,
+    PAGE_BYTES,
+    WORKLOADS,
+    Workload,
+    placed,
+    random_workloads,
+)
 from folders import HELPERS, ROOT
 
 import onnxgather as og
@@ -28,6 +55,7 @@ SMALL = [
         "b", "GATHER_ELEMENTS", "GATHER_ELEMENTS", "INT8", (3, 9, 4), (3, 5, 1), 1
     ),
     Workload("c", "GATHER_ND", "GATHER_ND", "FLOAT32", (3, 9, 4), (5, 2)),
+    Workload("d", "GATHER_ND1", "GATHER_ND1", "FLOAT64", (3, 9, 4), (3, 5, 1), 1),
 ]
 
 
@@ -67,19 +95,232 @@ def test_the_hand_written_graph() -> None:
         ["Reshape", "Reshape", *start, "Gather", "Reshape"],
         ["Reshape", *start, "Expand", "GatherElements", "Reshape"],
         ["Reshape", *start, "GatherND", "Reshape"],
+        [*start, "GatherND", "Reshape"],
     ]
 
 
-@pytest.mark.parametrize(("times", "verdict"), [(1.26, "stays"), (1.24, "goes")])
-def test_a_form_stays_that_is_worth_it(times: float, verdict: str) -> None:
-    samples = {"elements": [1.0, 2.0, 4.0], "portable": [times, 2 * times, 1.0]}
-    result = FormResult(SMALL[0], 1, "cpu", samples, "INT64")
-    rows = [
-        [cell.strip() for cell in line.split("|")] for line in forms_section([result])
+def size_in_bytes(workload: Workload, shape: tuple[int, ...]) -> int:
+    """Return the bytes of a tensor of the workload's type."""
+    return math.prod(shape) * np.dtype(workload.data_type.lower()).itemsize
+
+
+def test_random_shapes_cover_operators_elements_and_sizes() -> None:
+    shapes = random_workloads(400, 7)
+    assert {shape.operator for shape in shapes} == set(OPERATORS)
+    assert {shape.data_type for shape in shapes} == set(ELEMENT_TYPES)
+    rows = [shape.row_bytes for shape in shapes]
+    data = [size_in_bytes(shape, shape.data) for shape in shapes]
+    outputs = [size_in_bytes(shape, shape.output) for shape in shapes]
+    assert min(rows) < 4
+    assert LARGEST_ROW // 2 < max(rows) <= LARGEST_ROW
+    # two rows of data and a row of output are the least
+    assert max(data) <= DATA_BYTES[1]
+    assert min(data) < 2 * DATA_BYTES[0]
+    assert max(outputs) <= OUTPUT_BYTES[1]
+    assert min(outputs) < 2 * OUTPUT_BYTES[0]
+
+
+def test_random_shapes_are_the_same_for_a_seed() -> None:
+    assert random_workloads() == random_workloads()
+    assert random_workloads(30, 1) != random_workloads(30, 2)
+    assert random_workloads()[:5] == random_workloads(5)
+
+
+def test_arrays_begin_where_they_are_placed() -> None:
+    data, indices, output, expected = placed(SMALL[0], 48)
+    begins = [array.ctypes.data % PAGE_BYTES for array in (data, indices, output)]
+    assert begins == [0, 0, 48]
+    assert output.shape == expected.shape
+
+
+def test_every_candidate_gives_the_bytes_of_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bench_rivals, "find_spec", "numpy".__eq__)
+    names = candidates(SMALL[3], 1)
+    assert {"hand-written", "portable", "cpu", "memcpy", "numpy"} <= set(names)
+
+
+def untaken(*_: object) -> None:
+    """Take the place of np.take, and gather nothing."""
+
+
+def test_a_candidate_with_other_bytes_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bench_rivals, "find_spec", "numpy".__eq__)
+    monkeypatch.setattr(np, "take", untaken)
+    with pytest.raises(AssertionError) as caught:
+        candidates(SMALL[0], 1)
+    assert str(caught.value) == "workload a: numpy differs from the reference"
+
+
+def test_calls_take_turns_and_the_least_and_the_median_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    order: list[str] = []
+
+    def call(name: str, seconds: list[float]) -> Callable[[], None]:
+        def run() -> None:
+            nonlocal now
+            now += seconds[len(order) % len(seconds)]
+            order.append(name)
+
+        return run
+
+    monkeypatch.setitem(bench_timing.CLOCKS, "cpu", lambda: now)
+    monkeypatch.setattr(bench_timing, "LONG_ENOUGH", 0.0)
+    calls = {"a": call("a", [2.0]), "b": call("b", [1.0])}
+    times = measure(calls, 3, "cpu")
+    assert times == {"a": Times(2e6, 2e6), "b": Times(1e6, 1e6)}
+    turns = order[6:]  # three calls of each say how often it is repeated
+    assert "".join(turns) == "aabb" + "bbaa" + "aabb"
+
+
+MEASUREMENTS = [
+    Measurement(
+        "1",
+        1,
+        {
+            "hand-written": Times(4.0, 5.0),
+            "native": Times(2.0, 2.5),
+            "direct": Times(1.0, 2.0),
+            "memcpy": Times(0.5, 1.0),
+            "numpy": Times(2.0, 2.0),
+            "numba": Times(0.5, 4.0),
+        },
+    ),
+    Measurement("14", 1, {"direct": Times(3.0, 3.0), "numpy": Times(1.0, 1.0)}),
+]
+FACTS = {"processor": "fast"}
+CIRCUMSTANCES = {"date": "2026-11-28", "rounds": 3, "load": [0.5, 1.5]}
+
+
+def page_of(folder: Path, *kinds: str) -> str:
+    """Return the page of so many machines, all with the same figures."""
+    for kind in kinds:
+        update_machine(kind, FACTS, "workloads", CIRCUMSTANCES, MEASUREMENTS)
+    return markdown(read_machines(folder), folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder in the place of benchmarks/."""
+    monkeypatch.setattr(bench_report, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_a_file_keeps_its_other_parts(folder: Path) -> None:
+    page_of(folder, "fast")
+    new = {"1": Times(200.0, 210.0), "2": Times(100.0, 105.0)}
+    later = Measurement("64 rows", 2, new)
+    update_machine("fast", FACTS, "threads", CIRCUMSTANCES, [later])
+    (machine,) = read_machines(folder)
+    assert machine.of("workloads") == MEASUREMENTS
+    assert machine.of("threads") == [later]
+    assert machine.of("forms") == ()
+    row = "| A | 64 rows of 8 KiB | 200.0 us | 100.0 us | 0.50 / 0.50 |"
+    assert row in markdown([machine], folder)
+
+
+def test_the_page_says_how_far_og_gather_is_ahead(folder: Path) -> None:
+    lines = page_of(folder, "fast").splitlines()
+    assert "| og.Gather | numpy | 0.50 / 1.00 (1 of 1) |" in lines
+    assert "| og.Gather | the fastest library | 2.00 / 0.50 (0 of 1) |" in lines
+    assert "| native | hand-written | 0.50 / 0.50 (1 of 1) |" in lines
+    assert "| workloads measured | 2026-11-28, 3 rounds, load 0.5 to 1.5 |" in lines
+
+
+def test_the_page_says_where_a_library_is_faster(folder: Path) -> None:
+    lines = page_of(folder, "fast").splitlines()
+    begin = lines.index("## Where a library is faster")
+    assert lines[begin + 7 : begin + 9] == [
+        "| A | 1 | 14 rows of 64, 200,000 of 200,000 | 3.00 / 3.00 | numpy |",
+        "| A | 1 | 1 LLM embedding [32000, 4096] FLOAT16, prefill 512 | 2.00 / 0.50 |"
+        " numba |",
     ]
-    assert ["", "elements", "geometric mean", "", verdict, f"{times:.2f}", ""] in rows
-    assert ["", "", "a", "INT64", "portable", f"{times:.2f}", ""] in rows
-    assert ["", "columns", "none", "", "", "", ""] in rows
+    even = Measurement("1", 1, {"direct": Times(1, 1), "numpy": Times(1, 1)})
+    update_machine("fast", FACTS, "workloads", CIRCUMSTANCES, [even])
+    page = markdown(read_machines(folder), folder)
+    assert "Nowhere by more than 1.05, in minima." in page
+
+
+def test_the_page_has_the_machines_side_by_side(folder: Path) -> None:
+    alone = "**Only one kind of machine has been measured so far.**"
+    assert alone in page_of(folder, "fast")
+    page = page_of(folder, "fast", "slow")
+    assert alone not in page
+    cells = ["1.0 us", "0.25 / 0.40", "2.00 / 2.00", "0.50 / 1.00", "2.00 / 0.50"]
+    side = " | ".join([*cells, "2.00 / 0.50 numba"])
+    row = "| 1 | LLM embedding [32000, 4096] FLOAT16, prefill 512"
+    assert f"{row} | {side} | {side} |" in page.splitlines()
+
+
+def test_the_page_of_the_repository_is_that_of_its_files() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    advice = "python scripts/bench.py --page writes it"
+    assert written == markdown(read_machines(FOLDER)), advice
+
+
+def test_the_page_has_the_loss_of_each_threshold(folder: Path) -> None:
+    first, second, *_ = read_thresholds()
+    loss = {"machine": "fast", "base": ".", "change": f"{first.name}=7"}
+    loss |= {"mean": [1.5, 1.6], "worst": [2.5, 2.6], "worst_workload": "4b"}
+    (folder / "thresholds.json").write_text(json.dumps([loss]))
+    lines = page_of(folder, "fast").splitlines()
+    head = f"| `{first.name}` = {first.value} | {first.meaning}"
+    assert f"{head} | 7 | 1.50 / 1.60 | 2.50 / 2.60 (4b) | A |" in lines
+    head = f"| `{second.name}` = {second.value} | {second.meaning}"
+    assert f"{head} | not measured |  |  |  |" in lines
+
+
+def test_thresholds_are_read_with_the_comment_above_them(tmp_path: Path) -> None:
+    header = tmp_path / "thresholds.h"
+    header.write_text("""/* Not this. */
+enum {
+    /* Rows of a tile,
+       on any machine. 512: 1.2 (6). */
+    TILE_ROWS = 1024,
+
+    /* Bytes between. */
+    LEAST_BYTES = 1 << 18,
+    MOST_BYTES = 1 << 22,
+};
+""")
+    thresholds = [(row.name, row.value, row.meaning) for row in read_thresholds(header)]
+    assert thresholds == [
+        ("TILE_ROWS", "1024", "Rows of a tile, on any machine."),
+        ("LEAST_BYTES", "1 << 18", "Bytes between."),
+        ("MOST_BYTES", "1 << 22", "Bytes between."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdict"),
+    [([1.26, 1.0], "stays"), ([1.24, 1.0], "goes"), ([], "not measured")],
+)
+def test_a_form_stays_that_is_worth_it(gains: list[float], verdict: str) -> None:
+    assert verdict_on_form([Times(gain, 1.0) for gain in gains]) == verdict
+
+
+def test_the_gain_of_a_form_is_in_the_page(folder: Path) -> None:
+    times = {"elements": Times(1.0, 2.0), "portable": Times(1.26, 2.0)}
+    gains = [Measurement("7", threads, times, "UINT32") for threads in (1, 2)]
+    update_machine("fast", FACTS, "forms", CIRCUMSTANCES, gains)
+    lines = markdown(read_machines(folder), folder).splitlines()
+    assert "| elements | stays | 1.26 / 1.00 | 1.26 / 1.00 |" in lines
+    assert "| columns | not measured |  |  |" in lines
+
+
+def test_a_busy_machine_is_named() -> None:
+    assert sentence_on_load([0.5, 4.99]) == (
+        "The load was 0.5 at the begin and 4.99 at the end."
+    )
+    assert sentence_on_load([5.0, 0.5]) == (
+        "The load was 5 at the begin and 0.5 at the end. At a load of 5 or more, "
+        "nothing below 15 % is believed."
+    )
 
 
 def differing(workload: Workload) -> list[str]:
@@ -145,27 +386,4 @@ def test_a_library_that_is_absent_is_left_out_by_name(
     data, indices = SMALL[0].arrays()
     out = np.zeros(SMALL[0].output, data.dtype)
     assert "jax" not in rivals(Given(SMALL[0], data, indices, out, 1))
-    assert bench.environment(1)["jax"] == "not installed, so it is left out"
-
-
-def test_the_workloads_of_the_rivals_are_in_no_mean() -> None:
-    times = {"hand-written": [4.0], "cpu": [2.0], "native": [1.0], "direct": [0.5]}
-    own, theirs = (
-        Result(workload, 2, "wall", times | {"numpy": [rival], "numba": [1.0]})
-        for workload, rival in ((WORKLOADS[0], 2.0), (RIVALS_OWN[0], 0.25))
-    )
-    lines = table([own, theirs])
-    assert (
-        "- direct / numpy: geometric mean 0.250, at most 1.05 in 1 of 1, worst 0.25 "
-        in "".join(line.removesuffix("(workload 1)") for line in lines)
-    )
-    heading = lines.index("### The rivals' own workloads with 2 threads")
-    cells = [cell.strip() for cell in lines[-1].split("|")]
-    assert lines[heading:][-1].startswith("| 14 ")
-    assert cells[-3:-1] == ["2.00", "numpy"]
-
-
-def test_every_library_has_a_place_in_the_picture() -> None:
-    times = {name: [1.0] for name in ("hand-written", *LIBRARIES)}
-    picture = bench.plot([Result(WORKLOADS[0], 1, "cpu", times)])
-    assert all(picture.count(f">{name}</text>") == 1 for name in LIBRARIES)
+    assert bench.environment()["jax"] == "not installed"

@@ -1,0 +1,188 @@
+"""Builds of the kernels beside one another: how they are named, built and compared."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+from types import ModuleType
+
+import bench_builds
+import pytest
+from bench_builds import (
+    KERNELS,
+    BuildError,
+    Comparison,
+    compared,
+    module_of,
+    save_losses,
+    summary,
+)
+from bench_report import read_thresholds
+from bench_timing import Times
+from bench_workloads import WORKLOADS, Workload
+from folders import ROOT
+
+SMALL = Workload("small", "rows", "GATHER", "FLOAT16", (9, 40), (5, 2))
+ONCE = Namespace(threads=1, rounds=1, offset=16)
+
+
+def compiled(name: str, folder: Path) -> ModuleType:
+    """Return the kernels of a build, where there is a C compiler."""
+    if not shutil.which("cc"):
+        pytest.skip("there is no C compiler")
+    return module_of(name, folder)
+
+
+@pytest.mark.slow
+def test_a_changed_threshold_is_a_build_of_its_own(tmp_path: Path) -> None:
+    threshold = read_thresholds()[0]
+    change = f"{threshold.name}=64"
+    modules = {
+        ".": compiled(".", tmp_path / "0"),
+        change: compiled(change, tmp_path / "1"),
+    }
+    assert len({id(module) for module in modules.values()}) == 2
+    original = (ROOT / KERNELS / "thresholds.h").read_text()
+    changed = (tmp_path / "1" / "thresholds.h").read_text()
+    line = f"    {threshold.name} = "
+    assert changed == original.replace(f"{line}{threshold.value},", f"{line}64,")
+    assert changed != original
+    comparison = compared(SMALL, modules, ONCE)
+    assert set(comparison.times) == set(modules)
+    assert min(time.minimum for time in comparison.times.values()) > 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (True, "workload small: wrong differs from the reference"),
+        (None, "workload small: wrong refuses it"),
+    ],
+)
+def test_a_build_with_other_bytes_is_refused(answer: bool | None, message: str) -> None:
+    class Unwritten:
+        """A kernel that writes no output."""
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def run(self, *_: object) -> bool | None:
+            return answer
+
+    wrong = ModuleType("wrong")
+    wrong.__dict__["Gather"] = Unwritten
+    with pytest.raises(AssertionError) as caught:
+        compared(SMALL, {"wrong": wrong}, ONCE)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "TILE=1",
+            "TILE must be a number of thresholds.h or a macro that the sources test",
+        ),
+        (
+            "no-such-thing",
+            "a build must be a change, a revision, a folder or a file, got"
+            " no-such-thing",
+        ),
+    ],
+)
+def test_what_is_no_build_is_refused(name: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(BuildError) as caught:
+        module_of(name, tmp_path / "0")
+    assert str(caught.value) == message
+
+
+def test_a_file_that_is_no_module_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "text.so"
+    path.write_text("text")
+    with pytest.raises(BuildError) as caught:
+        module_of(str(path), tmp_path / "0")
+    assert str(caught.value).startswith(f"{path} must be a compiled module: ")
+
+
+def test_a_macro_that_the_sources_test_is_defined_for_the_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    kernels = root / KERNELS
+    kernels.mkdir(parents=True)
+    (kernels / "thresholds.h").write_text("enum {\n    ROWS = 8,\n};\n")
+    (kernels / "machine.c").write_text("#ifdef CACHE_BYTES\n#endif\n")
+    monkeypatch.setattr(bench_builds, "ROOT", root)
+    commands: list[list[str]] = []
+
+    class Compiler:
+        COMPILERS = {sys.platform: ["python3"]}
+        SHARED = ("machine.c",)
+
+        @staticmethod
+        def words(_: str) -> list[str]:
+            return ["cc"]
+
+        @staticmethod
+        def libraries_of(_: str) -> dict[str, str]:
+            return {"_native.so": "python.c"}
+
+        @staticmethod
+        def command_of(*words: object) -> list[str]:
+            sources = words[3]
+            assert isinstance(sources, list)
+            return ["cc", *map(str, sources)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 1, "", "no compiler\n")
+
+    monkeypatch.setattr(bench_builds, "_hatch_build", Compiler)
+    monkeypatch.setattr(subprocess, "run", run)
+    name = "ROWS=9,CACHE_BYTES=4194304"
+    with pytest.raises(BuildError) as caught:
+        module_of(name, tmp_path / "0")
+    assert str(caught.value) == f"the compiler refuses {name}:\nno compiler\n"
+    folder = tmp_path / "0"
+    assert commands == [["cc", str(folder / "machine.c"), "-DCACHE_BYTES=4194304"]]
+    assert (folder / "thresholds.h").read_text() == "enum {\n    ROWS = 9,\n};\n"
+
+
+COMPARISONS = [
+    Comparison(WORKLOADS[0], {".": Times(1.0, 2.0), "A=1": Times(2.0, 2.0)}),
+    Comparison(WORKLOADS[1], {".": Times(4.0, 4.0), "A=1": Times(2.0, 4.0)}),
+]
+
+
+def test_the_summary_of_a_build() -> None:
+    assert summary("A=1", ".", COMPARISONS) == (
+        "A=1 / .: geometric mean 1.00 / 1.00, worst 2.00 / 1.00 (workload 1), best"
+        " 0.50 / 1.00 (workload 1b)"
+    )
+
+
+def test_a_loss_takes_the_place_of_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_builds, "machine_kind", lambda: "fast")
+    path = tmp_path / "thresholds.json"
+    other = {"machine": "slow", "base": ".", "change": "A=1"}
+    path.write_text(json.dumps([other]))
+    for load in (1.0, 2.0):
+        save_losses(path, [".", "A=1"], COMPARISONS, (load, load))
+    assert json.loads(path.read_text()) == [
+        {
+            "machine": "fast",
+            "base": ".",
+            "change": "A=1",
+            "load": [2.0, 2.0],
+            "mean": [1.0, 1.0],
+            "worst": [2.0, 1.0],
+            "worst_workload": "1",
+        },
+        other,
+    ]
