@@ -307,8 +307,8 @@ MISTAKES: list[Change] = [
     ("rows.c", "index_at(indices, index + 1, type", "index_at(indices, index, type"),
     (
         "rows.c",
-        "memcpy(output + end, row + end, piece);\n        output += whole",
-        "output += whole",
+        "memcpy(output + end, row + end, piece);\n        output += bytes",
+        "{}\n        output += bytes",
     ),
     (
         "rows.c",

@@ -32,7 +32,10 @@
 #include "machine.h"
 #include "tiles.h"
 
-enum { MOST_LOOPS = GATHER_MOST_LOOPS + 1 }; /* one of them may be split */
+enum {
+    MOST_LOOPS = GATHER_MOST_LOOPS + 1, /* one of them may be split */
+    WRAPPED_ROWS = 256,                 /* rows that copy_wrapped takes at once */
+};
 
 /* A loop, and where a run stands: steps and offsets in elements of the three buffers. */
 struct loop {
@@ -56,7 +59,7 @@ struct run {
     struct loop loops[MOST_LOOPS];
     uint32_t rows;                                 /* of a tile */
     uint32_t offsets[TILE_ROWS + MOST_ROWS_AHEAD]; /* of the rows of a tile */
-    uint32_t wrapped[FEW_TILE_ROWS];               /* some, as DirectML counts them */
+    uint32_t wrapped[WRAPPED_ROWS];                /* some, as DirectML counts them */
     uint8_t missing[TILE_ROWS];                    /* rows that are zero */
 };
 
@@ -309,7 +312,7 @@ static void copy_wrapped(struct run *run, struct position at) {
     rows.bytes = rows.size;
     for (uint64_t element = 0; element < run->width; element++)
         for (size_t done = 0; done < run->rows; done += rows.count) {
-            rows.count = run->rows - done < FEW_TILE_ROWS ? run->rows - done : FEW_TILE_ROWS;
+            rows.count = run->rows - done < WRAPPED_ROWS ? run->rows - done : WRAPPED_ROWS;
             rows.output = output + element * rows.size + done * rows.step;
             for (size_t j = 0; j < rows.count; j++) {
                 const uint32_t wrapped = run->offsets[done + j] + start + (uint32_t)element;
@@ -323,13 +326,13 @@ static void copy_wrapped(struct run *run, struct position at) {
 }
 
 /* Copy the rows of a tile straight from their indices. False if their offsets must be found. */
-static int fuse_tile(struct run *run, struct position at) {
+static int fuse_tile(const struct run *run, struct rows *rows, struct position at) {
     const struct gather *g = run->gather;
     const int checks = g->policy != GATHER_CLAMP;
-    const struct rows rows = rows_of(run, at);
     struct line axes[2];
     for (uint32_t k = 0; k < g->tuple_size; k++) axes[k] = line_of(run, at, k);
-    return !copy_fused(axes, g->tuple_size, g->index_type, &rows, checks);
+    place_rows(rows, run, at);
+    return !copy_fused(axes, g->tuple_size, g->index_type, rows, checks);
 }
 
 /* Whether tiles can be fused: short rows whose offsets are used once, in one loop of packed indices
@@ -362,13 +365,12 @@ static void read_ahead(const struct run *run, uint64_t data, uint64_t bytes) {
 
 /* Copy the rows of a tile again and again from other places of the data. If these lie close
    together, each is read or fetched as a whole before it is copied from. */
-static void run_repeated(struct run *run, struct position at, const struct loop *repeated,
-                         int repeats, int outside) {
+static void run_repeated(struct run *run, struct rows *rows, struct position at,
+                         const struct loop *repeated, int repeats, int outside) {
     const struct gather *g = run->gather;
     const uint64_t bytes = extent_of(g) * g->element_size;
     const int is_close = repeats && bytes <= NEAREST_BYTES && bytes / CACHE_LINE <= run->rows;
     uint64_t turns[MOST_LOOPS] = {0};
-    struct rows rows = rows_of(run, at);
     int goes_on;
     if (is_close) read_ahead(run, at.data, bytes);
     do {
@@ -378,11 +380,11 @@ static void run_repeated(struct run *run, struct position at, const struct loop 
             copy_wrapped(run, here);
             continue;
         }
-        place_rows(&rows, run, here);
-        rows.next = is_close && goes_on ? run->data + at.data * g->element_size : NULL;
-        rows.next_step = bytes / run->rows;
-        copy_rows(&rows, run->offsets);
-        if (outside && g->policy == GATHER_ZERO) clear_rows(&rows, run->missing);
+        place_rows(rows, run, here);
+        rows->next = is_close && goes_on ? run->data + at.data * g->element_size : NULL;
+        rows->next_step = bytes / run->rows;
+        copy_rows(rows, run->offsets);
+        if (outside && g->policy == GATHER_ZERO) clear_rows(rows, run->missing);
     } while (goes_on);
 }
 
@@ -397,11 +399,12 @@ static int run_tiles(struct run *run, struct position outer) {
         if (run->loops[k].index) changing[changes++] = run->loops[k];
         else repeated[repeats++] = run->loops[k];
     const int is_fused = fuses(run, repeats);
+    struct rows rows = rows_of(run, outer);
     do {
-        if (is_fused && fuse_tile(run, outer)) continue;
+        if (is_fused && fuse_tile(run, &rows, outer)) continue;
         const int outside = find_offsets(run, outer.index);
         if (outside && g->policy == GATHER_ERROR) return 0;
-        run_repeated(run, outer, repeated, repeats, outside);
+        run_repeated(run, &rows, outer, repeated, repeats, outside);
     } while (advance(&outer, changing, changes, turns));
     return 1;
 }

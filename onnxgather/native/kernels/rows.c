@@ -166,27 +166,26 @@ void clear_rows(const struct rows *rows, const uint8_t *missing) {
    to two pieces. `checks`: whether an index out of range is told. `packed`: whether the last
    coordinate counts pieces. `fetches`: whether what later indices lead to is fetched, in range or
    not, as that is a hint and reads nothing. */
-INLINED uint64_t copy_range(const struct line *axes, const struct rows *at, size_t from, size_t to,
-                            const int type, const int coordinates, const size_t piece,
+INLINED uint64_t copy_range(const struct line *axes, const struct rows *rows, size_t from,
+                            size_t to, const int type, const int coordinates, const size_t piece,
                             const int whole, const int checks, const int packed,
                             const int fetches) {
-    const struct rows rows = *at;
+    const size_t size = rows->size, bytes = whole ? piece : rows->bytes, end = bytes - piece;
+    const size_t ahead = rows->ahead * (size_t)coordinates;
     const int is_signed = type >= GATHER_INT32;
     const char *indices = axes->indices;
-    const size_t end = rows.bytes - piece;
-    const uint64_t data_step = axes->data_step * rows.size;
+    const uint64_t data_step = axes->data_step * size;
     const uint64_t size0 = axes[0].size, size1 = axes[coordinates - 1].size;
-    const uint64_t stride1 = packed ? piece : axes[coordinates - 1].stride * rows.size;
-    const uint64_t stride0 = coordinates == 1 ? stride1 : axes[0].stride * rows.size;
-    const char *restrict data = rows.data + from * data_step;
-    char *restrict output = rows.output + from * rows.bytes;
+    const uint64_t stride1 = packed ? piece : axes[coordinates - 1].stride * size;
+    const uint64_t stride0 = coordinates == 1 ? stride1 : axes[0].stride * size;
+    const char *restrict data = rows->data + from * data_step;
+    char *restrict output = rows->output + from * bytes;
     uint64_t outside = 0, unused = 0;
     for (size_t j = from; j < to; j++) {
         const size_t index = j * (size_t)coordinates;
-        const size_t later = index + rows.ahead * (size_t)coordinates;
         if (fetches) {
-            uint64_t next = value_at(indices, later, type) * stride0;
-            if (coordinates == 2) next += value_at(indices, later + 1, type) * stride1;
+            uint64_t next = value_at(indices, index + ahead, type) * stride0;
+            if (coordinates == 2) next += value_at(indices, index + ahead + 1, type) * stride1;
             FETCH((uintptr_t)data + next);
         }
         uint64_t *seen = checks ? &outside : &unused;
@@ -195,7 +194,7 @@ INLINED uint64_t copy_range(const struct line *axes, const struct rows *at, size
             row += index_at(indices, index + 1, type, is_signed, size1, seen) * stride1;
         memcpy(output, row, piece);
         if (!whole) memcpy(output + end, row + end, piece);
-        output += whole ? piece : rows.bytes;
+        output += bytes;
         if (coordinates == 1) data += data_step;
     }
     return outside;

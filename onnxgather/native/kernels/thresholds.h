@@ -14,7 +14,7 @@ enum {
     TILE_ROWS = 8192,
 
     /* A tile takes in one more loop while it has fewer rows. */
-    FEW_TILE_ROWS = 256,
+    FEW_TILE_ROWS = 32,
 
     /* Bytes of a row, up to which it is copied in the pass that reads its index. */
     SHORT_ROW_BYTES = 32,
