@@ -226,7 +226,7 @@ def _library_of_cc(name: str) -> str:
 
 
 STREAMED = ("loops.c", "used > STREAMED_BYTES", "bytes > 1000")
-NARROW = ("loops.c", "run.wide = machine_vectors() >= MOVES_32;", "run.wide = 0;")
+NARROW = ("loops.c", "run.wide = vectors >= MOVES_32;", "run.wide = 0;")
 EIGHTS = ("thresholds.h", "NEAREST_BYTES = 1 << 18", "NEAREST_BYTES = 1 << 3")
 SINGLES = ("loops.c", " && machine_vectors() == LOADS_EIGHT;", " && 0;")
 WAYS: dict[str, tuple[Change, ...]] = {

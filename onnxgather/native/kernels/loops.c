@@ -372,7 +372,10 @@ static void run_repeated(struct run *run, struct rows *rows, struct position at,
     const int is_close = repeats && bytes <= NEAREST_BYTES && bytes / CACHE_LINE <= run->rows;
     uint64_t turns[MOST_LOOPS] = {0};
     int goes_on;
-    if (is_close) read_ahead(run, at.data, bytes);
+    if (is_close) {
+        read_ahead(run, at.data, bytes);
+        rows->next_step = bytes / run->rows;
+    }
     do {
         const struct position here = at;
         goes_on = advance(&at, repeated, repeats, turns);
@@ -382,7 +385,6 @@ static void run_repeated(struct run *run, struct rows *rows, struct position at,
         }
         place_rows(rows, run, here);
         rows->next = is_close && goes_on ? run->data + at.data * g->element_size : NULL;
-        rows->next_step = bytes / run->rows;
         copy_rows(rows, run->offsets);
         if (outside && g->policy == GATHER_ZERO) clear_rows(rows, run->missing);
     } while (goes_on);
@@ -437,8 +439,9 @@ int gather_run(const struct gather *gather, const void *data, const void *indice
     run.output = output;
     run.streams = passes_by(gather);
     run.eights = loads_eights(gather);
-    run.wide = machine_vectors() >= MOVES_32;
-    run.ahead = machine_vectors() == LOADS_EIGHT ? WIDE_ELEMENTS_AHEAD : ELEMENTS_AHEAD;
+    const enum vectors vectors = machine_vectors();
+    run.wide = vectors >= MOVES_32;
+    run.ahead = vectors == LOADS_EIGHT ? WIDE_ELEMENTS_AHEAD : ELEMENTS_AHEAD;
     order_loops(&run, gather);
     if (!take_part(&run, part, parts, &at)) return 1;
     take_row(&run);

@@ -40,12 +40,13 @@ INLINED void copy_pieces(const struct rows *rows, const uint32_t *restrict offse
     char *restrict output = rows->output;
     for (size_t j = 0; j < count; j++) {
         const char *row = data + offsets[j] * size;
-        if (fetches_next) FETCH(next);
-        else if (!whole) FETCH(data + offsets[j + ELEMENTS_AHEAD] * size);
+        if (fetches_next) {
+            FETCH(next);
+            next += next_step;
+        } else if (!whole) FETCH(data + offsets[j + ELEMENTS_AHEAD] * size);
         memcpy(output, row, piece);
         if (!whole) memcpy(output + end, row + end, piece);
         output += step;
-        next += next_step;
     }
 }
 
