@@ -34,18 +34,18 @@ INDICES = {
 """The sizes of each operator's indices, and its axis or number of batches."""
 
 
-def descriptors() -> list[og.Descriptor]:
-    """COUNT different descriptors of all operators and types."""
+def descriptors(count: int = COUNT) -> list[og.Descriptor]:
+    """Return different descriptors, of all operators and types in turn."""
     made: list[og.Descriptor] = []
     kinds = itertools.cycle(itertools.product(INDICES, og.TensorDataType, INDEX_TYPES))
     for n, (operator, data_type, index_type) in enumerate(
-        itertools.islice(kinds, COUNT), 2
+        itertools.islice(kinds, count), 2
     ):
         gather = Geometry(operator, (3, n, 4), *INDICES[operator], dimension_count=4)
         types = (data_type, index_type, data_type)
         tensors = list(map(og.TensorDesc, types, gather.tensor_sizes()))
         made.append(gather.descriptor(tensors))
-    assert len(set(made)) == COUNT
+    assert len(set(made)) == count
     return made
 
 

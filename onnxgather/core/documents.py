@@ -88,7 +88,24 @@ class Field:
     """
 
     value: object
-    path: str = "$"
+    place: str | tuple[Field, str | int] = "$"
+    """A path; or the object or array around the value, and the key or the index there.
+
+    So only the path of a message is written.
+    """
+
+    @property
+    def path(self) -> str:
+        """Where the value is in its document."""
+        if isinstance(self.place, str):
+            return self.place
+        around, key = self.place
+        if isinstance(key, int):
+            return f"{around.path}[{key}]"
+        if key.isidentifier() and key.isascii():
+            return f"{around.path}.{key}"
+        shown = json.dumps(_shortened(key), ensure_ascii=False)
+        return f"{around.path}[{shown}]"
 
     def error(self, rule: str, shown: object = None) -> FileFormatError:
         """Return the error for a broken rule, such as "must be true or false".
@@ -125,18 +142,21 @@ class Field:
 
     def fields(self) -> dict[str, object]:
         """Read an object; of repeated fields the first counts."""
-        return cast("dict[str, object]", self._of(dict, "must be an object"))
+        value = self.value
+        if not isinstance(value, dict):
+            raise self.error("must be an object")
+        return cast("dict[str, object]", value)
 
     def member(self, name: str, default: object = _REQUIRED) -> Field:
         """Read a field of an object; without a default value, it may not be absent."""
         value = self.fields().get(name, default)
-        path = self._member_path(name)
         if value is _REQUIRED:
-            raise self._missing(name, path)
-        return Field(value, path)
+            raise self._missing(name)
+        return Field(value, (self, name))
 
-    def _missing(self, name: str, path: str) -> FileFormatError:
+    def _missing(self, name: str) -> FileFormatError:
         """Return the error for a field that is absent."""
+        path = Field(None, (self, name)).path
         # The keys of a dict that no JSON was read from may be anything.
         keys = cast("Iterable[object]", self.fields())
         for key in islice(keys, 1000):
@@ -149,8 +169,9 @@ class Field:
 
     def first(self, *names: str) -> Field | None:
         """Read the first of these fields that an object has."""
+        fields = self.fields()
         for name in names:
-            if name in self.fields():
+            if name in fields:
                 return self.member(name)
         return None
 
@@ -163,7 +184,7 @@ class Field:
         fields = self.fields()
         repeated = fields.pairs if isinstance(fields, JsonObject) else None
         pairs = fields.items() if repeated is None else repeated
-        entries = [(key, Field(value, self._member_path(key))) for key, value in pairs]
+        entries = [(key, Field(value, (self, key))) for key, value in pairs]
         for key, _ in entries:
             # A key is checked like a text: a NUL would end it.
             name = Field(key, f"{self.path}: a name")
@@ -172,7 +193,10 @@ class Field:
 
     def array(self) -> list[object]:
         """Read an array of plain values."""
-        values = cast("list[object]", self._of((list, tuple), "must be an array"))
+        value = self.value
+        if not isinstance(value, list | tuple):
+            raise self.error("must be an array")
+        values = cast("list[object]", value)
         if type(values) is list:
             return values
         # A class of the user may iterate over other values than its len says.
@@ -180,12 +204,12 @@ class Field:
 
     def item(self, index: int) -> Field:
         """Return an item of an array."""
-        return Field(self.array()[index], f"{self.path}[{index}]")
+        return Field(self.array()[index], (self, index))
 
     def items(self) -> Generator[Field, None, None]:
         """Yield the items of an array."""
         for place, value in enumerate(self.array()):
-            yield Field(value, f"{self.path}[{place}]")
+            yield Field(value, (self, place))
 
     def integers(self, largest: int | None = None) -> list[int]:
         """Read an array of integers: of 64 bits, or from 0 to `largest`."""
@@ -208,9 +232,11 @@ class Field:
 
     def text(self) -> str:
         """Read a string without a NUL, as for DxDispatch the string ends at a NUL."""
-        value = self._of(str, "must be a string")
-        self.require("\0" not in value, "must not hold a NUL character")
-        return value
+        if not isinstance(self.value, str):
+            raise self.error("must be a string")
+        if "\0" in self.value:
+            raise self.error("must not hold a NUL character")
+        return self.value
 
     def texts(self) -> list[str]:
         """Read a string, or an array of strings."""
@@ -238,14 +264,17 @@ class Field:
 
     def boolean(self) -> bool:
         """Read true or false."""
-        return self._of(bool, "must be true or false")
+        if not isinstance(self.value, bool):
+            raise self.error("must be true or false")
+        return self.value
 
     def integer(self) -> int:
         """Read an integer of 64 bits, signed or unsigned."""
-        rule = "must be an integer"
-        self.require(not isinstance(self.value, bool), rule)
-        value = self._of(int, rule)
-        self.require(-(2**63) <= value <= UINT64_MAX, "must be an integer of 64 bits")
+        value = self.value
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.error("must be an integer")
+        if not -(2**63) <= value <= UINT64_MAX:
+            raise self.error("must be an integer of 64 bits")
         return value
 
     def unsigned(self, largest: int = UINT64_MAX) -> int:
@@ -253,16 +282,6 @@ class Field:
         value = self.integer()
         self.require(0 <= value <= largest, f"must be an integer from 0 to {largest}")
         return value
-
-    def _of(self, kind: type[_T] | tuple[type[_T], ...], rule: str) -> _T:
-        if not isinstance(self.value, kind):
-            raise self.error(rule)
-        return self.value
-
-    def _member_path(self, key: str) -> str:
-        if key.isidentifier() and key.isascii():
-            return f"{self.path}.{key}"
-        return f"{self.path}[{json.dumps(_shortened(key), ensure_ascii=False)}]"
 
 
 def quoted(value: object) -> str:

@@ -143,26 +143,34 @@ def _operator(dispatchable: Field) -> type[Descriptor]:
 
 
 def _tensor(name: str, field: Field) -> TensorDesc:
-    kind = field.member("Type", "BUFFER")
-    short_kind = kind.text().removeprefix("DML_TENSOR_TYPE_")
-    kind.require(short_kind == "BUFFER", "must be BUFFER")
+    kind = field.first("Type")
+    if kind is not None:
+        short_kind = kind.text().removeprefix("DML_TENSOR_TYPE_")
+        kind.require(short_kind == "BUFFER", "must be BUFFER")
     buffer = field.first("Desc") or field
+    fields = buffer.fields()
     data_type = buffer.member("DataType").text()
     sizes = buffer.member("Sizes").integers()
-    count = buffer.member("DimensionCount", len(sizes)).integer()
+    count = len(sizes)
+    if "DimensionCount" in fields:
+        count = buffer.member("DimensionCount").integer()
     try:
         rule = f"DimensionCount must be the number of Sizes ({len(sizes)})"
         require(count == len(sizes), rule, count)
-        # An empty list is DxDispatch's other way to say null.
-        strides = buffer.member("Strides", []).integers() or None
-        return TensorDesc(
-            data_type,
-            sizes,
-            strides,
-            buffer.member("TotalTensorSizeInBytes", 0).integer(),
-            buffer.member("Flags", []).texts(),
-            buffer.member("GuaranteedBaseOffsetAlignment", 0).integer(),
-        )
+        # What is absent has its default. Most tensors have few of these fields.
+        optional: dict[str, Any] = {}
+        if "Strides" in fields:
+            # An empty list is DxDispatch's other way to say null.
+            optional["strides"] = buffer.member("Strides").integers() or None
+        if "TotalTensorSizeInBytes" in fields:
+            total = buffer.member("TotalTensorSizeInBytes").integer()
+            optional["total_tensor_size_in_bytes"] = total
+        if "Flags" in fields:
+            optional["flags"] = buffer.member("Flags").texts()
+        if "GuaranteedBaseOffsetAlignment" in fields:
+            alignment = buffer.member("GuaranteedBaseOffsetAlignment").integer()
+            optional["guaranteed_base_offset_alignment"] = alignment
+        return TensorDesc(data_type, sizes, **optional)
     except DescriptorError as error:
         raise DescriptorError(f"{name}.{error}") from None
 

@@ -184,7 +184,9 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     @property
     def span(self) -> int:
         """The offset of the last element plus one, in elements."""
-        pairs = zip(self.sizes, self.element_strides, strict=True)
+        if self.strides is None:
+            return math.prod(self.sizes)
+        pairs = zip(self.sizes, self.strides, strict=True)
         return 1 + sum([(size - 1) * stride for size, stride in pairs])
 
     @property

@@ -1,0 +1,34 @@
+"""How many calls of Python a translation takes: a number that no machine changes."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+from typing import Any
+
+import speed
+
+import onnxgather as og
+
+MOST_CALLS = 900
+"""Calls for each descriptor in the mean, those of functions in C included."""
+
+
+def translate(documents: list[dict[str, Any]]) -> None:
+    """Translate descriptors from dicts to the bytes of models."""
+    for number, document in enumerate(documents):
+        policy = speed.POLICIES[number % len(speed.POLICIES)]
+        model = og.to_onnx(og.from_dict(document), policy)
+        model.SerializeToString()
+
+
+def test_a_translation_takes_at_most_900_calls() -> None:
+    """From a dict to a serialized model, over all operators, types and policies."""
+    documents = [og.to_dict(desc) for desc in speed.descriptors(264)]
+    translate(documents[:8])  # what is imported late is imported now
+    profile = cProfile.Profile()
+    profile.enable()
+    translate(documents)
+    profile.disable()
+    calls = pstats.Stats(profile).total_calls  # pyright: ignore
+    assert 200 < calls / len(documents) <= MOST_CALLS
