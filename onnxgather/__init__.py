@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from onnxgather.extracting.extract import extract as extract
     from onnxgather.proving.certify import certify as certify
 
-__version__: str
+__version__ = "0.1.0"
 
 # numpy, onnx and onnxruntime take longer to import than all else together, and a caller
 # needs only some of the names: so each is imported at its first use.
@@ -110,15 +110,10 @@ if not TYPE_CHECKING:  # a type checker has the names, and reports all others
 
     def __getattr__(name: str) -> Any:
         """Import a public name at its first use."""
-        if name == "__version__":
-            from importlib.metadata import version
-
-            value = version("onnxgather")
-        elif name in _LATE:
-            module = import_module(f"onnxgather.{_LATE[name]}")
-            value = getattr(module, name)
-        else:
+        if name not in _LATE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f"onnxgather.{_LATE[name]}")
+        value = getattr(module, name)
         globals()[name] = value  # so that the next use does not come here
         return value
 

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TextIO
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from onnxgather import __version__
 from onnxgather.cli.terminal import (
     BY_SIGNAL,
     Interrupted,
@@ -244,7 +245,7 @@ _NAMES_AND_HELP = [
 @click.option(
     "--debug", is_flag=True, help="Show where a failure is that nothing foresees."
 )
-@click.version_option(package_name="onnxgather", message="%(prog)s %(version)s")
+@click.version_option(__version__, message="%(prog)s %(version)s")
 def main(debug: bool) -> None:
     """Turn DirectML gather descriptors into ONNX models, run them, check them.
 

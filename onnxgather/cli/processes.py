@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
-from multiprocessing import active_children, get_context
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from onnxgather.cli.sources import Batch
 from onnxgather.cli.terminal import Interrupted
 from onnxgather.core.checks import number_of
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import reason
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -38,6 +39,8 @@ def finished(
         items: The items; their texts name them.
         noun: What an item is, such as `model`.
     """
+    from concurrent.futures import BrokenExecutor
+
     done = dict[_Item, _Result]()
     total = len(items)
     try:
@@ -87,6 +90,8 @@ def _result(
     future: Future[_Result], work: Callable[[_Item], _Result], item: _Item
 ) -> _Result:
     """Return the result of an item."""
+    from concurrent.futures import BrokenExecutor
+
     try:
         return future.result()
     except BrokenExecutor:
@@ -100,8 +105,12 @@ def _submitted(
     jobs: int, work: Callable[[_Item], _Result], items: Sequence[_Item]
 ) -> Generator[list[Future[_Result]]]:
     """Yield the results to come of items, from processes that end with the block."""
+    # Imported late: a command that works on one item needs no other process.
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import active_children, get_context
+
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _ignore_interrupts)
-    futures = list[Future[_Result]]()
+    futures: list[Future[_Result]] = []
     try:
         # A process that starts is not interrupted either.
         handler = _ignore_interrupts()

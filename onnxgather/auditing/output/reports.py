@@ -7,10 +7,10 @@ import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote
 
+from onnxgather import __version__
 from onnxgather.auditing.output.findings import (
     AuditReport,
     Baseline,
@@ -250,7 +250,7 @@ def audit_sarif(report: AuditReport, baseline: Baseline) -> dict[str, Any]:
 
     driver = {
         "name": "onnxgather",
-        "version": version("onnxgather"),
+        "version": __version__,
         "rules": rules,
     }
     invocation = {

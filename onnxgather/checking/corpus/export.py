@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from onnxgather import __version__
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.checking.corpus.wpt import (
     WptFile,
@@ -109,7 +109,7 @@ def export(
 
 def index_of(made_by: str, **content: object) -> bytes:
     """Return the `index.json` that a command writes."""
-    index = {"made_by": f"{made_by} {version('onnxgather')}", **content}
+    index = {"made_by": f"{made_by} {__version__}", **content}
     return msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 
+from onnxgather import __version__
 from onnxgather.checking.cases import Case, case_beside
 from onnxgather.checking.corpus.built_in import built_in_cases
 from onnxgather.checking.corpus.export import (
@@ -113,9 +113,7 @@ def _checked_cases(folder: str, index: Index) -> ExportedCases:
             by_name[beside.name] = beside
     has_same_names = by_name.keys() >= wanted
     if not has_same_names or digest_of(map(by_name.__getitem__, names)) != index.digest:
-        rule = (
-            f"{folder}: its cases must be those of onnxgather {version('onnxgather')}"
-        )
+        rule = f"{folder}: its cases must be those of onnxgather {__version__}"
         raise FileFormatError(f"{rule}, got others, by {index.made_by}; {_AGAIN}")
     names_beside = {row.beside for row in rows}
     return ExportedCases(

@@ -7,6 +7,7 @@ with strides it is the 1-D buffer.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -98,7 +99,9 @@ def plain_array(rule: str, array: object) -> Array:
             with `rule`.
     """
     kind = type(array)
-    if issubclass(kind, np.ma.MaskedArray):
+    # numpy imports its masked arrays at their first use. Before that there are none.
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and issubclass(kind, masked.MaskedArray):
         text = "a masked array, whose masked values would be lost"
         raise DescriptorError(f"{rule}, got {text}")
     if issubclass(kind, np.ndarray):

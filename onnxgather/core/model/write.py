@@ -6,7 +6,6 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, cast
 
 import msgspec
@@ -14,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from onnxgather import __version__
 from onnxgather.core.checks import check_choice, check_name, mapping, shown, uint
 from onnxgather.core.descriptors.arrays import (
     Array,
@@ -50,7 +50,7 @@ from onnxgather.core.options import (
     Target,
 )
 
-VERSION = version("onnxgather")
+VERSION = __version__
 
 TENSOR_NAMES = (INPUT, INDICES, OUTPUT)
 """The names of the values of a model that stand for the tensors of its descriptor."""

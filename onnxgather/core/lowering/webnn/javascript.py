@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, cast
 
 import numpy as np
 
+from onnxgather import __version__
 from onnxgather.core.descriptors.arrays import Array, axis_sizes
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import tensors, to_dict
@@ -215,7 +215,7 @@ def whole_module_text(
     brief = POLICIES[out_of_range].brief
     lines = [
         f"// A DxDispatch program as a WebNN graph. An index out of range {brief}.",
-        f"// Written by onnxgather {version('onnxgather')}.",
+        f"// Written by onnxgather {__version__}.",
         "",
         "// The resources: their bytes, and what the graph has for them.",
         "export const tensors = {",
@@ -261,7 +261,7 @@ def module_text(desc: Descriptor, out_of_range: OutOfRange, graph: StepList) -> 
     head = (
         f"// DML_OPERATOR_{desc.operator} as a WebNN graph. An index out of range"
         f" {brief}.\n"
-        f"// Written by onnxgather {version('onnxgather')} for {described}.\n"
+        f"// Written by onnxgather {__version__} for {described}.\n"
     )
     parts = [head, _tensors(desc, graph), _add(graph), _BYTES, _build(graph)]
     is_error = out_of_range == "error"
