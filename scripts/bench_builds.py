@@ -287,6 +287,8 @@ def save_losses(
         entries = json.loads(path.read_text())
     here = {"machine": machine_kind(), "base": builds[0]}
     for build in builds[1:]:
+        if not CHANGES.fullmatch(build):  # another revision is no threshold's loss
+            continue
         key = here | {"change": build}
         entries = [entry for entry in entries if not key.items() <= entry.items()]
         ratios = {each.workload.name: each.ratio(build) for each in comparisons}

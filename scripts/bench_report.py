@@ -527,8 +527,15 @@ def _thresholds_section(machines: Sequence[Machine], folder: Path) -> list[str]:
         losses = json.loads(path.read_text(encoding="utf-8"))
     letters = {machine.kind: machine.letter for machine in machines}
     rows: list[Row] = [["threshold", "meaning", "in its place", "mean", "worst", "on"]]
-    for threshold in read_thresholds():
+    thresholds = read_thresholds()
+    for threshold in thresholds:
         rows += _threshold_rows(threshold, losses, letters)
+    names = {threshold.name for threshold in thresholds}
+    for loss in losses:
+        # a forced size of a cache, or another macro of the sources
+        if names.isdisjoint(_changes(loss)):
+            head = [f"`{loss['change']}`", "a macro of the sources", ""]
+            rows.append([*head, *_loss_cells(loss, letters)])
     return [
         "",
         "## The thresholds",
@@ -549,16 +556,25 @@ def _threshold_rows(
     head = [f"`{threshold.name}` = {threshold.value}", threshold.meaning]
     rows: list[Row] = []
     for loss in losses:
-        changes = dict(change.split("=") for change in loss["change"].split(","))
-        if threshold.name not in changes:
-            continue
-        machine = letters.get(loss["machine"], loss["machine"])
-        where = "" if loss["base"] == "." else f", {loss['base']}"
-        worst = f"{shown(Times(*loss['worst']))} ({loss['worst_workload']})"
-        mean = shown(Times(*loss["mean"]))
-        rows.append([*head, changes[threshold.name], mean, worst, f"{machine}{where}"])
-        head = ["", ""]
+        changes = _changes(loss)
+        if threshold.name in changes:
+            cells = _loss_cells(loss, letters)
+            rows.append([*head, changes[threshold.name], *cells])
+            head = ["", ""]
     return rows or [[*head, "not measured", "", "", ""]]
+
+
+def _changes(loss: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values that a build has by name, as the command line named them."""
+    return dict(change.split("=") for change in loss["change"].split(","))
+
+
+def _loss_cells(loss: Mapping[str, Any], letters: Mapping[str, str]) -> Row:
+    """Return the mean, the worst workload, and where they were measured."""
+    machine = letters.get(loss["machine"], loss["machine"])
+    base = "" if loss["base"] == "." else f", {loss['base']}"
+    worst = f"{shown(Times(*loss['worst']))} ({loss['worst_workload']})"
+    return [shown(Times(*loss["mean"])), worst, f"{machine}{base}"]
 
 
 def _forms_section(machines: Sequence[Machine]) -> list[str]:

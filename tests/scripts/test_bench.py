@@ -267,12 +267,15 @@ def test_the_page_has_the_loss_of_each_threshold(folder: Path) -> None:
     first, second, *_ = read_thresholds()
     loss = {"machine": "fast", "base": ".", "change": f"{first.name}=7"}
     loss |= {"mean": [1.5, 1.6], "worst": [2.5, 2.6], "worst_workload": "4b"}
-    (folder / "thresholds.json").write_text(json.dumps([loss]))
+    cache = loss | {"base": "HEAD", "change": "CACHE_BYTES=9"}
+    (folder / "thresholds.json").write_text(json.dumps([loss, cache]))
     lines = page_of(folder, "fast").splitlines()
     head = f"| `{first.name}` = {first.value} | {first.meaning}"
     assert f"{head} | 7 | 1.50 / 1.60 | 2.50 / 2.60 (4b) | A |" in lines
     head = f"| `{second.name}` = {second.value} | {second.meaning}"
     assert f"{head} | not measured |  |  |  |" in lines
+    head = "| `CACHE_BYTES=9` | a macro of the sources | "
+    assert f"{head} | 1.50 / 1.60 | 2.50 / 2.60 (4b) | A, HEAD |" in lines
 
 
 def test_thresholds_are_read_with_the_comment_above_them(tmp_path: Path) -> None:

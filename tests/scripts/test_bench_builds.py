@@ -173,7 +173,7 @@ def test_a_loss_takes_the_place_of_the_last_one(
     other = {"machine": "slow", "base": ".", "change": "A=1"}
     path.write_text(json.dumps([other]))
     for load in (1.0, 2.0):
-        save_losses(path, [".", "A=1"], COMPARISONS, (load, load))
+        save_losses(path, [".", "A=1", "HEAD"], COMPARISONS, (load, load))
     assert json.loads(path.read_text()) == [
         {
             "machine": "fast",
