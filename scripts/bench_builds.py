@@ -360,11 +360,10 @@ def _options() -> argparse.Namespace:
     text = "a file to which the loss of each change is added"
     parser.add_argument("--save", type=Path, metavar="FILE", help=text)
     options = parser.parse_args()
-    if (
-        min(options.rounds, options.threads) < 1
-        or min(options.random, options.seed) < 0
-    ):
-        parser.error("--rounds and --threads must be at least 1, others at least 0")
+    if min(options.rounds, options.threads) < 1:
+        parser.error("--rounds and --threads must be at least 1")
+    if min(options.random, options.seed) < 0:
+        parser.error("--random and --seed must be at least 0")
     if not 0 <= options.offset < PAGE_BYTES:
         parser.error(f"--offset must be less than {PAGE_BYTES}")
     if len(set(options.builds)) < len(options.builds):

@@ -390,3 +390,27 @@ def test_a_library_that_is_absent_is_left_out_by_name(
     out = np.zeros(SMALL[0].output, data.dtype)
     assert "jax" not in rivals(Given(SMALL[0], data, indices, out, 1))
     assert bench.environment()["jax"] == "not installed"
+
+
+def test_the_bench_refuses_what_it_cannot_measure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    messages = {
+        "--rounds 0": "--rounds and --threads must be at least 1",
+        "--threads 0": "--rounds and --threads must be at least 1",
+        "--only 1 --save": (
+            "--only measures a share of a part, so it cannot be with --save"
+        ),
+    }
+    for words, message in messages.items():
+        monkeypatch.setattr(sys, "argv", ["bench.py", *words.split()])
+        with pytest.raises(SystemExit):
+            bench.main()
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == f"bench.py: error: {message}"
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--only", "99"])
+    with pytest.raises(SystemExit):
+        bench.main()
+    error = capsys.readouterr().err
+    assert "error: --only must name some of 1, 1b, 2," in error
+    assert error.endswith("r28, r29; got 99\n")

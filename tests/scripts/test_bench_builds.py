@@ -186,3 +186,21 @@ def test_a_loss_takes_the_place_of_the_last_one(
         },
         other,
     ]
+
+
+def test_builds_are_refused_that_cannot_be_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    messages = {
+        ". --rounds 0": "--rounds and --threads must be at least 1",
+        ". --random -1": "--random and --seed must be at least 0",
+        ". --offset 4096": "--offset must be less than 4096",
+        ". .": "each build must be named once",
+        ". --only 99": "--only must name a workload or a random shape",
+    }
+    for words, message in messages.items():
+        monkeypatch.setattr(sys, "argv", ["bench_builds.py", *words.split()])
+        with pytest.raises(SystemExit):
+            bench_builds.main()
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == f"bench_builds.py: error: {message}"
