@@ -62,6 +62,7 @@ from bench_workloads import (
 
 import onnxgather as og
 from onnxgather.core.execution import prepared
+from onnxgather.core.files import write_whole
 
 # torch's idle workers would spin on the cores that the others are timed on.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -97,7 +98,7 @@ def main() -> None:
                 measurements,
             )
     if options.save or options.page:
-        PAGE.write_text(markdown(read_machines(FOLDER)), encoding="utf-8")
+        write_whole(str(PAGE), markdown(read_machines(FOLDER)).encode())
         print(f"{PAGE.name} is written from {FOLDER.name}/")
 
 

@@ -53,6 +53,7 @@ from bench_workloads import (
 
 import onnxgather as og
 from onnxgather.core.execution import prepared
+from onnxgather.core.files import write_whole
 
 ROOT = Path(__file__).parents[1]
 KERNELS = Path("onnxgather", "native", "kernels")
@@ -63,8 +64,8 @@ CHANGES = re.compile(f"{CHANGE.pattern}(,{CHANGE.pattern})*")
 THRESHOLDS = "thresholds.h"
 
 
-class BuildError(Exception):
-    """A build that cannot be had; the message is one sentence."""
+class BuildError(og.OnnxGatherError):
+    """A build that cannot be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +85,21 @@ class Comparison:
 def main() -> None:
     """Build, measure and print what the command line asks for."""
     options = _options()
+    try:
+        _compare(options)
+    except og.OnnxGatherError as error:
+        sys.exit(f"bench_builds.py: {error}")
+
+
+def _compare(options: argparse.Namespace) -> None:
     keep_to_cores(options.threads)
     before = load()
     comparisons: list[Comparison] = []
     with TemporaryDirectory() as folder:
-        try:
-            modules = {
-                name: module_of(name, Path(folder, str(number)))
-                for number, name in enumerate(options.builds)
-            }
-        except BuildError as error:
-            sys.exit(f"bench_builds.py: {error}")
+        modules = {
+            name: module_of(name, Path(folder, str(number)))
+            for number, name in enumerate(options.builds)
+        }
         print("  ".join(("minima / medians:", *options.builds)), flush=True)
         for workload in _chosen(options):
             comparison = compared(workload, modules, options)
@@ -106,7 +111,7 @@ def main() -> None:
     print(sentence_on_load(loads))
     if options.json:
         text = json.dumps(_as_dict(comparisons, loads), indent=1)
-        options.json.write_text(text + "\n")
+        write_whole(str(options.json), f"{text}\n".encode())
     if options.save:
         save_losses(options.save, options.builds, comparisons, loads)
 
@@ -208,7 +213,9 @@ def _compiled(name: str, folder: Path, options: Sequence[str]) -> Path:
         [*command, *options], cwd=folder, capture_output=True, text=True, check=False
     )
     if run.returncode:
-        raise BuildError(f"the compiler refuses {name}:\n{run.stderr}")
+        lines = run.stderr.strip().splitlines() or [f"exit code {run.returncode}"]
+        line = next(filter(hook.FAULT.search, lines), lines[0])
+        raise BuildError(f"the compiler refuses {name}: {line}")
     return folder / library
 
 
@@ -306,7 +313,7 @@ def save_losses(
     entries.sort(key=lambda entry: (entry["change"], entry["machine"], entry["base"]))
     path.parent.mkdir(exist_ok=True)
     lines = ",\n ".join(json.dumps(entry) for entry in entries)
-    path.write_text(f"[{lines}]\n")
+    write_whole(str(path), f"[{lines}]\n".encode())
 
 
 def _as_dict(

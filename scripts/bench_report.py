@@ -18,6 +18,7 @@ from typing import Any
 from bench_timing import BUSY, LEAST_DIFFERENCE, Times
 from bench_workloads import RIVALS_OWN, WORKLOADS, random_workloads
 
+from onnxgather.core.files import write_whole
 from onnxgather.core.lowering.cpu.forms import FORMS
 from onnxgather.core.options import Target
 
@@ -154,9 +155,7 @@ def update_machine(
     text = json.dumps(content, indent=1, ensure_ascii=False)
     # A measurement is a line.
     text = re.sub(r"\n {5,}|\n {4}(?=\])", " ", text)
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(text + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(str(path), f"{text}\n".encode())
 
 
 def _as_row(measurement: Measurement) -> list[Any]:

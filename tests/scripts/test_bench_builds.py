@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -122,6 +123,7 @@ def test_a_macro_that_the_sources_test_is_defined_for_the_compiler(
     class Compiler:
         COMPILERS = {sys.platform: ["python3"]}
         SHARED = ("machine.c",)
+        FAULT = re.compile("error")
 
         @staticmethod
         def words(_: str) -> list[str]:
@@ -139,14 +141,14 @@ def test_a_macro_that_the_sources_test_is_defined_for_the_compiler(
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         commands.append(command)
-        return subprocess.CompletedProcess(command, 1, "", "no compiler\n")
+        return subprocess.CompletedProcess(command, 1, "", "note\nerror: no\n")
 
     monkeypatch.setattr(bench_builds, "_hatch_build", Compiler)
     monkeypatch.setattr(subprocess, "run", run)
     name = "ROWS=9,CACHE_BYTES=4194304"
     with pytest.raises(BuildError) as caught:
         module_of(name, tmp_path / "0")
-    assert str(caught.value) == f"the compiler refuses {name}:\nno compiler\n"
+    assert str(caught.value) == f"the compiler refuses {name}: error: no"
     folder = tmp_path / "0"
     assert commands == [["cc", str(folder / "machine.c"), "-DCACHE_BYTES=4194304"]]
     assert (folder / "thresholds.h").read_text() == "enum {\n    ROWS = 9,\n};\n"
@@ -204,3 +206,10 @@ def test_builds_are_refused_that_cannot_be_compared(
             bench_builds.main()
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == f"bench_builds.py: error: {message}"
+    monkeypatch.setattr(sys, "argv", ["bench_builds.py", "no-such-thing"])
+    with pytest.raises(SystemExit) as caught:
+        bench_builds.main()
+    assert caught.value.code == (
+        "bench_builds.py: a build must be a change, a revision, a folder or a file, got"
+        " no-such-thing"
+    )
