@@ -38,19 +38,19 @@ def candidates(workload: Workload, threads: int) -> Candidates:
     if workload.strides is None:
         data = data.reshape(workload.data)
     indices = inputs[1].reshape(workload.indices)
-    found = {HAND_WRITTEN: bind(hand_written(workload))}
+    ways = {HAND_WRITTEN: bind(hand_written(workload))}
     for target in TARGETS:
         if target != "native" or kernels.operators_library():
-            found[target] = bind(og.to_onnx(desc, target=target, threads=threads))
+            ways[target] = bind(og.to_onnx(desc, target=target, threads=threads))
     if kernels.python_kernels():
         gather = og.Gather(desc, threads=threads)
-        found[DIRECT] = in_place(partial(gather, *inputs, output), output)
-    found[MEMCPY] = in_place(partial(np.copyto, output, expected), output)
-    found |= rivals(
+        ways[DIRECT] = in_place(partial(gather, *inputs, output), output)
+    ways[MEMCPY] = in_place(partial(np.copyto, output, expected), output)
+    ways |= rivals(
         Given(workload, data, indices, output.reshape(workload.output), threads)
     )
-    _check(workload, found, output, expected)
-    return found
+    _check(workload, ways, output, expected)
+    return ways
 
 
 def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidates:
@@ -61,23 +61,23 @@ def form_and_next(workload: Workload, index_type: str, threads: int) -> Candidat
     """
     desc = workload.desc(index_type)
     bind, expected, _, output = _binder(workload, index_type, threads)
-    found: Candidates = {}
+    ways: Candidates = {}
     left = forms.FORMS
-    while len(found) < 2 and "portable" not in found:
+    while len(ways) < 2 and "portable" not in ways:
         with patch.object(forms, "FORMS", left):
             model = og.to_onnx(desc, target="cpu", threads=threads)
         name = json.loads(model.metadata_props[0].value)["form"].partition(":")[0]
-        found[name] = bind(model)
+        ways[name] = bind(model)
         tried = [form.name for form in left]
         left = left[tried.index(name) + 1 :] if name in tried else ()
-    _check(workload, found, output, expected)
-    return found
+    _check(workload, ways, output, expected)
+    return ways
 
 
 def _check(
-    workload: Workload, found: Candidates, output: Array, expected: Array
+    workload: Workload, ways: Candidates, output: Array, expected: Array
 ) -> None:
-    for name, candidate in found.items():
+    for name, candidate in ways.items():
         output.view(np.uint8)[...] = 0xA5
         result = candidate.result(candidate.run())
         same = result.tobytes() == expected.tobytes()
@@ -90,10 +90,10 @@ def hand_written(workload: Workload) -> onnx.ModelProto:
     constants = {"zero": np.array(0), "last": workload.limits.astype(np.int64) - 1}
     nodes: list[str] = []
 
-    def reshaped(name: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-        if found == wanted:
+    def reshaped(name: str, present: tuple[int, ...], needed: tuple[int, ...]) -> str:
+        if present == needed:
             return name
-        constants[f"{name}_sizes"] = np.array(wanted)
+        constants[f"{name}_sizes"] = np.array(needed)
         nodes.append(f"{name}_shaped = Reshape ({name}, {name}_sizes)")
         return f"{name}_shaped"
 

@@ -54,10 +54,10 @@ def in_place(run: Callable[[], object], out: Array) -> Candidate:
 
 def rivals(given: Given) -> dict[str, Candidate]:
     """Return every rival that is installed and has such a gather, by its name."""
-    made = {name: make(given) for name, make in _MAKERS.items() if find_spec(name)}
+    offered = {name: make(given) for name, make in _MAKERS.items() if find_spec(name)}
     if given.threads == 1:
-        made[C_LOOP] = _in_c(given)
-    return {name: candidate for name, candidate in made.items() if candidate}
+        offered[C_LOOP] = _in_c(given)
+    return {name: candidate for name, candidate in offered.items() if candidate}
 
 
 def _bits(array: Array) -> Array:
@@ -158,18 +158,18 @@ def _in_numba(given: Given) -> Candidate:
     def rows(data: Any, index: Any, out: Any) -> None:
         last = data.shape[0] - 1
         for i in along(index.size):
-            found = min(index[i], last)
+            row = min(index[i], last)
             for k in range(data.shape[1]):
-                out[i, k] = data[found, k]
+                out[i, k] = data[row, k]
 
     @compiled
     def columns(data: Any, index: Any, out: Any) -> None:
         last, repeats = data.shape[1] - 1, data.shape[0] // index.shape[0]
         for i in along(data.shape[0]):
             for j in range(index.shape[1]):
-                found = min(index[i // repeats, j], last)
+                row = min(index[i // repeats, j], last)
                 for k in range(data.shape[2]):
-                    out[i, j, k] = data[i, found, k]
+                    out[i, j, k] = data[i, row, k]
 
     @compiled
     def elements(data: Any, index: Any, out: Any) -> None:

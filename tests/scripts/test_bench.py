@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,12 +12,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import bench
+import bench_machine
 import bench_report
 import bench_rivals
 import bench_timing
 import numpy as np
 import pytest
 from bench_candidates import candidates, form_and_next, hand_written
+from bench_machine import machine_kind, vectors
 from bench_report import (
     FOLDER,
     PAGE,
@@ -333,16 +336,16 @@ def differing(workload: Workload) -> list[str]:
     data, indices = workload.arrays()
     shapes = desc.input_tensor.array_shape, desc.indices_tensor.array_shape
     expected = og.reference(desc, data.reshape(shapes[0]), indices.reshape(shapes[1]))
-    found = list[str]()
+    names = list[str]()
     for threads in (1, 2):
         out = np.zeros(workload.output, expected.dtype)
-        made = rivals(Given(workload, data, indices, out, threads))
-        assert "numpy" in made
-        for name, candidate in made.items():
+        offered = rivals(Given(workload, data, indices, out, threads))
+        assert "numpy" in offered
+        for name, candidate in offered.items():
             out.view(np.uint8)[...] = 0xA5
             if candidate.result(candidate.run()).tobytes() != expected.tobytes():
-                found.append(name)
-    return found
+                names.append(name)
+    return names
 
 
 @pytest.mark.parametrize("workload", SMALL, ids=lambda workload: workload.title)
@@ -370,7 +373,11 @@ def test_a_rival_gives_the_bytes_of_the_reference(number: int) -> None:
     later."""
     folders = [*map(str, (Path(__file__).parent, HELPERS, ROOT / "scripts"))]
     command = [sys.executable, "-W", "error", "-c", ALL_RIVALS, str(number), *folders]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # numba refuses more threads than cores, unless it is told otherwise.
+    variables = {**os.environ, "NUMBA_NUM_THREADS": "2"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=variables
+    )
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
 
 
@@ -414,3 +421,39 @@ def test_the_bench_refuses_what_it_cannot_measure(
     error = capsys.readouterr().err
     assert "error: --only must name some of 1, 1b, 2," in error
     assert error.endswith("r28, r29; got 99\n")
+
+
+@pytest.mark.parametrize(
+    ("facts", "kind", "widest"),
+    [
+        (
+            {
+                "model name": "Intel(R) Xeon(R) 8481C",
+                "cpu family": "6",
+                "model": "143",
+                "flags": "sse2 avx2 avx512f",
+            },
+            "intel-r-xeon-r-8481c-family-6-model-143",
+            "AVX-512",
+        ),
+        (
+            {
+                "model name": "AMD EPYC",
+                "cpu family": "25",
+                "model": "1",
+                "flags": "sse2 avx2",
+            },
+            "amd-epyc-family-25-model-1",
+            "AVX2",
+        ),
+    ],
+    ids=["Intel", "AMD"],
+)
+def test_the_name_of_a_kind_of_machine(
+    facts: dict[str, str],
+    kind: str,
+    widest: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bench_machine, "_cpuinfo", lambda: facts)
+    assert (machine_kind(), vectors()) == (kind, widest)
