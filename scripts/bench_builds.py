@@ -5,8 +5,8 @@ A build is named by one of these:
   .              the kernels of this checkout
   NAME=VALUE     the same, with this value of a number of thresholds.h, or of a macro
                  that the sources test; several are joined by commas
-  REVISION       the kernels of a revision of git
-  FOLDER         the kernels whose sources lie in a folder
+  REVISION       the package of a revision of git, with its kernels
+  FOLDER         the package of another checkout, with its kernels
   FILE           a compiled module, such as onnxgather/_native.abi3.so
 
 The first build is the base: each ratio is the time of a build divided by the base's, of
@@ -27,9 +27,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -52,7 +54,6 @@ from bench_workloads import (
 )
 
 import onnxgather as og
-from onnxgather.core.execution import prepared
 from onnxgather.core.files import write_whole
 
 ROOT = Path(__file__).parents[1]
@@ -66,6 +67,45 @@ THRESHOLDS = "thresholds.h"
 
 class BuildError(og.OnnxGatherError):
     """A build that cannot be had."""
+
+
+class Package:
+    """A copy of onnxgather in this process, from this checkout or from another one."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        """Name the checkout; None stands for this one."""
+        self.root = root
+        self.modules: dict[str, ModuleType] = {}
+
+    @contextmanager
+    def imported(self) -> Generator[None]:
+        """Let imports of onnxgather lead to this copy, as long as the context lasts."""
+        if self.root is None:
+            yield
+            return
+        others = _taken_from_imports()
+        sys.modules.update(self.modules)
+        sys.path.insert(0, str(self.root))
+        try:
+            yield
+        finally:
+            sys.path.remove(str(self.root))
+            self.modules = _taken_from_imports()
+            sys.modules.update(others)
+
+
+def _taken_from_imports() -> dict[str, ModuleType]:
+    """Remove the modules of onnxgather from those that are imported; return them."""
+    names = [name for name in sys.modules if name.partition(".")[0] == "onnxgather"]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Compiled kernels, and the package that calls them."""
+
+    kernels: ModuleType
+    package: Package
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +136,13 @@ def _compare(options: argparse.Namespace) -> None:
     before = load()
     comparisons: list[Comparison] = []
     with TemporaryDirectory() as folder:
-        modules = {
-            name: module_of(name, Path(folder, str(number)))
+        builds = {
+            name: build_of(name, Path(folder, str(number)))
             for number, name in enumerate(options.builds)
         }
         print("  ".join(("minima / medians:", *options.builds)), flush=True)
         for workload in _chosen(options):
-            comparison = compared(workload, modules, options)
+            comparison = compared(workload, builds, options)
             comparisons.append(comparison)
             print(_line(comparison), flush=True)
     for build in options.builds[1:]:
@@ -116,8 +156,8 @@ def _compare(options: argparse.Namespace) -> None:
         save_losses(options.save, options.builds, comparisons, loads)
 
 
-def module_of(name: str, folder: Path) -> ModuleType:
-    """Return the compiled kernels of a build.
+def build_of(name: str, folder: Path) -> Build:
+    """Return a build, compiled.
 
     Args:
         name: The build, as the command line names it.
@@ -127,21 +167,31 @@ def module_of(name: str, folder: Path) -> ModuleType:
         BuildError: There is no such build, or the compiler refuses it.
     """
     if Path(name).is_file():
-        return _loaded(Path(name).resolve())
+        return Build(_loaded(Path(name).resolve()), Package())
     folder.mkdir()
     options: list[str] = []
-    if CHANGES.fullmatch(name):
-        shutil.copytree(ROOT / KERNELS, folder, dirs_exist_ok=True)
+    package = Package(folder)
+    if name == "." or CHANGES.fullmatch(name):
+        _copy_package(ROOT, folder)
         for threshold, value in CHANGE.findall(name):
-            options += _changed(folder, threshold, value)
-    elif name == ".":
-        shutil.copytree(ROOT / KERNELS, folder, dirs_exist_ok=True)
+            options += _changed(folder / KERNELS, threshold, value)
+        package = Package()
     elif Path(name).is_dir():
-        inner = Path(name) / KERNELS
-        shutil.copytree(inner if inner.is_dir() else name, folder, dirs_exist_ok=True)
+        _copy_package(Path(name), folder)
     else:
         _extract_revision(name, folder)
-    return _loaded(_compiled(name, folder, options))
+    return Build(_loaded(_compiled(name, folder / KERNELS, options)), package)
+
+
+def _copy_package(checkout: Path, folder: Path) -> None:
+    """Copy the package of a checkout into a folder.
+
+    Raises:
+        BuildError: The checkout has no kernels.
+    """
+    if not (checkout / KERNELS).is_dir():
+        raise BuildError(f"{checkout} must contain {KERNELS.as_posix()}")
+    shutil.copytree(checkout / KERNELS.parts[0], folder / KERNELS.parts[0])
 
 
 def _changed(folder: Path, threshold: str, value: str) -> list[str]:
@@ -166,27 +216,19 @@ def _changed(folder: Path, threshold: str, value: str) -> list[str]:
 
 
 def _extract_revision(revision: str, folder: Path) -> None:
-    """Write the kernels' sources of a revision of git into a folder.
+    """Write the package of a revision of git into a folder.
 
     Raises:
         BuildError: There is no such revision.
     """
-    tree = f"{revision}:{KERNELS.as_posix()}"
-    listed = subprocess.run(
-        ["git", "ls-tree", "--name-only", tree],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if listed.returncode:
+    archive = folder / "package.tar"
+    command = ["git", "archive", "-o", archive, revision, KERNELS.parts[0]]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if run.returncode:
         raise BuildError(
             f"a build must be a change, a revision, a folder or a file, got {revision}"
         )
-    for name in listed.stdout.split():
-        command = ["git", "show", f"{tree}/{name}"]
-        shown = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
-        Path(folder, name).write_bytes(shown.stdout)
+    shutil.unpack_archive(archive, folder, filter="data")
 
 
 def _compiled(name: str, folder: Path, options: Sequence[str]) -> Path:
@@ -246,23 +288,27 @@ def _loaded(library: Path) -> ModuleType:
 
 
 def compared(
-    workload: Workload, modules: dict[str, ModuleType], options: argparse.Namespace
+    workload: Workload, builds: dict[str, Build], options: argparse.Namespace
 ) -> Comparison:
     """Return the times of all builds on a workload.
 
     Raises:
         AssertionError: A build refuses the workload, or its bytes are wrong.
     """
-    desc = workload.desc()
+    desc = og.to_dict(workload.desc())
     data, indices, output, expected = placed(workload, options.offset)
     calls: dict[str, Callable[[], object]] = {}
-    for name, module in modules.items():
-        with patch.object(prepared, "python_kernels", return_value=module):
-            gather = og.Gather(desc, threads=options.threads)
+    for name, build in builds.items():
         refused = AssertionError(f"workload {workload.name}: {name} refuses it")
         output.view(np.uint8)[...] = 0xA5
-        with patch.object(prepared, "reference", side_effect=refused):
-            gather(data, indices, output)
+        with build.package.imported():
+            package: Any = import_module("onnxgather")
+            prepared = import_module("onnxgather.core.execution.prepared")
+            with patch.object(prepared, "python_kernels", return_value=build.kernels):
+                own_desc = package.from_dict(desc)
+                gather = package.Gather(own_desc, threads=options.threads)
+            with patch.object(prepared, "reference", side_effect=refused):
+                gather(data, indices, output)
         same = output.tobytes() == expected.tobytes()
         assert same, f"workload {workload.name}: {name} differs from the reference"
         calls[name] = partial(gather, data, indices, output)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -15,10 +16,12 @@ import bench_builds
 import pytest
 from bench_builds import (
     KERNELS,
+    Build,
     BuildError,
     Comparison,
+    Package,
+    build_of,
     compared,
-    module_of,
     save_losses,
     summary,
 )
@@ -27,33 +30,35 @@ from bench_timing import Times
 from bench_workloads import WORKLOADS, Workload
 from folders import ROOT
 
+import onnxgather as og
+
 SMALL = Workload("small", "rows", "GATHER", "FLOAT16", (9, 40), (5, 2))
 ONCE = Namespace(threads=1, rounds=1, offset=16)
 
 
-def compiled(name: str, folder: Path) -> ModuleType:
-    """Return the kernels of a build, where there is a C compiler."""
+def compiled(name: str, folder: Path) -> Build:
+    """Return a build, where there is a C compiler."""
     if not shutil.which("cc"):
         pytest.skip("there is no C compiler")
-    return module_of(name, folder)
+    return build_of(name, folder)
 
 
 @pytest.mark.slow
 def test_a_changed_threshold_is_a_build_of_its_own(tmp_path: Path) -> None:
     threshold = read_thresholds()[0]
     change = f"{threshold.name}=64"
-    modules = {
+    builds = {
         ".": compiled(".", tmp_path / "0"),
         change: compiled(change, tmp_path / "1"),
     }
-    assert len({id(module) for module in modules.values()}) == 2
+    assert len({id(build.kernels) for build in builds.values()}) == 2
     original = (ROOT / KERNELS / "thresholds.h").read_text()
-    changed = (tmp_path / "1" / "thresholds.h").read_text()
+    changed = (tmp_path / "1" / KERNELS / "thresholds.h").read_text()
     line = f"    {threshold.name} = "
     assert changed == original.replace(f"{line}{threshold.value},", f"{line}64,")
     assert changed != original
-    comparison = compared(SMALL, modules, ONCE)
-    assert set(comparison.times) == set(modules)
+    comparison = compared(SMALL, builds, ONCE)
+    assert set(comparison.times) == set(builds)
     assert min(time.minimum for time in comparison.times.values()) > 0
 
 
@@ -77,7 +82,7 @@ def test_a_build_with_other_bytes_is_refused(answer: bool | None, message: str) 
     wrong = ModuleType("wrong")
     wrong.__dict__["Gather"] = Unwritten
     with pytest.raises(AssertionError) as caught:
-        compared(SMALL, {"wrong": wrong}, ONCE)
+        compared(SMALL, {"wrong": Build(wrong, Package())}, ONCE)
     assert str(caught.value) == message
 
 
@@ -97,15 +102,37 @@ def test_a_build_with_other_bytes_is_refused(answer: bool | None, message: str) 
 )
 def test_what_is_no_build_is_refused(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught:
-        module_of(name, tmp_path / "0")
+        build_of(name, tmp_path / "0")
     assert str(caught.value) == message
+
+
+def test_a_folder_without_kernels_is_no_build(tmp_path: Path) -> None:
+    with pytest.raises(BuildError) as caught:
+        build_of(str(tmp_path), tmp_path / "0")
+    assert str(caught.value) == f"{tmp_path} must contain onnxgather/native/kernels"
+
+
+def test_another_checkout_is_a_package_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "onnxgather"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("VALUE = 7\n")
+    package = Package(tmp_path)
+    before = dict(sys.modules)
+    for _ in range(2):
+        with package.imported():
+            other = import_module("onnxgather")
+            assert other.__dict__["VALUE"] == 7
+        assert package.modules == {"onnxgather": other}
+    assert sys.modules["onnxgather"] is og
+    assert dict(sys.modules) == before
+    assert str(tmp_path) not in sys.path
 
 
 def test_a_file_that_is_no_module_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "text.so"
     path.write_text("text")
     with pytest.raises(BuildError) as caught:
-        module_of(str(path), tmp_path / "0")
+        build_of(str(path), tmp_path / "0")
     assert str(caught.value).startswith(f"{path} must be a compiled module: ")
 
 
@@ -147,9 +174,9 @@ def test_a_macro_that_the_sources_test_is_defined_for_the_compiler(
     monkeypatch.setattr(subprocess, "run", run)
     name = "ROWS=9,CACHE_BYTES=4194304"
     with pytest.raises(BuildError) as caught:
-        module_of(name, tmp_path / "0")
+        build_of(name, tmp_path / "0")
     assert str(caught.value) == f"the compiler refuses {name}: error: no"
-    folder = tmp_path / "0"
+    folder = tmp_path / "0" / KERNELS
     assert commands == [["cc", str(folder / "machine.c"), "-DCACHE_BYTES=4194304"]]
     assert (folder / "thresholds.h").read_text() == "enum {\n    ROWS = 9,\n};\n"
 
