@@ -303,7 +303,8 @@ def compared(
         output.view(np.uint8)[...] = 0xA5
         with build.package.imported():
             package: Any = import_module("onnxgather")
-            prepared = import_module("onnxgather.core.execution.prepared")
+            # Older revisions have this module elsewhere.
+            prepared = import_module(package.Gather.__module__)
             with patch.object(prepared, "python_kernels", return_value=build.kernels):
                 own_desc = package.from_dict(desc)
                 gather = package.Gather(own_desc, threads=options.threads)
