@@ -30,7 +30,7 @@ CHUNK = 32
 The page unpacks a chunk when the first of its cases is opened.
 """
 
-SCRIPTS = ("dom", "data", "graph", "grids", "picture", "details")
+SCRIPTS = ("dom", "data", "graph", "grids", "arrows", "picture", "details")
 """The scripts in this folder that pages share, in the order in which they run."""
 
 _GRAPH_FIELDS = ("target", "opset", "choice", "inputs", "constants", "nodes")

@@ -39,8 +39,8 @@ function stageOf(picture, types, lane) {
   const panels = make(
     "div",
     { class: "panels" },
-    stage.panel("input", picture.input, types.data),
     stage.panel("indices", picture.indices, types.index),
+    stage.panel("input", picture.input, types.data),
     stage.panel("output", wrong?.instead ?? picture.output, types.data),
   );
   stage.root = make("div", { class: "stage" }, panels, stage.arrows);
@@ -169,10 +169,17 @@ class Stage {
     return cell;
   }
 
-  /** Choose the first element that is wrong, else the first; the stage must be on the page. */
+  /**
+   * Choose the first element that is wrong, else the first that an index out of range chooses,
+   * else the first; the stage must be on the page.
+   */
   first() {
     const [wrong] = Object.keys(this.got);
-    const link = this.links.find((found) => found[0] === Number(wrong)) ?? this.links[0];
+    const isWild = (link) => link[2].some((place) => this.outside.has(place));
+    const link =
+      this.links.find((link) => link[0] === Number(wrong)) ??
+      this.links.find(isWild) ??
+      this.links[0];
     if (link) {
       this.choose("output", link[0]);
       reveal(this.cells.output.get(link[0]).elements[0]);
@@ -237,23 +244,18 @@ class Stage {
       : `the padding behind ${TITLES[tensor]}, which reads as zero`;
   }
 
-  /**
-   * Draw a line from the input element and the indices to the output element.
-   *
-   * A tensor that stands above another one gets no line, which would cross them.
-   */
+  /** Draw an arrow from each index to the element that it chooses, and on to the output element. */
   connect() {
     this.arrows.replaceChildren();
     const origin = this.root.getBoundingClientRect();
     for (const [output, source, indices] of this.linked ?? []) {
+      const read = this.boxOf("input", source, origin);
+      // Case: an index out of range makes the element zero, or what it reads is not shown.
+      if (!read) continue;
+      const boxes = indices.map((place) => this.boxOf("indices", place, origin));
+      for (const box of boxes) if (box) this.arrows.append(arrow("index", box, read));
       const to = this.boxOf("output", output, origin);
-      if (!to) continue;
-      const sources = [
-        ["source", this.boxOf("input", source, origin)],
-        ...indices.map((place) => ["index", this.boxOf("indices", place, origin)]),
-      ];
-      for (const [kind, from] of sources)
-        if (from && from.panelEnd <= to.panelStart) this.arrows.append(arrow(kind, from, to));
+      if (to) this.arrows.append(arrow("source", read, to));
     }
   }
 
@@ -271,8 +273,8 @@ class Stage {
       y: box.top - origin.top,
       width: box.width,
       height: box.height,
-      panelStart: panel.left,
-      panelEnd: panel.right,
+      panelStart: panel.left - origin.left,
+      panelEnd: panel.right - origin.left,
     };
   }
 }
@@ -283,17 +285,4 @@ function reveal(cell) {
   const [box, around] = [cell.getBoundingClientRect(), frame.getBoundingClientRect()];
   if (box.left < around.left + box.width || box.right > around.right)
     frame.scrollLeft += box.left + box.width / 2 - around.left - around.width / 2;
-}
-
-/** Return a line from the right side of a box to the left side of another. */
-function arrow(kind, from, to) {
-  const [x1, y1] = [from.x + from.width, from.y + from.height / 2];
-  const [x2, y2] = [to.x, to.y + to.height / 2];
-  const middle = (x1 + x2) / 2;
-  return draw(
-    "g",
-    { class: kind },
-    draw("path", { d: `M${x1},${y1} C${middle},${y1} ${middle},${y2} ${x2},${y2}` }),
-    draw("circle", { cx: x2, cy: y2, r: 3 }),
-  );
 }

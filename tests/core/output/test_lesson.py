@@ -224,8 +224,8 @@ def test_arrow_keys_lead_through_every_table_of_a_tensor(tmp_path: Path) -> None
     )
     rows = [f"[{a}, {b}, 0]" for a in range(2) for b in range(2)]
     assert probed(tmp_path, page_of(desc), WALK, 1280) == [
-        [0, [f"InputTensor{at}" for at in rows], True],
         [0, ["IndicesTensor[0, 0, 0]"], True],
+        [0, [f"InputTensor{at}" for at in rows], True],
         [0, [f"OutputTensor{at}" for at in rows], True],
     ]
 
@@ -257,10 +257,45 @@ def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     )
     assert found["next"] == "InputTensor[0, 1]: 1"
     assert found["commands"] == [*COMMANDS]
-    # in a narrow window the tensors stand above one another
-    assert found["lines"] == (2 if width == 1280 else 0)
+    assert found["lines"] == 2
     assert found["sections"] == ["gather", "What to do next"]
     assert found["overflow"] <= 0
+
+
+COVERED = """
+const cells = [...document.querySelectorAll(".panel td[aria-label]")];
+const covered = [];
+for (const chosen of document.querySelectorAll(".panel.output td[aria-label]")) {
+  chosen.focus();
+  for (const path of document.querySelectorAll(".arrows path")) {
+    const origin = path.ownerSVGElement.getBoundingClientRect();
+    for (let at = 0; at <= path.getTotalLength(); at += 1) {
+      const point = path.getPointAtLength(at);
+      const [x, y] = [point.x + origin.left, point.y + origin.top];
+      for (const cell of cells) {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        const { left, right, top, bottom } = range.getBoundingClientRect();
+        // A number is lower than the line of its text.
+        if (x > left && x < right && y > top + 3 && y < bottom - 3)
+          covered.push(cell.getAttribute("aria-label"));
+      }
+    }
+  }
+}
+return [document.querySelectorAll(".arrows polygon").length, [...new Set(covered)]];
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_arrow_covers_a_number(tmp_path: Path, width: int) -> None:
+    page = tmp_path / "remap.html"
+    file = str(MODELS / "image_remap.json")
+    assert call("show", file, "--html", str(page)).exit_code == 0
+    # Two indices choose an element, and the element goes to the output.
+    assert probed(tmp_path, page.read_bytes(), COVERED, width) == [3, []]
 
 
 @pytest.mark.slow
