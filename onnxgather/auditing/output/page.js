@@ -1,10 +1,27 @@
 // The page of audits: its filters, which the address keeps, and the picture of an entry.
 
+const MOST_UNFILTERED = 4; // gathers of a single model
+
 async function drawEntry(item) {
   if (!item.open || item.dataset.drawn || !item.dataset.detail) return;
   item.dataset.drawn = "yes";
   const detail = await detailOf({ detail: Number(item.dataset.detail) });
-  item.querySelector(".body").append(...detailSections(detail, detail));
+  const [picture, ...others] = detailSections(detail, detail);
+  const body = item.querySelector(".body");
+  body.prepend(picture);
+  body.append(foldedSections("Descriptor and formula", others));
+}
+
+/** Return sections that are folded below a line. */
+function foldedSections(title, sections) {
+  const summary = make("summary", {}, make("span", { class: "badges" }, title));
+  return make("details", { class: "folded" }, summary, make("div", { class: "body" }, sections));
+}
+
+/** Open the first gather of a model, if an index of it is out of range. */
+function openFinding(section) {
+  const first = section.querySelector(".entry");
+  if (section.open && first?.dataset.state === "out-of-range") first.open = true;
 }
 
 const models = [...document.querySelectorAll(".model")];
@@ -35,6 +52,11 @@ function showFilters() {
     });
 }
 
+function hideFilters(isHidden) {
+  for (const id of ["filters", "shown", "meanings"])
+    document.getElementById(id).hidden = isHidden;
+}
+
 /** Show one form of a contract, and a button for each form if there are several. */
 function showForms(forms) {
   const parts = [...forms.children];
@@ -52,6 +74,8 @@ function showForms(forms) {
 }
 
 showFilters();
+// A page with few gathers begins with them, unless the address filters them.
+if (models.length === 1 && entries.length <= MOST_UNFILTERED) hideFilters(true);
 const boxes = [...filters.querySelectorAll("[type=checkbox]")];
 
 /** Show the gathers that pass the filters, how many these are, and the filters in the address. */
@@ -81,6 +105,7 @@ function showChosen() {
   const chosen = new URLSearchParams();
   if (states.length < boxes.length) chosen.set("states", states.join(" "));
   for (const one of [model, operator, text]) if (one.value) chosen.set(one.name, one.value);
+  if (chosen.size) hideFilters(false);
   history.replaceState(null, "", `#${chosen}`);
 }
 
@@ -101,3 +126,11 @@ readAddress();
 for (const pasted of document.querySelectorAll(".repro > div:not([class]), .forms > div"))
   pasted.append(copyButton(pasted.textContent));
 for (const forms of document.querySelectorAll(".forms")) showForms(forms);
+for (const section of models) {
+  section.addEventListener("toggle", () => openFinding(section), { once: true });
+  openFinding(section);
+}
+addEventListener("beforeprint", () => {
+  // Paper opens nothing; a closed gather has its sentence in its line.
+  for (const section of document.querySelectorAll("details:not(.entry)")) section.open = true;
+});

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.capture import Gathered
-from onnxgather.auditing.graph_audit import OperationKey, operations_of
+from onnxgather.auditing.graph_audit import (
+    OperationKey,
+    operations_of,
+    out_of_range,
+)
+from onnxgather.auditing.output.text import read_by_directml
+from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.descriptors.arrays import Array, check_arrays
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.tensors import TensorDesc
@@ -17,6 +24,7 @@ from onnxgather.core.gather import Geometry, gather_of_node
 from onnxgather.core.model.cropping import constant_data
 from onnxgather.core.model.network import Operation, Scope
 from onnxgather.core.model.values import DIRECTML_NAMES, type_name
+from onnxgather.core.options import OutOfRange
 from onnxgather.core.output.page import described
 from onnxgather.core.output.picture import picture_of
 
@@ -34,21 +42,52 @@ def pictures_of(audited: AuditedModel) -> list[dict[str, Any]]:
     for key, scope, operation in operations_of(audited.network):
         if key not in pictures or not operation.is_gather:
             continue
+        record = audited.gathers[key]
         executions = audited.captured.gathers.get(operation, [])
         for execution in executions[:MOST_EXECUTIONS]:
             # Another execution, or a call of the same function, has a picture already.
-            if pictures[key]:
+            if pictures[key] and _shows_its_state(pictures[key], record):
                 break
-            pictures[key] = _picture(scope, operation, execution)
+            picture = _picture(scope, operation, execution, record)
+            if not pictures[key] or _shows_its_state(picture, record):
+                pictures[key] = picture
     return list(pictures.values())
 
 
-def _picture(scope: Scope, operation: Operation, execution: Gathered) -> dict[str, Any]:
+def _shows_its_state(picture: Mapping[str, Any], record: AuditedGather) -> bool:
+    """Return whether a picture shows an index out of range, if the gather has one."""
+    if record.range.state != "out-of-range":
+        return True
+    return bool(picture and picture["picture"].get("outside"))
+
+
+def _is_read_by_directml(record: AuditedGather) -> bool:
+    """Return whether DirectML reads an element for an index that is out of range."""
+    if record.shape_computation or record.refused:
+        return False
+    # In a graph of ONNX Runtime another node may be there in its place.
+    return record.range.state == "out-of-range" and record.range.level is None
+
+
+def _answers(record: AuditedGather) -> dict[str, str]:
+    """Return what the CPU and DirectML do with the index that is out of range."""
+    answers = out_of_range(record.op, record.domain)
+    read = read_by_directml(record) or answers["directml"]
+    return {"cpu": answers["cpu"], "directml": read}
+
+
+def _picture(
+    scope: Scope, operation: Operation, execution: Gathered, record: AuditedGather
+) -> dict[str, Any]:
     """Return the picture of an execution; it is empty if none can be drawn."""
     data, indices = execution.inputs
+    is_whole = True
     # The run leaves constants to their readers.
     if data is None:
-        data, indices = constant_data(scope, operation, indices)
+        data, new_indices = constant_data(scope, operation, indices)
+        # The indices are others where the data is cropped.
+        is_whole = new_indices is indices
+        indices = new_indices
     for array in (data, indices):
         if type_name(array) not in DIRECTML_NAMES:
             return {}
@@ -64,16 +103,22 @@ def _picture(scope: Scope, operation: Operation, execution: Gathered) -> dict[st
             "output_shape": list(gather.output),
             "rule": broken_rule,
         }
-        return {**_drawn(None, data, indices), "node": node}
+        return {**_drawn(None, data, indices, "error"), "node": node}
     try:
         desc, data, indices = _with_descriptor(gather, data, indices)
     except OnnxGatherError:
         # The sizes or the types break a rule of DirectML.
         return {}
-    facts = described(desc, "error", ["portable"])
+    policy: OutOfRange = "error"
+    # In data that is cropped, DirectML would read another element than in the model.
+    if is_whole and _is_read_by_directml(record):
+        policy = "directml"
+    facts = described(desc, policy, ["portable"])
     # The graph is the one of the portable target, and not a part of the model.
     facts["graphs"] = []
-    return {**_drawn(desc, data, indices), **facts}
+    if policy == "directml":
+        facts["answers"] = _answers(record)
+    return {**_drawn(desc, data, indices, policy), **facts}
 
 
 def _with_descriptor(
@@ -97,9 +142,13 @@ def _with_descriptor(
     return (desc, *check_arrays(desc, data, indices))
 
 
-def _drawn(desc: Descriptor | None, data: Array, indices: Array) -> dict[str, Any]:
+def _drawn(
+    desc: Descriptor | None, data: Array, indices: Array, out_of_range: OutOfRange
+) -> dict[str, Any]:
     """Return a picture with the types of its tensors, as the page reads it."""
-    picture = picture_of(desc, data, indices, "error")
+    # Of an index out of range the reader sees what is about it, and no more.
+    shows_few = out_of_range == "directml"
+    picture = picture_of(desc, data, indices, out_of_range, shows_few=shows_few)
     return {
         "type": _type_of(data),
         "indexType": _type_of(indices),

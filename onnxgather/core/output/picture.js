@@ -3,8 +3,12 @@
 const NAMED = 8; // output elements that a sentence names
 const TITLES = { input: "InputTensor", indices: "IndicesTensor", output: "OutputTensor" };
 
-/** Return the picture of a case; the lane whose output is shown can be chosen. */
-function pictureSection(picture, types) {
+/**
+ * Return the picture of a case; the lane whose output is shown can be chosen.
+ *
+ * `answers` are what providers do with an index out of range, by their names.
+ */
+function pictureSection(picture, types, answers) {
   const lanes = Object.keys(picture.lanes ?? {});
   const stage = make("div");
   const show = (lane) => stage.replaceChildren(stageOf(picture, types, lane));
@@ -26,9 +30,9 @@ function pictureSection(picture, types) {
   return make(
     "section",
     { class: "picture" },
-    make("h3", {}, "The gather"),
+    make("h3", {}, answers ? "What DirectML reads" : "The gather"),
     tabs.length > 1 ? make("fieldset", {}, make("legend", {}, "Output of"), tabs) : null,
-    stage,
+    make("div", { class: "answered" }, stage, answers ? answersOf(answers) : null),
   );
 }
 pictureSection.number = 0;
@@ -52,6 +56,16 @@ function stageOf(picture, types, lane) {
   return make("div", {}, parts);
 }
 
+function answersOf(answers) {
+  const rows = Object.entries(answers).map(([provider, does]) => fact(provider, does));
+  return make(
+    "div",
+    { class: "answers" },
+    make("h4", {}, "What providers do"),
+    make("dl", {}, rows),
+  );
+}
+
 function verdictOf(wrong, lane, stage) {
   if (!wrong) return null;
   if (wrong.note) return `${lane} ${wrong.note}.`;
@@ -69,6 +83,9 @@ class Stage {
     this.got = wrong?.got ?? {};
     this.outside = new Set(picture.outside ?? []);
     this.links = wrong?.instead ? [] : (picture.links ?? []);
+    this.withoutOutput = picture.is_large
+      ? "The output is too large to draw."
+      : "There is no expected output: a provider must refuse this gather.";
     this.cells = { input: new Map(), indices: new Map(), output: new Map() };
     this.sizes = { input: picture.input.at(-1).sizes, indices: picture.indices.at(-1).sizes };
     this.arrows = draw("svg", { class: "arrows", "aria-hidden": "true" });
@@ -84,7 +101,7 @@ class Stage {
       make("h4", {}, TITLES[tensor], make("small", {}, ` ${type}${sizes}`)),
       grids.length
         ? grids.map((grid) => this.grid(tensor, grid))
-        : make("p", { class: "hint" }, "There is no expected output: a provider must refuse this gather."),
+        : make("p", { class: "hint" }, this.withoutOutput),
     );
   }
 

@@ -30,6 +30,10 @@ from onnxgather.core.options import OutOfRange
 LARGEST_GRID = 240
 """The most elements of a grid."""
 
+FEW = (3, 3)
+"""The most elements along the last dimension and the one before it, where a picture
+shows few; along the others there is one."""
+
 LARGEST_OUTPUT = 2**20
 """The most elements of an output that is drawn."""
 
@@ -81,6 +85,8 @@ class Picture(msgspec.Struct, frozen=True, omit_defaults=True):
     outside: list[int] = []
     """The offsets of the indices out of range, among those in the picture."""
     lanes: dict[str, Wrong] = {}
+    is_large: bool = False
+    """Whether the output is too large to draw."""
 
 
 def picture_of(
@@ -89,8 +95,12 @@ def picture_of(
     indices: Array,
     out_of_range: OutOfRange,
     got: Mapping[str, Array] | None = None,
+    shows_few: bool = False,
 ) -> Picture:
     """Return the picture of a gather.
+
+    Of a large tensor it shows a part: around the first element that differs, else
+    around the first index out of range, else the start.
 
     Args:
         desc: The descriptor. Without a descriptor there are neither links nor an
@@ -99,6 +109,7 @@ def picture_of(
         indices: IndicesTensor, likewise.
         out_of_range: What an index out of range does.
         got: The wrong outputs, by the names of lanes.
+        shows_few: Whether the part of each tensor is as small as `FEW`.
 
     Raises:
         DescriptorError: The arrays do not fit the descriptor.
@@ -120,40 +131,55 @@ def picture_of(
         lane: _differing_offsets(array, expected) for lane, array in got.items()
     }
     first_offsets = [offsets[0] for offsets in differences.values() if offsets]
-    first = min(first_offsets, default=0)
+    outside = _outside(desc, indices)
 
     output: list[Grid] = []
     links: list[Link] = []
     shown: set[int] = set()
+    first = min(first_offsets, default=0)
     if expected is not None:
-        output = _grids(expected, desc.output_tensor, first)
+        links = _links(desc, indices, out_of_range)
+        if not first_offsets:
+            first = _first_outside(links, outside)
+        output = _grids(expected, desc.output_tensor, first, shows_few)
         for grid in output:
             shown.update(grid.offsets)
-        links = [
-            link for link in _links(desc, indices, out_of_range) if link.output in shown
-        ]
+        links = [link for link in links if link.output in shown]
     source, index = _origin(links, first)
 
-    index_grids = _grids(indices, desc.indices_tensor, index)
-    outside = _outside(desc, indices).intersection(index_grids[0].offsets)
+    index_grids = _grids(indices, desc.indices_tensor, index, shows_few)
     lanes: dict[str, Wrong] = {}
     for lane, array in got.items():
         lanes[lane] = _wrong(array, expected, differences[lane], shown)
     return Picture(
-        input=_grids(data, desc.input_tensor, source),
+        input=_grids(data, desc.input_tensor, source, shows_few),
         indices=index_grids,
         output=output,
         links=links,
-        outside=sorted(outside),
+        outside=sorted(outside.intersection(index_grids[0].offsets)),
         lanes=lanes,
+        is_large=_is_large(desc),
     )
+
+
+def _is_large(desc: Descriptor) -> bool:
+    """Return whether the output is too large to draw."""
+    return math.prod(desc.output_tensor.array_shape) > LARGEST_OUTPUT
+
+
+def _first_outside(links: Sequence[Link], outside: set[int]) -> int:
+    """Return the first output element that an index out of range chooses; else 0."""
+    for link in links:
+        if outside.intersection(link.indices):
+            return link.output
+    return 0
 
 
 def _expected(
     desc: Descriptor, data: Array, indices: Array, out_of_range: OutOfRange
 ) -> Array | None:
     """Return the output of the reference; None if it refuses or the output is large."""
-    if math.prod(desc.output_tensor.array_shape) > LARGEST_OUTPUT:
+    if _is_large(desc):
         return None
     try:
         return reference(desc, data, indices, out_of_range)
@@ -174,32 +200,45 @@ def _origin(links: Sequence[Link], output: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _grids(array: Array, tensor: TensorDesc | None, focus: int) -> list[Grid]:
+def _grids(
+    array: Array, tensor: TensorDesc | None, focus: int, shows_few: bool = False
+) -> list[Grid]:
     """Return the elements of an array, and its buffer too if its tensor has strides.
 
     Args:
         array: The array that stands for the tensor.
         tensor: None for an array of its own shape.
         focus: The offset of an element that the grid must contain.
+        shows_few: As of `picture_of`.
     """
     offsets = _offsets(array.shape)
-    middle: Sequence[np.intp] = ()
+    middle: Sequence[np.intp | int] = ()
     if array.size:
         middle = np.unravel_index(min(focus, array.size - 1), array.shape)
-    whole = _grid(array, offsets, middle)
+    whole = _grid(array, offsets, middle, shows_few)
     if tensor is None or tensor.strides is None:
         return [whole]
     # The elements are a view with possibly more elements than the buffer. Searching it
     # for the focus could take long, so that `element_at` computes the place.
+    middle = element_at(tensor, focus) or ()
     logical = _grid(
-        elements(tensor, array), elements(tensor, offsets), element_at(tensor, focus)
+        elements(tensor, array), elements(tensor, offsets), middle, shows_few
     )
     return [logical, msgspec.structs.replace(whole, buffer=True)]
 
 
-def _grid(array: Array, offsets: Array, focus: Sequence[np.intp | int] | None) -> Grid:
+def _grid(
+    array: Array,
+    offsets: Array,
+    focus: Sequence[np.intp | int],
+    shows_few: bool,
+) -> Grid:
     """Return the block of an array around an element, if any, else at its start."""
     shape = list(array.shape)
+    if shows_few:
+        limits = [*FEW] + [1] * array.ndim
+        # The limits begin with that of the last dimension.
+        shape = [min(pair) for pair in zip(shape[::-1], limits, strict=False)][::-1]
     while math.prod(shape) > LARGEST_GRID:
         longest = shape.index(max(shape))
         shape[longest] = (shape[longest] + 1) // 2

@@ -10,6 +10,7 @@ from onnx_graphs import BOOL, FLOAT, INT64, constant, graph, info, model, node
 
 from onnxgather.auditing.audit import Premises, audit_model
 from onnxgather.auditing.output.picture_of_finding import pictures_of
+from onnxgather.core.model import cropping
 from onnxgather.core.model.network import read_network
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
@@ -47,6 +48,48 @@ def test_a_gather_that_did_not_run_has_no_picture() -> None:
     first, second = pictures(chain(), {"ids": np.array([9, 0])})
     assert first["picture"]["outside"] == [0]
     assert second == {}
+
+
+def test_an_index_out_of_range_is_drawn_with_what_directml_reads() -> None:
+    table = np.arange(40.0, dtype=np.float32).reshape(10, 4)
+    made = model(
+        TWO[:1], [info("ids", INT64, [6])], ["rows"], [constant("table", table)]
+    )
+    (picture,) = pictures(made, {"ids": np.array([0, 1, 2, 3, 12, 5])})
+    # Three of each dimension, about the index, what it reads, and where that goes.
+    assert values(picture) == [
+        "29 30 31 33 34 35 37 38 39",
+        "3 12 5",
+        "12 13 14 39 39 39 20 21 22",
+    ]
+    assert picture["picture"]["outside"] == [4]
+    assert picture["picture"]["links"][3] == [16, 39, (4,)]
+    assert picture["answers"] == {
+        "cpu": "The node fails.",
+        "directml": (
+            "No error: returns another element of the tensor, here `input[9,3]`"
+        ),
+    }
+
+
+def test_no_answer_is_drawn_for_indices_in_range() -> None:
+    first, _ = pictures(chain(), {"ids": np.array([1, 0])})
+    assert "answers" not in first
+
+
+def test_of_a_loop_the_execution_with_the_index_out_of_range_is_drawn() -> None:
+    (picture,) = pictures(looped(), {"ids": np.array([3, 2]), "trips": np.array(9)})
+    assert picture["picture"]["outside"] == [1]
+    assert values(picture)[1] == "-4 -5"
+
+
+def test_a_cropped_table_is_not_drawn_with_what_directml_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cropping, "LARGEST_WHOLE", 0)
+    (picture, _) = pictures(chain(), {"ids": np.array([9, 0])})
+    assert "answers" not in picture
+    assert picture["picture"]["output"] == []
 
 
 @pytest.mark.slow
@@ -94,8 +137,8 @@ def test_a_gather_that_directml_refuses_has_no_picture() -> None:
     assert [bool(picture) for picture in found] == [False, True, True]
 
 
-@pytest.mark.slow
-def test_a_gather_of_a_loop_has_a_picture_of_its_first_execution() -> None:
+def looped() -> Any:
+    """Return a model whose loop gathers rows, with indices that fall by one."""
     state = [info("k", INT64, []), info("on", BOOL, []), info("at", INT64, [2])]
     inner = [
         node("Identity", ["on"], "still"),
@@ -105,7 +148,10 @@ def test_a_gather_of_a_loop_has_a_picture_of_its_first_execution() -> None:
     body = graph(inner, state, ["still", "next", "row"], [constant("one", np.array(1))])
     loop = node("Loop", ["trips", "", "ids"], "end", "loop_1", body=body)
     loop.output.append("rows")
-    made = model([loop], [IDS, info("trips", INT64, [])], ["rows"], [TABLE])
-    given = {"ids": np.array([3, 2]), "trips": np.array(3)}
-    (picture,) = pictures(made, given)
+    return model([loop], [IDS, info("trips", INT64, [])], ["rows"], [TABLE])
+
+
+@pytest.mark.slow
+def test_a_gather_of_a_loop_has_a_picture_of_its_first_execution() -> None:
+    (picture,) = pictures(looped(), {"ids": np.array([3, 2]), "trips": np.array(3)})
     assert values(picture)[1] == "3 2"
