@@ -100,7 +100,7 @@ def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
         "census": summary(Audit(gathers)),
         "mood": _MOODS.get(_worst(gathers), "bad"),
         "models": "".join(sections),
-        "providers": _providers(gathers),
+        "providers": _providers(gathers, is_alone),
     }
     data = {
         "states": list(_COLOURS),
@@ -111,12 +111,20 @@ def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
     return filled("auditing/output/page", texts, data)
 
 
-def _providers(gathers: Sequence[AuditedGather]) -> str:
-    """Return what each provider does with an index out of range, as HTML."""
+def _providers(gathers: Sequence[AuditedGather], is_open: bool) -> str:
+    """Return what each provider does with an index out of range, as HTML.
+
+    Args:
+        gathers: The gathers of the page.
+        is_open: Whether it can be seen at once.
+    """
+    start = "<details open>" if is_open else "<details>"
     parts = list[str]()
     for operators, behaviours in providers_of(gathers).items():
-        head = f"What an index out of range of {_text(operators)} does"
-        parts.append(f"<h2>{head}</h2>{_fields(behaviours.items())}")
+        head = f"<h2>What an index out of range of {_text(operators)} does</h2>"
+        summary_line = f'<summary><span class="badges">{head}</span></summary>'
+        body = f'<div class="body">{_fields(behaviours.items())}</div>'
+        parts.append(f"{start}{summary_line}{body}</details>")
     return "".join(parts)
 
 

@@ -204,7 +204,9 @@ return {
   meanings: [...document.querySelectorAll("#meanings > div")].map((one) =>
     [...one.children].map((each) => each.textContent),
   ),
+  closed: [...document.querySelectorAll(".providers details")].map((one) => !one.open),
   narrow: [...document.querySelectorAll(".providers dd")]
+    .filter((one) => (one.closest("details").open = true))
     .filter((one) => one.offsetWidth < 0.6 * one.parentElement.offsetWidth)
     .map((one) => one.textContent),
   fits: document.documentElement.scrollWidth <= innerWidth,
@@ -252,6 +254,29 @@ def test_several_models_have_a_section_each() -> None:
     assert len(found.texts["script"]) == 2
 
 
+CLOSED = """
+const lines = [...document.querySelectorAll(".model > summary")];
+return {
+  models: lines.length,
+  isShort: document.documentElement.scrollHeight <= 4000,
+  open: document.querySelectorAll(".model[open]").length,
+};
+"""
+
+
+@pytest.mark.slow
+@BROWSER
+@pytest.mark.parametrize("width", [390, 1280])
+def test_59_models_take_at_most_4000_pixels(tmp_path: Path, width: int) -> None:
+    nodes = [node("Gather", ["table", "ids"], "y"), node("Gather", ["ids", "one"], "z")]
+    constants = [TABLE, constant("one", np.array(1))]
+    made = model(nodes, [info("ids", INT64, ["n"])], ["y", "z"], constants)
+    finished_audit = finished(audited_model(made))
+    text = audit_page({f"exported/model_{k}.onnx": finished_audit for k in range(59)})
+    shown = probed(tmp_path, text, CLOSED, width)
+    assert shown == {"models": 59, "isShort": True, "open": 0}
+
+
 @pytest.mark.slow
 @BROWSER
 @pytest.mark.parametrize("width", [390, 1200])
@@ -282,6 +307,7 @@ def test_several_models_have_a_line_each_and_the_worst_is_first(
                 "each index names an element of its axis if the conditions hold",
             ],
         ],
+        "closed": [True],
         "narrow": [],
         "fits": True,
     }
