@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from onnxgather.auditing.inputs.formats import Format
     from onnxgather.auditing.output.findings import AuditReport, Baseline, FinishedAudit
     from onnxgather.auditing.output.text import NamedPaths
+    from onnxgather.auditing.output.way_to_gather import WayStep
     from onnxgather.auditing.records import Audit
     from onnxgather.core.model.given_inputs import GivenArray
     from onnxgather.extracting.extract import Extracted
@@ -364,16 +365,19 @@ def _audited(
 
     audited = audit_model(options.given.read(model), arrays)
     pictures = list[dict[str, Any]]()
+    ways: list[list[WayStep]] = []
     if options.outputs.html_file is not None:
         from onnxgather.auditing.output.picture_of_finding import pictures_of
+        from onnxgather.auditing.output.way_to_gather import ways_of
 
         pictures = pictures_of(audited)
+        ways = ways_of(audited)
     files = external_paths(audited.network.path, audited.network.proto)
     # A model and its run may be large, and another process may have to send them.
     kept = None
     if options.outputs.write_inputs_file or is_guard(options.outputs.contract_file):
         kept = audited
-    return FinishedAudit(audited.audit, files, pictures, kept)
+    return FinishedAudit(audited.audit, files, pictures, kept, ways)
 
 
 def _not_audited(

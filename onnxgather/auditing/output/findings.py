@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.output.text import NamedPaths, cause_of, said
+from onnxgather.auditing.output.way_to_gather import WayStep
 from onnxgather.auditing.proof.contract import NamedSizes
 from onnxgather.auditing.records import Audit, AuditedGather
 from onnxgather.core.checks import printable
@@ -93,6 +94,9 @@ class FinishedAudit:
     where no page is written."""
     audited: AuditedModel | None = None
     """The model and its run; None where no file needs them, as they may be large."""
+    ways: Sequence[Sequence[WayStep]] = ()
+    """The way to each gather, as `ways_of` returns it; empty where no page is
+    written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from onnxgather.auditing.output.verdict import (
     verdict_of,
     verdict_of_models,
 )
+from onnxgather.auditing.output.way_to_gather import WayStep
 from onnxgather.auditing.proof.contract import NamedSizes
 from onnxgather.auditing.proof.contract_python import guard
 from onnxgather.auditing.records import Audit, AuditedGather, Tensor, counted
@@ -216,10 +217,11 @@ def _groups(path: str, finished: FinishedAudit, details: list[Any]) -> str:
     """
     audit = finished.audit
     sizes: NamedSizes = audit.contract["sizes"]
-    pairs = list(zip(audit.gathers, finished.pictures, strict=True))
-    pairs.sort(key=lambda pair: _rank(pair[0]))
+    drawn = list(zip(audit.gathers, finished.pictures, finished.ways, strict=True))
+    drawn.sort(key=lambda gather_first: _rank(gather_first[0]))
     groups = dict[tuple[str, str], list[tuple[AuditedGather, str]]]()
-    for gather, picture in pairs:
+    ways = dict[tuple[str, str], Sequence[WayStep]]()
+    for gather, picture, way in drawn:
         detail = None
         if picture:
             detail = len(details)
@@ -232,10 +234,12 @@ def _groups(path: str, finished: FinishedAudit, details: list[Any]) -> str:
         entry = _entry(gather, sizes, detail)
         group = groups.setdefault((state, cause), [])
         group.append((gather, entry))
+        # The way to the first gather stands for the others.
+        ways.setdefault((state, cause), way)
 
     parts = list[str]()
     for (state, cause), members in groups.items():
-        parts.append(_group(path, state, cause, members))
+        parts.append(_group(path, state, cause, members, ways[state, cause]))
     return "".join(parts)
 
 
@@ -290,6 +294,7 @@ def _group(
     state: str,
     cause: str,
     members: Sequence[tuple[AuditedGather, str]],
+    way: Sequence[WayStep],
 ) -> str:
     """Return the gathers of one state and one cause, with their entries, as HTML."""
     gathers = [gather for gather, _ in members]
@@ -300,13 +305,47 @@ def _group(
     if cause == SHAPES:
         is_open = ""
     start = f'<details class="group"{is_open}>'
-    lost = gathers[0].range.lost
-    command = ""
-    if lost is not None and lost.told_by is not None:
-        text = _text(f"onnxgather audit {quote(path)} {lost.told_by}")
-        pre = f'<pre tabindex="0">{text}</pre>'
-        command = f'<div class="repro"><div>{pre}</div></div>'
-    return f"{start}<summary>{head}</summary>{command}{entries}</details>"
+    start += f"<summary>{head}</summary>{_way(way)}"
+    command = _telling_command(path, gathers[0])
+    if command:
+        pre = f'<pre tabindex="0">{_text(command)}</pre>'
+        start += f'<div class="repro"><div>{pre}</div></div>'
+    return f"{start}{entries}</details>"
+
+
+def _telling_command(path: str, gather: AuditedGather) -> str:
+    """Return the command that may tell the size that a node loses; "" if there is none.
+
+    Args:
+        path: The path of the model.
+        gather: A gather that needs the size.
+    """
+    lost = gather.range.lost
+    if lost is None:
+        return ""
+    options = lost.told_by
+    if options is None:
+        # A run has told what it can.
+        if gather.range.sizes_from == "run":
+            return ""
+        options = "--inputs FILE.npz"
+    return f"onnxgather audit {quote(path)} {options}"
+
+
+def _way(way: Sequence[WayStep]) -> str:
+    """Return the way to a gather as a strip of nodes, as HTML; "" of no way."""
+    parts = list[str]()
+    for step in way:
+        content = f"{_text(step.operator)} <small>{_text(step.name)}</small>"
+        if not step.operator:
+            content = _text(step.name)
+        start = "<li>"
+        if step.loses_size:
+            start = '<li class="loses" title="The size is unknown behind this node.">'
+        parts.append(f"{start}{content}</li>")
+    if not parts:
+        return ""
+    return f'<ol class="way" aria-label="Way to the gather">{"".join(parts)}</ol>'
 
 
 def _entry(gather: AuditedGather, sizes: NamedSizes, detail: int | None) -> str:

@@ -30,7 +30,7 @@ from onnxgather.core.options import OutOfRange
 LARGEST_GRID = 240
 """The most elements of a grid."""
 
-FEW = (3, 3)
+SMALL_BLOCK = (3, 3)
 """The most elements along the last dimension and the one before it, where a picture
 shows few; along the others there is one."""
 
@@ -109,7 +109,7 @@ def picture_of(
         indices: IndicesTensor, likewise.
         out_of_range: What an index out of range does.
         got: The wrong outputs, by the names of lanes.
-        shows_few: Whether the part of each tensor is as small as `FEW`.
+        shows_few: Whether the part of each tensor is as small as `SMALL_BLOCK`.
 
     Raises:
         DescriptorError: The arrays do not fit the descriptor.
@@ -236,7 +236,7 @@ def _grid(
     """Return the block of an array around an element, if any, else at its start."""
     shape = list(array.shape)
     if shows_few:
-        limits = [*FEW] + [1] * array.ndim
+        limits = [*SMALL_BLOCK] + [1] * array.ndim
         # The limits begin with that of the last dimension.
         shape = [min(pair) for pair in zip(shape[::-1], limits, strict=False)][::-1]
     while math.prod(shape) > LARGEST_GRID:

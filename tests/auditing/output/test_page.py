@@ -12,7 +12,7 @@ import onnx
 import pytest
 from browser import CHROMIUM, probed
 from html_page import HOSTILE, LOADING, Page
-from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from onnx_graphs import BOOL, FLOAT, INT64, constant, info, model, node
 
 from onnxgather.auditing.audit import (
     AuditedModel,
@@ -24,6 +24,7 @@ from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.output.findings import FinishedAudit
 from onnxgather.auditing.output.page import audit_page
 from onnxgather.auditing.output.picture_of_finding import pictures_of
+from onnxgather.auditing.output.way_to_gather import ways_of
 from onnxgather.auditing.proof.contract_python import guard
 from onnxgather.core.checks import printable
 from onnxgather.core.model.network import read_network
@@ -40,7 +41,8 @@ def audited_model(made: onnx.ModelProto, inputs: Any = None) -> AuditedModel:
 
 def finished(audited: AuditedModel) -> FinishedAudit:
     """Return an audit with the pictures of its gathers."""
-    return FinishedAudit(audited.audit, [], pictures_of(audited))
+    pictures = pictures_of(audited)
+    return FinishedAudit(audited.audit, [], pictures, ways=ways_of(audited))
 
 
 def page(
@@ -321,8 +323,8 @@ def test_gathers_of_one_state_and_cause_stand_together_and_shapes_last() -> None
     ]
     states = [value for name, value in found.attributes if name == "data-state"]
     assert states == ["proved-if", "proved-if", "proved", "proved"]
-    # The model, its guard, and the group that is no group of shapes.
-    assert [name for name, _ in found.attributes].count("open") == 3
+    # The model, its guard, what providers do, and the group that is none of shapes.
+    assert [name for name, _ in found.attributes].count("open") == 4
 
 
 def test_a_gather_of_shapes_that_is_not_proved_stands_among_the_others() -> None:
@@ -573,6 +575,19 @@ def test_gathers_of_a_lost_size_have_the_command_that_tells_it() -> None:
     assert f" 2 gathers: {cause}" in found.texts["summary"]
     command = "onnxgather audit 'a b' --shape x=1,3,12,12"
     # It is there in the group, and among the commands to run next.
+    assert found.texts["pre"].count(command) == 2
+    assert found.texts["li"] == ["x", "SpaceToDepth ", "Gather "]
+
+
+def test_gathers_behind_a_size_of_the_data_have_the_command_that_may_tell_it() -> None:
+    nodes = [
+        node("NonZero", ["mask"], "places", "find"),
+        node("Gather", ["places", "zero"], "y", axis=1),
+    ]
+    mask = info("mask", BOOL, ["h", "w"])
+    made = model(nodes, [mask], ["y"], [constant("zero", np.array(0))])
+    found = Page(audit_page({"m": finished(audited_model(made))}))
+    command = "onnxgather audit m --inputs FILE.npz"
     assert found.texts["pre"].count(command) == 2
 
 
