@@ -20,6 +20,7 @@ from folders import MODELS, ROOT
 from guard_cases import DIRECTED, GuardCase, wild_inputs
 
 import onnxgather as og
+from onnxgather.auditing.output.guard_code import cpp_check, javascript_check
 from onnxgather.core.execution.elsewhere.hosts import find_runtime
 from onnxgather.core.execution.providers import find_provider
 
@@ -32,6 +33,14 @@ NAMES = ("gpt2.dyn.onnx", "hand_scatter.onnx", "timesfm.ts.onnx")
 
 NODE_MODULES = Path(os.environ.get("ONNXRUNTIME_NODE", "/")) / "node_modules"
 """The folder in which npm has installed onnxruntime-node."""
+
+
+needs_node = pytest.mark.skipif(
+    not (NODE_MODULES / "onnxruntime-node").exists() or shutil.which("node") is None,
+    reason=(
+        "needs node, and onnxruntime-node in the folder that ONNXRUNTIME_NODE names"
+    ),
+)
 
 
 def block(kind: str) -> str:
@@ -60,12 +69,69 @@ def test_the_program_in_cpp_names_the_rule(guard_file: Path) -> None:
     assert f"It prints `{RULE}` and returns 1." in PAGE
 
 
-@pytest.mark.skipif(
-    not (NODE_MODULES / "onnxruntime-node").exists() or shutil.which("node") is None,
-    reason=(
-        "needs node, and onnxruntime-node in the folder that ONNXRUNTIME_NODE names"
-    ),
-)
+CPP_MAIN = """
+#include <iostream>
+
+int main() {
+    Ort::Env env;
+    Ort::Session guard(env, ORT_TSTR("guard.onnx"), Ort::SessionOptions{});
+    std::vector<int64_t> words{3, 31};
+    std::vector<int64_t> shape{1, 2};
+    auto memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
+    for (int64_t word : {31, 32}) {
+        words[1] = word;
+        std::vector<Ort::Value> inputs;
+        inputs.push_back(Ort::Value::CreateTensor<int64_t>(
+            memory, words.data(), words.size(), shape.data(), shape.size()));
+        try {
+            check(guard, {"words"}, inputs);
+            std::cout << "in range\\n";
+        } catch (const std::invalid_argument& error) {
+            std::cout << error.what() << "\\n";
+        }
+    }
+}
+"""
+
+
+@needs_headers
+def test_the_function_of_an_audit_page_in_cpp_throws_the_rule(
+    guard_file: Path,
+) -> None:
+    code = cpp_check("guard.onnx") + CPP_MAIN
+    program = compile_program(code, guard_file.parent)
+    done = subprocess.run(
+        [program], cwd=guard_file.parent, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"in range\n{RULE}\n"
+
+
+JAVASCRIPT_MAIN = """
+for (const word of [31n, 32n]) {
+  const words = new ort.Tensor("int64", BigInt64Array.from([3n, word]), [1, 2]);
+  console.log(await check({ words }).then(() => "in range", (error) => error.message));
+}
+"""
+
+
+@needs_node
+def test_the_module_of_an_audit_page_in_javascript_throws_the_rules(
+    guard_file: Path,
+) -> None:
+    folder = guard_file.parent
+    (folder / "node_modules").symlink_to(NODE_MODULES)
+    code = javascript_check("guard.onnx").replace(
+        '"onnxruntime-web"', '"onnxruntime-node"'
+    )
+    (folder / "check.mjs").write_text(code + JAVASCRIPT_MAIN, encoding="utf-8")
+    command = ["node", "check.mjs"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "in range\nThe inputs break rules of the contract: 1\n"
+
+
+@needs_node
 def test_the_program_in_javascript_names_the_rule(guard_file: Path) -> None:
     folder = guard_file.parent
     (folder / "node_modules").symlink_to(NODE_MODULES)

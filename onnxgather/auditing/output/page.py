@@ -14,6 +14,7 @@ from shlex import quote
 from typing import Any
 
 from onnxgather.auditing.output.findings import FinishedAudit
+from onnxgather.auditing.output.guard_code import cpp_check, javascript_check
 from onnxgather.auditing.output.text import (
     SHAPES,
     cause_of,
@@ -161,9 +162,16 @@ def _guards(path: str, audit: Audit) -> str:
     stem, _ = os.path.splitext(path)
     # The name of the file chooses its form.
     command = f"onnxgather audit {quote(path)} --contract"
+    guard_file = f"{stem}.guard.onnx"
+    writes_guard = f"{command} {quote(guard_file)}"
+    # The code has the command as its first line, as it needs the file.
+    after_command = f"// {printable(writes_guard)}"
+    file_name = os.path.basename(guard_file)
     forms = {
-        "Python": guard(audit.contract).rstrip("\n"),
-        "ONNX": f"{command} {quote(f'{stem}.guard.onnx')}",
+        "Python": guard(audit.contract),
+        "ONNX": writes_guard,
+        "C++": f"{after_command}\n{cpp_check(file_name)}",
+        "JavaScript": f"{after_command}\n{javascript_check(file_name)}",
         "JSON": f"{command} {quote(f'{stem}.contract.json')}",
     }
     parts = list[str]()

@@ -22,6 +22,7 @@ from onnxgather.auditing.audit import (
 )
 from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.output.findings import FinishedAudit
+from onnxgather.auditing.output.guard_code import cpp_check, javascript_check
 from onnxgather.auditing.output.page import audit_page
 from onnxgather.auditing.output.picture_of_finding import pictures_of
 from onnxgather.auditing.output.way_to_gather import ways_of
@@ -380,9 +381,12 @@ def test_the_contract_and_its_guard_stand_once() -> None:
     assert "Contract" not in found.texts["h2"]
     heads = [i for i in found.texts["span"] if i.startswith("Contract, and a guard")]
     assert heads == ["Contract, and a guard to paste in front of the model"]
-    assert found.texts["pre"][-3:] == [
+    command = "onnxgather audit tokens --contract tokens.guard.onnx"
+    assert found.texts["pre"][-5:] == [
         guard(told.contract).rstrip("\n"),
-        "onnxgather audit tokens --contract tokens.guard.onnx",
+        command,
+        f"// {command}\n{cpp_check('tokens.guard.onnx')}".rstrip("\n"),
+        f"// {command}\n{javascript_check('tokens.guard.onnx')}".rstrip("\n"),
         "onnxgather audit tokens --contract tokens.contract.json",
     ]
 
@@ -544,8 +548,8 @@ def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> 
         "operators": ["all"],
         "hidden": [True, True],
         "found": ["y2"],
-        "chosen": [[False, True, True], [True, False, True]],
-        "tabs": ["Python", "ONNX", "JSON"],
+        "chosen": [[False, *[True] * 4], [True, False, *[True] * 3]],
+        "tabs": ["Python", "ONNX", "C++", "JavaScript", "JSON"],
         "selected": "onnxgather harden m -o m.hardened.onnx --verify",
         "copied": [
             "onnxgather harden m -o m.hardened.onnx --verify",
@@ -598,7 +602,7 @@ def test_the_guard_of_hostile_names_is_inert() -> None:
     text = audit_page({"hostile": finished(audited)})
     found, printed = Page(text), dict[str, Any]()
     assert b"<script>alert" not in text
-    exec(found.texts["pre"][-3], printed)
+    exec(found.texts["pre"][-5], printed)
     assert printed["check"]({NAME: np.array([3])}) == {NAME: np.array([3])}
     with pytest.raises(ValueError, match="is from -4 to 3"):
         printed["check"]({NAME: np.array([4])})

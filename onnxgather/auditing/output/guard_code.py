@@ -1,0 +1,65 @@
+"""Code in C++ and JavaScript that asks the guard of a model, an ONNX model itself."""
+
+from __future__ import annotations
+
+import json
+
+_CPP = """\
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <onnxruntime_cxx_api.h>
+
+// Ort::Session guard(env, ORT_TSTR(GUARD), Ort::SessionOptions{});
+
+// Throws the first rule of the contract that inputs of the model break.
+void check(Ort::Session& guard, const std::vector<const char*>& names, const std::vector<Ort::Value>& inputs) {
+    const char* outputs[] = {"ok", "broken"};
+    auto answers = guard.Run(Ort::RunOptions{}, names.data(), inputs.data(), inputs.size(), outputs, 2);
+    if (*answers[0].GetTensorData<bool>()) return;
+    const std::string key = "rule." + std::to_string(*answers[1].GetTensorData<int64_t>());
+    Ort::AllocatorWithDefaultOptions allocator;
+    auto rule = guard.GetModelMetadata().LookupCustomMetadataMapAllocated(key.c_str(), allocator);
+    throw std::invalid_argument(rule.get());
+}
+"""  # noqa: E501
+
+_JAVASCRIPT = """\
+import * as ort from "onnxruntime-web"; // in Node.js: "onnxruntime-node"
+
+const guard = await ort.InferenceSession.create(GUARD);
+
+// Throws the numbers of the contract's rules that inputs of the model break.
+export async function check(inputs) {
+  const { ok, broken } = await guard.run(inputs);
+  if (!ok.data[0]) throw new RangeError(`The inputs break rules of the contract: ${[...broken.data]}`);
+}
+"""  # noqa: E501
+
+
+def cpp_check(guard_file: str) -> str:
+    """Return a function of C++ that asks a guard.
+
+    It needs ONNX Runtime's headers.
+
+    Args:
+        guard_file: The name of the guard's file.
+    """
+    return _CPP.replace("GUARD", _literal(guard_file))
+
+
+def javascript_check(guard_file: str) -> str:
+    """Return a module of JavaScript whose function `check` asks a guard.
+
+    It needs onnxruntime-web or onnxruntime-node.
+
+    Args:
+        guard_file: The name of the guard's file.
+    """
+    return _JAVASCRIPT.replace("GUARD", _literal(guard_file))
+
+
+def _literal(text: str) -> str:
+    """Return a text as a literal of both languages."""
+    return json.dumps(text, ensure_ascii=False)
