@@ -1,4 +1,4 @@
-"""Makes docs/picture.png, the README's picture, from a page of `onnxgather show`.
+"""Makes the pictures of the README and the site from a page of `onnxgather show`.
 
 It needs Chromium: `python scripts/picture.py [CHROMIUM]`. The page is shown in part;
 nothing is drawn into it.
@@ -12,7 +12,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "picture.png"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+WIDE, NARROW = (900, 230), (390, 500)
+"""The sizes of windows in pixels."""
+
+PICTURES = {
+    "picture.png": (WIDE, "light"),
+    "picture-dark.png": (WIDE, "dark"),
+    "picture-narrow.png": (NARROW, "light"),
+    "picture-narrow-dark.png": (NARROW, "dark"),
+}
+"""For each picture in docs/ the window, and the colours that the system prefers."""
+
+SCHEMES = {"dark": 0, "light": 1}
+"""Chromium's numbers."""
 
 PROGRAM = {
     "resources": {
@@ -60,7 +74,7 @@ PART = (
 
 
 def make(chromium: str) -> None:
-    """Write the picture."""
+    """Write the pictures."""
     with tempfile.TemporaryDirectory() as folder:
         program, page = Path(folder) / "program.json", Path(folder) / "page.html"
         program.write_text(json.dumps(PROGRAM), encoding="utf-8")
@@ -76,18 +90,20 @@ def make(chromium: str) -> None:
         subprocess.run([sys.executable, "-m", *show], check=True)
         text = page.read_text(encoding="utf-8")
         page.write_text(text.replace("</head>", f"{PART}</head>"), encoding="utf-8")
-        options = [
-            "--headless",
-            "--no-sandbox",
-            "--hide-scrollbars",
-            "--window-size=900,225",
-        ]
-        more = [
-            "--force-device-scale-factor=1.5",
-            f"--screenshot={PICTURE}",
-            page.as_uri(),
-        ]
-        subprocess.run([chromium, *options, *more], check=True, capture_output=True)
+        for name, ((width, height), scheme) in PICTURES.items():
+            command = [
+                chromium,
+                "--headless",
+                "--no-sandbox",
+                "--hide-scrollbars",
+                f"--user-data-dir={folder}/profile",
+                f"--window-size={width},{height}",
+                "--force-device-scale-factor=1.5",
+                f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
+                f"--screenshot={DOCS / name}",
+                page.as_uri(),
+            ]
+            subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
 if __name__ == "__main__":

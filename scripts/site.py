@@ -1,11 +1,13 @@
 """Builds a site with live examples: `python scripts/site.py [FOLDER]`.
 
 It needs the extra `docs`. The pages keep their places beside one another, so that their
-links hold. The examples are what `show`, `check` and `audit` write, made anew.
+links hold; the first page is the site's own and stands in the place of the README. The
+examples are what `show`, `check` and `audit` write, made anew.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
@@ -19,8 +21,18 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 
+START = ROOT / "scripts" / "site_pages" / "start.md"
+"""The first page."""
+
+FIRST = {
+    "Start": "README.md",
+    "Examples": "docs/examples.md",
+    "Matrix of lanes": "docs/observatory-sample.html",
+}
+"""What is in the first level of the menu."""
+
 NAV = {
-    "Guides": ["models", "migrate-directml", "provider-ci", "cluster", "examples"],
+    "Guides": ["models", "migrate-directml", "provider-ci", "cluster"],
     "Use": [
         "install",
         "cli",
@@ -78,6 +90,13 @@ code span { white-space: nowrap; }
 [data-bs-theme=light] .bs-sidebar .nav-link { color: rgb(var(--blue)); }
 .navbar.bg-primary { background-image: none; }
 .navbar.navbar-dark .nav-link { color: #fff; }
+.landing picture img { max-width: 100%; border-radius: 10px; border: 1px solid var(--bs-border-color); }
+.doors { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); gap: 1rem; margin: 1.5rem 0; }
+.doors > div { border: 1px solid var(--bs-border-color); border-radius: 10px; padding: 1rem; }
+.doors h2 { font-size: 1.2rem; margin-top: 0; }
+.doors pre code { white-space: pre-wrap; }
+.container:has(.landing) .col-md-3 { display: none; }
+.container:has(.landing) .col-md-9 { width: 100%; }
 .dropdown-menu { --bs-dropdown-link-active-bg: rgb(var(--blue)); }
 """  # noqa: E501
 """A wide table or picture scrolls by itself, not the page; an option stays on one line.
@@ -125,6 +144,8 @@ def write_sources(folder: Path) -> None:
         copy = pages / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
+    # Links to the README lead to the first page.
+    shutil.copyfile(START, pages / "README.md")
     lines = [
         "# Examples",
         "These pages were made with this site. Each loads nothing, and works alone. "
@@ -155,10 +176,11 @@ def write_sources(folder: Path) -> None:
         "theme": {"name": "mkdocs", "color_mode": "auto", "highlightjs": False},
         "extra_css": ["site.css"],
         "hooks": [__file__],
+        "markdown_extensions": ["md_in_html"],
         "validation": {"anchors": "warn"},
         "use_directory_urls": False,
         "nav": [
-            {"Start": "README.md"},
+            *({title: path} for title, path in FIRST.items()),
             *({title: paths} for title, paths in menu(found).items()),
         ],
     }
@@ -167,12 +189,14 @@ def write_sources(folder: Path) -> None:
 
 
 def menu(pages: Iterable[str]) -> dict[str, list[str]]:
-    """Return the menu, with every page once but the first."""
+    """Return the menu, with every page once but those of the first level."""
     told = {
         title: [name if name.endswith(".md") else f"docs/{name}.md" for name in names]
         for title, names in NAV.items()
     }
-    return told | {"More": sorted({*pages} - {"README.md"} - {*chain(*told.values())})}
+    return told | {
+        "More": sorted({*pages} - {*FIRST.values()} - {*chain(*told.values())})
+    }
 
 
 def on_config(config: Any) -> None:
@@ -219,5 +243,19 @@ def build(site: Path) -> None:
         )
 
 
+def main() -> None:
+    """Build the site in the folder that the command line names."""
+    description = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path("site"),
+        help="gets the site; %(default)s without it",
+    )
+    build(parser.parse_args().folder.resolve())
+
+
 if __name__ == "__main__":
-    build(Path(*sys.argv[1:] or ["site"]).resolve())
+    main()

@@ -21,6 +21,7 @@ from click import shell_completion
 from click.testing import CliRunner
 from corpus_cases import corpus
 from folders import ROOT
+from picture import PICTURES
 from rings import but_slow
 from runtime_faults import CPU_COMPARES_HALVES
 
@@ -233,8 +234,9 @@ def test_the_page_of_commands_is_what_their_help_says() -> None:
     assert cli_page.PAGE.read_text(encoding="utf-8") == cli_page.page()
 
 
-def test_the_picture_is_small() -> None:
-    picture = (ROOT / "docs" / "picture.png").read_bytes()
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_small(name: str) -> None:
+    picture = (ROOT / "docs" / name).read_bytes()
     assert "](docs/picture.png)" in README
     assert picture.startswith(b"\x89PNG")
     assert len(picture) < 150_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -31,8 +32,20 @@ def site() -> Iterator[ModuleType]:
 def test_the_menu_has_every_page_once(site: ModuleType) -> None:
     paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     pages = {path.relative_to(ROOT).as_posix() for path in paths}
-    listed = chain(["README.md"], *site.menu(pages).values())
-    assert sorted(listed) == sorted([*pages, "docs/examples.md"])
+    pages.add("docs/examples.md")
+    first = [path for path in site.FIRST.values() if path.endswith(".md")]
+    listed = chain(first, *site.menu(pages).values())
+    assert sorted(listed) == sorted(pages)
+
+
+def test_help_builds_nothing_and_names_the_folder(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "site.py"), "--help"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "gets the site; site without it" in done.stdout
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("of", [r"--blue: ", r"light\] ::placeholder { color: rgb\("])
@@ -69,6 +82,14 @@ def test_the_site_is_built_and_loads_nothing(site: ModuleType, tmp_path: Path) -
         # digit.
         assert page.name == "404.html" or not re.search(r"<h\d id=\"\d", text), page
         assert not re.search(r">[\w/-]+\.md</a>", text), page
+    start = (tmp_path / "index.html").read_text("utf-8")
+    doors = re.findall(r'<code class="language-sh">onnxgather (\w+)', start)
+    assert doors == ["audit", "convert", "check"]
+    # What the first page names by itself is there; mkdocs checks the other links.
+    for name in re.findall(r'(?:src|srcset|href)="(docs/[^"#]+)"', start):
+        assert (tmp_path / name).exists(), name
+    for name in ("docs/examples.html", "docs/observatory-sample.html"):
+        assert f'<a href="{name}" class="nav-link">' in start
     guide = (tmp_path / "docs" / "provider-ci.html").read_text("utf-8")
     assert "<code>report merge</code>" in guide
     assert "<code><span>--random</span> N <span>--seed</span> S</code>" in guide
