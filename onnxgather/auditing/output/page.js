@@ -12,12 +12,6 @@ async function drawEntry(item) {
   body.append(foldedSections("Descriptor and formula", others));
 }
 
-/** Return sections that are folded below a line. */
-function foldedSections(title, sections) {
-  const summary = make("summary", {}, make("span", { class: "badges" }, title));
-  return make("details", { class: "folded" }, summary, make("div", { class: "body" }, sections));
-}
-
 /** Open the first gather of a model, if an index of it is out of range. */
 function openFinding(section) {
   const first = section.querySelector(".entry");

@@ -2,6 +2,7 @@
 
 const PAGE = 100; // rows that the list grows by
 const MOST_CAUSES = 20;
+const MOST_OPENED = 5; // causes whose smallest case can be seen at once
 const filters = document.getElementById("filters");
 const list = document.getElementById("list");
 const narrowing = ["group", "lane", "operator", "type", "policy", "text"]; // beside the states
@@ -140,10 +141,14 @@ function showCauses(found, wanted) {
   const rest = sorted.length - items.length;
   if (rest) items.push(make("li", {}, `… and ${counted(rest, "more cause")}: filter the cases below`));
   section.querySelector("ul").replaceChildren(...items);
-  // The worst finding can be seen at once.
-  const first = section.querySelector("details");
-  const isBad = sorted.length && report.bad.includes(report.causes[sorted[0].number].state);
-  if (first && (ofCell || isBad)) first.open = true;
+  for (const [k, item] of items.slice(0, MOST_OPENED).entries()) {
+    const { number } = sorted[k] ?? {};
+    const isBad = report.bad.includes(report.causes[number]?.state);
+    const details = item.querySelector("details");
+    // The first says why it has no picture, if it has none.
+    const isShown = k === 0 || smallestOf[number]?.detail !== undefined;
+    if (details && isShown && (ofCell || isBad)) details.open = true;
+  }
 }
 
 /** Return what is chosen, in words. */
@@ -302,7 +307,8 @@ async function open(item, found, lane) {
     body.append(make("p", {}, `The details cannot be unpacked: ${detail.failed}`));
   else if (detail) {
     if (detail.bytes) body.append(bytesSection(detail, lane));
-    body.append(...detailSections(detail, found, lane));
+    const [picture, ...others] = detailSections(detail, found, lane);
+    body.append(picture, foldedSections("Descriptor, formula and graphs", others));
   } else body.append(noDetail(found, lane));
   body.append(factList(found, detail?.node));
   body.append(...(detail?.again ?? []).map(againSection));

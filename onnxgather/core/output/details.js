@@ -77,6 +77,12 @@ function detailSections(detail, found, lane) {
   return sections;
 }
 
+/** Return sections that are folded below a line. */
+function foldedSections(title, sections) {
+  const summary = make("summary", {}, make("span", { class: "badges" }, title));
+  return make("details", { class: "folded" }, summary, make("div", { class: "body" }, sections));
+}
+
 /** Return entries by lanes with that of a lane before the others. */
 function laneFirst(entries, lane) {
   return [...entries].sort(([a], [b]) => (b === lane) - (a === lane));

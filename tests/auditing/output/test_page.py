@@ -267,6 +267,34 @@ return {
 """
 
 
+PRINTED = """
+const closed = () => [...document.querySelectorAll("details:not(.entry):not([open])")].length;
+const before = closed();
+dispatchEvent(new Event("beforeprint"));
+await new Promise((done) => setTimeout(done, 300));
+const lines = [...document.querySelectorAll(".entry > summary")];
+return [
+  before > 0,
+  closed(),
+  lines.filter((line) => !line.checkVisibility({ contentVisibilityAuto: true })).length,
+  document.querySelectorAll(".picture").length,
+];
+"""
+
+
+@pytest.mark.slow
+@BROWSER
+def test_a_printed_page_has_every_line_and_the_picture_of_the_finding(
+    tmp_path: Path,
+) -> None:
+    pages = [page(inputs={"ids": np.array([5, 0])})[0], several()]
+    # Without a run there is no picture.
+    assert [probed(tmp_path, text, PRINTED, 1200) for text in pages] == [
+        [True, 0, 0, 1],
+        [True, 0, 0, 0],
+    ]
+
+
 @pytest.mark.slow
 @BROWSER
 @pytest.mark.parametrize("width", [390, 1280])
