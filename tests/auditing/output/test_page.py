@@ -268,7 +268,8 @@ return {
 
 
 PRINTED = """
-const closed = () => [...document.querySelectorAll("details:not(.entry):not([open])")].length;
+const others = "details:not(.entry)";
+const closed = () => document.querySelectorAll(`${others}:not([open])`).length;
 const before = closed();
 dispatchEvent(new Event("beforeprint"));
 await new Promise((done) => setTimeout(done, 300));
@@ -276,7 +277,7 @@ const lines = [...document.querySelectorAll(".entry > summary")];
 return [
   before > 0,
   closed(),
-  lines.filter((line) => !line.checkVisibility({ contentVisibilityAuto: true })).length,
+  lines.filter((line) => !line.checkVisibility()).length,
   document.querySelectorAll(".picture").length,
 ];
 """
