@@ -637,6 +637,23 @@ def test_the_guard_of_hostile_names_is_inert() -> None:
         printed["check"]({NAME: np.array([4])})
 
 
+def test_a_hostile_name_on_the_way_to_a_gather_is_inert() -> None:
+    nodes = [
+        node("NonZero", [NAME], "places", NAME),
+        node("Gather", ["places", "zero"], "y", axis=1),
+    ]
+    mask = info(NAME, BOOL, ["h", "w"])
+    made = model(nodes, [mask], ["y"], [constant("zero", np.array(0))])
+    path = f"{NAME}.onnx"
+    text = audit_page({path: finished(audited_model(made))})
+    found = Page(text)
+    assert b"<script>alert" not in text
+    assert found.texts["li"][0] == printable(NAME)
+    assert found.texts["small"][0] == printable(NAME)
+    # The code for C++ and JavaScript names the file.
+    assert sum("alert(1)" in code for code in found.texts["pre"]) >= 2
+
+
 def test_hostile_names_are_inert() -> None:
     text, told = page(NAME, inputs={"ids": np.array([3, 0])})
     found = Page(text)
