@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 _CPP = """\
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
