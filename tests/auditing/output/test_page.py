@@ -438,7 +438,7 @@ COMMANDS = [
 def test_the_next_commands_are_whole() -> None:
     for ranges, commands in ((None, COMMANDS), ({"ids": (0, 3)}, [])):
         found = Page(page("a model", ranges=ranges)[0])
-        assert found.texts["pre"][:-3] == commands
+        assert found.texts["pre"][:-5] == commands
 
 
 def test_the_worst_states_come_first() -> None:
