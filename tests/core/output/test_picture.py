@@ -180,6 +180,7 @@ def test_an_output_too_large_to_draw_is_left_out() -> None:
     )
     found = picture_of(desc, np.ones(1, "f4"), np.zeros(1, "i8"), "clamp")
     assert (found.output, found.links, found.outside) == ([], [], [])
+    assert found.is_large
     assert len(found.input) == len(found.indices) == 2
 
 
