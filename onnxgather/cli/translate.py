@@ -56,7 +56,7 @@ from onnxgather.core.errors import (
     located,
 )
 from onnxgather.core.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
-from onnxgather.core.files import is_model
+from onnxgather.core.files import first_missing_folder, is_model
 from onnxgather.core.options import TARGETS, WEBNN, OutOfRange, Target, WebnnForm
 from onnxgather.core.programs.program import MAX_COMPARED_BYTES, Program
 from onnxgather.core.programs.running import execute
@@ -156,6 +156,9 @@ def convert_command(
     unread = [path for path, _ in batch.failures if path not in read]
     endings = WEBNN_ENDINGS if is_webnn else MODEL_ENDINGS
     jobs = plan(all_gathers, output, unread, whole, endings)
+    # Each new folder is told once, without the folders in it.
+    new_folders = [first_missing_folder(job.output) for job in jobs]
+    told_folders = {""}
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
             if is_webnn:
@@ -163,9 +166,32 @@ def convert_command(
             else:
                 content = _content(job, feature_level, resources, lowering)
             write_output(job.output, content, follow=job.output == output)
+            new_folder = new_folders[number - 1]
+            if new_folder not in told_folders:
+                told_folders.add(new_folder)
+                batch.tell(f"new folder: {new_folder}")
             if job.output != STANDARD:
                 batch.say(f"{job.source} -> {job.output}")
+            # A WebNN program of a whole program has inputs for all its resources.
+            if not is_webnn and not resources:
+                note = _note_on_no_inputs(job)
+                if note:
+                    batch.tell(note)
     return batch.finish()
+
+
+def _note_on_no_inputs(job: Job) -> str:
+    """Return a sentence if the model of a whole program has no inputs, else nothing."""
+    from onnxgather.core.programs.whole import inputs_to_name
+
+    if not isinstance(job.content, Program):
+        return ""
+    names = inputs_to_name(job.content)
+    if not names:
+        return ""
+    options = " ".join(f"--input {quote(name)}" for name in names)
+    rule = "the model has no inputs, as the program contains all data"
+    return f"{job.source}: {rule}; to give it inputs, add {options}"
 
 
 def _check_convertible(

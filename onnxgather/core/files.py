@@ -135,6 +135,19 @@ def check_writable(path: str) -> None:
         raise _sentence(path, error, "its folder") from None
 
 
+def first_missing_folder(path: str) -> str:
+    """Return the first folder on the way to a file that is not there.
+
+    It is empty if the folder of the file is there.
+    """
+    missing = ""
+    folder = os.path.dirname(path)
+    while folder and not os.path.exists(folder):
+        missing = folder
+        folder = os.path.dirname(folder)
+    return missing
+
+
 def check_new_folder(path: str) -> None:
     """Check that files can be written to a new or empty folder; make it if it is new.
 

@@ -273,6 +273,14 @@ UNKNOWN = "so it is not known what an index out of range changes\n"
 UINT = {"DataType": "UINT32"}
 
 
+def no_inputs(options: tuple[str, ...], inputs: str) -> str:
+    """Return what convert says of a whole program whose data is all in the file."""
+    if "--whole" not in options:
+        return ""
+    rule = "p.json: the model has no inputs, as the program contains all data"
+    return f"{rule}; to give it inputs, add {inputs}\n"
+
+
 class TestConvert:
     @pytest.mark.parametrize(
         ("options", "told"),
@@ -300,11 +308,9 @@ class TestConvert:
         wild = gather("x", "i", "y", 4, 4, IndicesTensor={"DataType": "INT32"})
         path = written({"x": X, "i": indices, "y": Y}, wild)
         line = f"p.json: $.commands[0] (g0): {WILD} {told}; {KEEPS}"
-        assert outcome("convert", path, *options) == (
-            0,
-            "p.json -> p.onnx\n",
-            line if told else "",
-        )
+        lines = line if told else ""
+        lines += no_inputs(options, "--input x --input i")
+        assert outcome("convert", path, *options) == (0, "p.json -> p.onnx\n", lines)
 
     def test_an_index_that_an_earlier_dispatch_writes_is_told_too(self) -> None:
         first = gather("i", "j", "t", 4, 4, InputTensor=UINT, OutputTensor=UINT)
@@ -394,6 +400,7 @@ class TestConvert:
         lines = f"{start}; {KEEPS}"
         if told:
             lines += f"p.json: $.commands[1] (g1): {told}; {KEEPS}"
+        lines += no_inputs(options, "--input d --input i --input x")
         assert (code, err) == (0, lines)
 
     @pytest.mark.parametrize("value", [1, 9])

@@ -26,7 +26,7 @@ def test_a_folder_gives_its_regular_files_alone() -> None:
     os.symlink("../models", "models/again")
     os.symlink("x.json", "models/y.json")
     code, out, err = outcome("convert", "models", "-o", "out")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "new folder: out\n")
     assert out == "models/x.json -> out/x.onnx\nmodels/y.json -> out/y.onnx\n"
 
 
@@ -225,6 +225,7 @@ class TestModel:
         assert (
             err == f"Error: m.onnx: node 'o': {OPEN}indices [?]\n"
             f"Error: m.onnx: node 'a in then_branch of z': {OPEN}indices [?]\n{REFUSED}"
+            "new folder: out\n"
         )
         assert outcome("run", "out/m.001_y.json") == (
             0,
@@ -249,7 +250,7 @@ class TestModel:
 
     def test_given_sizes_leave_only_what_directml_refuses(self) -> None:
         given = ("m.onnx", "--shape", "ids=3", "-o", "out")
-        assert outcome("convert", *given)[::2] == (1, REFUSED)
+        assert outcome("convert", *given)[::2] == (1, f"{REFUSED}new folder: out\n")
         assert len(files()) == 10
         assert outcome("convert", *given, "--node", "o")[0] == 0
 

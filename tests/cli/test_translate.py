@@ -45,6 +45,7 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import session as session_module
 from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.model import write
+from onnxgather.core.model.values import load
 from onnxgather.core.options import TARGETS
 
 
@@ -81,10 +82,15 @@ class TestConvert:
     def test_whole_writes_one_model_per_program(self) -> None:
         renamed(program("programs/x.json"), "first", "second")
         written = "programs/x.json -> out/x.onnx\n"
+        Path("out").mkdir()
+        told = (
+            "programs/x.json: the model has no inputs, as the program contains all"
+            " data; to give it inputs, add --input data --input indices\n"
+        )
         assert outcome("convert", "--whole", "programs", "-o", "out") == (
             0,
             written,
-            "",
+            told,
         )
         wanted = og.program_to_onnx("programs/x.json").SerializeToString(
             deterministic=True
@@ -105,6 +111,29 @@ class TestConvert:
         assert Path("programs/x.onnx").read_bytes() == made.SerializeToString(
             deterministic=True
         )
+
+    def test_a_whole_model_without_inputs_is_told(self) -> None:
+        program("x.json")
+        written = "x.json -> x.onnx\n"
+        told = (
+            "x.json: the model has no inputs, as the program contains all data; to give"
+            " it inputs, add --input data --input indices\n"
+        )
+        assert outcome("convert", "--whole", "x.json") == (0, written, told)
+        arguments = ["--input", "data", "--input", "indices"]
+        assert outcome("convert", "--whole", "x.json", *arguments) == (0, written, "")
+        model = load("x.onnx")
+        assert [each.name for each in model.graph.input] == ["data", "indices"]
+
+    def test_new_folders_are_told(self) -> None:
+        program("x.json")
+        written = "x.json -> no/such/x.onnx\n"
+        told = "new folder: no\n"
+        arguments = ["convert", "x.json", "-o", "no/such/x.onnx"]
+        assert outcome(*arguments) == (0, written, told)
+        assert outcome(*arguments) == (0, written, "")
+        shutil.rmtree("no/such")
+        assert outcome(*arguments) == (0, written, "new folder: no/such\n")
 
     def test_whole_is_for_programs_and_input_for_whole(self) -> None:
         program("x.json")
@@ -149,7 +178,7 @@ class TestConvert:
         assert outcome("convert", "x.json", "-o", "new/y.onnx") == (
             0,
             "x.json -> new/y.onnx\n",
-            "",
+            "new folder: new\n",
         )
         assert files() == ["new/y.onnx", "x.json"]
 
@@ -165,7 +194,7 @@ class TestConvert:
                 "in/Y.JSON -> out/Y.onnx\nin/a/x.json -> out/a/x.onnx\nin/b/x.json ->"
                 " out/b/x.onnx\nz.json -> out/z.onnx\n"
             ),
-            "",
+            "new folder: out\n",
         )
         assert [f for f in files() if f.endswith(".onnx")] == [
             "out/Y.onnx",
@@ -258,7 +287,7 @@ class TestConvert:
                 " quotes, got the end of the text\nError: ./bb.json:"
                 " $.dispatchables.gather.desc: Axis must be less than"
                 " InputTensor.DimensionCount (2), got 2\nError: none.json: no such file"
-                " or directory\n"
+                " or directory\nnew folder: o\n"
             ),
         )
 

@@ -64,6 +64,7 @@ def test_the_other_models_of_a_folder_keep_their_reports() -> None:
 @pytest.mark.parametrize("command", ["convert", "show"])
 def test_the_other_files_of_a_command_are_read(command: str) -> None:
     save("a.onnx", "b.onnx", "c.onnx")
+    Path("out").mkdir()
     more = ["-o", "out"] if command == "convert" else []
     code, text, error = outcome(command, "a.onnx", "b.onnx", "c.onnx", *more)
     assert (code, error) == (2, f"Error: b.onnx: {FAILS}\n")

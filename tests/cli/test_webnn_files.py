@@ -48,7 +48,12 @@ def test_a_module_goes_beside_its_program() -> None:
 def test_a_module_goes_to_the_file_that_is_named(name: str) -> None:
     program("x.json")
     arguments = ["--target", "webnn", "--out-of-range", "error", "-o", name]
-    assert outcome("convert", "x.json", *arguments) == (0, f"x.json -> {name}\n", "")
+    told = "new folder: new\n" if "/" in name else ""
+    assert outcome("convert", "x.json", *arguments) == (
+        0,
+        f"x.json -> {name}\n",
+        told,
+    )
     assert Path(name).read_text() == og.to_webnn(DESC, "error").to_javascript()
 
 
@@ -72,7 +77,7 @@ def test_each_gather_has_a_module() -> None:
     assert outcome("convert", "x.json", "--target", "webnn", "-o", "o") == (
         0,
         "x.json -> o/x.a.mjs\nx.json -> o/x.b.mjs\n",
-        "",
+        "new folder: o\n",
     )
 
 

@@ -100,6 +100,24 @@ def program_to_onnx(
     return write_model(whole.graph, title, opset, metadata, whole.outputs())
 
 
+def inputs_to_name(program: Program) -> list[str]:
+    """Return the resources to name as inputs of a model that has no inputs by default.
+
+    They are the resources that a gather reads before a command has written them. There
+    are none where a resource has its values in a file, as it is an input by default.
+    """
+    first_tensors = _first_tensors(program)
+    for name in _resources_in_files(program):
+        if name in first_tensors:
+            return []
+    bound = set[str]()
+    for command in program.dispatch_commands:
+        for role in tensors(command.descriptor):
+            if role != OUTPUT:
+                bound.add(command.bindings[role].resource)
+    return [name for name in first_tensors if name in bound]
+
+
 def _resources_in_files(program: Program) -> list[str]:
     names: list[str] = []
     for name, resource in program.resources.items():
