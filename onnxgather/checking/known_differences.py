@@ -138,6 +138,9 @@ class Known(
     sometimes: bool = False
     """Whether the case may also pass, for example because the provider reads memory
     that was never written."""
+    beside: str | None = None
+    """A name among the versions of the lane, without which the known difference is
+    about no case: such as wine, where the provider has a software device."""
     foreign_memory: bool = False
     """Whether it explains outputs with memory that is not the model's, too. Another
     entry leaves them findings, as they are a fault of their own."""
@@ -167,6 +170,8 @@ class Known(
         if lane.provider != self.provider:
             return False
         if not _is_within(_version(lane), self.versions):
+            return False
+        if self.beside is not None and self.beside not in lane.versions:
             return False
         return any(pattern.fits(case) for pattern in self.cases)
 

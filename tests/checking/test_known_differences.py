@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import structs
 from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran
 
+import onnxgather as og
+from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.judge import KINDS
 from onnxgather.checking.known_differences import (
     CasePattern,
@@ -259,3 +262,49 @@ def test_a_known_difference_has_a_full_name(name: str) -> None:
         "provider must be a full name such as CPUExecutionProvider, DirectML.dll or"
         f" opencv, got {name!r}"
     )
+
+
+def test_a_known_difference_of_a_software_device_is_about_no_other_device() -> None:
+    known = structs.replace(KNOWN, beside="wine")
+    versions = {"onnxruntime": "1.30.0", "wine": "10.0"}
+    lane = LaneInfo("stub", KNOWN.provider, versions)
+    assert known.is_about(case(0, 7), lane)
+    windows = structs.replace(lane, versions={"onnxruntime": "1.30.0"})
+    assert not known.is_about(case(0, 7), windows)
+
+
+REFUSED_UNDER_WINE = (
+    r"Exception during initialization: E:\_work\1\s\onnxruntime\core\providers\dml"
+    r"\DmlExecutionProvider\src\DmlGraphFusionHelper.cpp(588)\onnxruntime.dll!"
+    "00006FFFF95AFA2F: (caller: 00006FFFF9587C07) Exception(1) tid(24) 80004005 Call"
+    " failed. "
+)
+"""What the provider says of random/80212/108 and random/515151/191 under clamp."""
+
+
+@pytest.mark.parametrize(
+    ("message", "versions", "state"),
+    [
+        (REFUSED_UNDER_WINE, {"wine": "10.0"}, "KNOWN"),
+        (REFUSED_UNDER_WINE, {}, "ERROR"),
+        (REFUSED_UNDER_WINE.replace("80004005", "80070057"), {"wine": "10.0"}, "ERROR"),
+    ],
+)
+def test_the_fault_of_the_software_device_is_known(
+    message: str, versions: dict[str, str], state: str
+) -> None:
+    lane = LaneInfo(
+        "directml", "DmlExecutionProvider", {"onnxruntime": "1.24.4", **versions}
+    )
+    four = og.GatherNDDesc(
+        og.TensorDesc("FLOAT32", [2, 2, 2, 2]),
+        og.TensorDesc("INT64", [1, 1, 1, 4]),
+        og.TensorDesc("FLOAT32", [1, 1, 1, 1]),
+        input_dimension_count=4,
+        indices_dimension_count=1,
+    )
+    data = np.zeros((2, 2, 2, 2), np.float32)
+    indices = np.zeros((1, 1, 1, 4), np.int64)
+    asked = DescriptorCase("random/80212/108", four, data, indices, "clamp")
+    result = Result("directml", "ERROR", ResultKind.NOT_TAKEN, message=message)
+    assert explained(result, asked, lane, known_differences()).state == state
