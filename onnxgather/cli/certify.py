@@ -18,7 +18,7 @@ from onnxgather.cli.sources import Batch, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, located
-from onnxgather.core.options import OutOfRange, ProvedTarget
+from onnxgather.core.options import POLICIES, OutOfRange, ProvedTarget
 from onnxgather.proving.solvers import installed_solver
 
 if TYPE_CHECKING:
@@ -42,10 +42,18 @@ class CertifyOptions:
     reading: Reading
     outputs: Outputs
 
-    @property
-    def pairs(self) -> list[tuple[OutOfRange, ProvedTarget]]:
-        """The policies, each with every target."""
-        pairs = itertools.product(self.out_of_range, self.target)
+    def pairs(self, of_program: bool) -> list[tuple[OutOfRange, ProvedTarget]]:
+        """Return the policies, each with every target.
+
+        Args:
+            of_program: Whether the descriptor is of a program. Without a named policy
+                an index out of range then does what it does in run and check. In a
+                gather of an ONNX model it is an error.
+        """
+        policies: Sequence[OutOfRange] = self.out_of_range
+        if not policies:
+            policies = ["directml" if of_program else "error"]
+        pairs = itertools.product(policies, self.target)
         return [*dict.fromkeys(pairs)]
 
 
@@ -82,7 +90,9 @@ class Pairing:
 @click.argument(
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
-@arguments.policy(default_in_help="clamp", default=["clamp"], multiple=True)
+@arguments.policy(
+    default_in_help="directml, as in run; of an ONNX model: error", multiple=True
+)
 @arguments.proved_target
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
 @click.option(
@@ -122,6 +132,10 @@ def certify_command(**given: Any) -> int:
         contents = {"--json": partial(_json, batch, certificates)}
         is_printed = options.outputs.write(batch, contents)
         if not is_printed:
+            policies = {pairing.out_of_range for pairing in certificates}
+            for policy, row in POLICIES.items():
+                if policy in policies:
+                    say(f"policy {policy}: an index out of range {row.brief}")
             for pairing, certified in certificates.items():
                 say(f"{pairing}: {certified}")
             say(_count(certificates.values()))
@@ -145,29 +159,32 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
         OnnxGatherError: An output is an input.
         UsageError: --model comes with several descriptors, policies or targets.
     """
-    names = dict[Descriptor, str]()
+    # Of equal descriptors under one pair, only the first is certified.
+    names = dict[tuple[Descriptor, OutOfRange, ProvedTarget], str]()
     files = list[str]()
     for source in batch.sources(options.paths):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, options.reading)
             files += gathers.files
+            pairs = options.pairs(gathers.program is not None)
             for name, desc in gathers.descriptors.items():
-                # Of equal descriptors, only the first is certified.
-                names.setdefault(desc, f"{source.path}: {gathers.where(name)}")
+                for policy, target in pairs:
+                    place = f"{source.path}: {gathers.where(name)}"
+                    names.setdefault((desc, policy, target), place)
     if options.model:
         files.append(options.model)
     options.outputs.check_apart_from_models(files)
 
-    pairs = options.pairs
-    if options.model and len(names) * len(pairs) > 1:
+    if options.model and len(names) > 1:
+        count = len({desc for desc, _, _ in names})
+        pairs_count = len({(policy, target) for _, policy, target in names})
         rule = "--model must come with one descriptor and one pair of rule and target"
-        raise click.UsageError(f"{rule}, got {len(names):,} and {len(pairs)}")
+        raise click.UsageError(f"{rule}, got {count:,} and {pairs_count}")
 
-    pairings = list[Pairing]()
-    for desc, name in names.items():
-        for policy, target in pairs:
-            pairings.append(Pairing(name, desc, policy, target, options.model))
-    return pairings
+    return [
+        Pairing(name, desc, policy, target, options.model)
+        for (desc, policy, target), name in names.items()
+    ]
 
 
 def _json(batch: Batch, certificates: Mapping[Pairing, Certified]) -> bytes:

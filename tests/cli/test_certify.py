@@ -21,6 +21,9 @@ from onnxgather.core.model.values import ModelProto
 from onnxgather.core.options import POLICIES, TARGETS
 
 WHERE = "a.json: $.dispatchables.gather"
+CLAMP = "policy clamp: an index out of range is clamped\n"
+DIRECTML = "policy directml: an index out of range does what DirectML does\n"
+"""The first lines, which name the policies."""
 
 
 def model(out_of_range: og.OutOfRange = "clamp", path: str = "m.onnx") -> str:
@@ -48,7 +51,8 @@ def test_a_program_is_certified_under_each_rule_for_each_target() -> None:
     assert told == (
         0,
         f"""\
-{WHERE}: error, portable: proved
+policy error: an index out of range is an error
+{DIRECTML}{WHERE}: error, portable: proved
 {WHERE}: error, cpu: proved
 {WHERE}: directml, portable: proved
 {WHERE}: directml, cpu: proved
@@ -63,11 +67,14 @@ def test_a_model_of_others_is_a_finding_where_it_is_refuted() -> None:
     given = ("certify", "a.json", "--model", model("zero"), "--out-of-range")
     assert outcome(*given, "zero") == (
         0,
-        f"{WHERE}: zero, m.onnx: proved\n1 proved, 0 refuted, 0 undecided\n",
+        (
+            "policy zero: an index out of range gives 0\n"
+            f"{WHERE}: zero, m.onnx: proved\n1 proved, 0 refuted, 0 undecided\n"
+        ),
         "",
     )
     code, text, error = outcome(*given, "clamp")
-    first, last = text.splitlines()
+    _, first, last = text.splitlines()
     assert (code, error, last) == (1, "", "0 proved, 1 refuted, 0 undecided")
     assert first.startswith(f"{WHERE}: clamp, m.onnx: refuted")
 
@@ -78,10 +85,10 @@ def test_an_undecided_one_is_a_finding_if_asked() -> None:
     made.graph.node[0].op_type = "Clap"
     Path("m.onnx").write_bytes(made.SerializeToString())
     told = (
-        f"{WHERE}: clamp, m.onnx: undecided: the operator Clap\n0 proved, 0 refuted, 1"
-        " undecided\n"
+        f"{CLAMP}{WHERE}: clamp, m.onnx: undecided: the operator Clap\n0 proved, 0"
+        " refuted, 1 undecided\n"
     )
-    given = ("certify", "a.json", "--model", "m.onnx")
+    given = ("certify", "a.json", "--model", "m.onnx", "--out-of-range", "clamp")
     assert outcome(*given) == (0, told, "")
     assert outcome(*given, "--fail-on", "undecided") == (1, told, "")
 
@@ -91,7 +98,7 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
     code, text, error = outcome("certify", "a.json", "bad.json", "--json")
     (one,) = (found := json.loads(text))["certificates"]
     assert (code, error) == (2, "Error: bad.json: no such file or directory\n")
-    own = og.certify(DESC)
+    own = og.certify(DESC, "directml")
     assert (one.pop("statement"), one.pop("digest")) == (own.statement, own.digest)
     assert found == {
         "schema": 1,
@@ -99,13 +106,13 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
             {
                 "name": WHERE,
                 "descriptor": og.to_dict(DESC),
-                "out_of_range": "clamp",
+                "out_of_range": "directml",
                 "target": "portable",
                 "model": None,
                 "state": "proved",
                 "preconditions": [],
                 "why": "",
-                "obligations": 0,
+                "obligations": len(own.obligations),
                 "lemmas": [],
                 "counterexample": None,
                 "schema": 1,
@@ -115,7 +122,10 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
     }
     assert outcome("certify", "a.json", "--json=out.json") == (
         0,
-        f"{WHERE}: clamp, portable: proved\n1 proved, 0 refuted, 0 undecided\n",
+        (
+            f"{DIRECTML}{WHERE}: directml, portable: proved\n1 proved, 0 refuted, 0"
+            " undecided\n"
+        ),
         "written: out.json\n",
     )
     assert (
@@ -124,9 +134,22 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
     )
 
 
+def test_a_gather_of_a_model_fails_at_an_index_out_of_range() -> None:
+    """As in check and show."""
+    assert outcome("certify", model()) == (
+        0,
+        (
+            "policy error: an index out of range is an error\n"
+            "m.onnx: node 'OutputTensor': error, portable: proved\n"
+            "1 proved, 0 refuted, 0 undecided\n"
+        ),
+        "",
+    )
+
+
 def test_a_line_says_the_preconditions() -> None:
     given = ("--out-of-range", "error", "--target", "webgpu")
-    line = outcome("certify", program("a.json"), *given)[1]
+    line = outcome("certify", program("a.json"), *given)[1].splitlines()[1]
     told = (
         f"{WHERE}: error, webgpu: proved, if each index is from -2,147,483,648 to"
         " 2,147,483,583, so"
