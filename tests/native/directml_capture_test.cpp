@@ -166,6 +166,76 @@ void test_use(IDMLDevice* directml) {
     expected->Release();
 }
 
+// A request to the host, as text, and its buffers.
+Request request_of(const string& text, const Bytes& blobs) {
+    return Request(Parser(text.c_str()).value(), blobs);
+}
+
+template <typename T>
+Bytes blobs_of(const std::vector<T>& indices) {
+    float data[12];
+    std::iota(std::begin(data), std::end(data), 1.0f);
+    Bytes blobs(sizeof data + indices.size() * sizeof(T));
+    std::memcpy(blobs.data(), data, sizeof data);
+    std::memcpy(blobs.data() + sizeof data, indices.data(), indices.size() * sizeof(T));
+    return blobs;
+}
+
+// Dispatches a GATHER of [4, 3] along axis 1 three times, with the same indices and each time one
+// more; checks that capture changes no output.
+template <typename T>
+void dispatch_three_times(Gpu& gpu, IDMLDevice* directml, int type, std::vector<T> indices) {
+    Device plain, captured;
+    directml->AddRef();
+    *plain.directml.put() = directml;
+    *captured.directml.put() =
+        onnxgather::capture(directml, folder(L"indices").c_str(), keep, 2);
+    string bytes = std::to_string(indices.size() * sizeof(T));
+    string count = std::to_string(indices.size());
+    string output = std::to_string(4 * indices.size() * sizeof(float));
+    string text = "{\"operator\": 67, \"feature_level\": 12288, \"fields\": [1, 1], "
+                  "\"tensors\": [[1, 0, [4, 3], null, 48, 0], [" +
+                  std::to_string(type) + ", 0, [1, " + count + "], null, " + bytes +
+                  ", 0], [1, 0, [4, " + count + "], null, " + output +
+                  ", 0]], \"buffers\": [48, " + bytes + ", 0], \"bindings\": null}";
+    Request first = request_of(text, blobs_of(indices));
+    DML_OPERATOR_DESC desc{first.type, &first.fields};
+    auto compiled_by = [&](Device& device) {
+        Ref<IDMLOperator> op = created(device.directml.get(), desc);
+        Ref<IDMLCompiledOperator> compiled;
+        CHECK(device.directml->CompileOperator(op.get(), DML_EXECUTION_FLAG_NONE,
+                                               IDMLCompiledOperator::iid,
+                                               compiled.put_void()) == S_OK);
+        return compiled;
+    };
+    Ref<IDMLCompiledOperator> expected = compiled_by(plain), watched = compiled_by(captured);
+    for (int time = 0; time < 3; time++) {
+        Request request = request_of(text, blobs_of(indices));
+        Answer right, answer;
+        run(gpu, plain, request, expected.get(), right);
+        run(gpu, captured, request, watched.get(), answer);
+        CHECK(!answer.output.empty() && answer.output == right.output);
+        CHECK(!answer.guards_touched);
+        indices[0]++;
+    }
+    size_t before = files(folder(L"indices")).size();
+    CHECK(onnxgather::write_indices(captured.directml.get()) == 2);
+    CHECK(files(folder(L"indices")).size() == before + 2);
+    CHECK(onnxgather::write_indices(captured.directml.get()) == 0);
+    CHECK(onnxgather::write_indices(directml) == 0);
+    CHECK(onnxgather::write_indices(nullptr) == 0);
+}
+
+void test_indices(Gpu& gpu, IDMLDevice* directml) {
+    dispatch_three_times<UINT32>(gpu, directml, DML_TENSOR_DATA_TYPE_UINT32, {2, 7});
+    dispatch_three_times<INT32>(gpu, directml, DML_TENSOR_DATA_TYPE_INT32, {-4, 1, 0});
+    dispatch_three_times<UINT64>(gpu, directml, DML_TENSOR_DATA_TYPE_UINT64,
+                                 {UINT64{1} << 63, 1, 0, 0});
+    dispatch_three_times<INT64>(gpu, directml, DML_TENSOR_DATA_TYPE_INT64,
+                                {-(INT64{1} << 40), 0, 1, 2, 0});
+    CHECK(sentences.empty());
+}
+
 // Descriptors that DxDispatch's JSON cannot hold: DirectML refuses them, captured or not.
 void test_no_json(IDMLDevice* directml) {
     Captured<IDMLDevice> device(directml, folder(L"no json"));
@@ -630,6 +700,7 @@ int main(int, char** arguments) {
     part("every descriptor", [=] { test_every_descriptor(device); });
     part("graphs", [=] { test_graphs(device); });
     part("use", [=] { test_use(device); });
+    part("indices", [&] { test_indices(gpu, device); });
     part("no JSON", [=] { test_no_json(device); });
     part("threads", [=] { test_threads(device); });
     end(failures ? 1 : 0);

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from wine_programs import live, wine_program
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.programs.program import Program, read_program
-from onnxgather.core.programs.running import execute
+from onnxgather.core.programs.running import dispatches, execute
 
 pytestmark = pytest.mark.slow  # the program is compiled and run for all tests
 HERE, HEADER = (
@@ -30,13 +31,16 @@ CORPUS = list(
 """The corpus' descriptors, each once."""
 
 BEFORE = """
+chroot "$root" x86_64-w64-mingw32-g++-win32 -std=c++17 -Wall -Wextra -Werror \
+    -fno-exceptions -fno-rtti -I/tmp/sources -c -o /tmp/out/plain.o \
+    /tmp/sources/directml_capture_plain.cpp >&2 || true
 mkdir "$root/tmp/out/full"
 mount -t tmpfs -o size=16k tmpfs "$root/tmp/out/full"
 cp -a "$root/prefix/dosdevices" "$root/tmp/drives"
 ln -s /tmp/out/drive "$root/tmp/drives/y:"
 mount --bind "$root/tmp/drives" "$root/prefix/dosdevices"
 """
-"""A disk of 16 KiB, and a drive Y:."""
+"""An object file without exceptions, a disk of 16 KiB, and a drive Y:."""
 
 LONG = "/".join(["long" * 25] * 3)
 """Folders whose path is longer than MAX_PATH."""
@@ -44,7 +48,7 @@ LONG = "/".join(["long" * 25] * 3)
 PARTS = (
     *("references", "forwarding", "bad folders", "full disk", "names", "taken names"),
     *("current folder", "other folders", "no memory", "every descriptor"),
-    *("graphs", "use", "no JSON", "threads"),
+    *("graphs", "use", "indices", "no JSON", "threads"),
 )
 
 
@@ -74,7 +78,8 @@ class Run:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("the folder's name")
-    files = [HERE / "directml_capture_test.cpp", HERE / "DirectML.h", HEADER]
+    sources = ("directml_capture_test.cpp", "directml_capture_plain.cpp", "DirectML.h")
+    files = [*(HERE / name for name in sources), HEADER]
     command = wine_program(folder, files, CORPUS, BEFORE)
     done = subprocess.run(
         [*command, r"Z:\tmp\out"],
@@ -122,6 +127,42 @@ def test_what_a_graph_and_threads_create_is_written_once(run: Run) -> None:
         written = run.descriptors(folder)
         assert len(written) == len(expected)
         assert set(written) == set(expected)
+
+
+@live
+def test_the_header_compiles_without_exceptions_and_type_information(run: Run) -> None:
+    assert (run.out / "plain.o").is_file()
+
+
+@live
+def test_programs_have_the_indices_that_dispatches_read(
+    run: Run, tmp_path: Path
+) -> None:
+    expected = {
+        *((0, 0), (0, 0, 0), (0, 0, 0, 0), (0, 0, 0, 0, 0)),  # when they were created
+        *((2, 7), (3, 7)),
+        *((-4, 1, 0), (-3, 1, 0)),
+        *((2**63, 1, 0, 0), (2**63 + 1, 1, 0, 0)),
+        *((-(2**40), 0, 1, 2, 0), (-(2**40) + 1, 0, 1, 2, 0)),
+    }
+    found = set[tuple[int, ...]]()
+    notes: list[str] = []
+    for program in run.programs("indices"):
+        (dispatch,) = dispatches(program, partial(og.reference, out_of_range="clamp"))
+        found.add(tuple(dispatch.indices.ravel().tolist()))
+        run_it = execute(
+            program,
+            og.reference,
+            output_folder=tmp_path,
+            note=notes.append,
+        )
+        assert b"".join(run_it).startswith(b"Resource 'output': ")
+    assert found == expected
+    assert len(run.programs("indices")) == len(expected)
+    counts = [re.findall(r"out of range: (\d of \d)", note) for note in notes]
+    expected_counts = ["1 of 2", "2 of 2", "1 of 3", "1 of 4", "1 of 4"]
+    expected_counts += ["1 of 5", "1 of 5"]
+    assert sorted(counts) == sorted([count] for count in expected_counts)
 
 
 @live
