@@ -154,7 +154,7 @@ class ModelLane:
 
     def _why_not_started(self) -> str | None:
         """Run a first gather; return why the lane cannot start, or None if it can."""
-        first_case = _FIRST_CASE
+        first_case = FIRST_CASE
         if self.provider.runs_programs:
             first_case = _FIRST_PROGRAM
         answer = self.answer(first_case)
@@ -499,6 +499,6 @@ def question_of(
 _FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")
 """The case that starts a lane on WebNN."""
 
-_FIRST_CASE = _FIRST_PROGRAM.wrapped_in()
+FIRST_CASE = _FIRST_PROGRAM.wrapped_in()
 """The case that starts any other lane. It is wrapped, as some providers run no single
 node."""

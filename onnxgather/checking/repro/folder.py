@@ -20,7 +20,7 @@ import numpy as np
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checking.foreign_memory import REPORT_PRIVATELY
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.lanes.python import Question, question_of
+from onnxgather.checking.lanes.python import FIRST_CASE, Question, question_of
 from onnxgather.checking.lanes.webnn import given_to_webnn
 from onnxgather.checking.repro.candidates import candidate_of
 from onnxgather.checking.results import ForeignMemory, Result, ResultKind
@@ -38,9 +38,10 @@ from onnxgather.core.programs.writer import program_files
 
 
 def _holds_a_runnable(folder: str) -> bool:
-    """Return whether a folder has a model and its script, or a program and its page."""
+    """Return whether a folder has a model or a program, and its script or its page."""
     names = {path.name for path in Path(folder).iterdir()}
-    return {"model.onnx", "repro.py"} <= names or {"gather.mjs", "repro.html"} <= names
+    has_what_runs = bool(names & {"model.onnx", "gather.mjs"})
+    return has_what_runs and bool(names & {"repro.py", "repro.html"})
 
 
 REPRO = FolderKind(
@@ -63,12 +64,12 @@ REPRO = FolderKind(
 )
 """The folder of a repro, with the files that only some repros have.
 
-- That of WebNN has gather.mjs and repro.html in place of model.onnx and repro.py.
+- That of a browser has repro.html in place of repro.py, and that of WebNN has
+  gather.mjs in place of model.onnx.
 
 - A case that must be refused has no expected output.
 - A forbidden node has no program.
 - Few programs have large arrays.
-- Only the lane of a browser has repro.html.
 - A runtime that is no provider has adapter.py in place of runtime.py.
 - Repros of earlier versions have no runtime.py.
 """
@@ -199,14 +200,19 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
             rule=repr(rule),
             comparison=comparison,
         )
-    inputs = io.BytesIO()
-    np.savez(inputs, allow_pickle=False, **trial.question.inputs)
-    contents = {
+    return {
+        **_arrays_of(trial),
         "model.onnx": trial.question.model,
-        "inputs.npz": inputs.getvalue(),
         module: Path(module_path).read_bytes(),
         "repro.py": script.encode(),
     }
+
+
+def _arrays_of(trial: Trial) -> dict[str, bytes]:
+    """Return the files of the inputs, and of the expected output if there is one."""
+    inputs = io.BytesIO()
+    np.savez(inputs, allow_pickle=False, **trial.question.inputs)
+    contents = {"inputs.npz": inputs.getvalue()}
     if trial.expected is not None:
         expected = io.BytesIO()
         np.save(expected, trial.expected)
@@ -278,11 +284,15 @@ def write_folder(
     title = difference.title
     library = _web_library(difference.info)
     if trial.is_program:
-        contents = _runnable_program(difference, trial)
+        contents = _arrays_of(trial)
+        contents["gather.mjs"] = trial.question.model
+        contents["repro.html"] = _page_of_program(difference, trial)
+    elif library:
+        contents = _arrays_of(trial)
+        contents["model.onnx"] = trial.question.model
+        contents["repro.html"] = _page(difference, trial, library)
     else:
         contents = runnable(case, title, difference.info.provider, trial)
-    if library:
-        contents["repro.html"] = _page(difference, trial, library)
     contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
     if isinstance(case, DescriptorCase):
         comment = f"{title}."
@@ -295,22 +305,6 @@ def _web_library(info: LaneInfo) -> str:
     short_name = info.name.partition("@")[0]
     provider = WEB_PROVIDERS.get(short_name)
     return provider.library if provider else ""
-
-
-def _runnable_program(difference: Difference, trial: Trial) -> dict[str, bytes]:
-    """Return the files of a WebNN program and of the page that runs it."""
-    inputs = io.BytesIO()
-    np.savez(inputs, allow_pickle=False, **trial.question.inputs)
-    contents = {
-        "gather.mjs": trial.question.model,
-        "inputs.npz": inputs.getvalue(),
-        "repro.html": _page_of_program(difference, trial),
-    }
-    if trial.expected is not None:
-        expected = io.BytesIO()
-        np.save(expected, trial.expected)
-        contents["expected.npy"] = expected.getvalue()
-    return contents
 
 
 def _page_of_program(difference: Difference, trial: Trial) -> bytes:
@@ -358,6 +352,7 @@ def _page(difference: Difference, trial: Trial, library: str) -> bytes:
     """
     data = _arrays_of_page(difference, trial)
     data["model"] = _base64(trial.question.model)
+    data["first"] = _first_of_page(difference.info)
     data["library"] = library
     data["provider"] = _WAYS[difference.info.provider]
     # The WebNN provider of onnxruntime-web evaluates texts.
@@ -371,6 +366,15 @@ def _page(difference: Difference, trial: Trial, library: str) -> bytes:
         digest="DIGEST",
     )
     return _with_digest(page)
+
+
+def _first_of_page(info: LaneInfo) -> dict[str, object]:
+    """Return the gather that starts a lane, as the script of a page takes it."""
+    provider = WEB_PROVIDERS[info.name.partition("@")[0]]
+    target = info.target or "portable"
+    question = question_of(FIRST_CASE, target, for_webnn=provider.needs_webnn)
+    inputs = [_javascript_array(*item) for item in question.inputs.items()]
+    return {"model": _base64(question.model), "inputs": inputs}
 
 
 _WAYS = {
@@ -428,7 +432,7 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
         actual=actual,
         private=_private_text(difference, trial),
         right=_right_text(difference.case, trial),
-        how=_how_to_run(info.provider, trial),
+        how=_how_to_run(info, trial),
     )
     text += _notes_on_files(difference)
     paragraphs = text.rstrip().split("\n\n")
@@ -449,21 +453,28 @@ _HOW_ON_A_RUNTIME = (
 )
 
 
-_HOW_IN_A_BROWSER = (
+_VERDICTS = " Its last line is that it differs, that it does not differ, or that it did not run."
+_HOW_ON_WEBNN = (
     "`repro.html` runs `gather.mjs`, a WebNN program, on the inputs in any browser that"
-    " has WebNN. Its last line is that it differs, that it does not differ, or that it"
-    " did not run."
+    f" has WebNN.{_VERDICTS}"
+)
+_HOW_BY_ONNXRUNTIME_WEB = (
+    "`repro.html` runs `model.onnx` on the inputs in a browser, by the onnxruntime-web"
+    f" that you name there.{_VERDICTS} `python3 -m http.server --bind 127.0.0.1` serves"
+    " the page."
 )
 
 
-def _how_to_run(provider: str, trial: Trial) -> str:
+def _how_to_run(info: LaneInfo, trial: Trial) -> str:
     """Return the sentences on repro.py, or on the page."""
     text = _HOW_ON_A_PROVIDER
     if trial.is_program:
-        text = _HOW_IN_A_BROWSER
-    if trial.adapter is not None:
+        text = _HOW_ON_WEBNN
+    elif _web_library(info):
+        text = _HOW_BY_ONNXRUNTIME_WEB
+    elif trial.adapter is not None:
         text = _HOW_ON_A_RUNTIME
-    return text.format(provider=provider)
+    return text.format(provider=info.provider)
 
 
 def _private_text(difference: Difference, trial: Trial) -> str:
@@ -546,14 +557,11 @@ def _expected_text(difference: Difference, trial: Trial) -> str:
 def _notes_on_files(difference: Difference) -> str:
     """Return the paragraphs about files that only some repros have."""
     notes = ""
-    # A WebNN program has no repro.py.
+    # A WebNN program has no repro.py, and neither has a lane of onnxruntime-web.
     has_script = difference.info.target is not None
     if _web_library(difference.info):
-        notes += (
-            "\n`repro.html` runs it in a browser, by the onnxruntime-web that you name"
-            " there.\n"
-        )
-    elif difference.info.python is None and has_script:
+        has_script = False
+    if difference.info.python is None and has_script:
         notes += "\nThe lane itself ran `model.onnx`; `repro.py` was not tried.\n"
     if isinstance(difference.case, DescriptorCase):
         notes += "\n`program.json` says the same to dxdispatch, for DirectML itself.\n"

@@ -32,6 +32,7 @@ from onnxgather.checking.repro.folder import (
     write_folder,
 )
 from onnxgather.checking.results import Result, ResultKind
+from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.browser import WITH_WEBNN
 from onnxgather.core.execution.elsewhere.hosts import find_runtime, webnn_folder
 from onnxgather.core.execution.providers import WEB_PROVIDERS
@@ -84,10 +85,29 @@ def test_the_page_has_the_model_and_the_arrays(tmp_path: Path) -> None:
         assert f"{typed}".lower() == f"{big}{kind}Array".lower()
         assert base64.b64decode(content) == array.tobytes()
     assert not arrays
-    assert (
-        "`repro.html` runs it in a browser"
-        in (tmp_path / "out" / "ISSUE.md").read_text()
+    first = data["first"]
+    assert base64.b64decode(first["model"]) != trial.question.model
+    names = [name for name, *_ in first["inputs"]]
+    assert names == ["InputTensor", "IndicesTensor", "One"]
+
+
+def test_the_issue_of_a_browser_names_the_page_alone(tmp_path: Path) -> None:
+    written(tmp_path / "out")
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {
+        *("ISSUE.md", "expected.npy", "inputs.npz", "model.onnx", "program.json"),
+        "repro.html",
+    }
+    issue = (tmp_path / "out" / "ISSUE.md").read_text()
+    assert "repro.py" not in issue
+    _, _, how = issue.partition("## How to run it\n\n")
+    assert how.replace("\n", " ").startswith(
+        "`repro.html` runs `model.onnx` on the inputs in a browser, by the"
+        " onnxruntime-web that you name there. Its last line is that it differs, that"
+        " it does not differ, or that it did not run. `python3 -m http.server --bind"
+        " 127.0.0.1` serves the page."
     )
+    written(tmp_path / "out")  # an earlier repro is replaced
 
 
 @pytest.mark.parametrize(
@@ -113,10 +133,26 @@ def test_another_lane_has_no_page(tmp_path: Path) -> None:
     CHROMIUM is None or not find_runtime(WEB_PROVIDERS["web-wasm"]),
     reason="scripts/web/setup.sh has not run",
 )
-@pytest.mark.parametrize("state", ["right", "wrong", "refused"])
-def test_a_browser_runs_the_page(state: str, tmp_path: Path) -> None:
+@pytest.mark.one_quick_in(3)
+@pytest.mark.parametrize(
+    ("state", "folder", "verdict"),
+    [
+        ("right", "dist/", "It does not differ."),
+        ("right", "dist", "It does not differ."),
+        ("wrong", "dist/", "It differs."),
+        ("refused", "dist/", "It does not differ."),
+        ("refused", "no/", "It did not run: Failed to fetch dynamically imported"),
+        ("no WebGPU", "dist/", "It did not run: no available backend found"),
+    ],
+)
+def test_a_page_of_a_model_has_three_verdicts(
+    state: str, folder: str, verdict: str, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
-    written(out, OUTSIDE if state == "refused" else CASE)
+    info = WASM
+    if state == "no WebGPU":
+        info = LaneInfo("web-webgpu", runtime.WEBGPU, WASM.versions, target="webgpu")
+    written(out, OUTSIDE if state in ("refused", "no WebGPU") else CASE, info)
     page = out / "repro.html"
     if state == "wrong":
         text = page.read_text()
@@ -139,7 +175,7 @@ def test_a_browser_runs_the_page(state: str, tmp_path: Path) -> None:
         options += [
             "--virtual-time-budget=20000",
             "--dump-dom",
-            f"{own}/repro.html#{own}/dist/",
+            f"{own}/repro.html#{own}/{folder}",
         ]
         command = [str(CHROMIUM), *options]
         ran = subprocess.run(
@@ -148,9 +184,11 @@ def test_a_browser_runs_the_page(state: str, tmp_path: Path) -> None:
         server.shutdown()
     (said,) = re.findall(r'<pre id="said">(.*?)</pre>', ran.stdout, re.DOTALL)
     lines = unescape(said).strip().splitlines()
-    assert any("onnxruntime-web 1." in line for line in lines)
-    assert any(line.startswith("expected: ") for line in lines)
-    assert lines[-1] == ("It differs." if state == "wrong" else "It does not differ.")
+    assert lines[-1].startswith(verdict)
+    if folder != "no/":
+        assert any("onnxruntime-web 1." in line for line in lines)
+    if not verdict.startswith("It did not run"):
+        assert any(line.startswith("expected: ") for line in lines)
 
 
 @pytest.mark.skipif(
