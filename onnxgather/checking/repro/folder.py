@@ -453,7 +453,7 @@ _HOW_ON_A_RUNTIME = (
 )
 
 
-_VERDICTS = " Its last line is that it differs, that it does not differ, or that it did not run."
+_VERDICTS = " Its last line says whether it differs, or that it did not run."
 _HOW_ON_WEBNN = (
     "`repro.html` runs `gather.mjs`, a WebNN program, on the inputs in any browser that"
     f" has WebNN.{_VERDICTS}"

@@ -103,9 +103,9 @@ def test_the_issue_of_a_browser_names_the_page_alone(tmp_path: Path) -> None:
     _, _, how = issue.partition("## How to run it\n\n")
     assert how.replace("\n", " ").startswith(
         "`repro.html` runs `model.onnx` on the inputs in a browser, by the"
-        " onnxruntime-web that you name there. Its last line is that it differs, that"
-        " it does not differ, or that it did not run. `python3 -m http.server --bind"
-        " 127.0.0.1` serves the page."
+        " onnxruntime-web that you name there. Its last line says whether it differs,"
+        " or that it did not run. `python3 -m http.server --bind 127.0.0.1` serves the"
+        " page."
     )
     written(tmp_path / "out")  # an earlier repro is replaced
 
