@@ -24,6 +24,7 @@ import msgspec
 
 from onnxgather.checking.cases import smallest_case
 from onnxgather.checking.judge import judge
+from onnxgather.checking.lanes.directml import DirectMLLane, find_host
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, LaneInfo
 from onnxgather.checking.lanes.python import ModelLane, model_lane
 from onnxgather.checking.lanes.runtime import RuntimeLane
@@ -43,6 +44,7 @@ from onnxgather.core.execution.kernels import operators_library, python_kernels,
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.prepared import Gather
 from onnxgather.core.execution.providers import (
+    DIRECTML_DLL,
     PROVIDERS,
     WEB_PROVIDERS,
     Provider,
@@ -62,7 +64,7 @@ CASES = [
 ]
 """Cases whose model is one node; each has the name of the node's operator."""
 
-_Lane: TypeAlias = ModelLane | RuntimeLane
+_Lane: TypeAlias = ModelLane | RuntimeLane | DirectMLLane
 
 _SHORT = {provider.name: short for short, provider in PROVIDERS.items()}
 """The short name of each provider, by its full name."""
@@ -367,8 +369,10 @@ def examine(
     plugins = plugins or {}
     adapters = adapters or {}
 
-    def lane_of(name: str, path: str | None) -> ModelLane | RuntimeLane:
+    def lane_of(name: str, path: str | None) -> _Lane:
         base = name.partition("@")[0]
+        if base == DIRECTML_DLL:
+            return DirectMLLane(name, path, timeout)
         if base in adapters or base in OTHER_RUNTIMES:
             return RuntimeLane(name, adapters.get(base), path, timeout=timeout)
         target: Target | None = "portable"
@@ -390,7 +394,7 @@ def examine(
 
     environments: list[Environment] = []
     for place, lanes in _by_place(python, all_lanes).items():
-        if any(isinstance(lane, ModelLane) and lane.host for lane in lanes):
+        if any(_has_host(lane) for lane in lanes):
             environment = Environment(place, is_host=True)
         else:
             environment = look_at(place, timeout)
@@ -414,9 +418,18 @@ def examine(
     )
 
 
+def _has_host(lane: _Lane) -> bool:
+    """Return whether a host runs a lane, and no interpreter."""
+    if isinstance(lane, ModelLane):
+        return bool(lane.host)
+    return isinstance(lane, DirectMLLane)
+
+
 def _host_lanes() -> list[str]:
     """Return the lanes of the hosts that are set up on this machine."""
     names: list[str] = []
+    if find_host() is not None:
+        names.append(DIRECTML_DLL)
     for name, provider in (PROVIDERS | WEB_PROVIDERS).items():
         if find_runtime(provider):
             names.append(name)
@@ -436,9 +449,12 @@ def _by_place(python: str, lanes: Iterable[_Lane]) -> dict[str, list[_Lane]]:
     """Return lanes by the interpreter or host that runs them; `python` comes first."""
     places: dict[str, list[_Lane]] = {python: []}
     for lane in lanes:
-        place = lane.python
-        if isinstance(lane, ModelLane) and lane.host:
+        if isinstance(lane, DirectMLLane):
+            place = lane.folder
+        elif isinstance(lane, ModelLane) and lane.host:
             place = _place_of_host(lane)
+        else:
+            place = lane.python
         places.setdefault(place, []).append(lane)
     return places
 
@@ -469,7 +485,7 @@ def _unnamed(
     for lane in lanes:
         if isinstance(lane, RuntimeLane):
             named.append(lane.name.partition("@")[0])
-        elif lane.name not in plugins:
+        elif isinstance(lane, ModelLane) and lane.name not in plugins:
             named.append(lane.provider.name)
     names: list[str] = []
     for provider in environment.listed:

@@ -644,10 +644,10 @@ _lane = click.option(
         "A lane that runs in another Python environment, which needs onnxruntime"
         " (or the lane's own runtime) and numpy only, or on a shared library of ONNX"
         " Runtime. PATH is the"
-        " interpreter, or ends in .so, .so.1, .dll or .dylib; for directml-dll and"
-        " cpu@windows, the folder of its program; for web-wasm and the like, that"
-        " of onnxruntime-web. NAME may have a label: cpu@old; a last label that is"
-        " a target, as in cpu@native, is that of its models."
+        " interpreter, or ends in .so, .so.1, .dll or .dylib; for a lane that a"
+        " setup.sh makes, also the folder that it filled; for web-wasm and the like,"
+        " also that of onnxruntime-web. NAME may have a label: cpu@old; a last label"
+        " that is a target, as in cpu@native, is that of its models."
     ),
 )
 _plugin = of_check("plugin", "plugins", callback=_pairs(str))

@@ -566,4 +566,10 @@ if wants webgpu; then
     write_python_script
     check webgpu "One gather on WebGPU" run_webgpu
 fi
-echo "Ready after $SECONDS s: onnxgather check --corpus --shard 1/15 --lanes $lanes"
+options=(--lanes "$lanes")
+# The lanes look in the default folder; another one must be named.
+if [ ! "$folder" -ef "${cache:-/nowhere}/onnxgather/directml" ]; then
+    options=()
+    for lane in "${asked[@]}"; do options+=(--lane "$(printf %q "$lane=$folder")"); done
+fi
+echo "Ready after $SECONDS s: onnxgather check --corpus --shard 1/15 ${options[*]}"

@@ -170,3 +170,15 @@ if makes web-webnn webnn; then
     fi
     echo "$folder has Chromium $chromium with WebNN"
 fi
+
+# The lanes look in the default folder; another one must be named.
+options=()
+if [ "$folder" -ef "${cache:-/nowhere}/onnxgather/web" ]; then
+    read -ra made <<<"$lanes"
+    named=${made[*]}
+    options=(--lanes "${named// /,}")
+else
+    folder=$(cd "$folder" && pwd -P)
+    for name in $lanes; do options+=(--lane "$(printf %q "$name=$folder")"); done
+fi
+echo "Ready: onnxgather check --corpus --shard 1/15 ${options[*]}"

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 from fake_compiler import library_of
+from fake_directml import done, fake_folder
 from packaging.requirements import Requirement
 from planted_adapter import planted
 from stub_runtime import STUB
@@ -1119,3 +1120,18 @@ class TestThisEnvironment:
             "the Python module does not load; the operators of ONNX Runtime: "
         )
         assert wrong
+
+
+def test_directml_itself_is_examined_in_a_folder_of_ones_own(tmp_path: Path) -> None:
+    folder = fake_folder(tmp_path, done())
+    checkup = examine({"directml-dll": folder}, python=sys.executable)
+    (environment,) = [each for each in checkup.environments if each.python == folder]
+    assert environment.is_host
+    assert environment.versions["DirectML"] == "1.15.4.0"
+    (tried,) = environment.providers
+    assert (tried.info.name, tried.info.not_run) == ("directml-dll", None)
+    assert [*tried.results] == ["Gather", "GatherElements", "GatherND"]
+    missing = str(tmp_path / "none")
+    findings = examine({"directml-dll": missing}).findings
+    told = f"DirectML.dll is not set up; run scripts/directml/setup.sh {missing}"
+    assert f"directml-dll: {told}" in [finding.what for finding in findings]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,10 @@ from pathlib import Path
 
 import pytest
 from folders import ROOT
+
+from onnxgather.checking.lanes import open_lanes
+from onnxgather.checking.lanes.python import ModelLane
+from onnxgather.core.execution.elsewhere.hosts import webnn_folder
 
 SETUP = ROOT / "scripts" / "web" / "setup.sh"
 
@@ -85,7 +90,13 @@ def test_it_makes_the_folder_and_removes_it(tmp_path: Path) -> None:
     assert out.splitlines()[2] == f"{web} has onnxruntime-web 1.30.0"
     step = "Chromium 153.0.0 with WebNN, by npm (211 MB) ... "
     assert out.splitlines()[3].startswith(step)
-    assert out.splitlines()[4:] == [f"{web} has Chromium 153.0.0 with WebNN"]
+    assert out.splitlines()[4:] == [
+        f"{web} has Chromium 153.0.0 with WebNN",
+        (
+            "Ready: onnxgather check --corpus --shard 1/15 --lanes"
+            " web-wasm,web-webgpu,web-webnn,webnn"
+        ),
+    ]
     assert (web / "npm.txt").read_text() == "ci --ignore-scripts --no-audit --no-fund\n"
     code, out, _ = setup(tmp_path, programs=programs)
     assert (code, "onnxruntime-web: done before\n" in out) == (0, True)
@@ -106,11 +117,35 @@ def test_it_makes_the_named_lanes_alone(tmp_path: Path) -> None:
     programs = {name: PROGRAMS[name] for name in ("npm", "node", "uname")}
     code, out, errors = setup(tmp_path, "--lanes", "webnn", programs=programs)
     assert (code, errors) == (0, "")
-    assert len(out.splitlines()) == 2
+    ready = "Ready: onnxgather check --corpus --shard 1/15"
+    assert out.splitlines()[2:] == [f"{ready} --lanes webnn"]
     assert not (web / "node_modules").exists()
     code, out, _ = setup(tmp_path, "--lanes=web-webnn", programs=programs)
     assert (code, (web / "node_modules").exists()) == (0, True)
     assert "browser: " not in out
+
+
+def test_its_last_line_names_a_folder_of_ones_own(tmp_path: Path) -> None:
+    own = tmp_path / "a folder"
+    arguments = ["--lanes", "web-wasm,webnn", str(own)]
+    code, out, errors = setup(tmp_path, *arguments, programs=PROGRAMS)
+    assert (code, errors) == (0, "")
+    ready, *words = shlex.split(out.splitlines()[-1])
+    assert (ready, words) == (
+        "Ready:",
+        [
+            *("onnxgather", "check", "--corpus", "--shard", "1/15"),
+            *("--lane", f"web-wasm={own}", "--lane", f"webnn={own}"),
+        ],
+    )
+    lanes = open_lanes([], {"web-wasm": str(own), "webnn": str(own)})
+    commands = [lane.host for lane in lanes if isinstance(lane, ModelLane)]
+    assert [command[-1] for command in commands] == [
+        str(own / "node_modules/onnxruntime-web"),
+        str(own / "chromium"),
+    ]
+    library = str(own / "node_modules/onnxruntime-web")
+    assert webnn_folder(library) == own / "chromium"
 
 
 def test_it_says_what_is_missing(tmp_path: Path) -> None:

@@ -273,6 +273,11 @@ class DirectMLLane:
         self._timeout = timeout
         self._host: Host | None = None
 
+    @property
+    def folder(self) -> str:
+        """The folder of the host."""
+        return str(_folder(self._folder))
+
     def start(self) -> LaneInfo:
         """Start the host."""
         try:

@@ -309,8 +309,9 @@ def model_lane(
     Args:
         name: The name of the lane.
         path: The interpreter of another environment, or a shared library of ONNX
-            Runtime; for `WINDOWS_LANE` the folder of its host; for a browser's provider
-            the folder of onnxruntime-web. None means the host of the provider if there
+            Runtime; for `WINDOWS_LANE`, and for a provider that has a host, the folder
+            of its host; for a browser's provider the folder of onnxruntime-web, or the
+            one that its setup fills. None means the host of the provider if there
             is one, else this environment.
         plugin: The plugin library that brings the provider, if one does.
         target: The target of the models, unless the name has one; None is the target
@@ -341,7 +342,12 @@ def model_lane(
         host = [hosts.windows_host(path)]
         operators = hosts.WINDOWS_OPERATORS
         path = None
-    # Case 3: a provider that may have a host on this machine.
+    # Case 3: a folder that `SETUP` fills.
+    elif _is_host_folder(provider, path):
+        assert path is not None
+        host = hosts.host_in(path, provider)
+        path = None
+    # Case 4: a provider that may have a host on this machine.
     elif path is None and plugin is None:
         host = hosts.find_runtime(provider)
 
@@ -397,6 +403,13 @@ def _is_windows_elsewhere(name: str) -> bool:
     """Return whether a lane is `WINDOWS_LANE` and this system is not Windows."""
     first_parts = name.split("@")[:2]
     return sys.platform != "win32" and first_parts == hosts.WINDOWS_LANE.split("@")
+
+
+def _is_host_folder(provider: Provider, path: str | None) -> bool:
+    """Return whether a path is a folder in which a provider may have its host."""
+    if sys.platform == "win32" or not provider.host or path is None:
+        return False
+    return os.path.isdir(os.path.expanduser(path))
 
 
 def _check_folder(name: str, path: str | None) -> None:

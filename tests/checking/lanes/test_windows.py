@@ -82,6 +82,29 @@ class TestWithoutTheHost:
         with closing(lane):
             assert lane.start().not_run == f"{NOT_SET_UP} '{folder}'"
 
+    @pytest.mark.parametrize("name", ["directml", "webgpu", "directml@old"])
+    def test_a_folder_without_the_host_of_a_lane_is_named(
+        self, name: str, tmp_path: Path
+    ) -> None:
+        lane_name = name.partition("@")[0]
+        (lane,) = open_lanes([], {name: str(tmp_path)})
+        told = (
+            f"the lane {lane_name} is not set up; run scripts/directml/setup.sh --lanes"
+            f" {lane_name} {tmp_path}"
+        )
+        with closing(lane):
+            assert lane.start().not_run == told
+
+    def test_a_folder_of_ones_own_has_the_hosts_of_its_lanes(
+        self, tmp_path: Path
+    ) -> None:
+        lanes = open_lanes([], dict.fromkeys(["directml", "webgpu"], str(tmp_path)))
+        commands = [lane.host for lane in lanes if isinstance(lane, ModelLane)]
+        assert commands == [
+            [str(tmp_path / "run-runtime")],
+            [str(tmp_path / "run-webgpu"), "-u", runtime.__file__],
+        ]
+
     def test_a_file_is_no_folder_of_a_host(self, tmp_path: Path) -> None:
         (tmp_path / "python").touch()
         with pytest.raises(og.OnnxGatherError) as caught:

@@ -393,7 +393,7 @@ def serve_page(library: str, folder: str) -> None:
         arguments.append(SOFTWARE)
     browsers = None
     if provider.needs_webnn:
-        browsers = Path(folder) if provider.runs_programs else webnn_folder()
+        browsers = Path(folder) if provider.runs_programs else webnn_folder(folder)
         arguments += WITH_WEBNN
     path = find_browser(browsers)
     address = f"http://127.0.0.1:{server.server_port}/{site.secret}/"

@@ -18,7 +18,12 @@ from onnxgather.core.checks import LONGEST_SHOWN, shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
-from onnxgather.core.execution.providers import SETUP, WEB_SETUP, Provider
+from onnxgather.core.execution.providers import (
+    PROVIDERS,
+    SETUP,
+    WEB_SETUP,
+    Provider,
+)
 
 HOSTS = Path(__file__).parents[3] / "native" / "hosts"
 """The folder of the host's sources."""
@@ -112,14 +117,32 @@ def made_folder() -> Path:
     return cache_folder() / "directml"
 
 
+_WEB_LIBRARY = "node_modules/onnxruntime-web"
+_WEBNN_BROWSER = "chromium"
+
+
 def web_folder() -> Path:
     """Return the folder of onnxruntime-web that `WEB_SETUP` makes."""
-    return cache_folder() / "web/node_modules/onnxruntime-web"
+    return cache_folder() / "web" / _WEB_LIBRARY
 
 
-def webnn_folder() -> Path:
-    """Return the folder of the browser with WebNN that `WEB_SETUP` makes."""
-    return cache_folder() / "web/chromium"
+def webnn_folder(library: str | None = None) -> Path:
+    """Return the folder of the browser with WebNN that `WEB_SETUP` makes.
+
+    Args:
+        library: The folder of onnxruntime-web, which may be in a folder that
+            `WEB_SETUP` filled with a browser too. None means the folder by default.
+    """
+    if library is not None:
+        browser = Path(library).parent.parent / _WEBNN_BROWSER
+        if browser.is_dir():
+            return browser
+    return cache_folder() / "web" / _WEBNN_BROWSER
+
+
+def path_in_web_folder(provider: Provider) -> str:
+    """Return where what a provider needs is in a folder that `WEB_SETUP` fills."""
+    return _WEBNN_BROWSER if provider.runs_programs else _WEB_LIBRARY
 
 
 def runtime_python(name: str) -> str | None:
@@ -139,11 +162,16 @@ def web_host(provider: Provider, folder: str | None = None) -> list[str]:
     Args:
         provider: A provider in a browser.
         folder: The folder of onnxruntime-web, or of the browser for a provider that
-            runs programs of WebNN; None means the one that `WEB_SETUP` makes.
+            runs programs of WebNN; or the folder that `WEB_SETUP` filled. None means
+            the one that it fills by default.
     """
     path = webnn_folder() if provider.runs_programs else web_folder()
     if folder:
         path = Path(folder).expanduser().absolute()
+        # Case: the folder that `WEB_SETUP` filled, which has the wanted one in it.
+        inside = path / path_in_web_folder(provider)
+        if inside.is_dir():
+            path = inside
     return [sys.executable, "-P", "-m", BROWSER, provider.library, str(path)]
 
 
@@ -178,8 +206,23 @@ def find_runtime(provider: Provider, warm: bool = False) -> list[str]:
             raise OnnxGatherError(f"{rule} up to 9999, got {shown(seconds)}")
     if sys.platform == "win32" or not path.is_file():
         return []
+    return _host_command(path, provider)
+
+
+def _host_command(path: Path, provider: Provider) -> list[str]:
     worker = ["-u", runtime.__file__] if provider.host_is_python else []
     return [str(path), *worker]
+
+
+def host_in(folder: str, provider: Provider) -> list[str]:
+    """Return the command of the host that runs a provider, whether it is there or not.
+
+    Args:
+        folder: A folder that `SETUP` fills.
+        provider: A provider that has a host.
+    """
+    path = Path(folder).expanduser().absolute()
+    return _host_command(path / provider.host, provider)
 
 
 def windows_host(folder: str | None = None) -> str:
@@ -193,6 +236,11 @@ def windows_host(folder: str | None = None) -> str:
     if folder:
         path = Path(folder).expanduser().absolute()
     return str(path / WINDOWS_HOST)
+
+
+_LANES = {provider.host: name for name, provider in PROVIDERS.items() if provider.host}
+_LANES[WINDOWS_HOST] = WINDOWS_LANE
+"""The lanes that `SETUP` makes, by the names of their hosts."""
 
 
 def startable(command: list[str]) -> list[str]:
@@ -215,12 +263,16 @@ def startable(command: list[str]) -> list[str]:
         what = "onnxruntime-web" if library else "a browser with WebNN"
         rule = f"{what} is not set up; {how}"
         raise NoAnswerError(Breakdown.NOT_STARTED, rule)
-    # Case 3: ONNX Runtime for Windows, which is not set up.
+    # Case 3: a host that `SETUP` has not made.
     folder, name = os.path.split(command[0])
-    if name == WINDOWS_HOST and not os.path.isfile(command[0]):
-        setup = [SETUP, "--lanes", WINDOWS_LANE]
+    lane = _LANES.get(name)
+    if lane is not None and not os.path.isfile(command[0]):
+        setup = [SETUP, "--lanes", lane]
         if folder != str(made_folder()):
             setup.append(folder)
-        rule = f"ONNX Runtime for Windows is not set up; run {shlex.join(setup)}"
+        what = f"the lane {lane}"
+        if lane == WINDOWS_LANE:
+            what = "ONNX Runtime for Windows"
+        rule = f"{what} is not set up; run {shlex.join(setup)}"
         raise NoAnswerError(Breakdown.NOT_STARTED, rule)
     return command
