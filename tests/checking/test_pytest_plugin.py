@@ -583,7 +583,7 @@ def test_an_unknown_lane_is_a_usage_error(run: Run) -> None:
         " cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu, web-webnn,"
         " webnn, or"
         " ONNX Runtime's full name of one, which ends in ExecutionProvider, got"
-        " 'gpu'"
+        " 'gpu'; a lane on a runtime of your own needs --adapter gpu=FILE.py"
     )
 
 

@@ -262,6 +262,9 @@ class ModelLane:
         """Return the answer if the provider did not run the model."""
         name = self.provider.name
         reason = self.provider.why_not_run(error.kind, error.detail)
+        # Case: another environment, so that no extra of onnxgather brings the runtime.
+        if error.kind == "no-runtime" and self.python != sys.executable:
+            reason = self._why_no_runtime_elsewhere() or reason
         has_source = self.library or self.provider.distribution
         if error.kind == "absent" and not has_source:
             reason += f", or name its plugin library: --plugin {name}=LIBRARY"
@@ -272,6 +275,17 @@ class ModelLane:
             detail=error.detail,
             elsewhere=error.node,
         )
+
+    def _why_no_runtime_elsewhere(self) -> str:
+        """Return what another environment lacks; empty if no wheel has the provider."""
+        wheel = self.provider.wheel
+        if not wheel:
+            return ""
+        reason = f"{self.python} has no onnxruntime; install {wheel} there"
+        for runtime in OTHER_RUNTIMES.values():
+            if runtime.provider == self.provider.name:
+                reason += f"; {runtime.title} itself is the lane {runtime.name}"
+        return reason
 
     def _expanded_operators(
         self, nodes: Sequence[str], sent: Counter[str]
@@ -386,8 +400,8 @@ def _provider_of_lane(name: str, path: str | None, plugin: str | None) -> Provid
     try:
         return find_provider(provider_name, *OTHER_RUNTIMES)
     except ProviderError as error:
-        # Case: an interpreter, perhaps of a runtime of one's own.
-        if plugin is None and path is not None and "did you mean" not in str(error):
+        # Case: the name is like no other, perhaps that of a runtime of one's own.
+        if plugin is None and "did you mean" not in str(error):
             option = f"--adapter {provider_name}=FILE.py"
             cure = f"a lane on a runtime of your own needs {option}"
             raise ProviderError(f"{error}; {cure}") from None

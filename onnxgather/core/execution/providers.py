@@ -274,8 +274,9 @@ def find_provider(name: object, *others: str) -> Provider:
         command = "onnxgather run FILE --provider directml-dll"
         raise ProviderError(f"{rule}, which runs programs: {command}")
     if text in OTHER_RUNTIMES:
-        command = f"onnxgather check --lanes {text}"
-        raise ProviderError(f"{rule}, which is none and runs cases: {command}")
+        what = "a runtime that is no provider of ONNX Runtime"
+        cure = f"its lane runs cases: onnxgather check --lanes {text}"
+        raise ProviderError(f"{rule}, {what}; {cure}")
     similar_names = [*others, *_BY_NAME, *_OTHER_TOOLS.values()]
     own_name = _OTHER_TOOLS.get(text.lower(), text)
     raise ProviderError(f"{rule}{suggestion(own_name, similar_names)}")

@@ -254,6 +254,18 @@ class TestWhatCounts:
     ) -> None:
         assert told(stub(tmp_path, change)) == [("NOT-RUN", reason)]
 
+    def test_another_environment_without_onnx_runtime_says_what_to_install(
+        self, tmp_path: Path
+    ) -> None:
+        python = environment(tmp_path, "raise ImportError('broken')")
+        reason = (
+            f"{python} has no onnxruntime; install onnxruntime-openvino>=1.24.1 there;"
+            " OpenVINO itself is the lane openvino-runtime"
+        )
+        (tmp_path / "site" / "openvino.py").write_text("raise ImportError('none')")
+        lane = ModelLane("openvino", find_provider("openvino"), python)
+        assert told(lane) == [("NOT-RUN", reason)]
+
     def test_a_missing_interpreter_is_not_run(self, tmp_path: Path) -> None:
         python = str(tmp_path / "none")
         lane = ModelLane("stub", find_provider(STUB), python)

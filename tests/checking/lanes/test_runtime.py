@@ -682,6 +682,14 @@ def test_a_file_that_is_no_adapter_says_why(
     assert told(lane) == [("NOT-RUN", reason)]
 
 
+def test_an_unknown_lane_says_which_option_a_runtime_needs() -> None:
+    with pytest.raises(OnnxGatherError) as caught:
+        open_lanes(["ncnn"])
+    assert str(caught.value).endswith(
+        "got 'ncnn'; a lane on a runtime of your own needs --adapter ncnn=FILE.py"
+    )
+
+
 def test_a_lane_elsewhere_without_its_adapter_says_which_option_is_missing() -> None:
     with pytest.raises(OnnxGatherError) as caught:
         open_lanes(["mine"], {"mine": "mine/bin/python"})

@@ -57,6 +57,6 @@ def test_a_runtime_that_is_no_provider_says_what_runs_it(name: str) -> None:
     with pytest.raises(ProviderError) as caught:
         find_provider(name)
     assert str(caught.value) == (
-        f"provider must be one of {NAMES}, got {name!r}, which is none and runs cases:"
-        f" onnxgather check --lanes {name}"
+        f"provider must be one of {NAMES}, got {name!r}, a runtime that is no provider"
+        f" of ONNX Runtime; its lane runs cases: onnxgather check --lanes {name}"
     )
