@@ -7,6 +7,7 @@ so that `--help` and `show` answer at once.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ from onnxgather.cli.sources import (
     gathers_in,
     read_source,
 )
-from onnxgather.cli.terminal import Progress, json_bytes, say
+from onnxgather.cli.terminal import Progress, is_terminal, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import number_of, printable, shown
 from onnxgather.core.descriptors.arrays import Array
@@ -59,7 +60,7 @@ from onnxgather.core.execution.providers import DIRECTML_DLL, PROVIDERS, Provide
 from onnxgather.core.files import first_missing_folder, is_model
 from onnxgather.core.options import TARGETS, WEBNN, OutOfRange, Target, WebnnForm
 from onnxgather.core.programs.program import MAX_COMPARED_BYTES, Program
-from onnxgather.core.programs.running import execute
+from onnxgather.core.programs.running import ByteForm, execute
 from onnxgather.core.programs.writer import write_program_of_zeros
 
 if TYPE_CHECKING:
@@ -288,6 +289,10 @@ def _webnn_content(
     default=os.curdir,
     help="Where writeFile writes.  [default: the current folder]",
 )
+@arguments.flag(
+    "--numbers",
+    help="Print 8-bit values as numbers; else dxdispatch's characters are printed.",
+)
 @arguments.allow_outside
 def run_command(
     file: str,
@@ -295,6 +300,7 @@ def run_command(
     out_of_range: OutOfRange,
     target: Target | None,
     output_folder: str,
+    numbers: bool,
     allow_outside: bool,
 ) -> int:
     """Run the commands of a program and print the lines that dxdispatch prints.
@@ -302,6 +308,9 @@ def run_command(
     FILE is read whole before anything runs. writeFile replaces plain files below DIR:
     none that is hidden or behind a link, unless --allow-outside is given, and none that
     the program reads. The standard error tells how many indices are out of range.
+
+    dxdispatch prints 8-bit values as the bytes themselves. On a terminal, bytes that
+    are no plain ASCII are escaped; --numbers prints numbers.
 
     With --provider directml-dll a dispatch runs on DirectML.dll itself, its tensors
     bound to the resources at their offsets.
@@ -348,10 +357,23 @@ def run_command(
             allow_outside=allow_outside,
             note=partial(say, err=True),
             on_resources=on_resources,
+            byte_form=_byte_form(numbers),
         )
         for piece in pieces:
             say(piece, end="")
     return GOOD
+
+
+def _byte_form(numbers: bool) -> ByteForm:
+    """Return how 8-bit values are printed.
+
+    Args:
+        numbers: Whether the user asks for numbers.
+    """
+    if numbers:
+        return "numbers"
+    # A terminal obeys some bytes; a file or a pipe has what dxdispatch prints.
+    return "escapes" if is_terminal(sys.stdout) else "bytes"
 
 
 def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:

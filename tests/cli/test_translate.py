@@ -551,6 +551,25 @@ class TestRun:
         program("x.json", BYTES, codes, indices)
         result = call("run", "x.json")
         assert result.stdout_bytes == b"Resource 'output': \xff, \xe9, A\n"
+        assert result.stderr == (
+            "x.json: $.commands[1]: 8-bit values are printed as bytes, as dxdispatch"
+            " does; --numbers prints numbers\n"
+        )
+        numbers = "Resource 'output': 255, 233, 65\n"
+        assert outcome("run", "x.json", "--numbers") == (0, numbers, "")
+
+    @POSIX
+    @pytest.mark.slow
+    def test_a_terminal_has_escapes(self) -> None:
+        codes = np.array([0, 27, 255, 65], np.uint8)
+        program("x.json", BYTES, codes, np.array([0, 1, 3], np.int32))
+        ours, theirs = os.openpty()
+        command = [sys.executable, "-m", "onnxgather", "run", "x.json"]
+        subprocess.run(command, stdout=theirs, check=True)
+        os.close(theirs)
+        text = os.read(ours, 1000)
+        os.close(ours)
+        assert text == b"Resource 'output': \\x00, \\x1b, A\r\n"
 
     @pytest.mark.parametrize("where", [None, "new/folder"])
     def test_files_are_written_below_the_output_folder(self, where: str | None) -> None:

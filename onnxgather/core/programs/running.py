@@ -2,9 +2,9 @@
 
 `print` and `writeFile` write their lines byte for byte as dxdispatch.exe does. Two of
 its habits show: 8-bit integers come out as the characters with those codes, and a line
-ends at the first NUL, so at the first 0 among them. Its lines about the adapter and the
-time of a dispatch are left out. Unlike there, the characters of names and paths that a
-terminal obeys are escaped.
+ends at the first NUL, so at the first 0 among them. A `ByteForm` changes both. Its
+lines about the adapter and the time of a dispatch are left out. Unlike there, the
+characters of names and paths that a terminal obeys are escaped.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -43,6 +44,10 @@ from onnxgather.core.programs.program import (
     WriteFileCommand,
 )
 from onnxgather.core.programs.resources import Bytes
+
+ByteForm = Literal["bytes", "escapes", "numbers"]
+"""How 8-bit integers are printed: as the bytes themselves, as dxdispatch does; as these
+characters, of which those that are no plain ASCII are escaped; or as numbers."""
 
 Evaluate = Callable[[Descriptor, Array, Array], Array]
 """Computes OutputTensor from a descriptor, InputTensor and IndicesTensor."""
@@ -87,6 +92,7 @@ def execute(
     allow_outside: bool = False,
     note: Callable[[str], None] = lambda _: None,
     on_resources: OnResources | None = None,
+    byte_form: ByteForm = "bytes",
 ) -> Iterator[bytes]:
     """Run the commands of a program and yield what they print.
 
@@ -108,11 +114,13 @@ def execute(
             reads the numbers of a resource as numbers of another type.
         on_resources: Runs an operator with its real bindings, in place of `evaluate`.
             Only then may an input share bytes with the output, which is noted.
+        byte_form: How 8-bit integers are printed. Where bytes are printed that are no
+            plain ASCII, it is noted.
 
     Yields:
         The lines in pieces, as bytes: names are UTF-8, and 8-bit values are raw, as
-        dxdispatch prints them. A name's characters that a terminal obeys are escaped,
-        which dxdispatch does not do.
+        dxdispatch prints them, unless `byte_form` says otherwise. A name's characters
+        that a terminal obeys are escaped, which dxdispatch does not do.
 
     Raises:
         OnnxGatherError: A target must not be written, or an input shares bytes with the
@@ -177,13 +185,26 @@ def execute(
             replace_file(path, command.header, content, follow=allow_outside)
         return printable(path).encode()
 
+    def print_resource(command: PrintCommand) -> Iterator[bytes]:
+        """Yield what a command prints of a resource, in pieces."""
+        name = command.resource
+        values = program.resources[name].values
+        data_type = values.data_type
+        assert data_type is not None
+        content = memory.buffer(name)[: values.size]
+        is_raw = data_type.size == 1 and byte_form == "bytes"
+        if is_raw and not _is_plain_ascii(content):
+            habit = "8-bit values are printed as bytes, as dxdispatch does"
+            note_on_file(f"{command.path}: {habit}; --numbers prints numbers")
+        yield from printed(name, data_type, content, command.verbose, byte_form)
+
     def lines() -> Iterator[bytes]:
         with located(program.path):
             for command in program.commands:
                 if isinstance(command, DispatchCommand):
                     dispatch(command)
                 elif isinstance(command, PrintCommand):
-                    yield from _printed_resource(program, memory, command)
+                    yield from print_resource(command)
                 else:
                     path = write_file(command)
                     name = printable(command.resource)
@@ -382,19 +403,17 @@ def _may_be_read_as(given: TensorDataType, wanted: TensorDataType) -> bool:
     return given_kind == wanted_kind or both_integers
 
 
-def _printed_resource(
-    program: Program, memory: _Memory, command: PrintCommand
-) -> Iterator[bytes]:
-    """Return what a command prints of a resource, in pieces."""
-    name = command.resource
-    values = program.resources[name].values
-    assert values.data_type is not None
-    content = memory.buffer(name)[: values.size]
-    return printed(name, values.data_type, content, verbose=command.verbose)
+def _is_plain_ascii(content: Bytes) -> bool:
+    """Return whether each byte is a character of ASCII that a terminal shows."""
+    return not np.any((content < ord(" ")) | (content > ord("~")))
 
 
 def printed(
-    name: str, data_type: TensorDataType, content: Bytes, *, verbose: bool
+    name: str,
+    data_type: TensorDataType,
+    content: Bytes,
+    verbose: bool,
+    byte_form: ByteForm = "bytes",
 ) -> Iterator[bytes]:
     """Yield what `print` writes for a resource, in pieces.
 
@@ -405,11 +424,12 @@ def printed(
         content: As many bytes as its initial values have.
         verbose: Whether each value is on a line of its own, with its position and its
             bits.
+        byte_form: How 8-bit integers are printed.
     """
     count = content.size // data_type.size
     values = content[: count * data_type.size].view(data_type.numpy)
     head = f"Resource '{printable(name)}':".encode()
-    return _line(_pieces(head, values, verbose))
+    return _line(_pieces(head, values, verbose, byte_form))
 
 
 def _line(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -422,35 +442,43 @@ def _line(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield b"\n"
 
 
-def _pieces(head: bytes, values: Array, verbose: bool) -> Iterator[bytes]:
+def _pieces(
+    head: bytes, values: Array, verbose: bool, byte_form: ByteForm
+) -> Iterator[bytes]:
     yield head + (b"\n" if verbose else b" ")
     width = len(str(max(1, values.size)))
     for start in range(0, values.size, PIECE):
         block = values[start : start + PIECE]
         if verbose:
-            text = _verbose_lines(block, start, width)
+            text = _verbose_lines(block, start, width, byte_form)
         else:
-            text = ", ".join(_texts(block))
+            text = ", ".join(_texts(block, byte_form))
             if start > 0:
                 text = ", " + text
         yield text.encode("latin-1")
 
 
-def _verbose_lines(values: Array, start: int, width: int) -> str:
+def _verbose_lines(values: Array, start: int, width: int, byte_form: ByteForm) -> str:
     """Return a line for each value: its position, its text and its bits."""
     digits = values.itemsize * 2
     bits = values.view(f"u{values.itemsize}").tolist()
-    pairs = zip(_texts(values), bits, strict=True)
+    pairs = zip(_texts(values, byte_form), bits, strict=True)
     return "".join(
         f"[{position:{width}}] {text} (0x{word:{digits}X})\n"
         for position, (text, word) in enumerate(pairs, start)
     )
 
 
-def _texts(values: Array) -> list[str]:
-    """Return each value as a C++ stream on Windows writes it."""
-    if values.itemsize == 1:
-        return list(values.tobytes().decode("latin-1"))
+def _texts(values: Array, byte_form: ByteForm) -> list[str]:
+    """Return each value as a C++ stream on Windows writes it.
+
+    Of 8-bit integers that is the character, unless the form is another.
+    """
+    if values.itemsize == 1 and byte_form != "numbers":
+        characters = values.tobytes().decode("latin-1")
+        if byte_form == "bytes":
+            return list(characters)
+        return [_escaped(character) for character in characters]
     # One format for all values: a format for each takes several times as long.
     form = "%g " if values.dtype.kind == "f" else "%d "
     joined = str(form * values.size % tuple(values.tolist()))
@@ -459,6 +487,13 @@ def _texts(values: Array) -> list[str]:
     for position in np.flatnonzero(is_nan).tolist():
         texts[position] = _nan(values[position : position + 1])
     return texts
+
+
+def _escaped(character: str) -> str:
+    r"""Return a character of ASCII that a terminal shows, or its escape, as `\xff`."""
+    if " " <= character <= "~" and character != "\\":
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def _nan(value: Array) -> str:

@@ -22,7 +22,18 @@ from onnxgather.core.errors import FileFormatError
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs import running
 from onnxgather.core.programs.program import parse_program
-from onnxgather.core.programs.running import PIECE, dispatches, execute, printed
+from onnxgather.core.programs.running import (
+    PIECE,
+    ByteForm,
+    dispatches,
+    execute,
+    printed,
+)
+
+NOT_ASCII = (
+    "p.json: $.commands[0]: 8-bit values are printed as bytes, as dxdispatch does;"
+    " --numbers prints numbers"
+)
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links and pipes")
 
@@ -230,7 +241,29 @@ class TestPrinting:
     ) -> None:
         program = program_of(values, [0], data_type)
         program["commands"] = [{"type": "print", "resource": "x"}]
-        assert run(program) == (f"Resource 'x': {line}\n", [])
+        notes = [NOT_ASCII] if data_type == "INT8" else []
+        assert run(program) == (f"Resource 'x': {line}\n", notes)
+
+    @pytest.mark.parametrize(
+        ("byte_form", "line"),
+        [
+            ("bytes", "A, \n"),
+            ("escapes", r"A, \x00, \x1b, \xff, \\, \n" + "\n"),
+            ("numbers", "65, 0, 27, 255, 92, 10\n"),
+        ],
+    )
+    def test_bytes_have_three_forms(self, byte_form: ByteForm, line: str) -> None:
+        program = program_of([65, 0, 27, 255, 92, 10], [0], "UINT8")
+        program["commands"] = [{"type": "print", "resource": "x"}]
+        text, notes = run(program, byte_form=byte_form)
+        assert text == f"Resource 'x': {line}"
+        assert notes == ([NOT_ASCII] if byte_form == "bytes" else [])
+
+    def test_signed_bytes_are_signed_numbers(self) -> None:
+        program = program_of([65, -1], [0], "INT8")
+        program["commands"] = [{"type": "print", "resource": "x", "verbose": True}]
+        text, _ = run(program, byte_form="numbers")
+        assert text == "Resource 'x':\n[0] 65 (0x41)\n[1] -1 (0xFF)\n\n"
 
 
 def writing(target: str, values: Iterable[int] = (7, 8)) -> dict[str, Any]:
