@@ -905,3 +905,19 @@ def test_an_error_of_the_machine_is_one_sentence(
 
     monkeypatch.setattr("onnxgather.auditing.audit.audit_model", fails)
     assert outcome("audit", embedding()) == (2, "", f"Error: {said}\n")
+
+
+def test_a_condition_says_what_the_indices_are_without_it() -> None:
+    bounds = [constant("low", np.array(0)), constant("high", np.array(5))]
+    nodes = [
+        node("Clip", ["ids", "low", "high"], "clipped"),
+        node("Gather", ["table", "clipped"], "rows", "tokens"),
+    ]
+    ids = info("ids", INT64, [3])
+    save(model(nodes, [ids], ["rows"], [TABLE, *bounds]))
+    line = (
+        "proved if     tokens (Gather, main graph): each value of ids is from"
+        " -2147483648 to 3; other inputs may be in range too; without this the indices"
+        " are 0..5 of 4"
+    )
+    assert line in outcome("audit", "m.onnx", "--levels", "none")[1].splitlines()

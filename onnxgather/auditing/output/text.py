@@ -445,7 +445,7 @@ def _conditions(index_range: IndexRange, sizes: NamedSizes) -> str:
     for numbers in (index_range.low, index_range.high):
         if not numbers or None in numbers:
             return text
-    return f"{text}; else the indices are {indices_text(index_range)}"
+    return f"{text}; without this the indices are {indices_text(index_range)}"
 
 
 def _places(conditions: Iterable[Condition], sizes: NamedSizes) -> list[str]:
@@ -650,12 +650,11 @@ def _interval(
         index = f"up to {high}"
     else:
         index = "unbounded"
-    axis = "an unknown size"
     if size is not None:
-        axis = number_of(size, "element")
-    elif not says_size:
-        return f"index {index}"
-    return f"index {index}; the axis has {axis}"
+        return f"index {index}; the axis has {number_of(size, 'element')}"
+    if says_size:
+        return f"index {index}; the size of the axis is unknown"
+    return f"index {index}"
 
 
 def _ends(low: int, high: int) -> str:

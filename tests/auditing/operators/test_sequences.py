@@ -112,7 +112,7 @@ not proved    1 gather, because of SequenceConstruct then, SequenceConstruct els
 not proved    1 gather, because of given:
     behind_length (Gather, main graph): index unbounded; the axis has 8 elements
 not proved    1 operator with indices, because of axes of unknown size:
-    of_input (SequenceAt, main graph): index 0; the axis has an unknown size
+    of_input (SequenceAt, main graph): index 0; the size of the axis is unknown
 not proved    1 gather; the size is unknown behind of_input (SequenceAt); `--inputs FILE.npz` may tell it:
     of_an_input (Gather, main graph): index 0
 not proved    1 gather; the size is unknown behind parts (SplitToSequence); `--inputs FILE.npz` may tell it:

@@ -104,8 +104,8 @@ def test_the_issue_of_a_browser_names_the_page_alone(tmp_path: Path) -> None:
     assert how.replace("\n", " ").startswith(
         "`repro.html` runs `model.onnx` on the inputs in a browser, by the"
         " onnxruntime-web that you name there. Its last line says whether it differs,"
-        " or that it did not run. A browser opens it over HTTP: `python3 -m http.server`"
-        " serves the folder."
+        " or that it did not run. A browser opens it over HTTP: `python3 -m"
+        " http.server` serves the folder."
     )
     written(tmp_path / "out")  # an earlier repro is replaced
 
