@@ -228,14 +228,45 @@ def test_a_page_of_a_program_has_three_verdicts(
     options = WITH_WEBNN
     if state == "no WebNN":
         options = ()
-    assert spoken(page, options)[-1] == verdict
+    assert spoken(page.as_uri(), out, options)[-1] == verdict
 
 
-def spoken(page: Path, options: Sequence[str]) -> list[str]:
+@pytest.mark.skipif(
+    not find_runtime(WEBNN) or not find_runtime(WEB_PROVIDERS["web-webnn"]),
+    reason="scripts/web/setup.sh has not run",
+)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [
+        (WITH_WEBNN, "It does not differ."),
+        ((), "It did not run: no available backend found. ERR: [webnn] "),
+    ],
+)
+def test_a_page_of_a_model_runs_on_webnn(
+    options: Sequence[str], verdict: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    provider = WEB_PROVIDERS["web-webnn"]
+    info = LaneInfo("web-webnn", provider.name, WASM.versions, target="portable")
+    *_, trial = trials_of(CASE, "portable", for_webnn=True)
+    result = Result(info.name, "DIFF", ResultKind.SHAPE, "expected shape [3, 4]")
+    write_folder(str(out), Difference(CASE, info, result), trial)
+    (out / "dist").symlink_to(Path(find_runtime(provider)[-1]) / "dist")
+    handler = functools.partial(QuietHandler, directory=str(out))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        own = f"http://127.0.0.1:{server.server_port}"
+        lines = spoken(f"{own}/repro.html#{own}/dist", tmp_path, options)
+        server.shutdown()
+    assert lines[-1].startswith(verdict)
+
+
+def spoken(address: str, folder: Path, options: Sequence[str]) -> list[str]:
     """Return what a page says in the browser with WebNN, up to its verdict."""
     browser = webnn_folder() / "chromium"
     command = [str(browser), "--headless", "--no-sandbox", *options]
-    command += [f"--user-data-dir={page.parent / 'profile'}", page.as_uri()]
+    command += [f"--user-data-dir={folder / 'profile'}", address]
     env = {**os.environ, "LD_LIBRARY_PATH": str(browser.parent / "lib")}
     lines: list[str] = []
     with subprocess.Popen(
