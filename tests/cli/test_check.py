@@ -226,7 +226,8 @@ class TestHelp:
                     " webgpu, qnn, coreml, web-wasm, web-webgpu, web-webnn,"
                     " webnn, or ONNX"
                     " Runtime's full name of one, which ends in ExecutionProvider, got"
-                    " 'gpu'"
+                    " 'gpu'; a lane on a runtime of your own needs --adapter"
+                    " gpu=FILE.py"
                 ),
             ),
             (

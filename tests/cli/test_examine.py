@@ -33,6 +33,7 @@ class InferenceSession(InferenceSession):
         return data[:, indices.reshape(-1).astype(np.int64) % 2]
 """
 
+_ADAPTER = "a lane on a runtime of your own needs --adapter martian=FILE.py"
 _PROVIDER = (
     "provider must be one of openvino-runtime, opencv, tvm, iree, mnn, tract,"
     " onnx-reference, cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
@@ -368,11 +369,11 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         [
             (
                 ["--lane", "martian"],
-                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'",
+                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'; {_ADAPTER}",
             ),
             (
                 ["--lane", "martian@1=python"],
-                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'",
+                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'; {_ADAPTER}",
             ),
             (
                 ["--lane", ""],

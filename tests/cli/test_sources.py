@@ -51,7 +51,8 @@ def test_a_program_comes_from_the_standard_input() -> None:
         )
         return found.returncode, (found.stdout + found.stderr).decode()
 
-    assert convert("-o", "out") == (0, "/dev/stdin -> out/stdin.onnx\n")
+    told = "/dev/stdin -> out/stdin.onnx\nnew folder: out\n"
+    assert convert("-o", "out") == (0, told)
     sentence = "Error: /dev/stdin: the models of a pipe must come with -o PATH\n"
     assert convert() == (2, sentence)
 
