@@ -708,8 +708,8 @@ class TestLanes:
         other = Home(tmp_path / "other")
         checkup = examine({"cuda": other.python}, python=home.healthy().python)
         what = (
-            "PYTHON: cuda: CUDAExecutionProvider needs ONNX Runtime, which is not"
-            " installed; install onnxruntime-gpu"
+            "PYTHON: cuda: PYTHON has no onnxruntime; install"
+            " onnxruntime-gpu[cuda,cudnn]>=1.24.4 there"
         )
         command = 'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
         assert other.told(checkup.findings) == [(what, command)]

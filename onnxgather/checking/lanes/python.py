@@ -277,9 +277,12 @@ class ModelLane:
         )
 
     def _why_no_runtime_elsewhere(self) -> str:
-        """Return what another environment lacks; empty if no wheel has the provider."""
+        """Return what another environment lacks.
+
+        It is empty if no wheel has the provider on every system.
+        """
         wheel = self.provider.wheel
-        if not wheel:
+        if not wheel or self.provider.system:
             return ""
         reason = f"{self.python} has no onnxruntime; install {wheel} there"
         for runtime in OTHER_RUNTIMES.values():
