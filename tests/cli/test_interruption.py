@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import pytest
 from command_line import POSIX, files, outcome, program
 
-from onnxgather.checking import lanes, report
+from onnxgather.checking import lanes, report, run
 from onnxgather.checking.cases import Case
 from onnxgather.checking.corpus import random_names
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
@@ -73,6 +73,8 @@ def opened(monkeypatch: pytest.MonkeyPatch, *stubs: Slow) -> None:
         return [*stubs]
 
     monkeypatch.setattr(lanes, "open_lanes", open_lanes)
+    # Else run would keep the stub, if it is imported while the stub is there.
+    monkeypatch.setattr(run, "open_lanes", open_lanes)
 
 
 REPORTS = ("--json=r.json", "--junit=r.xml", "--html=r.html")

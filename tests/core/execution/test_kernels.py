@@ -91,8 +91,8 @@ class TestBuilding:
             shutil.copy(ROOT / name, self.root)
         native = "onnxgather/native"
         shutil.copytree(ROOT / native, self.root / native)
-        shutil.copy(ROOT / "onnxgather" / "py.typed", self.root / "onnxgather")
-        (self.root / "onnxgather" / "__init__.py").touch()
+        for module in ("py.typed", "__init__.py"):
+            shutil.copy(ROOT / "onnxgather" / module, self.root / "onnxgather")
         for variable in ("ONNXGATHER_NATIVE", "CC"):
             monkeypatch.delenv(variable, raising=False)
         monkeypatch.setenv("CFLAGS", "-O0")  # quicker to compile
