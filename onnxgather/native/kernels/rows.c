@@ -38,7 +38,16 @@ INLINED void copy_pieces(const struct rows *rows, const uint32_t *restrict offse
     const char *restrict data = rows->data;
     const char *next = rows->next;
     char *restrict output = rows->output;
-    for (size_t j = 0; j < count; j++) {
+    size_t j = 0;
+    /* A fetch for two rows, as it takes as long as the copy of one. */
+    for (; fetches_next && whole && j + 2 <= count; j += 2) {
+        FETCH(next);
+        memcpy(output, data + offsets[j] * size, piece);
+        memcpy(output + step, data + offsets[j + 1] * size, piece);
+        next += 2 * next_step;
+        output += 2 * step;
+    }
+    for (; j < count; j++) {
         const char *row = data + offsets[j] * size;
         if (fetches_next) {
             FETCH(next);
