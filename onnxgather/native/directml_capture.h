@@ -527,10 +527,10 @@ public:
         if (error != ERROR_SUCCESS) folder_.failed(error);
     }
 
-    // Writes a program for each copy, and returns how many there were.
+    // Writes a program for each copy, and returns how many there are. The copies stay: a command
+    // list may run again, and copies then to the same place.
     UINT write() noexcept {
         std::lock_guard<std::mutex> lock(mutex_);
-        UINT count = static_cast<UINT>(copies_.size());
         for (Copy& copy : copies_) {
             void* mapped = nullptr;
             D3D12_RANGE read{0, static_cast<SIZE_T>(copy.bytes)}, nothing{0, 0};
@@ -542,10 +542,8 @@ public:
             } else {
                 folder_.failed(ERROR_READ_FAULT);
             }
-            copy.resource->Release();
         }
-        copies_.clear();
-        return count;
+        return static_cast<UINT>(copies_.size());
     }
 
 private:

@@ -12,7 +12,8 @@ _CPP = """\
 
 #include <onnxruntime_cxx_api.h>
 
-// Ort::Session guard(env, ORT_TSTR(GUARD), Ort::SessionOptions{});
+// The file of the guard, for Ort::Session.
+constexpr const ORTCHAR_T* guard_file = ORT_TSTR(PATH);
 
 // Throws the first rule of the contract that inputs of the model break.
 void check(Ort::Session& guard, const std::vector<const char*>& names, const std::vector<Ort::Value>& inputs) {
@@ -29,7 +30,7 @@ void check(Ort::Session& guard, const std::vector<const char*>& names, const std
 _JAVASCRIPT = """\
 import * as ort from "onnxruntime-web"; // in Node.js: "onnxruntime-node"
 
-const guard = await ort.InferenceSession.create(GUARD);
+const guard = await ort.InferenceSession.create(PATH);
 
 // Throws the numbers of the contract's rules that inputs of the model break.
 export async function check(inputs) {
@@ -47,7 +48,7 @@ def cpp_check(guard_file: str) -> str:
     Args:
         guard_file: The name of the guard's file.
     """
-    return _CPP.replace("GUARD", _literal(guard_file))
+    return _CPP.replace("PATH", _literal(guard_file))
 
 
 def javascript_check(guard_file: str) -> str:
@@ -58,9 +59,17 @@ def javascript_check(guard_file: str) -> str:
     Args:
         guard_file: The name of the guard's file.
     """
-    return _JAVASCRIPT.replace("GUARD", _literal(guard_file))
+    return _JAVASCRIPT.replace("PATH", _literal(guard_file))
 
 
 def _literal(text: str) -> str:
-    """Return a text as a literal of both languages."""
-    return json.dumps(text, ensure_ascii=False)
+    """Return a text as a literal of both languages.
+
+    Characters that cannot be printed are escaped: some of them end a line.
+    """
+    literal = json.dumps(text, ensure_ascii=False)
+    escaped = [
+        character if character.isprintable() else json.dumps(character)[1:-1]
+        for character in literal
+    ]
+    return "".join(escaped)

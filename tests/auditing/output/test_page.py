@@ -654,6 +654,18 @@ def test_a_hostile_name_on_the_way_to_a_gather_is_inert() -> None:
     assert sum("alert(1)" in code for code in found.texts["pre"]) >= 2
 
 
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029", "\x0b", "\n", '"'])
+def test_a_name_ends_no_line_of_the_code(character: str) -> None:
+    """Python, C++ and JavaScript count other characters as the end of a line."""
+    name = f"x{character}system(1); //.onnx"
+    plain_lines = cpp_check("x.onnx").splitlines(), javascript_check("x").splitlines()
+    code = cpp_check(name).splitlines(), javascript_check(name).splitlines()
+    assert [len(lines) for lines in code] == [len(lines) for lines in plain_lines]
+    for lines in code:
+        (line,) = [line for line in lines if "system(1)" in line]
+        assert re.search(r'"x\\?[^"]*system\(1\); //\.onnx"', line)
+
+
 def test_hostile_names_are_inert() -> None:
     text, told = page(NAME, inputs={"ids": np.array([3, 0])})
     found = Page(text)
