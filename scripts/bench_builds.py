@@ -15,7 +15,7 @@ before anything is timed. The options of the compiler are those of hatch_build.p
 
   python scripts/bench_builds.py HEAD .                              this change
   python scripts/bench_builds.py . TILE_ROWS=512 TILE_ROWS=2048      a threshold
-  python scripts/bench_builds.py . GATHER_CACHE_BYTES=4194304        a forced size of L3
+  python scripts/bench_builds.py . STREAMED_BYTES=4194304       as for a small cache
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Times:
 def clock_of(threads: int) -> str:
     """Return the clock for a number of threads.
 
-    CPU time does not depend on other programs, but it adds up all threads.
+    CPU time depends less on other programs, but it adds up all threads.
     """
     return "cpu" if threads == 1 else "wall"
 

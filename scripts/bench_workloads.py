@@ -257,7 +257,7 @@ APART = (
     ),
     _APART("13b", "columns, same", data=_IMAGE, indices=(256,), axis=1, strides=_PITCH),
 )
-"""For forms that none of the others takes; only `bench.py --forms` runs them."""
+"""For forms that none of the others takes; only `bench.py --parts forms` runs them."""
 
 RIVALS_OWN = (
     _APART(

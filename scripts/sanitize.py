@@ -31,11 +31,7 @@ SMALL_PARTS = (
     "LEAST_PART_BYTES = 1 << 4",
 )
 """The change by which small gathers are run in parts, too."""
-SMALL_EIGHTS = (
-    "thresholds.h",
-    "NEAREST_BYTES = 1 << 18",
-    "NEAREST_BYTES = 1 << 3",
-)
+SMALL_EIGHTS = ("loops.c", "return bytes > NEAREST_BYTES &&", "return bytes > 7 &&")
 """The change by which elements of small data are loaded eight at a time, too."""
 STREAMED = ("loops.c", "used > STREAMED_BYTES", "1")
 """The change by which small outputs pass the caches by, too."""
@@ -127,10 +123,10 @@ def seen(folder: Path, mistake: tuple[str, str, str]) -> bool:
 
 def seen_by_threads(folder: Path, mistake: tuple[str, str, str]) -> bool:
     """Return whether ThreadSanitizer finds the race that a mistake makes."""
-    made = build(folder, THREADS, [SMALL_PARTS, SMALL_EIGHTS, mistake])
+    program = build(folder, THREADS, [SMALL_PARTS, SMALL_EIGHTS, mistake])
     environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
     run = subprocess.run(
-        [made, "3000", "7", "4"], env=environment, capture_output=True, text=True
+        [program, "3000", "7", "4"], env=environment, capture_output=True, text=True
     )
     return "data race" in run.stderr
 

@@ -221,7 +221,9 @@ void dispatch_three_times(Gpu& gpu, IDMLDevice* directml, int type, std::vector<
     size_t before = files(folder(L"indices")).size();
     CHECK(onnxgather::write_indices(captured.directml.get()) == 2);
     CHECK(files(folder(L"indices")).size() == before + 2);
-    CHECK(onnxgather::write_indices(captured.directml.get()) == 0);
+    // A list may run again, so the copies stay; texts that are there are not written again.
+    CHECK(onnxgather::write_indices(captured.directml.get()) == 2);
+    CHECK(files(folder(L"indices")).size() == before + 2);
     CHECK(onnxgather::write_indices(directml) == 0);
     CHECK(onnxgather::write_indices(nullptr) == 0);
 }

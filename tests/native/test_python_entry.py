@@ -4,12 +4,14 @@ memory."""
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import shutil
 import struct
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,38 @@ def test_a_gather_of_numbers_says_what_became_of_three_arrays() -> None:
     assert out.tolist() == [5, 0, 5]
     assert made(numbers(policy=[1])).run(data, indices, out) is False
     assert made(numbers()).run(data, out, indices) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda array: pickle.loads(pickle.dumps(array)),
+        lambda array: array.astype(array.dtype.newbyteorder()),
+        lambda array: array.reshape(-1, 1),
+        lambda array: array[0],
+        lambda array: np.asarray(array[0]),
+        lambda array: array[:0],
+        lambda array: np.repeat(array, 2)[::2],
+        lambda array: array.view(np.recarray),
+        lambda array: memoryview(array),
+        lambda array: array.tolist(),
+    ],
+)
+@pytest.mark.parametrize("place", range(3))
+def test_an_array_that_is_not_as_the_kernel_reads_it_is_refused(
+    change: Callable[[Any], Any], place: int
+) -> None:
+    arrays: list[Any] = [np.arange(6, dtype=np.float32), np.zeros(3, np.uint32)]
+    arrays.append(np.zeros(3, np.float32))
+    assert made(numbers()).run(*arrays) is True
+    arrays[place] = change(arrays[place])
+    assert made(numbers()).run(*arrays) is None
+
+
+def test_an_output_that_cannot_be_written_is_refused() -> None:
+    data, out = np.arange(6, dtype=np.float32), np.zeros(3, np.float32)
+    out.flags.writeable = False
+    assert made(numbers()).run(data, np.zeros(3, np.uint32), out) is None
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def _guards(path: str, audit: Audit) -> str:
     parts = list[str]()
     for name, text in forms.items():
         # Only this character ends a line: a name may contain others.
-        lines = "\n".join(map(_text, text.split("\n")))
+        lines = "\n".join(map(_text, text.rstrip("\n").split("\n")))
         pre = f'<pre tabindex="0">{lines}</pre>'
         parts.append(f'<div data-form="{name}">{pre}</div>')
     return "".join(parts)

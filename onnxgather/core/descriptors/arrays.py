@@ -100,8 +100,8 @@ def plain_array(rule: str, array: object) -> Array:
     """
     kind = type(array)
     # numpy imports its masked arrays at their first use. Before that there are none.
-    masked = sys.modules.get("numpy.ma")
-    if masked is not None and issubclass(kind, masked.MaskedArray):
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and issubclass(kind, masked):
         text = "a masked array, whose masked values would be lost"
         raise DescriptorError(f"{rule}, got {text}")
     if issubclass(kind, np.ndarray):

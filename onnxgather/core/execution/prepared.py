@@ -28,7 +28,9 @@ from onnxgather.core.options import MOST_THREADS, OutOfRange, usable_cores
 T = TypeVar("T")
 
 THREADED_NANOSECONDS = 300_000
-"""The least time that is worth threads, which start in 30 to 100 us.
+"""The least time that is worth threads.
+
+A thread starts in about 20 us, and two wait for one another; BENCHMARKS.md has both.
 
 The time is a guess: a nanosecond for each row, and one for 16 bytes of output.
 """
@@ -170,7 +172,9 @@ def _fixed_indices(
 ) -> Array:
     """Return a copy of the indices of all calls, checked; it cannot be written."""
     array = check_array("IndicesTensor", desc.indices_tensor, indices)
-    fixed = array.copy("C")
+    # A copy would keep the dtype of an unpickled array, which the kernel does not know.
+    fixed = np.empty(array.shape, desc.indices_tensor.data_type.numpy)
+    fixed[...] = array
     fixed.flags.writeable = False
     if out_of_range == "error":
         check_indices(desc, fixed)
@@ -180,11 +184,12 @@ def _fixed_indices(
 def _readable(name: str, tensor: TensorDesc, value: object) -> Array:
     """Return an input as the kernel reads it: C-contiguous and aligned, else copied.
 
-    The kernel knows numpy's own dtype object. An unpickled array has another one, and
-    becomes a view.
+    The kernel knows numpy's own dtype object. An unpickled array has another one, so
+    a view of it is returned.
     """
     array = check_array(name, tensor, value)
-    return np.require(array, tensor.data_type.numpy, ["C", "A"])
+    plain = np.require(array, requirements=["C", "A"])
+    return plain.view(tensor.data_type.numpy)
 
 
 def _type_and_sizes(tensor: TensorDesc) -> str:

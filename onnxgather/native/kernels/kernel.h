@@ -40,7 +40,8 @@ const char *gather_check(const struct gather *gather);
 void gather_first_outside(const struct gather *gather, const void *indices, char *message,
                           size_t room);
 
-/* How many parts a gather may be cut into that threads can run at the same time, 1 or more. */
+/* How many parts a gather may be cut into that threads can run at the same time, 1 or more. It is 1
+   where two steps of the loops may write one element. */
 size_t gather_parts(const struct gather *gather, size_t most);
 
 /* Write zeros where the parts leave gaps in the output; to be called before they are run. */

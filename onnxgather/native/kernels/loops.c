@@ -280,7 +280,7 @@ static void place_rows(struct rows *rows, const struct run *run, struct position
     rows->data = run->data + at.data * rows->size;
     rows->output = run->output + at.output * rows->size;
     rows->left = (run->gather->data_count - at.data) * rows->size;
-    rows->streams = run->streams && ((uintptr_t)rows->output | rows->step) % 16 == 0;
+    rows->streams = run->streams && ((uintptr_t)rows->output | rows->step | rows->bytes) % 16 == 0;
 }
 
 static struct rows rows_of(const struct run *run, struct position at) {
@@ -363,8 +363,9 @@ static void read_ahead(const struct run *run, uint64_t data, uint64_t bytes) {
     for (uint64_t k = 0; k < bytes; k += CACHE_LINE) (void)first[k];
 }
 
-/* Copy the rows of a tile again and again from other places of the data. If these lie close
-   together, each is read or fetched as a whole before it is copied from. */
+/* Copy the rows of a tile again and again from other places of the data. If the data of such a
+   place lie close together, they are read before it is copied from: those of the first place in
+   order, and those of the next one by the fetches of rows of less than a cache line. */
 static void run_repeated(struct run *run, struct rows *rows, struct position at,
                          const struct loop *repeated, int repeats, int outside) {
     const struct gather *g = run->gather;
@@ -374,7 +375,7 @@ static void run_repeated(struct run *run, struct rows *rows, struct position at,
     int goes_on;
     if (is_close) {
         read_ahead(run, at.data, bytes);
-        rows->next_step = bytes / run->rows;
+        rows->next_step = (bytes + run->rows - 1) / run->rows;
     }
     do {
         const struct position here = at;

@@ -184,7 +184,8 @@ PyDoc_STRVAR(run_text,
              "Run the gather. True: it ran; False: an index is out of range, and the output holds\n"
              "anything; None: an object is not such an array, or the output overlaps an input.");
 
-/* The caller holds the arrays until this returns, so their memory stays where it is. */
+/* The caller holds the arrays until this returns, so their memory stays where it is, unless another
+   thread resizes one without numpy's check. */
 static PyObject *gather_call(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
     Gather *self = (Gather *)object;
     const struct gather *gather = &self->gather;

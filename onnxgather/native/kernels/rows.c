@@ -32,7 +32,8 @@ _Static_assert((int)ELEMENTS_AHEAD <= (int)MOST_ROWS_AHEAD,
 /* Inlined as a loop of its own for each value of the constants from `piece` on. */
 INLINED void copy_pieces(const struct rows *rows, const uint32_t *restrict offsets,
                          const size_t piece, const int whole, const int fetches_next,
-                         const size_t size) {
+                         const int single) {
+    const size_t size = single ? piece : rows->size;
     const size_t count = rows->count, step = rows->step, end = rows->bytes - piece;
     const size_t next_step = rows->next_step;
     const char *restrict data = rows->data;
@@ -52,7 +53,7 @@ INLINED void copy_pieces(const struct rows *rows, const uint32_t *restrict offse
         if (fetches_next) {
             FETCH(next);
             next += next_step;
-        } else if (!whole) FETCH(data + offsets[j + ELEMENTS_AHEAD] * size);
+        } else if (!single) FETCH(data + offsets[j + ELEMENTS_AHEAD] * size);
         memcpy(output, row, piece);
         if (!whole) memcpy(output + end, row + end, piece);
         output += step;
@@ -62,10 +63,11 @@ INLINED void copy_pieces(const struct rows *rows, const uint32_t *restrict offse
 /* Rows of less than a cache line: of one piece, or of two. */
 INLINED void copy_short(const struct rows *rows, const uint32_t *offsets, const size_t piece,
                         const int whole) {
-    const size_t size = rows->size;
-    if (whole && size == piece && rows->next) copy_pieces(rows, offsets, piece, 1, 1, piece);
-    else if (rows->next) copy_pieces(rows, offsets, piece, whole, 1, size);
-    else copy_pieces(rows, offsets, piece, whole, 0, size);
+    const int single = whole && rows->size == piece; /* a row is one element */
+    if (single && rows->next) copy_pieces(rows, offsets, piece, 1, 1, 1);
+    else if (single) copy_pieces(rows, offsets, piece, 1, 0, 1);
+    else if (rows->next) copy_pieces(rows, offsets, piece, whole, 1, 0);
+    else copy_pieces(rows, offsets, piece, whole, 0, 0);
 }
 
 /* Copy bytes into memory without reading it into the caches first. */
@@ -85,8 +87,8 @@ static void stream(char *restrict output, const char *restrict input, size_t byt
    of which some bytes are copied twice. Not where the output passes the caches by: a line that is
    written both ways takes 10 to 30 times as long.
 
-   No row is copied by a memcpy of variable size: where the output lies 1 to 31 bytes behind the
-   data, modulo a page, that of glibc takes 11 times as long on some processors. */
+   No row is copied by memcpy, but for less than 16 bytes at an end: where the output lies 1 to 31
+   bytes behind the data, modulo a page, that of glibc takes 11 times as long on some processors. */
 INLINED void copy_lines(const struct rows *at, const uint32_t *restrict offsets, const int streams,
                         void (*const copy)(char *, const char *)) {
     const struct rows rows = *at;

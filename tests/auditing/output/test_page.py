@@ -663,7 +663,7 @@ def test_a_name_ends_no_line_of_the_code(character: str) -> None:
     assert [len(lines) for lines in code] == [len(lines) for lines in plain_lines]
     for lines in code:
         (line,) = [line for line in lines if "system(1)" in line]
-        assert re.search(r'"x\\?[^"]*system\(1\); //\.onnx"', line)
+        assert re.search(r'"x\\.+system\(1\); //\.onnx"', line)
 
 
 def test_hostile_names_are_inert() -> None:

@@ -328,6 +328,33 @@ def test_a_prepared_gather_can_be_pickled() -> None:
         assert same(gather(DATA, *given), og.reference(DESC, DATA, INDICES, "zero"))
 
 
+@pytest.mark.skipif(kernels.python_kernels() is None, reason="there are no kernels")
+def test_arrays_with_a_dtype_of_their_own_run_on_the_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An unpickled array has another dtype object, and a copy of it too."""
+    expected = og.reference(DESC, DATA, INDICES)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("numpy must not gather")
+
+    monkeypatch.setattr(prepared, "reference", refuse)
+    data, indices = unpickled(DATA), unpickled(INDICES)
+    assert data.dtype is not DATA.dtype
+    strided = unpickled(np.asfortranarray(DATA))
+    known = pickle.loads(pickle.dumps(og.Gather(DESC, "clamp", indices)))
+    out = unpickled(np.zeros_like(expected))
+    gather = og.Gather(DESC)
+    assert same(gather(data, indices, out), expected)
+    assert same(gather(strided, indices), expected)
+    assert same(known(data), expected)
+    assert known.indices.dtype is INDICES.dtype
+
+
+def unpickled(array: Array) -> Array:
+    return pickle.loads(pickle.dumps(array))
+
+
 class Exported:
     """An array that has nothing but DLPack."""
 
