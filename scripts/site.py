@@ -252,7 +252,7 @@ def main() -> None:
         nargs="?",
         type=Path,
         default=Path("site"),
-        help="gets the site; %(default)s without it",
+        help="folder for the site (default: %(default)s)",
     )
     build(parser.parse_args().folder.resolve())
 

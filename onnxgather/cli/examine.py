@@ -131,9 +131,9 @@ def repro_command(
     """Write a folder with the smallest model whose result on a lane still differs.
 
     SOURCE is a program, a report of `check --json`, or an ONNX model with --node and
-    --inputs. DIR gets model.onnx, inputs.npz, a repro.py that needs only onnxruntime,
-    or the runtime of the lane, numpy and the module beside it, and the text of an
-    issue.
+    --inputs. DIR gets model.onnx, inputs.npz, the text of an issue, and a repro.py that
+    needs only onnxruntime, or the runtime of the lane, numpy and the module beside it.
+    On the lane of a browser it gets a repro.html instead.
     """
     from onnxgather.checking.repro.flow import make_repro
 

@@ -291,7 +291,7 @@ def _webnn_content(
 )
 @arguments.flag(
     "--numbers",
-    help="Print 8-bit values as numbers; else dxdispatch's characters are printed.",
+    help="Print 8-bit values as numbers, not as characters.",
 )
 @arguments.allow_outside
 def run_command(

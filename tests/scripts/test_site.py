@@ -43,7 +43,7 @@ def test_help_builds_nothing_and_names_the_folder(tmp_path: Path) -> None:
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "gets the site; site without it" in done.stdout
+    assert "folder for the site (default: site)" in done.stdout
     assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []
 

@@ -15,7 +15,8 @@ _CPP = """\
 // The file of the guard, for Ort::Session.
 constexpr const ORTCHAR_T* guard_file = ORT_TSTR(PATH);
 
-// Throws the first rule of the contract that inputs of the model break.
+// Throws the first rule of the contract that inputs break. They are the guard's inputs: those of the
+// model that the contract speaks of.
 void check(Ort::Session& guard, const std::vector<const char*>& names, const std::vector<Ort::Value>& inputs) {
     const char* outputs[] = {"ok", "broken"};
     auto answers = guard.Run(Ort::RunOptions{}, names.data(), inputs.data(), inputs.size(), outputs, 2);
@@ -34,7 +35,8 @@ const guard = await ort.InferenceSession.create(PATH);
 
 // Throws the numbers of the contract's rules that inputs of the model break.
 export async function check(inputs) {
-  const { ok, broken } = await guard.run(inputs);
+  const asked = guard.inputNames.map((name) => [name, inputs[name]]);
+  const { ok, broken } = await guard.run(Object.fromEntries(asked));
   if (!ok.data[0]) throw new RangeError(`The inputs break rules of the contract: ${[...broken.data]}`);
 }
 """  # noqa: E501

@@ -52,6 +52,9 @@ from onnxgather.core.model.protos import operators
 from onnxgather.core.model.write import to_onnx, to_onnx_for_webnn
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, Target
 
+_IS_ABSENT = "No module named 'onnxruntime'"
+"""What Python says, at the end of its sentence, where onnxruntime is not installed."""
+
 
 @dataclass
 class ModelLane:
@@ -264,7 +267,7 @@ class ModelLane:
         reason = self.provider.why_not_run(error.kind, error.detail)
         # Case: another environment, so that no extra of onnxgather brings the runtime.
         if error.kind == "no-runtime" and self.python != sys.executable:
-            reason = self._why_no_runtime_elsewhere() or reason
+            reason = self._why_no_runtime_elsewhere(error.detail) or reason
         has_source = self.library or self.provider.distribution
         if error.kind == "absent" and not has_source:
             reason += f", or name its plugin library: --plugin {name}=LIBRARY"
@@ -276,11 +279,17 @@ class ModelLane:
             elsewhere=error.node,
         )
 
-    def _why_no_runtime_elsewhere(self) -> str:
+    def _why_no_runtime_elsewhere(self, detail: str) -> str:
         """Return what another environment lacks.
 
         It is empty if no wheel has the provider on every system.
+
+        Args:
+            detail: What Python says of the import.
         """
+        # Case: it is installed, and does not load, such as without a library of CUDA.
+        if not detail.endswith(_IS_ABSENT):
+            return f"{self.python} cannot import onnxruntime: {detail}"
         wheel = self.provider.wheel
         if not wheel or self.provider.system:
             return ""

@@ -257,7 +257,8 @@ class TestWhatCounts:
     def test_another_environment_without_onnx_runtime_says_what_to_install(
         self, tmp_path: Path
     ) -> None:
-        python = environment(tmp_path, "raise ImportError('broken')")
+        absent = "raise ModuleNotFoundError(\"No module named 'onnxruntime'\")"
+        python = environment(tmp_path, absent)
         reason = (
             f"{python} has no onnxruntime; install onnxruntime-openvino>=1.24.1 there;"
             " OpenVINO itself is the lane openvino-runtime"
@@ -265,6 +266,13 @@ class TestWhatCounts:
         (tmp_path / "site" / "openvino.py").write_text("raise ImportError('none')")
         lane = ModelLane("openvino", find_provider("openvino"), python)
         assert told(lane) == [("NOT-RUN", reason)]
+
+    def test_an_onnx_runtime_that_does_not_load_says_why(self, tmp_path: Path) -> None:
+        python = environment(tmp_path, "raise ImportError('libcudart.so.12: no file')")
+        (tmp_path / "site" / "openvino.py").write_text("raise ImportError('none')")
+        lane = ModelLane("openvino", find_provider("openvino"), python)
+        why = "cannot import onnxruntime: libcudart.so.12: no file"
+        assert told(lane) == [("NOT-RUN", f"{python} {why}")]
 
     def test_a_missing_interpreter_is_not_run(self, tmp_path: Path) -> None:
         python = str(tmp_path / "none")

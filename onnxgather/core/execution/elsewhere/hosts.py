@@ -134,8 +134,10 @@ def webnn_folder(library: str | None = None) -> Path:
             `WEB_SETUP` filled with a browser too. None means the folder by default.
     """
     if library is not None:
-        browser = Path(library).parent.parent / _WEBNN_BROWSER
-        if browser.is_dir():
+        packages = Path(library).parent
+        browser = packages.parent / _WEBNN_BROWSER
+        # Else the folder was not filled by `WEB_SETUP`, such as a checkout's build.
+        if packages.name == "node_modules" and browser.is_dir():
             return browser
     return cache_folder() / "web" / _WEBNN_BROWSER
 
