@@ -32,10 +32,8 @@
 #include "machine.h"
 #include "tiles.h"
 
-enum {
-    MOST_LOOPS = GATHER_MOST_LOOPS + 1, /* one of them may be split */
-    WRAPPED_ROWS = 256,                 /* rows that copy_wrapped takes at once */
-};
+/* One of the loops may be split; copy_wrapped takes so many rows at once. */
+enum { MOST_LOOPS = GATHER_MOST_LOOPS + 1, WRAPPED_ROWS = 256 };
 
 /* A loop, and where a run stands: steps and offsets in elements of the three buffers. */
 struct loop {

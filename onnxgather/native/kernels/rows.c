@@ -24,12 +24,14 @@
 #endif
 
 _Static_assert(SHORT_ROW_BYTES <= 32, "a short row is at most two pieces of 16 bytes");
-_Static_assert((int)ELEMENTS_AHEAD <= (int)MOST_ROWS_AHEAD,
-               "offsets are there for rows that are fetched");
+_Static_assert((int)ELEMENTS_AHEAD <= (int)MOST_ROWS_AHEAD, "what is fetched has an offset");
 
 /* --- Rows from their offsets ------------------------------------------------------------------ */
 
-/* Inlined as a loop of its own for each value of the constants from `piece` on. */
+/* Inlined as a loop of its own for each value of the constants from `piece` on. `piece`: the bytes
+   of a row where it is `whole`, else a row has one to two pieces. `fetches_next`: whether the next
+   data are fetched, else later rows are. `single`: whether a row is one element; of those the
+   processor itself has enough on their way. */
 INLINED void copy_pieces(const struct rows *rows, const uint32_t *restrict offsets,
                          const size_t piece, const int whole, const int fetches_next,
                          const int single) {

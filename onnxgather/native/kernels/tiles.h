@@ -52,8 +52,7 @@ struct rows {
     size_t count;
     size_t left;  /* bytes of the data from `data` on */
     size_t ahead; /* rows between one that is fetched and one that is copied; 0: none is fetched */
-    const char *next; /* of the data, what is fetched while rows of less than a cache line are
-                         copied; NULL: nothing */
+    const char *next; /* data that rows of less than a cache line fetch; NULL: none */
     size_t next_step; /* bytes of it for each row */
     int streams;      /* whether rows pass the caches by; then they begin at multiples of 16 */
     int eights;       /* whether elements are loaded eight at a time */
