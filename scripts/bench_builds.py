@@ -32,7 +32,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from importlib.machinery import ExtensionFileLoader
+from importlib.machinery import (
+    BuiltinImporter,
+    ExtensionFileLoader,
+    FrozenImporter,
+    PathFinder,
+)
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -86,8 +91,11 @@ class Package:
         others = _taken_from_imports()
         sys.modules.update(self.modules)
         sys.path.insert(0, str(self.root))
+        # Only Python's own finders: that of pytest would keep the place of the copy.
+        finders = [BuiltinImporter, FrozenImporter, PathFinder]
         try:
-            yield
+            with patch.object(sys, "meta_path", finders):
+                yield
         finally:
             sys.path.remove(str(self.root))
             self.modules = _taken_from_imports()

@@ -171,7 +171,7 @@ class TestProcess:
         assert fed("convert", "-", "-o", "o") == (
             0,
             f"- -> {Path('o/stdin.onnx')}\n".encode(),
-            b"",
+            b"new folder: o\n",
         )
         assert fed("run", "-") == (
             0,

@@ -619,9 +619,9 @@ class TestSetup:
             assert (found.returncode, found.stderr) == (0, "")
             first, *lines, ready = found.stdout.splitlines()
             assert first == f"{lanes.replace(',', ' ')} in {lane}"
-            assert ready.endswith(
-                f" s: onnxgather check --corpus --shard 1/15 --lanes {lanes}"
-            )
+            options = " ".join(f"--lane {name}={lane}" for name in lanes.split(","))
+            command_line = f"onnxgather check --corpus --shard 1/15 {options}"
+            assert ready.endswith(f" s: {command_line}")
             done = [line for line in lines if not line.endswith(": done before")]
             assert "an answer" in done
             return [line.split()[0] for line in done if line != "an answer"]
