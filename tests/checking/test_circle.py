@@ -34,7 +34,8 @@ live = pytest.mark.skipif(
 KNOWN = [
     pattern
     for entry in known_differences()
-    if entry.provider == PROVIDERS["directml"].name
+    # What fails sometimes alone passes on the first case that the pattern fits.
+    if entry.provider == PROVIDERS["directml"].name and not entry.sometimes
     for pattern in entry.cases
 ]
 LANES = ("cpu", "directml", "directml-dll")

@@ -241,7 +241,7 @@ class TestWhatCounts:
                 ),
             ),
             (
-                "raise ImportError('broken')",
+                "raise ModuleNotFoundError(\"No module named 'onnxruntime'\")",
                 (
                     f"{STUB} needs ONNX Runtime, which is not installed; install an"
                     f" ONNX Runtime with {STUB}"
