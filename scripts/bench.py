@@ -57,6 +57,7 @@ from bench_workloads import (
     WORKLOADS,
     Workload,
     at_page,
+    named,
     random_workloads,
 )
 
@@ -117,7 +118,7 @@ def _all_ways(
     options: argparse.Namespace, offered: Sequence[Workload], threads: int
 ) -> Iterator[Measurement]:
     with _cores(threads) as cores:
-        for workload in _chosen(options, offered):
+        for workload in named(offered, options.only):
             call = _by_candidates, workload, threads, options.rounds
             yield cores.submit(*call).result()
 
@@ -133,7 +134,7 @@ def _forms(options: argparse.Namespace) -> Iterator[Measurement]:
     """Yield the times of the form that each workload takes, and of the next form."""
     for threads in options.threads:
         with _cores(threads) as cores:
-            for workload in _chosen(options, WORKLOADS + APART):
+            for workload in named(WORKLOADS + APART, options.only):
                 for index_type in ("UINT32", "INT64"):
                     call = _by_forms, workload, index_type, threads, options.rounds
                     measurement = cores.submit(*call).result()
@@ -255,14 +256,6 @@ def _line(measurement: Measurement) -> str:
     cells = [f"{name} {time.minimum:.1f}/{time.median:.1f}" for name, time in times]
     head = f"{measurement.workload} {measurement.note}".strip()
     return f"{head} ({measurement.threads} threads): {', '.join(cells)}"
-
-
-def _chosen(
-    options: argparse.Namespace, offered: Sequence[Workload]
-) -> Iterator[Workload]:
-    for workload in offered:
-        if not options.only or workload.name in options.only:
-            yield workload
 
 
 def _options() -> argparse.Namespace:

@@ -27,7 +27,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -54,6 +54,7 @@ from bench_workloads import (
     RIVALS_OWN,
     WORKLOADS,
     Workload,
+    named,
     placed,
     random_workloads,
 )
@@ -394,13 +395,11 @@ def _line(comparison: Comparison) -> str:
     return f"{title}{times.minimum:10.1f} / {times.median:8.1f} us{ratios}"
 
 
-def _chosen(options: argparse.Namespace) -> Iterator[Workload]:
+def _chosen(options: argparse.Namespace) -> list[Workload]:
     offered = random_workloads(options.random, options.seed)
     if not options.random_only:
         offered = (*WORKLOADS, *RIVALS_OWN, *offered)
-    for workload in offered:
-        if not options.only or workload.name in options.only:
-            yield workload
+    return named(offered, options.only)
 
 
 def _options() -> argparse.Namespace:
@@ -430,7 +429,7 @@ def _options() -> argparse.Namespace:
         parser.error(f"--offset must be less than {PAGE_BYTES}")
     if len(set(options.builds)) < len(options.builds):
         parser.error("each build must be named once")
-    if not any(_chosen(options)):
+    if not _chosen(options):
         parser.error("--only must name a workload or a random shape")
     return options
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -280,6 +281,11 @@ DATA_BYTES = (1 << 14, 1 << 26)
 OUTPUT_BYTES = (1 << 14, 1 << 25)
 """The least and the most bytes of the random shapes; their logarithms are spread
 evenly."""
+
+
+def named(offered: Iterable[Workload], names: Collection[str] | None) -> list[Workload]:
+    """Return the workloads with these names; all of them where no name is given."""
+    return [workload for workload in offered if not names or workload.name in names]
 
 
 def random_workloads(count: int = 30, seed: int = 0) -> tuple[Workload, ...]:
