@@ -33,23 +33,37 @@ def ways_of(audited: AuditedModel) -> list[list[WayStep]]:
     the node is not in the graph of the gather.
     """
     ways: dict[object, list[WayStep]] = {key: [] for key in audited.gathers}
+    # Many gathers share a graph, whose nodes are gone through once.
+    producers_by_scope: dict[Scope, dict[str, Operation]] = {}
     for key, scope, operation in operations_of(audited.network):
         record = audited.gathers.get(key)
         if record is None or ways[key]:
             continue
         lost = record.range.lost
         # A size that a graph of ONNX Runtime lost is not lost in the file.
-        if lost is not None and record.range.level is None:
-            ways[key] = _way(scope, operation, lost)
+        if lost is None or record.range.level is not None:
+            continue
+        producers = producers_by_scope.get(scope)
+        if producers is None:
+            producers = _producers(scope)
+            producers_by_scope[scope] = producers
+        ways[key] = _way(scope, producers, operation, lost)
     return list(ways.values())
 
 
-def _way(scope: Scope, gather: Operation, lost: Lost) -> list[WayStep]:
+def _producers(scope: Scope) -> dict[str, Operation]:
+    """Return the node that makes each value of a graph."""
+    return {
+        output: operation
+        for operation in scope.operations
+        for output in operation.outputs
+    }
+
+
+def _way(
+    scope: Scope, producers: dict[str, Operation], gather: Operation, lost: Lost
+) -> list[WayStep]:
     """Return the way to a gather; it is empty if it does not lead through the node."""
-    producers: dict[str, Operation] = {}
-    for operation in scope.operations:
-        for output in operation.outputs:
-            producers[output] = operation
     behind: list[Operation] = []
     for path in _paths_back(gather, producers):
         if (path[-1].label, path[-1].operator) == (lost.node, lost.op):
