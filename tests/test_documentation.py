@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shlex
 import shutil
@@ -167,8 +168,13 @@ def test_block_that_does_not_run_here_is_good_usage(
                     words[0], words[1:], parent=parent
                 ) as context:
                     assert context.params
-        elif name == "python" or name.startswith("scripts/"):
-            assert (ROOT / (words[0] if name == "python" else name)).exists()
+        elif name == "python" and words[0] == "-m":
+            # An extra of the package brings the module.
+            assert words[1] in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        elif name == "python":
+            assert (ROOT / words[0]).exists()
+        elif name.startswith("scripts/"):
+            assert (ROOT / name).exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -232,6 +238,34 @@ def test_table_of_commands_is_that_of_the_program() -> None:
 
 def test_the_page_of_commands_is_what_their_help_says() -> None:
     assert cli_page.PAGE.read_text(encoding="utf-8") == cli_page.page()
+
+
+def test_the_terminal_in_the_readme_shows_what_the_command_prints(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    picture = (ROOT / "docs" / "audit.svg").read_text(encoding="utf-8")
+    lines: dict[str, str] = {}
+    for position, text in re.findall(
+        r'<text [^>]*y="([\d.]+)"[^>]*>(.*?)</text>', picture
+    ):
+        lines[position] = lines.get(position, "") + html.unescape(text).replace(
+            "\xa0", " "
+        )
+    command, *shown, end = lines.values()
+    monkeypatch.chdir(ROOT)
+    program, *arguments = command.removeprefix("$ ").split()
+    assert program == "onnxgather"
+    printed = CliRunner().invoke(main, arguments).output.splitlines()
+    assert [line.strip() for line in shown] == [
+        line.strip() for line in printed[: len(shown)]
+    ]
+    assert len(shown) > 3
+    assert end.strip() == "..."
+    assert f"![{command.removeprefix('$ ')} prints: " in README
+    (told,) = re.findall(r"prints: ([^\]]+)\]\(docs/audit.svg\)", README)
+    assert printed[0].endswith(told)
+    # A picture in a page must load nothing.
+    assert "url(http" not in picture
 
 
 @pytest.mark.parametrize("name", PICTURES)

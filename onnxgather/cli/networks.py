@@ -28,9 +28,9 @@ from onnxgather.cli.outputs import (
 )
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
-from onnxgather.cli.terminal import json_bytes, say
+from onnxgather.cli.terminal import has_colours, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
-from onnxgather.core.errors import FINDINGS
+from onnxgather.core.errors import FINDINGS, printable
 from onnxgather.core.files import check_new_folder
 
 if TYPE_CHECKING:
@@ -510,6 +510,7 @@ def _say(
     report: AuditReport, is_single: bool, show_all: bool, baseline: Baseline
 ) -> None:
     """Print the findings; of several models a verdict and a table come first."""
+    from onnxgather.auditing.output.colours import coloured
     from onnxgather.auditing.output.overview import overview_lines
     from onnxgather.auditing.output.reports import baseline_lines
     from onnxgather.auditing.output.text import lines, next_lines, provider_lines
@@ -523,11 +524,13 @@ def _say(
         output_lines += next_lines({model: audit}, report.named)
     else:
         output_lines += overview_lines(report, show_all)
-    for line in output_lines:
-        say(line)
     if baseline.path:
-        for line in baseline_lines(report, baseline):
-            say(line)
+        output_lines += baseline_lines(report, baseline)
+    escaped_lines = [printable(line) for line in output_lines]
+    if has_colours():
+        escaped_lines = list(coloured(escaped_lines))
+    for line in escaped_lines:
+        say(line, as_is=True)
 
 
 @click.command("extract", cls=JsonCommand)

@@ -15,6 +15,7 @@ import pytest
 from audit_claims import ELEMENTS, limit, put
 from command_line import call
 from exported_networks import EACH, NETWORKS
+from folders import ROOT
 from four_levels import OUT_OF_BOUNDS
 from network_draft import Feeds, numbers, results, session
 from strength import measured
@@ -59,6 +60,18 @@ def test_so_many_gathers_of_the_networks_are_proved() -> None:
         for what, counts in measured(model, inputs).items():
             total.setdefault(what, Counter()).update(counts)
     assert total == TOTAL
+
+
+@pytest.mark.slow
+def test_the_readme_counts_the_networks_whose_indices_a_wrong_input_takes_out() -> None:
+    """An exact condition says that inputs beyond it take an index out of range."""
+    exact = 0
+    for model, _ in NETWORKS.values():
+        conditions = og.audit(model).contract["conditions"]
+        exact += any(condition["exact"] for condition in conditions)
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    claim = f"{len(NETWORKS)} exported networks, such as BERT and GPT-2: in {exact} of"
+    assert claim in page
 
 
 @pytest.mark.one_quick_in(4)

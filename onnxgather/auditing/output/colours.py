@@ -1,0 +1,44 @@
+"""The colours of an audit on a terminal: what is wrong is red, what is proved green."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+RED, GREEN, YELLOW, BOLD, DIM = "1;31", "32", "33", "1", "2"
+"""The codes of ANSI's colours."""
+
+OF_LABELS = {
+    "OUT OF RANGE": RED,
+    "REFUSED": RED,
+    "not proved": YELLOW,
+    "proved if": YELLOW,
+    "proved": GREEN,
+}
+"""The colour of the label at the beginning of a line. Other labels are dim."""
+
+_LABEL = re.compile(r"(?P<blanks> *)(?P<label>[A-Za-z]+(?: [A-Za-z]+)*)(?=  )")
+"""The first words of a line, if at least two blanks follow."""
+
+
+def coloured(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of an audit with the colours for a terminal.
+
+    Args:
+        lines: The lines, without characters that a terminal obeys. The first is the
+            verdict.
+    """
+    for number, line in enumerate(lines):
+        label = _LABEL.match(line)
+        if number == 0:
+            yield _in_colour(line, BOLD)
+        elif label is None:
+            yield line
+        else:
+            words = label["label"]
+            word_in_colour = _in_colour(words, OF_LABELS.get(words, DIM))
+            yield f"{label['blanks']}{word_in_colour}{line[label.end() :]}"
+
+
+def _in_colour(text: str, colour: str) -> str:
+    return f"\x1b[{colour}m{text}\x1b[0m"
