@@ -214,8 +214,8 @@ class TestTheModule:
         self, home: Home
     ) -> None:
         what = (
-            "PYTHON: QNNExecutionProvider: QNNExecutionProvider needs ONNX Runtime,"
-            " which is not installed; install onnxruntime-qnn on Windows"
+            "PYTHON: QNNExecutionProvider: the environment of QNNExecutionProvider does"
+            " not contain ONNX Runtime; install onnxruntime-qnn on Windows"
         )
         assert home.finding("QNNExecutionProvider") == (what, None)
 
@@ -224,8 +224,8 @@ class TestTheModule:
         self, home: Home
     ) -> None:
         what = (
-            "PYTHON: DmlExecutionProvider: DmlExecutionProvider needs ONNX Runtime,"
-            " which is not installed; install onnxgather[directml] on Windows, or run"
+            "PYTHON: DmlExecutionProvider: the environment of DmlExecutionProvider does"
+            " not contain ONNX Runtime; install onnxgather[directml] on Windows, or run"
             " scripts/directml/setup.sh on Linux"
         )
         assert home.finding("DmlExecutionProvider") == (what, None)

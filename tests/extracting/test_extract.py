@@ -745,8 +745,8 @@ class TestTheWorkerBefore:
                 "raise ImportError('no onnxruntime')",
                 3,
                 (
-                    "CPUExecutionProvider needs ONNX Runtime, which is not installed;"
-                    " install onnxgather[cpu]"
+                    "the environment of CPUExecutionProvider does not contain"
+                    " ONNX Runtime; install onnxgather[cpu]"
                 ),
             ),
         ],

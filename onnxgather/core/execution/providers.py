@@ -105,7 +105,9 @@ class Provider:
 
 
 _NOT_RUN = {
-    "no-runtime": "{name} needs ONNX Runtime, which is not installed; install {source}",
+    "no-runtime": (
+        "the environment of {name} does not contain ONNX Runtime; install {source}"
+    ),
     "empty-runtime": (
         "the module onnxruntime is empty, as uninstalling one of its wheels leaves "
         "it; reinstall {source}"

@@ -243,8 +243,8 @@ class TestWhatCounts:
             (
                 "raise ModuleNotFoundError(\"No module named 'onnxruntime'\")",
                 (
-                    f"{STUB} needs ONNX Runtime, which is not installed; install an"
-                    f" ONNX Runtime with {STUB}"
+                    f"the environment of {STUB} does not contain ONNX Runtime; install"
+                    f" an ONNX Runtime with {STUB}"
                 ),
             ),
         ],

@@ -87,8 +87,8 @@ def test_missing_runtime_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
         Session(model())
     assert (
         str(caught.value)
-        == "CPUExecutionProvider needs ONNX Runtime, which is not installed; install"
-        " onnxgather[cpu]"
+        == "the environment of CPUExecutionProvider does not contain ONNX Runtime;"
+        " install onnxgather[cpu]"
     )
 
 
