@@ -76,3 +76,20 @@ def test_a_variable_that_is_no_address_is_refused(
     with pytest.raises(ValueError, match="ONNXGATHER") as caught:
         _ = metadata(monkeypatch, repository).readme
     assert str(caught.value) == message
+
+
+def test_an_index_renders_the_pictures_the_tables_and_the_links(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """twine renders no Markdown, so that its check tells nothing of it."""
+    markdown = pytest.importorskip(
+        "readme_renderer.markdown", reason="the extra wheels brings readme-renderer"
+    )
+    page = markdown.render(metadata(monkeypatch, REPOSITORY).readme)
+    assert page is not None
+    assert page.count("<img") == README.count("![") == 2
+    assert page.count("<pre") == README.count("```") // 2
+    assert page.count("<h2") == README.count("\n## ")
+    # Every link of the README, and no path of the repository, is left.
+    assert page.count('<a href="https://') == len(TARGET.findall(README)) - 2
+    assert re.findall(r'(?:src|href)="(?!https://|#)([^"]*)"', page) == []
