@@ -33,11 +33,12 @@ WHY_NOT = "no_kernels.txt"
 onnxgather/core/execution/kernels.py reads it."""
 
 COMPILERS = {"win32": ["cl", "gcc", "clang"]}
-"""The compilers that are looked for, by `sys.platform`; elsewhere `cc`, `gcc` and
-`clang`."""
+"""The compilers that are looked for, by `sys.platform`."""
+OTHER_COMPILERS = ["cc", "gcc", "clang"]
+"""The compilers that are looked for elsewhere."""
 AGAIN = "install onnxgather from its sources once more"
 FAULT = re.compile(r"error(?!: ld returned)|cannot find|undefined reference")
-"""What stands in the line of a compiler or a linker that says what is wrong."""
+"""What the line of a compiler or a linker contains that says what is wrong."""
 
 
 class NativeKernels(BuildHookInterface[Any]):
@@ -46,50 +47,59 @@ class NativeKernels(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the libraries to a wheel, or to the modules of an editable install."""
         self.folder = TemporaryDirectory()
-        platform, wanted = map(
-            os.environ.get, ("ONNXGATHER_PLATFORM", "ONNXGATHER_NATIVE")
-        )
-        if wanted not in (None, "", "0", "1"):
-            self.app.abort(f"ONNXGATHER_NATIVE must be 0 or 1, got {wanted}")
-        if platform and not re.fullmatch(
-            r"(win|macosx|manylinux|musllinux)_\w+", platform
-        ):
-            self.app.abort(
-                f"ONNXGATHER_PLATFORM must be a tag such as win_amd64, got {platform}"
-            )
+        platform = os.environ.get("ONNXGATHER_PLATFORM")
+        native = os.environ.get("ONNXGATHER_NATIVE")
+        self.check_variables(platform, native)
         libraries = libraries_of(system_of(platform))
-        why, advice = "ONNXGATHER_NATIVE was 0", f"{AGAIN} without it"
-        if wanted != "0":
+        reason, advice = "ONNXGATHER_NATIVE was 0", f"{AGAIN} without it"
+        if native != "0":
             try:
-                why, advice = self.compile(libraries, platform)
-            except ValueError as error:  # of quotes
+                reason, advice = self.compile(libraries, platform)
+            except ValueError as error:
+                # Case: the quotes of a variable do not match.
                 self.app.abort(
                     f"CC, CFLAGS, LDFLAGS and ARCHFLAGS must be words: {error}"
                 )
-        if why and wanted == "1":
+        if reason and native == "1":
             self.app.abort(
                 "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but"
-                f" {why}"
+                f" {reason}"
             )
-        if why:
-            self.app.display_warning(f"the native kernels are not built, as {why}")
-            Path(self.folder.name, WHY_NOT).write_text(
-                f"{why}; {advice}\n", encoding="utf-8"
+        files = list(libraries)
+        if reason:
+            self.app.display_warning(f"the native kernels are not built, as {reason}")
+            explanation = Path(self.folder.name, WHY_NOT)
+            explanation.write_text(f"{reason}; {advice}\n", encoding="utf-8")
+            files = [WHY_NOT]
+        if version == "editable":
+            self.replace_in_package(files, [*libraries, WHY_NOT])
+        else:
+            for name in files:
+                source = f"{self.folder.name}/{name}"
+                build_data["force_include"][source] = f"onnxgather/{name}"
+        if not reason:
+            tag_of_machine = self.build_config.builder.get_best_matching_tag()
+            machine = tag_of_machine.rpartition("-")[2]
+            build_data["pure_python"] = False
+            build_data["tag"] = f"cp311-abi3-{platform or machine}"
+
+    def check_variables(self, platform: str | None, native: str | None) -> None:
+        """End the build if a variable has a value that it may not have."""
+        if native not in (None, "", "0", "1"):
+            self.app.abort(f"ONNXGATHER_NATIVE must be 0 or 1, got {native}")
+        is_tag = re.compile(r"(win|macosx|manylinux|musllinux)_\w+").fullmatch
+        if platform and not is_tag(platform):
+            self.app.abort(
+                f"ONNXGATHER_PLATFORM must be a tag such as win_amd64, got {platform}"
             )
-        made = [WHY_NOT] if why else [*libraries]
-        for name in (*libraries, WHY_NOT):
-            there = Path(self.root, "onnxgather", name)
-            if version == "editable":
-                there.unlink(missing_ok=True)
-                if name in made:
-                    shutil.copy(Path(self.folder.name, name), there)
-            elif name in made:
-                build_data["force_include"][f"{self.folder.name}/{name}"] = (
-                    f"onnxgather/{name}"
-                )
-        if not why:
-            here = self.build_config.builder.get_best_matching_tag().rpartition("-")[2]
-            build_data.update(pure_python=False, tag=f"cp311-abi3-{platform or here}")
+
+    def replace_in_package(self, files: Sequence[str], former: Sequence[str]) -> None:
+        """Copy files into the package, in the place of those of a former build."""
+        for name in former:
+            Path(self.root, "onnxgather", name).unlink(missing_ok=True)
+        for name in files:
+            copy = Path(self.root, "onnxgather", name)
+            shutil.copy(Path(self.folder.name, name), copy)
 
     def finalize(
         self, version: str, build_data: dict[str, Any], artifact_path: str
@@ -107,15 +117,18 @@ class NativeKernels(BuildHookInterface[Any]):
         """
         if sys.implementation.name != "cpython":
             return "they need CPython", "all else runs without them"
-        names = COMPILERS.get(sys.platform, ["cc", "gcc", "clang"])
-        compiler = words("CC") or [name for name in names if shutil.which(name)][:1]
+        compiler = words("CC") or first_compiler()
         if not compiler:
-            why = f"the path had no C compiler named {' or '.join(names)}"
-            return why, f"install one, or name yours in CC, and {AGAIN}"
-        python = None if platform else (sysconfig.get_path("include"), sys.base_prefix)
+            names = " or ".join(COMPILERS.get(sys.platform, OTHER_COMPILERS))
+            reason = f"the path had no C compiler named {names}"
+            return reason, f"install one, or name yours in CC, and {AGAIN}"
+        python = None
+        # For another machine the variables say where its Python is.
+        if not platform:
+            python = (sysconfig.get_path("include"), sys.base_prefix)
         kernels = Path(self.root, "onnxgather", "native", "kernels")
-        for name, own in libraries.items():
-            sources = [str(kernels / file) for file in (own, *SHARED)]
+        for name, own_source in libraries.items():
+            sources = [str(kernels / file) for file in (own_source, *SHARED)]
             command = command_of(compiler, system_of(platform), name, sources, python)
             try:
                 run = subprocess.run(
@@ -126,36 +139,55 @@ class NativeKernels(BuildHookInterface[Any]):
                     cwd=self.folder.name,
                 )
             except OSError as error:
-                return (
-                    f"{compiler[0]} did not start: {error.strerror}",
-                    f"mend CC, and {AGAIN}",
-                )
-            if run.returncode:
-                lines = (run.stderr + run.stdout).strip().splitlines() or [
-                    f"{run.returncode}"
-                ]
-                line = next(filter(FAULT.search, lines), lines[0]).strip()
-                return f"the C compiler failed: {line}", f"mend that, and {AGAIN}"
+                reason = f"{compiler[0]} did not start: {error.strerror}"
+                return reason, f"mend CC, and {AGAIN}"
+            if run.returncode != 0:
+                fault = fault_in(run.stderr + run.stdout) or str(run.returncode)
+                reason = f"the C compiler failed: {fault}"
+                return reason, f"mend that, and {AGAIN}"
         return "", ""
+
+
+def first_compiler() -> list[str]:
+    """Return the first C compiler on the path; an empty list without one."""
+    for name in COMPILERS.get(sys.platform, OTHER_COMPILERS):
+        if shutil.which(name):
+            return [name]
+    return []
+
+
+def fault_in(output: str) -> str:
+    """Return the line of a compiler's output that says what is wrong.
+
+    It is the first line if none is of the usual form, and "" without a line.
+    """
+    lines = output.strip().splitlines()
+    for line in lines:
+        if FAULT.search(line):
+            return line.strip()
+    return lines[0].strip() if lines else ""
 
 
 def system_of(platform: str | None) -> str:
     """Return the `sys.platform` of a platform tag; without one this machine's."""
-    known = {"win": "win32", "macosx": "darwin"}
-    return known.get(platform.partition("_")[0], "linux") if platform else sys.platform
+    if not platform:
+        return sys.platform
+    systems = {"win": "win32", "macosx": "darwin"}
+    return systems.get(platform.partition("_")[0], "linux")
 
 
 def libraries_of(system: str) -> dict[str, str]:
     """Return the libraries of a `sys.platform`, each with its own source."""
-    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(system, ".so")
+    suffixes = {"win32": ".dll", "darwin": ".dylib"}
+    operators = "onnxgather_operators" + suffixes.get(system, ".so")
     module = "_native.pyd" if system == "win32" else "_native.abi3.so"
-    return {module: "python.c", f"onnxgather_operators{suffix}": "operator.c"}
+    return {module: "python.c", operators: "operator.c"}
 
 
 def command_of(
     compiler: Sequence[str],
     system: str,
-    made: str,
+    library: str,
     sources: Sequence[str],
     python: tuple[str, str] | None,
 ) -> list[str]:
@@ -164,51 +196,55 @@ def command_of(
     Args:
         compiler: The compiler, and options of it.
         system: The `sys.platform` that it compiles for.
-        made: The name of the library.
+        library: The name of the file to make.
         sources: The paths of its sources.
         python: The folder of Python's headers, and the folder of Python; None if the
             variables name them.
     """
-    headers = [f"-I{python[0]}"] if python else []
+    headers: list[str] = []
+    if python:
+        headers = [f"-I{python[0]}"]
     options = [*words("CFLAGS"), *words("ARCHFLAGS")]
-    if Path(compiler[0].replace("\\", "/")).stem.lower() in ("cl", "clang-cl"):
-        flags = [
-            "/nologo",
-            "/O2",
-            "/std:c11",
-            "/experimental:c11atomics",
-            "/LD",
-            f"/Fe{made}",
-        ]
-        linked = ["/link", *([f"/LIBPATH:{python[1]}\\libs"] if python else [])]
-        return [
-            *compiler,
-            *headers,
-            *flags,
-            *options,
-            *sources,
-            *linked,
-            *words("LDFLAGS"),
-        ]
-    flags = ["-O2", "-std=c11", "-fvisibility=hidden", "-shared", f"-o{made}"]
-    linked = words("LDFLAGS")
-    if system == "darwin":
-        flags += ["-Wl,-undefined,dynamic_lookup", f"-Wl,-install_name,@rpath/{made}"]
-    # Windows' code needs no such option, and the locks are Windows' own
-    if system != "win32":
-        flags += ["-fPIC", "-pthread"]
-        # Short loops that cross a block of 32 bytes of code take up to 1.5 times as
-        # long.
-        flags += ["-falign-loops=32"]  # which clang cannot do for Windows on ARM
-    elif made.endswith(".pyd"):
-        linked += [*([f"-L{python[1]}\\libs"] if python else []), "-lpython3"]
-    return [*compiler, *headers, *flags, *options, *sources, *linked]
+    program = Path(compiler[0].replace("\\", "/")).stem.lower()
+    if program in ("cl", "clang-cl"):
+        flags = ["/nologo", "/O2", "/std:c11", "/experimental:c11atomics", "/LD"]
+        flags.append(f"/Fe{library}")
+        linked = ["/link"]
+        if python:
+            linked.append(f"/LIBPATH:{python[1]}\\libs")
+    else:
+        flags = ["-O2", "-std=c11", "-fvisibility=hidden", "-shared", f"-o{library}"]
+        linked = []
+        if system == "darwin":
+            flags.append("-Wl,-undefined,dynamic_lookup")
+            flags.append(f"-Wl,-install_name,@rpath/{library}")
+        if system != "win32":
+            # Windows' code needs no such options, and the locks are Windows' own.
+            flags += ["-fPIC", "-pthread"]
+            # Short loops that cross a block of 32 bytes of code take up to 1.5 times as
+            # long. clang cannot do this for Windows on ARM.
+            flags.append("-falign-loops=32")
+        elif library.endswith(".pyd"):
+            if python:
+                linked.append(f"-L{python[1]}\\libs")
+            linked.append("-lpython3")
+    return [
+        *compiler,
+        *headers,
+        *flags,
+        *options,
+        *sources,
+        *linked,
+        *words("LDFLAGS"),
+    ]
 
 
 def words(variable: str, system: str = sys.platform) -> list[str]:
     r"""Return a variable's words as a shell reads them; Windows' paths have a \."""
     lexer = shlex.shlex(os.environ.get(variable, ""), posix=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
+    lexer.whitespace_split = True
+    lexer.commenters = ""
     if system == "win32":
-        lexer.escape, lexer.quotes = "", '"'
-    return [*lexer]
+        lexer.escape = ""
+        lexer.quotes = '"'
+    return list(lexer)

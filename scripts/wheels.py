@@ -35,6 +35,9 @@ EXTRA = ("abi3audit", "abi3info", "auditwheel", "hatchling", "lief", "ziglang")
 
 ZIG = (sys.executable, "-m", "ziglang")
 
+MACHINES = {"x86_64": "i386:x86-64", "aarch64": "arm64"}
+"""The names of dlltool for the processors of Windows, by zig's names."""
+
 
 class BuildError(Exception):
     """What is wrong with a wheel, in a sentence."""
@@ -58,23 +61,22 @@ def import_library(folder: Path, target: str) -> Path:
     exports.write_text(
         "LIBRARY python3.dll\nEXPORTS\n" + "\n".join(sorted(stable_abi())) + "\n"
     )
-    made = folder / "python3.lib"
-    machine = {"x86_64": "i386:x86-64", "aarch64": "arm64"}[target.partition("-")[0]]
-    run([*ZIG, "dlltool", "-m", machine, "-d", str(exports), "-l", str(made)], {})
-    return made
+    library = folder / "python3.lib"
+    machine = MACHINES[target.partition("-")[0]]
+    run([*ZIG, "dlltool", "-m", machine, "-d", str(exports), "-l", str(library)], {})
+    return library
 
 
 def run(command: Sequence[str], variables: dict[str, str]) -> None:
     """Run a command in the checkout; its last line is the error if it fails."""
     environment = os.environ | variables
-    done = subprocess.run(
+    finished = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True
     )
-    if done.returncode:
-        said = (done.stderr + done.stdout).strip().splitlines() or [
-            f"{command[0]} failed"
-        ]
-        raise BuildError(said[-1])
+    if finished.returncode != 0:
+        lines = (finished.stderr + finished.stdout).strip().splitlines()
+        last_line = lines[-1] if lines else f"{command[0]} failed"
+        raise BuildError(last_line)
 
 
 def build(tag: str, folder: Path) -> Path:
@@ -89,16 +91,15 @@ def build(tag: str, folder: Path) -> Path:
         "ONNXGATHER_PLATFORM": tag,
     }
     if tag.startswith("win"):
-        variables["LDFLAGS"] += (
-            f" {shlex.quote(f'-L{import_library(folder, target).parent}')}"
-        )
+        library = import_library(folder, target)
+        variables["LDFLAGS"] += " " + shlex.quote(f"-L{library.parent}")
     wheels = folder / "wheels"
     run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)],
         variables,
     )
-    (made,) = wheels.iterdir()
-    return made
+    (wheel,) = wheels.iterdir()
+    return wheel
 
 
 def main() -> int:
@@ -109,50 +110,70 @@ def main() -> int:
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     options = parser.parse_args()
-    wanted: list[str] = options.platform or [*PLATFORMS]
-    if unknown := [tag for tag in wanted if tag not in PLATFORMS]:
+    tags: list[str] = list(dict.fromkeys(options.platform or PLATFORMS))
+    unknown = [tag for tag in tags if tag not in PLATFORMS]
+    if unknown:
         return refuse(
             f"a platform must be one of {', '.join(PLATFORMS)}, got {unknown[0]}"
         )
-    if missing := [name for name in EXTRA if find_spec(name) is None]:
+    missing = [name for name in EXTRA if find_spec(name) is None]
+    if missing:
         return refuse(f"{missing[0]} is not installed: pip install -e '.[wheels]'")
-    started = time.monotonic()
+    log = Log()
 
-    def say(text: str) -> None:
-        print(f"{time.monotonic() - started:5.0f} s  {text}", flush=True)
+    def is_right(tag: str) -> bool:
+        return build_and_read_back(tag, options.output, log)
 
-    def make(tag: str) -> bool:
-        """Make a wheel; return whether it is as it must be."""
-        say(f"{tag}: compiling")
-        with TemporaryDirectory(prefix=".wheels-", dir=options.output) as name:
-            try:
-                made = build(tag, Path(name))
-            except BuildError as error:
-                raise BuildError(f"{tag}: {error}") from None
-            say(f"{tag}: reading back")
-            found = faults(made, tag)
-            for fault in found:
-                say(f"{tag}: {fault}")
-            if not found:
-                os.replace(made, options.output / made.name)
-                say(f"{tag}: {made.name}; {PLATFORMS[tag].ran}")
-        return not found
-
-    tags = [*dict.fromkeys(wanted)]
     try:
         options.output.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            wrong = [*pool.map(make, tags)].count(False)
+            rights = list(pool.map(is_right, tags))
     except OSError as error:
         return refuse(f"{error.filename}: {error.strerror}")
     except BuildError as error:
         return refuse(f"{error}", 1)
-    count = len(tags) - wrong
-    say(
-        f"{count} wheel{'s' * (count != 1)} in"
-        f" {options.output}{f', {wrong} refused' * (wrong > 0)}"
-    )
-    return 1 if wrong else 0
+    count = rights.count(True)
+    refused = rights.count(False)
+    line = f"{count} wheel{'' if count == 1 else 's'} in {options.output}"
+    if refused:
+        line += f", {refused} refused"
+    log.say(line)
+    return 1 if refused else 0
+
+
+class Log:
+    """Lines with the seconds since the beginning."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        seconds = time.monotonic() - self.started
+        print(f"{seconds:5.0f} s  {text}", flush=True)
+
+
+def build_and_read_back(tag: str, output: Path, log: Log) -> bool:
+    """Build the wheel of a platform; keep it if it is as it must be.
+
+    Returns:
+        Whether the wheel was kept.
+    """
+    log.say(f"{tag}: compiling")
+    with TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
+        try:
+            wheel = build(tag, Path(folder))
+        except BuildError as error:
+            raise BuildError(f"{tag}: {error}") from None
+        log.say(f"{tag}: reading back")
+        faults_of_wheel = faults(wheel, tag)
+        for fault in faults_of_wheel:
+            log.say(f"{tag}: {fault}")
+        if faults_of_wheel:
+            return False
+        os.replace(wheel, output / wheel.name)
+        log.say(f"{tag}: {wheel.name}; {PLATFORMS[tag].ran}")
+    return True
 
 
 def refuse(sentence: str, code: int = 2) -> int:

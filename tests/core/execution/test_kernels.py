@@ -84,6 +84,7 @@ class TestBuilding:
         for name in (
             "pyproject.toml",
             "hatch_build.py",
+            "hatch_description.py",
             "README.md",
             "LICENSE",
             ".gitignore",
