@@ -89,7 +89,11 @@ class CheckOptions:
         return replace(self, corpus=True)
 
 
-@click.command("check", cls=JsonCommand, epilog=HELP_ON_STATES)
+@click.command(
+    "check",
+    cls=JsonCommand,
+    epilog=f"{arguments.HELP_ON_LANES}\n{HELP_ON_STATES}",
+)
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
 @arguments.of_check("corpus")
 @arguments.of_check("random", "count")
