@@ -105,7 +105,7 @@ def _run(words: list[str]) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "page",
     but_slow(
-        ["certificates.md", "install.md", "provider-ci.md", "wpt.md"],
+        ["certificates.md", "install.md", "provider-ci.md", "runtimes.md", "wpt.md"],
         sorted({block.page for block in RUN}),
     ),
 )
@@ -115,14 +115,21 @@ def test_blocks_of_a_page_print_what_the_page_says(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """They run in their order, in one folder, with the same names of Python."""
+    """They run in their order, in one folder, with the same names of Python.
+
+    A block with the mark `file: NAME` is a file of that name, for later commands.
+    """
     shutil.copytree(ROOT / "models", tmp_path / "models")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for block in RUN:
         if block.page != page:
             continue
-        if block.kind == "python":
+        if block.mark.startswith("file: "):
+            name = block.mark.removeprefix("file: ")
+            (tmp_path / name).write_text(block.text, encoding="utf-8")
+            said = ""
+        elif block.kind == "python":
             exec(compile(block.text, page, "exec"), names)
             said = capsys.readouterr().out
         else:
