@@ -33,17 +33,20 @@ MODULES = (cases, child, worker, lane, results, known)
 HEAD = """\
 # The report of `onnxgather check --json`
 
-A JSON object in UTF-8, of schema 1. Its first two keys are `schema` and `onnxgather`, so that its
-first 40 bytes tell it from a program. The number grows when a field goes away or changes its
-meaning; a field may be added without that, so a reader passes over the keys that it does not know.
+At the end of this page you can write a program that reads a report. This command writes the report:
 
-What is called a sentence is for people, and its wording may change at any time. Programs read
-`state`, `kind` and the facts beside them. A field that is not required is absent where it has
-nothing to say: where it would be null, false, 0 or empty.
+```sh
+onnxgather check --corpus -k gather/float32 --lanes cpu --json=report.json
+```
 
-[Known](#known) is an entry of a file of [known differences](provider-ci.md), which is an array.
+The file has a [Report](#report), as JSON in UTF-8. Read [CaseResult](#caseresult) next: it has the `state` of a case on each lane.
 
-This page is made of the classes that write the report: `python tests/checking/report/test_schema.py`.
+- A program reads `state`, `kind` and the facts beside them. Sentences are for people, and their wording may change at any time.
+- If a field that is not required would be null, false, 0 or empty, it is absent.
+- Ignore keys that your program does not know, as a field may be added. If a field goes away or changes its meaning, the number of `schema` grows.
+
+A file of [known differences](provider-ci.md#keep-a-file-of-known-differences) is an array of [Known](#known).
+`python tests/checking/report/test_schema.py` writes this page from the classes that write the report.
 """  # noqa: E501
 
 
