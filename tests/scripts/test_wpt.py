@@ -170,7 +170,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @needs_browser
 def test_chromium_does_what_the_page_says(whole: Path) -> None:
-    page = (ROOT / "docs" / "wpt.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "decisions" / "web.md").read_text(encoding="utf-8")
     results = results_of(whole)
     index = json.loads((whole / "index.json").read_text(encoding="utf-8"))
     counts: dict[str, Counter[str]] = {}
