@@ -33,19 +33,19 @@ MODULES = (cases, child, worker, lane, results, known)
 HEAD = """\
 # The report of `onnxgather check --json`
 
-At the end of this page you can write a program that reads a report. This command writes the report:
+At the end of this page you can write a program that reads a report. This command writes one:
 
 ```sh
 onnxgather check --corpus -k gather/float32 --lanes cpu --json=report.json
 ```
 
-The file has a [Report](#report), as JSON in UTF-8. Read [CaseResult](#caseresult) next: it has the `state` of a case on each lane.
+The file is a [Report](#report), as JSON in UTF-8. A [CaseResult](#caseresult) in it has the `state` of a case on each lane.
 
 - A program reads `state`, `kind` and the facts beside them. Sentences are for people, and their wording may change at any time.
 - If a field that is not required would be null, false, 0 or empty, it is absent.
 - Ignore keys that your program does not know, as a field may be added. If a field goes away or changes its meaning, the number of `schema` grows.
+- A file of [known differences](provider-ci.md#keep-a-file-of-known-differences) is an array of [Known](#known).
 
-A file of [known differences](provider-ci.md#keep-a-file-of-known-differences) is an array of [Known](#known).
 `python tests/checking/report/test_schema.py` writes this page from the classes that write the report.
 """  # noqa: E501
 
