@@ -33,8 +33,8 @@
 #endif
 
 // Without exceptions, as games build, a failed allocation ends the application, as it does
-// elsewhere in it.
-#ifdef __cpp_exceptions
+// elsewhere in it. Older versions of Visual C++ define _CPPUNWIND alone.
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define ONNXGATHER_TRY try
 #define ONNXGATHER_OUT_OF_MEMORY catch (...)
 #else
