@@ -20,9 +20,12 @@
 
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <initializer_list>
 #include <iterator>
+#include <map>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string>
 #include <utility>
@@ -44,8 +47,8 @@
 
 namespace onnxgather {
 
-// Gets a sentence on the first gather that could not be written.
-using Told = void (*)(const wchar_t* sentence);
+// Gets a sentence about the first failure. It may call the recording device.
+using Report = void (*)(const wchar_t* sentence);
 
 namespace recording {
 
@@ -149,7 +152,7 @@ Program program(const char* type, const Desc& desc, std::initializer_list<Field>
         {"InputTensor", "data", R"("valueStart": 1, "valueDelta": 1)", buffer_of(desc.InputTensor)},
         {"IndicesTensor", "indices", R"("value": 0)", buffer_of(desc.IndicesTensor)},
         {"OutputTensor", "output", R"("value": 0)", buffer_of(desc.OutputTensor)}};
-    Program made;
+    Program result;
     std::string resources, members, owned, bound;
     for (const auto& each : tensors) {
         if (!each.buffer) return Program();
@@ -160,10 +163,10 @@ Program program(const char* type, const Desc& desc, std::initializer_list<Field>
                      "\": {\"initialValuesDataType\": \"" + type_of(*each.buffer).name +
                      "\", \"initialValues\": ";
         if (each.tensor == tensors[1].tensor) {
-            made.before = resources;
-            made.indices = values;
-            made.index_type = type_of(*each.buffer);
-            made.index_count = count;
+            result.before = resources;
+            result.indices = values;
+            result.index_type = type_of(*each.buffer);
+            result.index_count = count;
             resources = "";
         } else {
             resources += values;
@@ -179,29 +182,29 @@ Program program(const char* type, const Desc& desc, std::initializer_list<Field>
         members += std::string(",\n                \"") + field.name +
                    "\": " + std::to_string(field.value);
     if (!owned.empty()) owned = ",\n            \"bindings\": {" + owned + "}";
-    made.before = R"({
+    result.before = R"({
     "resources": {)" +
-                  made.before;
-    made.after = resources + R"(
+                    result.before;
+    result.after = resources + R"(
     },
     "dispatchables": {
         "gather": {
             "type": "DML_OPERATOR_)" +
-                 type + R"(",
+                   type + R"(",
             "desc": {)" +
-                 members + R"(
+                   members + R"(
             })" +
-                 owned + R"(
+                   owned + R"(
         }
     },
     "commands": [
         {"type": "dispatch", "dispatchable": "gather", "bindings": {)" +
-                 bound + R"(}},
+                   bound + R"(}},
         {"type": "print", "resource": "output"}
     ]
 }
 )";
-    return made;
+    return result;
 }
 
 // The program of an operator; empty where the operator is no gather.
@@ -302,21 +305,25 @@ struct Temporary {
     }
 };
 
+inline std::wstring hexadecimal(UINT64 value, int digit_count) {
+    std::wstring digits;
+    for (int shift = 4 * (digit_count - 1); shift >= 0; shift -= 4)
+        digits += L"0123456789abcdef"[(value >> shift) & 15];
+    return digits;
+}
+
 // 16 hexadecimal digits: FNV-1a of 64 bits.
 inline std::wstring digest(const std::string& text) {
     UINT64 hash = 0xcbf29ce484222325;
     for (char character : text)
         hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3;
-    std::wstring digits;
-    for (int shift = 60; shift >= 0; shift -= 4)
-        digits += L"0123456789abcdef"[(hash >> shift) & 15];
-    return digits;
+    return hexadecimal(hash, 16);
 }
 
 // The folder of one recording device.
 class Folder {
 public:
-    Folder(const wchar_t* path, Told told) : told_(told) {
+    Folder(const wchar_t* path, Report report) : report_(report) {
         if (!path || !*path) return;
         path_.resize(LONGEST_PATH);  // in full, as the application may change its current folder
         DWORD length = GetFullPathNameW(path, LONGEST_PATH, &path_[0], nullptr);
@@ -326,26 +333,32 @@ public:
 
     // Writes a gather, unless it has been written. Changes nothing that the application sees.
     void record(const DML_OPERATOR_DESC* desc) noexcept {
-        record_text([=] { return program_of(desc).text(); });
+        keep_last_error([&] {
+            std::string text = program_of(desc).text();
+            return text.empty() ? ERROR_SUCCESS : write_once(text);
+        });
     }
 
-    // Writes the text that a function returns, unless the text is empty or has been written.
+    // Writes the text that a function returns, unless the text is empty or a file has it.
     template <typename Text>
     void record_text(Text text_of) noexcept {
-        DWORD before = GetLastError(), error = ERROR_SUCCESS;
-        ONNXGATHER_TRY {
+        keep_last_error([&] {
             std::string text = text_of();
-            if (!text.empty()) error = write(text);
-        } ONNXGATHER_OUT_OF_MEMORY {
-            error = ERROR_NOT_ENOUGH_MEMORY;
-        }
-        if (error != ERROR_SUCCESS) failed(error);
-        SetLastError(before);
+            return text.empty() ? ERROR_SUCCESS : write_file(text);
+        });
     }
 
-    // Tells the first failure.
-    void failed(DWORD error) noexcept {
-        if (!failed_.exchange(true)) tell(error);
+    // Reports the first failure: a function returns what failed. No lock may be held.
+    template <typename Failure>
+    void failed(Failure failure_of) noexcept {
+        if (is_reported_.exchange(true)) return;
+        ONNXGATHER_TRY {
+            std::wstring sentence =
+                L"onnxgather: " + failure_of() + L"; later failures are not reported";
+            if (report_) report_(sentence.c_str());
+            else OutputDebugStringW((sentence + L"\n").c_str());
+        } ONNXGATHER_OUT_OF_MEMORY {  // no memory for the sentence
+        }
     }
 
 private:
@@ -355,9 +368,25 @@ private:
 
     static bool is_separator(wchar_t character) { return character == L'\\' || character == L'/'; }
 
-    DWORD write(const std::string& text) {
+    // Calls a function that writes a file, and reports the error that it returns.
+    template <typename Write>
+    void keep_last_error(Write write) noexcept {
+        DWORD before = GetLastError(), error = ERROR_SUCCESS;
+        ONNXGATHER_TRY {
+            error = write();
+        } ONNXGATHER_OUT_OF_MEMORY {
+            error = ERROR_NOT_ENOUGH_MEMORY;
+        }
+        if (error != ERROR_SUCCESS)
+            failed([&] {
+                return L"a gather was not written to \"" + path_ + L"\", Windows error " +
+                       std::to_wstring(error);
+            });
+        SetLastError(before);
+    }
+
+    DWORD write_once(const std::string& text) {
         std::lock_guard<std::mutex> lock(mutex_);
-        if (path_.empty()) return ERROR_INVALID_NAME;
         auto [place, is_new] = written_.insert(text);  // first, as there may be no memory for it
         if (!is_new) return ERROR_SUCCESS;
         DWORD error = ERROR_NOT_ENOUGH_MEMORY;
@@ -370,6 +399,7 @@ private:
     }
 
     DWORD write_file(const std::string& text) {
+        if (path_.empty()) return ERROR_INVALID_NAME;
         Temporary temporary;
         std::wstring start = path_ + (is_separator(path_.back()) ? L"" : L"\\") + L"gather-";
         DWORD error = write_temporary(temporary, start, text);
@@ -410,22 +440,11 @@ private:
         return ERROR_FILE_EXISTS;
     }
 
-    void tell(DWORD error) noexcept {
-        ONNXGATHER_TRY {
-            std::wstring sentence = L"onnxgather: a gather was not written to \"" + path_ +
-                                    L"\", Windows error " + std::to_wstring(error) +
-                                    L"; later failures are not told";
-            if (told_) told_(sentence.c_str());
-            else OutputDebugStringW((sentence + L"\n").c_str());
-        } ONNXGATHER_OUT_OF_MEMORY {  // no memory for the sentence
-        }
-    }
-
     std::wstring path_;
-    Told told_;
+    Report report_;
     std::mutex mutex_;
     std::set<std::string> written_;
-    std::atomic<bool> failed_{false};
+    std::atomic<bool> is_reported_{false};
 };
 
 // --- Identifiers -----------------------------------------------------------------------------
@@ -451,8 +470,8 @@ inline constexpr GUID RESOURCE_ID{
 inline constexpr GUID LIST_ID{
     0x5b160d0f, 0xac1b, 0x4185, {0x8b, 0xa8, 0xb3, 0xae, 0x42, 0xa5, 0xa4, 0x55}};
 
-// Of this header: the recording device and its binding tables answer to them, and an operator has
-// the number of its gather as private data.
+// Of this header: the recording device and its binding tables answer to them. GATHER_ID, with the
+// address of the recording device's indices in it, names the private data of an operator.
 inline constexpr GUID RECORDING_DEVICE_ID{
     0x6f9b3c0e, 0x52d4, 0x4a8f, {0x9d, 0x1c, 0x77, 0x0e, 0x4b, 0x21, 0x5a, 0x01}};
 inline constexpr GUID RECORDING_TABLE_ID{
@@ -460,156 +479,34 @@ inline constexpr GUID RECORDING_TABLE_ID{
 inline constexpr GUID GATHER_ID{
     0x6f9b3c0e, 0x52d4, 0x4a8f, {0x9d, 0x1c, 0x77, 0x0e, 0x4b, 0x21, 0x5a, 0x03}};
 
-// --- Indices ---------------------------------------------------------------------------------
+// --- Objects of COM --------------------------------------------------------------------------
 
-// The indices of dispatches: copied on the GPU in front of a dispatch, written when the application
-// says that the GPU has finished.
-class Indices {
+// A reference to an object, released at its end.
+template <typename T>
+class Reference {
 public:
-    Indices(Folder& folder, UINT most) : folder_(folder), most_(most) {}
-    Indices(const Indices&) = delete;
-    Indices& operator=(const Indices&) = delete;
-    ~Indices() {
-        for (Copy& copy : copies_) copy.resource->Release();
+    Reference() = default;
+    Reference(const Reference&) = delete;
+    Reference& operator=(const Reference&) = delete;
+    ~Reference() {
+        if (object_) object_->Release();
     }
-
-    bool are_read() const { return most_ > 0; }
-
-    // Gives a new operator the number of its gather.
-    void number(const DML_OPERATOR_DESC* desc, IDMLObject* op) noexcept {
-        DWORD error = ERROR_SUCCESS;
-        ONNXGATHER_TRY {
-            Program program = program_of(desc);
-            if (program.empty()) return;
-            std::lock_guard<std::mutex> lock(mutex_);
-            gathers_.push_back({std::move(program), 0});
-            UINT number = static_cast<UINT>(gathers_.size() - 1);
-            if (FAILED(op->SetPrivateData(GATHER_ID, sizeof number, &number)))
-                error = ERROR_NOT_ENOUGH_MEMORY;
-        } ONNXGATHER_OUT_OF_MEMORY {
-            error = ERROR_NOT_ENOUGH_MEMORY;
-        }
-        if (error != ERROR_SUCCESS) folder_.failed(error);
-    }
-
-    // Gives a compiled operator the number of its operator, if that has one.
-    void pass_on(IDMLObject* from, IDMLObject* to) noexcept {
-        UINT number = 0, size = sizeof number;
-        if (from && to && SUCCEEDED(from->GetPrivateData(GATHER_ID, &size, &number)))
-            to->SetPrivateData(GATHER_ID, sizeof number, &number);
-    }
-
-    // Copies the indices of a dispatch, if it is that of a gather, and bound is where they are.
-    void copy(ID3D12CommandList* commands, IDMLDispatchable* dispatchable,
-              const DML_BUFFER_BINDING& bound) noexcept {
-        UINT number = 0, size = sizeof number;
-        if (!commands || !dispatchable || !bound.Buffer) return;
-        if (FAILED(dispatchable->GetPrivateData(GATHER_ID, &size, &number))) return;
-        DWORD error = ERROR_SUCCESS;
-        ONNXGATHER_TRY {
-            std::lock_guard<std::mutex> lock(mutex_);
-            if (number >= gathers_.size() || gathers_[number].copied == most_) return;
-            copies_.reserve(copies_.size() + 1);  // first, as there may be no memory for it
-            Gather& gather = gathers_[number];
-            UINT64 bytes = gather.program.index_count * gather.program.index_type.bytes;
-            ID3D12Resource* resource = nullptr;
-            if (bytes > bound.SizeInBytes) error = ERROR_INSUFFICIENT_BUFFER;
-            else resource = copied(commands, bound, bytes);
-            if (resource) {
-                gather.copied++;
-                copies_.push_back({number, bytes, resource});
-            } else if (error == ERROR_SUCCESS) {
-                error = ERROR_NOT_ENOUGH_MEMORY;
-            }
-        } ONNXGATHER_OUT_OF_MEMORY {
-            error = ERROR_NOT_ENOUGH_MEMORY;
-        }
-        if (error != ERROR_SUCCESS) folder_.failed(error);
-    }
-
-    // Writes a program for each copy, and returns how many there are. The copies stay: a command
-    // list may run again, and copies then to the same place.
-    UINT write() noexcept {
-        std::lock_guard<std::mutex> lock(mutex_);
-        for (Copy& copy : copies_) {
-            void* mapped = nullptr;
-            D3D12_RANGE read{0, static_cast<SIZE_T>(copy.bytes)}, nothing{0, 0};
-            if (SUCCEEDED(copy.resource->Map(0, &read, &mapped))) {
-                const Program& program = gathers_[copy.gather].program;
-                auto bytes = static_cast<const unsigned char*>(mapped);
-                folder_.record_text([&] { return with_indices(program, bytes); });
-                copy.resource->Unmap(0, &nothing);
-            } else {
-                folder_.failed(ERROR_READ_FAULT);
-            }
-        }
-        return static_cast<UINT>(copies_.size());
-    }
+    T* get() const { return object_; }
+    T* operator->() const { return object_; }
+    T* release() { return std::exchange(object_, nullptr); }
+    // For a call that gives an object as the interface T.
+    void** put() { return reinterpret_cast<void**>(&object_); }
 
 private:
-    struct Gather {
-        Program program;
-        UINT copied;
-    };
-    struct Copy {
-        UINT gather;
-        UINT64 bytes;
-        ID3D12Resource* resource;
-    };
-
-    // Puts a copy of a buffer on a list, and returns the buffer that it goes to; null where there
-    // is none.
-    static ID3D12Resource* copied(ID3D12CommandList* commands, const DML_BUFFER_BINDING& bound,
-                                  UINT64 bytes) {
-        void *device = nullptr, *list = nullptr, *resource = nullptr;
-        D3D12_HEAP_PROPERTIES heap{};
-        heap.Type = D3D12_HEAP_TYPE_READBACK;
-        D3D12_RESOURCE_DESC desc{};
-        desc.Dimension = D3D12_RESOURCE_DIMENSION_BUFFER;
-        desc.Width = bytes;
-        desc.Height = desc.DepthOrArraySize = desc.MipLevels = 1;
-        desc.SampleDesc.Count = 1;
-        desc.Layout = D3D12_TEXTURE_LAYOUT_ROW_MAJOR;
-        if (SUCCEEDED(commands->QueryInterface(LIST_ID, &list)) &&
-            SUCCEEDED(bound.Buffer->GetDevice(DIRECT3D_ID, &device)) &&
-            SUCCEEDED(static_cast<ID3D12Device*>(device)->CreateCommittedResource(
-                &heap, D3D12_HEAP_FLAG_NONE, &desc, D3D12_RESOURCE_STATE_COPY_DEST, nullptr,
-                RESOURCE_ID, &resource))) {
-            auto target = static_cast<ID3D12GraphicsCommandList*>(list);
-            // DirectML's tensors are in the state UNORDERED_ACCESS at a dispatch.
-            D3D12_RESOURCE_BARRIER barrier{};
-            barrier.Type = D3D12_RESOURCE_BARRIER_TYPE_TRANSITION;
-            barrier.Transition = {bound.Buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES,
-                                  D3D12_RESOURCE_STATE_UNORDERED_ACCESS,
-                                  D3D12_RESOURCE_STATE_COPY_SOURCE};
-            target->ResourceBarrier(1, &barrier);
-            target->CopyBufferRegion(static_cast<ID3D12Resource*>(resource), 0, bound.Buffer,
-                                     bound.Offset, bytes);
-            std::swap(barrier.Transition.StateBefore, barrier.Transition.StateAfter);
-            target->ResourceBarrier(1, &barrier);
-        }
-        if (device) static_cast<IUnknown*>(device)->Release();
-        if (list) static_cast<IUnknown*>(list)->Release();
-        return static_cast<ID3D12Resource*>(resource);
-    }
-
-    Folder& folder_;
-    UINT most_;
-    std::mutex mutex_;
-    std::vector<Gather> gathers_;
-    std::vector<Copy> copies_;
+    T* object_ = nullptr;
 };
 
-// What a recording device has of a child of DirectML's device: it forwards every call.
-template <typename Interface>
-class Child : public Interface {
+// Counts its references, and forwards what every object of DirectML has to such an object.
+template <typename Interface, typename Object = Interface>
+class Forwarding : public Interface {
 public:
-    Child(Interface* object, IUnknown* owner, Indices& indices)
-        : object_(object), owner_(owner), indices_(indices) {
-        owner_->AddRef();  // it has the indices
-    }
-    Child(const Child&) = delete;
-    Child& operator=(const Child&) = delete;
+    Forwarding(const Forwarding&) = delete;
+    Forwarding& operator=(const Forwarding&) = delete;
 
     STDMETHODIMP_(ULONG) AddRef() noexcept override { return ++references_; }
     STDMETHODIMP_(ULONG) Release() noexcept override {
@@ -627,51 +524,298 @@ public:
         return object_->SetPrivateDataInterface(guid, data);
     }
     STDMETHODIMP SetName(PCWSTR name) noexcept override { return object_->SetName(name); }
-    STDMETHODIMP GetDevice(REFIID wanted, void** found) noexcept override {
-        return object_->GetDevice(wanted, found);
-    }
 
 protected:
-    virtual ~Child() {
-        object_->Release();
-        owner_->Release();
-    }
-    HRESULT query(REFIID wanted, void** found, const GUID& own, const GUID& second) noexcept {
-        bool is_own = IsEqualGUID(wanted, UNKNOWN_ID) || IsEqualGUID(wanted, OBJECT_ID) ||
-                      IsEqualGUID(wanted, CHILD_ID) || IsEqualGUID(wanted, own) ||
-                      IsEqualGUID(wanted, second);
-        if (!is_own || !found) return object_->QueryInterface(wanted, found);
-        *found = static_cast<Interface*>(this);
-        AddRef();
-        return S_OK;
-    }
+    explicit Forwarding(Object* object) : object_(object) { object_->AddRef(); }
+    virtual ~Forwarding() { object_->Release(); }
 
-    Interface* object_;
-    IUnknown* owner_;
-    Indices& indices_;
+    Object* object_;
 
 private:
     std::atomic<ULONG> references_{1};
+};
+
+// --- Indices ---------------------------------------------------------------------------------
+
+// The buffers of a binding table that a copy of indices needs.
+struct Bound {
+    DML_BUFFER_BINDING indices{nullptr, 0, 0}, output{nullptr, 0, 0};
+
+    bool is_in_place() const {
+        return indices.Buffer == output.Buffer &&
+               indices.Offset < output.Offset + output.SizeInBytes &&
+               output.Offset < indices.Offset + indices.SizeInBytes;
+    }
+};
+
+// The indices of dispatches: copied on the GPU behind a dispatch, written when the application says
+// that the GPU has finished.
+class Indices {
+public:
+    // `most` is of how many dispatches of each descriptor the indices are copied.
+    Indices(Folder& folder, UINT most) : folder_(folder), most_(most), id_(GATHER_ID) {
+        // Another recording device may stand in front of the same device of DirectML.
+        auto address = reinterpret_cast<UINT_PTR>(this);
+        std::memcpy(id_.Data4, &address, sizeof address);
+    }
+    Indices(const Indices&) = delete;
+    Indices& operator=(const Indices&) = delete;
+    ~Indices() {
+        for (Copy& copy : copies_) copy.resource->Release();
+    }
+
+    bool are_read() const { return most_ > 0; }
+
+    // Gives a new operator the number of its gather. Gathers with the same descriptor have the same
+    // number, so that an application may create them again in each frame.
+    void number(const DML_OPERATOR_DESC* desc, IUnknown* op) noexcept {
+        HRESULT result = S_OK;
+        ONNXGATHER_TRY {
+            Program program = program_of(desc);
+            if (!program.empty()) result = set_number(op, number_of(std::move(program)));
+        } ONNXGATHER_OUT_OF_MEMORY {
+            result = E_OUTOFMEMORY;
+        }
+        if (FAILED(result)) not_copied({nullptr, result});
+    }
+
+    // Gives a compiled operator the number of its operator, if that has a number.
+    void pass_on(IDMLOperator* from, IUnknown* to) noexcept {
+        UINT number = 0, size = sizeof number;
+        if (!from || FAILED(from->GetPrivateData(id_, &size, &number))) return;
+        HRESULT result = set_number(to, number);
+        if (FAILED(result)) not_copied({nullptr, result});
+    }
+
+    // Copies the indices of a dispatch that the list has, if it is the dispatch of a gather.
+    void copy(ID3D12CommandList* commands, IDMLDispatchable* dispatchable,
+              const Bound& bound) noexcept {
+        UINT number = 0, size = sizeof number;
+        if (!commands || !dispatchable || !bound.indices.Buffer) return;
+        if (FAILED(dispatchable->GetPrivateData(id_, &size, &number))) return;
+        Failure failure;
+        ONNXGATHER_TRY {
+            failure = try_copy(commands, number, bound);
+        } ONNXGATHER_OUT_OF_MEMORY {
+            failure = {nullptr, E_OUTOFMEMORY};
+        }
+        if (failure.reason || FAILED(failure.result)) not_copied(failure);
+    }
+
+    // Writes a program for each copy that the GPU has made, and returns how many there are. The
+    // copies stay: a command list may run again, and copies then to the same place.
+    UINT write() noexcept {
+        UINT count = 0;
+        ONNXGATHER_TRY {
+            for (const Copy& copy : copies())
+                if (write_copy(copy)) count++;
+        } ONNXGATHER_OUT_OF_MEMORY {
+            not_copied({nullptr, E_OUTOFMEMORY});
+        }
+        return count;
+    }
+
+private:
+    struct Gather {
+        Program program;
+        UINT copied;
+    };
+    struct Copy {
+        const Program* program;
+        UINT64 bytes;
+        ID3D12Resource* resource;  // the indices, and MARK where the GPU has copied them
+    };
+    // Why indices were not copied: a reason, or a result of Direct3D.
+    struct Failure {
+        const wchar_t* reason = nullptr;
+        HRESULT result = S_OK;
+    };
+
+    static constexpr UINT MARK = 1;
+    // Of all copies. Direct3D gives memory in units of UNIT bytes.
+    static constexpr UINT64 MOST_BYTES = UINT64{256} << 20, UNIT = UINT64{64} << 10;
+
+    void not_copied(const Failure& failure) noexcept {
+        folder_.failed([&] {
+            std::wstring sentence = L"the indices of a dispatch were not copied, ";
+            if (failure.reason) return sentence + failure.reason;
+            return sentence + L"HRESULT 0x" + hexadecimal(static_cast<UINT>(failure.result), 8);
+        });
+    }
+
+    UINT number_of(Program program) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        auto place = numbers_.find(program.text());
+        if (place != numbers_.end()) return place->second;
+        gathers_.push_back({std::move(program), 0});  // if the map has no memory, it is unused
+        UINT number = static_cast<UINT>(gathers_.size() - 1);
+        numbers_.insert({gathers_.back().program.text(), number});
+        return number;
+    }
+
+    HRESULT set_number(IUnknown* object, UINT number) const {
+        Reference<IDMLObject> op;
+        HRESULT result = object->QueryInterface(OBJECT_ID, op.put());
+        return FAILED(result) ? result : op->SetPrivateData(id_, sizeof number, &number);
+    }
+
+    Failure try_copy(ID3D12CommandList* commands, UINT number, const Bound& bound) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (number >= gathers_.size() || gathers_[number].copied == most_) return {};
+        const Program& program = gathers_[number].program;
+        UINT64 bytes = program.index_count * program.index_type.bytes;
+        UINT64 taken = (bytes + sizeof MARK + UNIT - 1) / UNIT * UNIT;
+        if (bytes > bound.indices.SizeInBytes) return {L"as their binding is smaller than they are"};
+        if (bound.is_in_place()) return {L"as the output of the dispatch is bound over them"};
+        if (taken > MOST_BYTES - taken_) return {L"as all copies may have 256 MiB"};
+        copies_.reserve(copies_.size() + 1);  // first, as there may be no memory for it
+        Reference<ID3D12Resource> copy;
+        HRESULT result = record_copy(commands, bound.indices, bytes, copy);
+        if (FAILED(result)) return {nullptr, result};
+        copies_.push_back({&program, bytes, copy.release()});
+        gathers_[number].copied++;
+        taken_ += taken;
+        return {};
+    }
+
+    // Puts the copy of a buffer on a list, behind the dispatch that reads the buffer.
+    HRESULT record_copy(ID3D12CommandList* commands, const DML_BUFFER_BINDING& source, UINT64 bytes,
+                        Reference<ID3D12Resource>& copy) {
+        Reference<ID3D12GraphicsCommandList> list;
+        Reference<ID3D12Device> device;
+        HRESULT result = commands->QueryInterface(LIST_ID, list.put());
+        if (SUCCEEDED(result)) result = source.Buffer->GetDevice(DIRECT3D_ID, device.put());
+        if (SUCCEEDED(result) && !mark_.get()) result = make_mark(device.get());
+        if (SUCCEEDED(result))
+            result = make_buffer(device.get(), bytes + sizeof MARK, D3D12_HEAP_TYPE_READBACK,
+                                 D3D12_RESOURCE_STATE_COPY_DEST, copy);
+        if (FAILED(result)) return result;
+        // DirectML takes a buffer in the state UNORDERED_ACCESS, or in a state that its dispatch
+        // promotes to UNORDERED_ACCESS, such as COMMON. Behind the dispatch the buffer is in the
+        // state UNORDERED_ACCESS in either case; in front of it nobody knows.
+        D3D12_RESOURCE_BARRIER barrier{};
+        barrier.Type = D3D12_RESOURCE_BARRIER_TYPE_TRANSITION;
+        barrier.Transition = {source.Buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES,
+                              D3D12_RESOURCE_STATE_UNORDERED_ACCESS,
+                              D3D12_RESOURCE_STATE_COPY_SOURCE};
+        list->ResourceBarrier(1, &barrier);
+        list->CopyBufferRegion(copy.get(), 0, source.Buffer, source.Offset, bytes);
+        list->CopyBufferRegion(copy.get(), bytes, mark_.get(), 0, sizeof MARK);
+        std::swap(barrier.Transition.StateBefore, barrier.Transition.StateAfter);
+        list->ResourceBarrier(1, &barrier);
+        return S_OK;
+    }
+
+    // A new buffer holds zeros.
+    static HRESULT make_buffer(ID3D12Device* device, UINT64 bytes, D3D12_HEAP_TYPE heap,
+                               D3D12_RESOURCE_STATES state, Reference<ID3D12Resource>& buffer) {
+        D3D12_HEAP_PROPERTIES properties{};
+        properties.Type = heap;
+        D3D12_RESOURCE_DESC desc{};
+        desc.Dimension = D3D12_RESOURCE_DIMENSION_BUFFER;
+        desc.Width = bytes;
+        desc.Height = desc.DepthOrArraySize = desc.MipLevels = 1;
+        desc.SampleDesc.Count = 1;
+        desc.Layout = D3D12_TEXTURE_LAYOUT_ROW_MAJOR;
+        return device->CreateCommittedResource(&properties, D3D12_HEAP_FLAG_NONE, &desc, state,
+                                               nullptr, RESOURCE_ID, buffer.put());
+    }
+
+    HRESULT make_mark(ID3D12Device* device) {
+        Reference<ID3D12Resource> buffer;
+        HRESULT result = make_buffer(device, sizeof MARK, D3D12_HEAP_TYPE_UPLOAD,
+                                     D3D12_RESOURCE_STATE_GENERIC_READ, buffer);
+        void* mapped = nullptr;
+        D3D12_RANGE nothing{0, 0};
+        if (SUCCEEDED(result)) result = buffer->Map(0, &nothing, &mapped);
+        if (FAILED(result)) return result;
+        std::memcpy(mapped, &MARK, sizeof MARK);
+        buffer->Unmap(0, nullptr);
+        *mark_.put() = buffer.release();
+        return S_OK;
+    }
+
+    // As they are now: reports are made without the lock.
+    std::vector<Copy> copies() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return copies_;
+    }
+
+    // Writes the program of a copy; false where the GPU has not copied the indices, as their list
+    // did not run.
+    bool write_copy(const Copy& copy) noexcept {
+        void* mapped = nullptr;
+        D3D12_RANGE all{0, static_cast<SIZE_T>(copy.bytes + sizeof MARK)}, nothing{0, 0};
+        HRESULT result = copy.resource->Map(0, &all, &mapped);
+        if (FAILED(result)) {
+            not_copied({nullptr, result});
+            return false;
+        }
+        auto bytes = static_cast<const unsigned char*>(mapped);
+        bool is_copied = std::memcmp(bytes + copy.bytes, &MARK, sizeof MARK) == 0;
+        if (is_copied) folder_.record_text([&] { return with_indices(*copy.program, bytes); });
+        copy.resource->Unmap(0, &nothing);
+        return is_copied;
+    }
+
+    Folder& folder_;
+    UINT most_;
+    GUID id_;
+    std::mutex mutex_;
+    std::map<std::string, UINT> numbers_;  // of the texts of gathers
+    std::deque<Gather> gathers_;           // by number; each stays at its place
+    std::vector<Copy> copies_;
+    UINT64 taken_ = 0;  // bytes of the copies
+    Reference<ID3D12Resource> mark_;
+};
+
+// What a recording device has of a child of DirectML's device.
+template <typename Interface>
+class Child : public Forwarding<Interface> {
+public:
+    using Base = Interface;
+
+    Child(Interface* object, IUnknown* owner, Indices& indices)
+        : Forwarding<Interface>(object), owner_(owner), indices_(indices) {
+        owner_->AddRef();  // it has the indices
+    }
+    STDMETHODIMP GetDevice(REFIID wanted, void** device) noexcept override {
+        return this->object_->GetDevice(wanted, device);
+    }
+
+protected:
+    ~Child() override { owner_->Release(); }
+    HRESULT query(REFIID wanted, void** answer, const GUID& own, const GUID& second) noexcept {
+        bool is_own = IsEqualGUID(wanted, UNKNOWN_ID) || IsEqualGUID(wanted, OBJECT_ID) ||
+                      IsEqualGUID(wanted, CHILD_ID) || IsEqualGUID(wanted, own) ||
+                      IsEqualGUID(wanted, second);
+        if (!is_own || !answer) return this->object_->QueryInterface(wanted, answer);
+        *answer = static_cast<Interface*>(this);
+        this->AddRef();
+        return S_OK;
+    }
+
+    IUnknown* owner_;
+    Indices& indices_;
 };
 
 // A binding table that knows where the indices are.
 class Table final : public Child<IDMLBindingTable> {
 public:
     using Child::Child;
+    static constexpr const GUID& ID = TABLE_ID;
 
-    STDMETHODIMP QueryInterface(REFIID wanted, void** found) noexcept override {
-        return query(wanted, found, TABLE_ID, RECORDING_TABLE_ID);
+    STDMETHODIMP QueryInterface(REFIID wanted, void** answer) noexcept override {
+        return query(wanted, answer, TABLE_ID, RECORDING_TABLE_ID);
     }
     STDMETHODIMP_(void)
     BindInputs(UINT count, const DML_BINDING_DESC* bindings) noexcept override {
-        bound_ = {nullptr, 0, 0};
-        bool has_indices = bindings && count > 1 && bindings[1].Desc &&
-                           bindings[1].Type == DML_BINDING_TYPE_BUFFER;
-        if (has_indices) bound_ = *static_cast<const DML_BUFFER_BINDING*>(bindings[1].Desc);
+        bound_.indices = buffer(bindings, count, 1);
         object_->BindInputs(count, bindings);
     }
     STDMETHODIMP_(void)
     BindOutputs(UINT count, const DML_BINDING_DESC* bindings) noexcept override {
+        bound_.output = buffer(bindings, count, 0);
         object_->BindOutputs(count, bindings);
     }
     STDMETHODIMP_(void)
@@ -683,165 +827,155 @@ public:
         object_->BindPersistentResource(binding);
     }
     STDMETHODIMP Reset(const DML_BINDING_TABLE_DESC* desc) noexcept override {
-        bound_ = {nullptr, 0, 0};
+        bound_ = Bound();
         return object_->Reset(desc);
     }
 
-    const DML_BUFFER_BINDING& bound() const { return bound_; }
+    const Bound& bound() const { return bound_; }
     IDMLBindingTable* directml() const { return object_; }
 
 private:
-    DML_BUFFER_BINDING bound_{nullptr, 0, 0};
+    // The buffer of a binding; null where there is none.
+    static DML_BUFFER_BINDING buffer(const DML_BINDING_DESC* bindings, UINT count, UINT number) {
+        if (!bindings || count <= number) return {nullptr, 0, 0};
+        const DML_BINDING_DESC& binding = bindings[number];
+        if (binding.Type != DML_BINDING_TYPE_BUFFER || !binding.Desc) return {nullptr, 0, 0};
+        return *static_cast<const DML_BUFFER_BINDING*>(binding.Desc);
+    }
+
+    Bound bound_;
 };
 
-// A command recorder that copies the indices in front of the dispatch of a gather.
+// A command recorder that copies the indices behind the dispatch of a gather.
 class Recorder final : public Child<IDMLCommandRecorder> {
 public:
     using Child::Child;
+    static constexpr const GUID& ID = RECORDER_ID;
 
-    STDMETHODIMP QueryInterface(REFIID wanted, void** found) noexcept override {
-        return query(wanted, found, RECORDER_ID, RECORDER_ID);
+    STDMETHODIMP QueryInterface(REFIID wanted, void** answer) noexcept override {
+        return query(wanted, answer, RECORDER_ID, RECORDER_ID);
     }
     STDMETHODIMP_(void)
     RecordDispatch(ID3D12CommandList* list, IDMLDispatchable* dispatchable,
                    IDMLBindingTable* table) noexcept override {
-        void* found = nullptr;
+        void* answer = nullptr;
         // A table that the application had before is DirectML's own.
-        if (!table || FAILED(table->QueryInterface(RECORDING_TABLE_ID, &found))) {
+        if (!table || FAILED(table->QueryInterface(RECORDING_TABLE_ID, &answer))) {
             object_->RecordDispatch(list, dispatchable, table);
             return;
         }
-        auto own = static_cast<Table*>(static_cast<IDMLBindingTable*>(found));
-        indices_.copy(list, dispatchable, own->bound());
+        auto own = static_cast<Table*>(static_cast<IDMLBindingTable*>(answer));
         object_->RecordDispatch(list, dispatchable, own->directml());
+        indices_.copy(list, dispatchable, own->bound());
         own->Release();
     }
 };
 
 // --- The device ------------------------------------------------------------------------------
 
-// Forwards every call to DirectML's device, whose objects it gives out as they are. The same object
-// stands for all interfaces of a device. For any other interface, such as IDMLDebugDevice,
-// DirectML's device answers.
-class Device final : public IDMLDevice1 {
+// Forwards every call to DirectML's device, whose objects it gives out as they are, but for what
+// copies of indices need. The same object stands for all interfaces of a device. For any other
+// interface, such as IDMLDebugDevice, DirectML's device answers.
+class Device final : public Forwarding<IDMLDevice1, IDMLDevice> {
 public:
-    Device(IDMLDevice* device, const wchar_t* folder, Told told, UINT dispatches)
-        : device_(device), folder_(folder, told), indices_(folder_, dispatches) {
-        device_->AddRef();
-        void* found = nullptr;
-        if (SUCCEEDED(device_->QueryInterface(DEVICE1_ID, &found)))
-            device1_ = static_cast<IDMLDevice1*>(found);
+    Device(IDMLDevice* device, const wchar_t* folder, Report report, UINT dispatches)
+        : Forwarding(device), folder_(folder, report), indices_(folder_, dispatches) {
+        device->QueryInterface(DEVICE1_ID, device1_.put());
     }
-    Device(const Device&) = delete;
-    Device& operator=(const Device&) = delete;
 
-    STDMETHODIMP QueryInterface(REFIID wanted, void** found) noexcept override {
-        bool own = IsEqualGUID(wanted, UNKNOWN_ID) || IsEqualGUID(wanted, OBJECT_ID) ||
-                   IsEqualGUID(wanted, DEVICE_ID) || IsEqualGUID(wanted, RECORDING_DEVICE_ID) ||
-                   (device1_ && IsEqualGUID(wanted, DEVICE1_ID));
-        if (!own || !found) return device_->QueryInterface(wanted, found);
-        *found = static_cast<IDMLDevice1*>(this);
+    STDMETHODIMP QueryInterface(REFIID wanted, void** answer) noexcept override {
+        bool is_own = IsEqualGUID(wanted, UNKNOWN_ID) || IsEqualGUID(wanted, OBJECT_ID) ||
+                      IsEqualGUID(wanted, DEVICE_ID) || IsEqualGUID(wanted, RECORDING_DEVICE_ID) ||
+                      (device1_.get() && IsEqualGUID(wanted, DEVICE1_ID));
+        if (!is_own || !answer) return object_->QueryInterface(wanted, answer);
+        *answer = static_cast<IDMLDevice1*>(this);
         AddRef();
         return S_OK;
     }
-    STDMETHODIMP_(ULONG) AddRef() noexcept override { return ++references_; }
-    STDMETHODIMP_(ULONG) Release() noexcept override {
-        ULONG left = --references_;
-        if (left == 0) delete this;
-        return left;
-    }
-
-    STDMETHODIMP GetPrivateData(REFGUID guid, UINT* size, void* data) noexcept override {
-        return device_->GetPrivateData(guid, size, data);
-    }
-    STDMETHODIMP SetPrivateData(REFGUID guid, UINT size, const void* data) noexcept override {
-        return device_->SetPrivateData(guid, size, data);
-    }
-    STDMETHODIMP SetPrivateDataInterface(REFGUID guid, IUnknown* data) noexcept override {
-        return device_->SetPrivateDataInterface(guid, data);
-    }
-    STDMETHODIMP SetName(PCWSTR name) noexcept override { return device_->SetName(name); }
 
     STDMETHODIMP CheckFeatureSupport(DML_FEATURE feature, UINT query_size, const void* query,
                                      UINT size, void* data) noexcept override {
-        return device_->CheckFeatureSupport(feature, query_size, query, size, data);
+        return object_->CheckFeatureSupport(feature, query_size, query, size, data);
     }
     STDMETHODIMP CreateOperator(const DML_OPERATOR_DESC* desc, REFIID wanted,
-                                void** found) noexcept override {
+                                void** op) noexcept override {
         folder_.record(desc);
-        HRESULT result = device_->CreateOperator(desc, wanted, found);
-        if (indices_.are_read() && SUCCEEDED(result) && found && *found)
-            indices_.number(desc, object(*found));
+        HRESULT result = object_->CreateOperator(desc, wanted, op);
+        if (is_watched(result, op)) indices_.number(desc, static_cast<IUnknown*>(*op));
         return result;
     }
     STDMETHODIMP CompileOperator(IDMLOperator* op, DML_EXECUTION_FLAGS flags, REFIID wanted,
-                                 void** found) noexcept override {
-        HRESULT result = device_->CompileOperator(op, flags, wanted, found);
-        if (indices_.are_read() && SUCCEEDED(result) && found && *found)
-            indices_.pass_on(op, object(*found));
+                                 void** compiled) noexcept override {
+        HRESULT result = object_->CompileOperator(op, flags, wanted, compiled);
+        if (is_watched(result, compiled)) indices_.pass_on(op, static_cast<IUnknown*>(*compiled));
         return result;
     }
     STDMETHODIMP CreateOperatorInitializer(UINT count, IDMLCompiledOperator* const* operators,
-                                           REFIID wanted, void** found) noexcept override {
-        return device_->CreateOperatorInitializer(count, operators, wanted, found);
+                                           REFIID wanted, void** initializer) noexcept override {
+        return object_->CreateOperatorInitializer(count, operators, wanted, initializer);
     }
-    STDMETHODIMP CreateCommandRecorder(REFIID wanted, void** found) noexcept override {
-        HRESULT result = device_->CreateCommandRecorder(wanted, found);
-        if (indices_.are_read() && SUCCEEDED(result) && found && *found)
-            put_in_front<Recorder, IDMLCommandRecorder>(found);
+    STDMETHODIMP CreateCommandRecorder(REFIID wanted, void** recorder) noexcept override {
+        HRESULT result = object_->CreateCommandRecorder(wanted, recorder);
+        if (is_watched(result, recorder)) put_in_front<Recorder>(wanted, recorder);
         return result;
     }
     STDMETHODIMP CreateBindingTable(const DML_BINDING_TABLE_DESC* desc, REFIID wanted,
-                                    void** found) noexcept override {
-        HRESULT result = device_->CreateBindingTable(desc, wanted, found);
-        if (indices_.are_read() && SUCCEEDED(result) && found && *found)
-            put_in_front<Table, IDMLBindingTable>(found);
+                                    void** table) noexcept override {
+        HRESULT result = object_->CreateBindingTable(desc, wanted, table);
+        if (is_watched(result, table)) put_in_front<Table>(wanted, table);
         return result;
     }
     STDMETHODIMP Evict(UINT count, IDMLPageable* const* objects) noexcept override {
-        return device_->Evict(count, objects);
+        return object_->Evict(count, objects);
     }
     STDMETHODIMP MakeResident(UINT count, IDMLPageable* const* objects) noexcept override {
-        return device_->MakeResident(count, objects);
+        return object_->MakeResident(count, objects);
     }
     STDMETHODIMP GetDeviceRemovedReason() noexcept override {
-        return device_->GetDeviceRemovedReason();
+        return object_->GetDeviceRemovedReason();
     }
-    STDMETHODIMP GetParentDevice(REFIID wanted, void** found) noexcept override {
-        return device_->GetParentDevice(wanted, found);
+    STDMETHODIMP GetParentDevice(REFIID wanted, void** device) noexcept override {
+        return object_->GetParentDevice(wanted, device);
     }
     // A node of a graph is an operator that CreateOperator made, so its gather is written.
     STDMETHODIMP CompileGraph(const DML_GRAPH_DESC* desc, DML_EXECUTION_FLAGS flags, REFIID wanted,
-                              void** found) noexcept override {
-        return device1_ ? device1_->CompileGraph(desc, flags, wanted, found) : E_NOTIMPL;
+                              void** compiled) noexcept override {
+        if (!device1_.get()) return E_NOTIMPL;
+        return device1_->CompileGraph(desc, flags, wanted, compiled);
     }
 
     UINT write_indices() noexcept { return indices_.write(); }
 
 private:
-    // What CreateOperator and CompileOperator give: all their interfaces begin as this one does.
-    static IDMLObject* object(void* found) { return static_cast<IDMLObject*>(found); }
+    // Where indices are copied and a call gave an object. The object may be any of its interfaces;
+    // each begins with the methods of IUnknown.
+    bool is_watched(HRESULT result, void** object) const {
+        return indices_.are_read() && SUCCEEDED(result) && object && *object;
+    }
 
     // Gives the application an object of this header, which forwards to DirectML's. Without memory
-    // for it, it stays DirectML's.
-    template <typename Own, typename Interface>
-    void put_in_front(void** found) noexcept {
-        ONNXGATHER_TRY {
-            auto own = new Own(static_cast<Interface*>(*found), this, indices_);
-            *found = static_cast<Interface*>(own);
-        } ONNXGATHER_OUT_OF_MEMORY {
-            folder_.failed(ERROR_NOT_ENOUGH_MEMORY);
+    // for it, or for an interface that only DirectML's object has, the object stays DirectML's.
+    template <typename Own>
+    void put_in_front(REFIID wanted, void** object) noexcept {
+        auto directml = static_cast<IUnknown*>(*object);
+        Reference<typename Own::Base> forwarded;
+        if (FAILED(directml->QueryInterface(Own::ID, forwarded.put()))) return;
+        auto own = new (std::nothrow) Own(forwarded.get(), this, indices_);
+        if (!own) {
+            folder_.failed([] {
+                return std::wstring(L"indices are not copied, as there was no memory");
+            });
+            return;
         }
+        void* answer = nullptr;
+        if (SUCCEEDED(own->QueryInterface(wanted, &answer))) {
+            directml->Release();
+            *object = answer;
+        }
+        own->Release();
     }
 
-    ~Device() {
-        if (device1_) device1_->Release();
-        device_->Release();
-    }
-
-    std::atomic<ULONG> references_{1};
-    IDMLDevice* device_;
-    IDMLDevice1* device1_ = nullptr;  // where the device has this interface
+    Reference<IDMLDevice1> device1_;  // where the device has this interface
     Folder folder_;
     Indices indices_;
 };
@@ -852,30 +986,32 @@ private:
 // `device`. The caller gets a reference to the recording device, and keeps its own reference to
 // `device`. Without memory for a recording device it returns `device`; for null it returns null.
 //
-// The folder must exist. Where it cannot be written to, the application goes on: `told` gets one
-// sentence at the first failure, on the thread that created the gather; without `told`, the
-// debugger gets it.
+// The folder must exist. Where it cannot be written to, the application goes on: `report` gets one
+// sentence at the first failure, on the thread whose call failed; without `report`, the debugger
+// gets it.
 //
-// `dispatches` is of how many dispatches of each operator the indices are copied. The application
-// must then call `write_indices`.
+// `dispatches` is of how many dispatches of each descriptor the indices are copied, in 256 MiB at
+// most. The application must then call `write_indices`.
 template <typename Device>
-Device* capture(Device* device, const wchar_t* folder, Told told = nullptr, UINT dispatches = 0) {
+Device* capture(Device* device, const wchar_t* folder, Report report = nullptr,
+                UINT dispatches = 0) {
     if (!device) return nullptr;
     ONNXGATHER_TRY {
-        return new recording::Device(device, folder, told, dispatches);
+        return new recording::Device(device, folder, report, dispatches);
     } ONNXGATHER_OUT_OF_MEMORY {
         device->AddRef();
         return device;
     }
 }
 
-// Writes a program for each dispatch whose indices were copied since the last call, and returns how
-// many there were. The GPU must have finished these dispatches. A device that does not record has
-// none.
+// Writes a program for each dispatch whose indices the GPU has copied so far, and returns how many
+// there are: a list of commands that never ran has none. The GPU must have finished the lists that
+// ran. A device that does not record has none.
 inline UINT write_indices(IDMLDevice* device) {
-    void* found = nullptr;
-    if (!device || FAILED(device->QueryInterface(recording::RECORDING_DEVICE_ID, &found))) return 0;
-    auto own = static_cast<recording::Device*>(static_cast<IDMLDevice1*>(found));
+    void* answer = nullptr;
+    if (!device || FAILED(device->QueryInterface(recording::RECORDING_DEVICE_ID, &answer)))
+        return 0;
+    auto own = static_cast<recording::Device*>(static_cast<IDMLDevice1*>(answer));
     UINT count = own->write_indices();
     own->Release();
     return count;

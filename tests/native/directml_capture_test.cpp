@@ -517,10 +517,10 @@ void test_bad_folders() {
             CHECK(device->CreateOperator(written[k], IDMLOperator::iid, nullptr) == FAILED_AT + 6);
         device->Release();
         CHECK(sentences.size() == 1);
-        if (!sentences.empty()) std::printf("told: %ls\n", sentences[0].c_str());
+        if (!sentences.empty()) std::printf("reported: %ls\n", sentences[0].c_str());
         CHECK(!sentences.empty() && sentences[0] == L"onnxgather: a gather was not written to " +
                                                         each.sentence +
-                                                        L"; later failures are not told");
+                                                        L"; later failures are not reported");
         sentences.clear();
     }
     IDMLDevice* device = onnxgather::capture<IDMLDevice>(&broken, L"Z:\\nowhere");  // the debugger
