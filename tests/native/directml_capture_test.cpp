@@ -36,6 +36,7 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 #undef MoveFileExW
 #include "written.h"  // descriptors, and const DML_OPERATOR_DESC* const written[]
 
+#include <map>
 #include <thread>
 
 namespace {
@@ -144,6 +145,83 @@ void test_graphs(IDMLDevice* directml) {
     CHECK(sentences.empty());
 }
 
+// The states of buffers on the host's list of commands, as Direct3D's debug layer follows them: a
+// buffer begins each list in the state COMMON, which a copy or a dispatch promotes.
+class States {
+public:
+    // In place of the list's methods; a list is as good as another, as they share their methods.
+    static void watch(ID3D12GraphicsCommandList* list) {
+        void** methods = *reinterpret_cast<void***>(list);
+        replace(methods, 9, close_, close);
+        replace(methods, 14, dispatch_, dispatch);
+        replace(methods, 15, copy_, copy);
+        replace(methods, 26, barriers_, barriers);
+    }
+    static inline int copies = 0, wrong = 0;
+
+private:
+    using List = ID3D12GraphicsCommandList;
+    using Close = HRESULT(STDMETHODCALLTYPE*)(List*);
+    using Dispatch = void(STDMETHODCALLTYPE*)(List*, UINT, UINT, UINT);
+    using Copy = void(STDMETHODCALLTYPE*)(List*, ID3D12Resource*, UINT64, ID3D12Resource*, UINT64,
+                                          UINT64);
+    using Barriers = void(STDMETHODCALLTYPE*)(List*, UINT, const D3D12_RESOURCE_BARRIER*);
+
+    template <typename Method>
+    static void replace(void** methods, int number, Method& old, Method now) {
+        DWORD access = 0;
+        VirtualProtect(methods + number, sizeof(void*), PAGE_READWRITE, &access);
+        old = reinterpret_cast<Method>(methods[number]);
+        methods[number] = reinterpret_cast<void*>(now);
+        VirtualProtect(methods + number, sizeof(void*), access, &access);
+    }
+    static D3D12_RESOURCE_STATES& state(ID3D12Resource* buffer) {
+        auto first = has_dispatched_ ? D3D12_RESOURCE_STATE_UNORDERED_ACCESS
+                                     : D3D12_RESOURCE_STATE_COMMON;
+        return states_.insert({buffer, first}).first->second;
+    }
+    static void use(ID3D12Resource* buffer, D3D12_RESOURCE_STATES wanted) {
+        D3D12_HEAP_PROPERTIES heap{};
+        buffer->GetHeapProperties(&heap, nullptr);
+        if (heap.Type != D3D12_HEAP_TYPE_DEFAULT) return;  // such buffers keep their state
+        if (state(buffer) == D3D12_RESOURCE_STATE_COMMON) state(buffer) = wanted;
+        if (state(buffer) != wanted) wrong++;
+    }
+    static HRESULT STDMETHODCALLTYPE close(List* list) {
+        states_.clear();
+        has_dispatched_ = false;
+        return close_(list);
+    }
+    static void STDMETHODCALLTYPE dispatch(List* list, UINT x, UINT y, UINT z) {
+        has_dispatched_ = true;
+        dispatch_(list, x, y, z);
+    }
+    static void STDMETHODCALLTYPE copy(List* list, ID3D12Resource* target, UINT64 offset,
+                                       ID3D12Resource* source, UINT64 from, UINT64 bytes) {
+        use(target, D3D12_RESOURCE_STATE_COPY_DEST);
+        use(source, D3D12_RESOURCE_STATE_COPY_SOURCE);
+        copies++;
+        copy_(list, target, offset, source, from, bytes);
+    }
+    static void STDMETHODCALLTYPE barriers(List* list, UINT count,
+                                           const D3D12_RESOURCE_BARRIER* all) {
+        for (UINT k = 0; k < count; k++) {
+            if (all[k].Type != D3D12_RESOURCE_BARRIER_TYPE_TRANSITION) continue;
+            auto& transition = all[k].Transition;
+            if (state(transition.pResource) != transition.StateBefore) wrong++;
+            state(transition.pResource) = transition.StateAfter;
+        }
+        barriers_(list, count, all);
+    }
+
+    static inline Close close_;
+    static inline Dispatch dispatch_;
+    static inline Copy copy_;
+    static inline Barriers barriers_;
+    static inline std::map<ID3D12Resource*, D3D12_RESOURCE_STATES> states_;
+    static inline bool has_dispatched_ = false;
+};
+
 // What a captured operator is for: it is compiled, and DirectML's other objects take it.
 void test_use(IDMLDevice* directml) {
     Captured<IDMLDevice> device(directml, folder(L"use"));
@@ -229,12 +307,15 @@ void dispatch_three_times(Gpu& gpu, IDMLDevice* directml, int type, std::vector<
 }
 
 void test_indices(Gpu& gpu, IDMLDevice* directml) {
+    States::watch(gpu.list());
     dispatch_three_times<UINT32>(gpu, directml, DML_TENSOR_DATA_TYPE_UINT32, {2, 7});
     dispatch_three_times<INT32>(gpu, directml, DML_TENSOR_DATA_TYPE_INT32, {-4, 1, 0});
     dispatch_three_times<UINT64>(gpu, directml, DML_TENSOR_DATA_TYPE_UINT64,
                                  {UINT64{1} << 63, 1, 0, 0});
     dispatch_three_times<INT64>(gpu, directml, DML_TENSOR_DATA_TYPE_INT64,
                                 {-(INT64{1} << 40), 0, 1, 2, 0});
+    CHECK(States::copies > 4 * 2);
+    CHECK(States::wrong == 0);
     CHECK(sentences.empty());
 }
 
@@ -314,7 +395,7 @@ void test_threads(IDMLDevice* directml) {
 constexpr HRESULT FAILED_AT = static_cast<HRESULT>(0x887A0000);  // plus the method's number
 
 // Fails at every call, and keeps what it got.
-class Broken final : public IDMLDevice1 {
+class Broken : public IDMLDevice1 {
 public:
     explicit Broken(bool has_graphs) : has_graphs_(has_graphs) {}
 
@@ -465,9 +546,7 @@ void test_references() {
     CHECK(broken.references == 3);  // both interfaces
     CHECK(device->AddRef() == 2);
     CHECK(device->Release() == 1);
-    const GUID object{
-        0xc8263aac, 0x9e0c, 0x4a2d, {0x9b, 0x8e, 0x00, 0x75, 0x21, 0xa3, 0x31, 0x7c}};
-    for (const GUID& id : {IID_IUnknown, object, IDMLDevice::iid, IDMLDevice1::iid}) {
+    for (const GUID& id : {IID_IUnknown, onnxgather::recording::OBJECT_ID, IDMLDevice::iid, IDMLDevice1::iid}) {
         void* found = nullptr;
         CHECK(device->QueryInterface(id, &found) == S_OK);
         CHECK(found == device);  // one object has one IUnknown
@@ -490,6 +569,277 @@ void test_references() {
     CHECK(device->Release() == 0);
     CHECK(old.references == 1);
     CHECK(!onnxgather::capture<IDMLDevice>(nullptr, out.c_str()));
+}
+
+// --- Objects of its own ----------------------------------------------------------------------
+
+// An object whose IUnknown is another object, as COM allows. It keeps private data.
+template <typename Interface>
+class Split : public Interface {
+public:
+    Split() { identity.whole = this; }
+
+    ULONG references = 1;
+    std::map<string, string> data;
+    struct Identity final : IUnknown {
+        Split* whole;
+        HRESULT STDMETHODCALLTYPE QueryInterface(REFIID wanted, void** answer) override {
+            return whole->QueryInterface(wanted, answer);
+        }
+        ULONG STDMETHODCALLTYPE AddRef() override { return whole->AddRef(); }
+        ULONG STDMETHODCALLTYPE Release() override { return whole->Release(); }
+    } identity;
+
+    HRESULT STDMETHODCALLTYPE QueryInterface(REFIID wanted, void** answer) override {
+        bool is_whole = wanted == Interface::iid || wanted == onnxgather::recording::OBJECT_ID;
+        *answer = nullptr;
+        if (is_whole) *answer = this;
+        if (wanted == IID_IUnknown) *answer = &identity;
+        if (*answer) AddRef();
+        return *answer ? S_OK : E_NOINTERFACE;
+    }
+    ULONG STDMETHODCALLTYPE AddRef() override { return ++references; }
+    ULONG STDMETHODCALLTYPE Release() override { return --references; }
+    HRESULT STDMETHODCALLTYPE GetPrivateData(REFGUID id, UINT* size, void* value) override {
+        auto place = data.find(key(id));
+        if (place == data.end() || *size < place->second.size()) return E_FAIL;
+        std::memcpy(value, place->second.data(), place->second.size());
+        return S_OK;
+    }
+    HRESULT STDMETHODCALLTYPE SetPrivateData(REFGUID id, UINT size, const void* value) override {
+        data[key(id)] = string(static_cast<const char*>(value), size);
+        return S_OK;
+    }
+    HRESULT STDMETHODCALLTYPE SetPrivateDataInterface(REFGUID, IUnknown*) override {
+        return E_NOTIMPL;
+    }
+    HRESULT STDMETHODCALLTYPE SetName(PCWSTR) override { return E_NOTIMPL; }
+    HRESULT STDMETHODCALLTYPE GetDevice(REFIID, void**) override { return E_NOTIMPL; }
+
+private:
+    static string key(REFGUID id) { return string(reinterpret_cast<const char*>(&id), sizeof id); }
+};
+
+class Operator final : public Split<IDMLOperator> {};
+
+class Compiled final : public Split<IDMLCompiledOperator> {
+public:
+    DML_BINDING_PROPERTIES* STDMETHODCALLTYPE
+    GetBindingProperties(DML_BINDING_PROPERTIES* answer) override {
+        return answer;
+    }
+};
+
+class Dispatches final : public Split<IDMLCommandRecorder> {
+public:
+    int count = 0;
+    void STDMETHODCALLTYPE
+    RecordDispatch(ID3D12CommandList*, IDMLDispatchable*, IDMLBindingTable*) override {
+        count++;
+    }
+};
+
+// A list of commands that never runs. As every object of COM, it begins with its methods.
+struct List {
+    const void* const* methods;
+    HRESULT result = S_OK;  // of QueryInterface
+    int copies = 0;
+
+    List() {
+        static const void* all[27] = {};
+        all[0] = reinterpret_cast<const void*>(query);
+        all[1] = all[2] = reinterpret_cast<const void*>(count);
+        all[15] = reinterpret_cast<const void*>(copy);
+        all[26] = reinterpret_cast<const void*>(barriers);
+        methods = all;
+    }
+    ID3D12CommandList* get() { return reinterpret_cast<ID3D12CommandList*>(this); }
+
+private:
+    static HRESULT STDMETHODCALLTYPE query(List* list, REFIID, void** answer) {
+        *answer = SUCCEEDED(list->result) ? list : nullptr;
+        return list->result;
+    }
+    static ULONG STDMETHODCALLTYPE count(List*) { return 1; }
+    static void STDMETHODCALLTYPE copy(List* list, void*, UINT64, void*, UINT64, UINT64) {
+        list->copies++;
+    }
+    static void STDMETHODCALLTYPE barriers(List*, UINT, const void*) {}
+};
+
+// A GATHER of [4, 3] along axis 1 at this many UINT32 indices.
+struct Gather {
+    explicit Gather(UINT count) : sizes{1, count}, output_sizes{4, count} {
+        tensor(buffers[0], data_sizes, DML_TENSOR_DATA_TYPE_FLOAT32);
+        tensor(buffers[1], sizes, DML_TENSOR_DATA_TYPE_UINT32);
+        tensor(buffers[2], output_sizes, DML_TENSOR_DATA_TYPE_FLOAT32);
+    }
+    Gather(const Gather&) = delete;
+
+    UINT data_sizes[2] = {4, 3}, sizes[2], output_sizes[2];
+    DML_BUFFER_TENSOR_DESC buffers[3]{};
+    DML_TENSOR_DESC tensors[3] = {{DML_TENSOR_TYPE_BUFFER, &buffers[0]},
+                                  {DML_TENSOR_TYPE_BUFFER, &buffers[1]},
+                                  {DML_TENSOR_TYPE_BUFFER, &buffers[2]}};
+    DML_GATHER_OPERATOR_DESC fields{&tensors[0], &tensors[1], &tensors[2], 1, 1};
+    DML_OPERATOR_DESC desc{DML_OPERATOR_GATHER, &fields};
+
+private:
+    static void tensor(DML_BUFFER_TENSOR_DESC& buffer, const UINT* sizes,
+                       DML_TENSOR_DATA_TYPE type) {
+        buffer.DataType = type;
+        buffer.DimensionCount = 2;
+        buffer.Sizes = sizes;
+        buffer.TotalTensorSizeInBytes = UINT64{4} * sizes[0] * sizes[1];
+    }
+};
+
+// Copies on a list that never runs, of dispatches of one descriptor.
+class Copies {
+public:
+    Copies(Gpu& gpu, const wstring& path, UINT most, UINT count,
+           onnxgather::Report report = keep)
+        : gather_(count), folder_(path.c_str(), report), indices(folder_, most),
+          buffer_(gpu.buffer(1024, D3D12_HEAP_TYPE_DEFAULT)) {
+        bound.indices = {buffer_.get(), 0, UINT64{4} * count};
+        dispatch();
+    }
+
+    // Creates the operator again, compiles and dispatches it.
+    void dispatch() {
+        Operator op;
+        Compiled compiled;
+        indices.number(&gather_.desc, &op.identity);
+        indices.pass_on(&op, &compiled.identity);
+        CHECK(op.data.size() == 1 && op.data == compiled.data);
+        CHECK(op.references == 1 && compiled.references == 1);
+        indices.copy(list.get(), &compiled, bound);
+    }
+
+private:
+    Gather gather_;
+    onnxgather::recording::Folder folder_;
+
+public:
+    List list;
+    onnxgather::recording::Indices indices;
+    onnxgather::recording::Bound bound;
+
+private:
+    Ref<ID3D12Resource> buffer_;
+};
+
+bool reported(const wstring& failure) {
+    bool is_it = sentences.size() == 1 && sentences[0] == L"onnxgather: " + failure +
+                                                              L"; later failures are not reported";
+    for (const wstring& sentence : sentences) std::printf("reported: %ls\n", sentence.c_str());
+    sentences.clear();
+    return is_it;
+}
+
+// A list that was recorded and never ran: nothing is written.
+void test_lists_that_never_run(Gpu& gpu) {
+    Copies copies(gpu, folder(L"never"), 2, 2);
+    CHECK(copies.list.copies == 2);  // the indices, and the mark that they are there
+    CHECK(copies.indices.write() == 0);
+    CHECK(files(folder(L"never")).empty());
+    CHECK(sentences.empty());
+}
+
+// However often an application creates an operator, its copies stay as few as it wanted.
+void test_bounds(Gpu& gpu) {
+    Copies copies(gpu, folder(L"bounds"), 2, 2);
+    for (int time = 0; time < 100; time++) copies.dispatch();
+    CHECK(copies.list.copies == 2 * 2);
+    CHECK(sentences.empty());
+    Copies large(gpu, folder(L"bounds"), 8, 40 << 20);
+    CHECK(sentences.empty());
+    large.dispatch();
+    CHECK(large.list.copies == 2);
+    CHECK(reported(L"the indices of a dispatch were not copied, as all copies may have 256 MiB"));
+}
+
+void test_failed_copies(Gpu& gpu) {
+    const wstring start = L"the indices of a dispatch were not copied, ";
+    Copies copies(gpu, folder(L"failed"), 8, 2);
+    copies.bound.indices.SizeInBytes = 4;
+    copies.dispatch();
+    CHECK(reported(start + L"as their binding is smaller than they are"));
+    for (UINT64 offset : {0, 4, 8, 12, 16}) {
+        Copies in_place(gpu, folder(L"failed"), 8, 2);
+        in_place.bound.indices.Offset = 8;
+        in_place.bound.output = {in_place.bound.indices.Buffer, offset, 8};
+        in_place.dispatch();
+        bool is_over = offset > 0 && offset < 16;
+        CHECK(!is_over ? sentences.empty()
+                       : reported(start + L"as the output of the dispatch is bound over them"));
+    }
+    Copies no_list(gpu, folder(L"failed"), 8, 2);
+    no_list.list.result = E_NOINTERFACE;
+    no_list.dispatch();
+    CHECK(reported(start + L"HRESULT 0x80004002"));
+    CHECK(copies.list.copies == 2);
+    CHECK(files(folder(L"failed")).empty());
+}
+
+Copies* reporting = nullptr;
+std::atomic<bool> called_back{false};
+
+// A report may call the recording device: no lock is held.
+void test_reports(Gpu& gpu) {
+    auto call_back = [](const wchar_t* sentence) {
+        keep(sentence);
+        std::thread([] {
+            reporting->indices.write();
+            called_back = true;
+        }).detach();
+        for (int time = 0; time < 1000 && !called_back; time++) Sleep(10);
+    };
+    Copies copies(gpu, folder(L"reports"), 8, 2, call_back);
+    reporting = &copies;
+    copies.bound.indices.SizeInBytes = 4;
+    copies.dispatch();
+    CHECK(called_back);
+    CHECK(sentences.size() == 1);
+    sentences.clear();
+}
+
+// Gives objects whose IUnknown is another object.
+class Giving final : public Broken {
+public:
+    Giving() : Broken(false) {}
+    Dispatches dispatches;
+    HRESULT STDMETHODCALLTYPE CreateCommandRecorder(REFIID wanted, void** recorder) override {
+        return dispatches.QueryInterface(wanted, recorder);
+    }
+};
+
+// An application gets the interface that it wants, and the recorder copies behind any of them.
+void test_interfaces() {
+    Giving giving;
+    IDMLDevice* device =
+        onnxgather::capture<IDMLDevice>(&giving, folder(L"interfaces").c_str(), keep, 8);
+    for (const GUID& id :
+         {IID_IUnknown, onnxgather::recording::OBJECT_ID, IDMLCommandRecorder::iid}) {
+        Ref<IUnknown> first, again;
+        Ref<IDMLCommandRecorder> recorder;
+        CHECK(device->CreateCommandRecorder(id, first.put_void()) == S_OK);
+        CHECK(first->QueryInterface(IDMLCommandRecorder::iid, recorder.put_void()) == S_OK);
+        CHECK(recorder.get() != &giving.dispatches);
+        CHECK(recorder->QueryInterface(IID_IUnknown, again.put_void()) == S_OK);
+        CHECK(again.get() == first.get());
+        int before = giving.dispatches.count;
+        recorder->RecordDispatch(nullptr, nullptr, nullptr);
+        CHECK(giving.dispatches.count == before + 1);
+        CHECK(giving.dispatches.references == 2);
+    }
+    CHECK(giving.dispatches.references == 1);
+    void* answer = nullptr;
+    CHECK(device->CreateCommandRecorder(IDMLOperator::iid, &answer) == E_NOINTERFACE);
+    CHECK(!answer);
+    CHECK(device->Release() == 0);
+    CHECK(giving.references == 1);
+    CHECK(sentences.empty());
 }
 
 // --- Files -----------------------------------------------------------------------------------
@@ -692,6 +1042,11 @@ int main(int, char** arguments) {
     };
     part("references", test_references);
     part("forwarding", test_forwarding);
+    part("interfaces", test_interfaces);
+    part("lists that never run", [&] { test_lists_that_never_run(gpu); });
+    part("bounds", [&] { test_bounds(gpu); });
+    part("failed copies", [&] { test_failed_copies(gpu); });
+    part("reports", [&] { test_reports(gpu); });
     part("bad folders", test_bad_folders);
     part("full disk", test_full_disk);
     part("names", test_names);

@@ -46,7 +46,8 @@ LONG = "/".join(["long" * 25] * 3)
 """Folders whose path is longer than MAX_PATH."""
 
 PARTS = (
-    *("references", "forwarding", "bad folders", "full disk", "names", "taken names"),
+    *("references", "forwarding", "interfaces", "lists that never run", "bounds"),
+    *("failed copies", "reports", "bad folders", "full disk", "names", "taken names"),
     *("current folder", "other folders", "no memory", "every descriptor"),
     *("graphs", "use", "indices", "no JSON", "threads"),
 )
