@@ -14,6 +14,7 @@ fixture is used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -74,7 +75,30 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         config.stash[_OPTIONS] = asked_for(given, "--onnxgather-")
     except OnnxGatherError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise pytest.UsageError(_with_own_options(str(error))) from None
+
+
+def _with_own_options(text: str) -> str:
+    """Return a sentence that names this plugin's options in place of the command's.
+
+    The command's `--lane NAME=PATH` is an item of this plugin's option for lanes. A
+    whole command in the sentence, such as `onnxgather check --lanes cpu`, stays.
+    """
+    from onnxgather.checking.check_options import CHECK_OPTIONS
+
+    names = "|".join(CHECK_OPTIONS)
+    command = r"onnxgather [a-z]+ --[^;]*"
+    option = rf"(?<![\w-])--(?P<name>lane|{names})(?![\w-])"
+
+    def in_pytest(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name is None:
+            return match[0]
+        if name == "lane":
+            name = "lanes"
+        return f"--onnxgather-{name}"
+
+    return re.sub(f"{command}|{option}", in_pytest, text)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -184,6 +208,7 @@ def _text_of(result: Result) -> str:
     from onnxgather.checking.report.sentences import evidence_lines
 
     lines = "\n".join(evidence_lines(result))
+    lines = _with_own_options(lines)
     text = f"{result.lane}: {result.state}: {lines}"
     if result.state == "FIXED":
         text = f"[XPASS(strict)] the entry of a known difference can go: {text}"
@@ -224,7 +249,11 @@ class Check:
             # A case checks its arrays itself, also for arrays that are missing.
             arrays = cast("tuple[Array, Array]", (data, indices))
             case = DescriptorCase("onnxgather_check", case, *arrays, out_of_range)
-        lanes = self._config.stash[_OPTIONS].open(lane)
+        try:
+            lanes = self._config.stash[_OPTIONS].open(lane)
+        except OnnxGatherError as error:
+            error.args = (_with_own_options(str(error)),)
+            raise
         _check(self._config, case, lanes)
 
 

@@ -70,6 +70,16 @@ CASES = [
 ]
 
 
+NOT_RUN = {
+    "absent": "there is none",
+    "unset": (
+        "name its library: --plugin unset=LIBRARY, or its lane is set: --lane set=ENV;"
+        " see onnxgather check --lanes set; or --no-known-name, or --adapter"
+    ),
+}
+"""Why lanes do not start, by their names."""
+
+
 @dataclass
 class FakeLane:
     """A lane that does with gather/odd what its name says."""
@@ -81,9 +91,11 @@ class FakeLane:
     def start(self) -> LaneInfo:
         where = f" in {self.python}" if self.python else ""
         self.events.append(f"start {self.name}{where}")
-        absent = "there is none" if self.name == "absent" else None
         return LaneInfo(
-            self.name, f"{self.name}Provider", {"onnxruntime": "1.24.4"}, not_run=absent
+            self.name,
+            f"{self.name}Provider",
+            {"onnxruntime": "1.24.4"},
+            not_run=NOT_RUN.get(self.name),
         )
 
     def answer(self, case: Case) -> Answer:
@@ -583,8 +595,40 @@ def test_an_unknown_lane_is_a_usage_error(run: Run) -> None:
         " cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu, web-webnn,"
         " webnn, or"
         " ONNX Runtime's full name of one, which ends in ExecutionProvider, got"
-        " 'gpu'; a lane on a runtime of your own needs --adapter gpu=FILE.py"
+        " 'gpu'; a lane on a runtime of your own needs --onnxgather-adapter gpu=FILE.py"
     )
+
+
+def test_sentences_name_the_options_of_pytest(
+    pytester: pytest.Pytester, run: Run, events: list[str]
+) -> None:
+    test = """
+    def test_unset(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES, lane="unset")
+"""
+    pytester.makepyfile(test_own=PROJECT + test)
+    result = run()
+    result.assert_outcomes(failed=1)
+    line = (
+        "unset: NOT-RUN: name its library: --onnxgather-plugin unset=LIBRARY, or its"
+        " lane is set: --onnxgather-lanes set=ENV; see onnxgather check --lanes set;"
+        " or --no-known-name, or --onnxgather-adapter"
+    )
+    assert line in result.outlines
+
+
+def test_an_error_of_the_fixture_names_the_options_of_pytest(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    test = """
+    def test_unknown(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES, lane="gpu")
+"""
+    pytester.makepyfile(test_own=PROJECT + test)
+    result = run()
+    result.assert_outcomes(failed=1)
+    rule = "a lane on a runtime of your own needs --onnxgather-adapter gpu=FILE.py"
+    result.stdout.fnmatch_lines([f"E *ProviderError: * got 'gpu'; {rule}"])
 
 
 def test_the_fixture_checks_a_descriptor_arrays_or_a_case(
