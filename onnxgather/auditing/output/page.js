@@ -15,7 +15,7 @@ async function drawEntry(item) {
 /** Open the first gather of a model, if an index of it is out of range. */
 function openFinding(section) {
   const first = section.querySelector(".entry");
-  if (section.open && first?.dataset.state === "out-of-range") first.open = true;
+  if (first?.dataset.state === "out-of-range") first.open = true;
 }
 
 const models = [...document.querySelectorAll(".model")];
@@ -120,10 +120,9 @@ readAddress();
 for (const pasted of document.querySelectorAll(".repro > div:not([class]), .forms > div"))
   pasted.append(copyButton(pasted.textContent));
 for (const forms of document.querySelectorAll(".forms")) showForms(forms);
-for (const section of models) {
-  section.addEventListener("toggle", () => openFinding(section), { once: true });
-  openFinding(section);
-}
+// Those of closed models too: the browser draws a picture later than the line is opened, and a print
+// does not wait.
+models.forEach(openFinding);
 addEventListener("beforeprint", () => {
   // Paper opens nothing; a closed gather has its sentence in its line.
   for (const section of document.querySelectorAll("details:not(.entry)")) section.open = true;

@@ -414,7 +414,8 @@ filters.addEventListener("reset", () => {
 const further = document.getElementById("further");
 further.addEventListener("click", grow);
 addEventListener("beforeprint", () => {
-  while (!further.hidden) grow(); // paper has no button
+  while (!further.hidden) grow(); // paper has no button, and opens nothing
+  for (const section of document.querySelectorAll("#lanes details")) section.open = true;
 });
 const nearEnd = new IntersectionObserver(
   ([entry]) => {

@@ -639,8 +639,10 @@ def test_a_command_has_the_hints_that_apply_to_it(
 PRINTED = """
 const rows = () => document.getElementById("list").childElementCount;
 const before = rows();
+const lanes = document.querySelector("#lanes details");
+const wasOpen = lanes.open;
 dispatchEvent(new Event("beforeprint"));
-return [before, rows(), document.getElementById("further").hidden];
+return [before, rows(), document.getElementById("further").hidden, wasOpen, lanes.open];
 """
 
 
@@ -651,7 +653,7 @@ def test_a_printed_list_is_whole(tmp_path: Path) -> None:
         entry(gather_case(f"case {k}"), replace(DIFF, lane="cpu")) for k in range(350)
     ]
     found = probed(tmp_path, html(report_of([CPU], *cases)), PRINTED, 1200)
-    assert found == [100, 350, True]
+    assert found == [100, 350, True, False, True]
 
 
 @pytest.mark.slow
