@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from rlcompleter import Completer
@@ -22,6 +20,7 @@ from click import shell_completion
 from click.testing import CliRunner
 from corpus_cases import corpus
 from folders import ROOT
+from page_blocks import BLOCKS, PAGES, Block
 from picture import PICTURES
 from rings import but_slow
 from runtime_faults import CPU_COMPARES_HALVES
@@ -35,43 +34,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-FENCE = re.compile(
-    r"(?:<!-- (?P<mark>[^>]+) -->\n)?```(?P<kind>\w+)\n(?P<text>.+?)```"
-    r"(?:\n\n```\n(?P<told>.+?)```)?",
-    re.DOTALL,
-)
-"""A block of code, with the mark before it and the output after it."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """A block of a page that a reader may run."""
-
-    page: str
-    kind: str
-    text: str
-    told: str | None
-    """The output; `...` in it stands for any text, as a line for any lines."""
-    mark: str
-
-    @property
-    def commands(self) -> list[list[str]]:
-        """The words of each command of a block for shells."""
-        lines = re.split(r"\n|&&", self.text.replace("\\\n", " "))
-        return [
-            words
-            for words in (shlex.split(line, comments=True) for line in lines)
-            if words
-        ]
-
-
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-BLOCKS = [
-    Block(path.name, found["kind"], found["text"], found["told"], found["mark"] or "")
-    for path in PAGES
-    for found in FENCE.finditer(path.read_text(encoding="utf-8"))
-    if found["kind"] in ("sh", "python")
-]
 ELSEWHERE = {"parts.md": "tests/core/model/test_libraries.py"}
 """Pages whose blocks another file of tests runs."""
 NOT_RUN = [
