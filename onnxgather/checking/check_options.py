@@ -114,11 +114,11 @@ _OPTIONS = (
     CheckOption(
         "lanes",
         f"Providers, with commas: {NAMES}; directml-dll is DirectML itself; cpu@windows"
-        " is the CPU provider of ONNX Runtime for Windows; runtimes of their own are"
-        f" {', '.join(OTHER_RUNTIMES)}.  [default: cpu]",
+        " is the CPU provider of ONNX Runtime for Windows; runtimes that are no"
+        f" provider: {', '.join(OTHER_RUNTIMES)}.  [default: cpu]",
         "NAMES",
         help_in_pytest=(
-            f"Providers, with commas: {NAMES}; runtimes of their own are"
+            f"Providers, with commas: {NAMES}; runtimes that are no provider:"
             f" {', '.join(OTHER_RUNTIMES)}; NAME=PATH is one in another Python "
             "environment.  [default: cpu]"
         ),

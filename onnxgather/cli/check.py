@@ -133,9 +133,9 @@ class CheckOptions:
 def check_command(**values: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
-    A lane is an execution provider, in this environment or another. A PATH is a
-    program; or an ONNX model, with --inputs; or a folder: all *.json files in it and
-    below it; or a pattern in quotes, such as 'tests/*.json'.
+    A lane is an execution provider or another runtime, in this environment or
+    elsewhere. A PATH is a program; or an ONNX model, with --inputs; or a folder: all
+    *.json files in it and below it; or a pattern in quotes, such as 'tests/*.json'.
     """
     options = CheckOptions(**values).with_source()
     outputs = options.outputs

@@ -43,7 +43,7 @@ class OtherRuntime:
     def line(self) -> str:
         """The row of the runtime in the table of docs/runtimes.md."""
         install = f"pip install {' '.join(self.wheels)} numpy"
-        ran = self.ran or "tells nothing, so that the bytes count alone"
+        ran = self.ran or "nothing: only the bytes count"
         return f"| `{self.name}` | {self.title} | `{install}` | {ran} |"
 
     def install(self, python: str) -> str:
