@@ -304,6 +304,22 @@ def test_links_and_paths_of_a_page_lead_somewhere(page: Path) -> None:
         assert any((place / path).exists() for place in places), path
 
 
+def _anchor(heading: str) -> str:
+    """Return the anchor that GitHub gives a heading."""
+    letters = re.sub(r"[^\w\- ]", "", heading.lower())
+    return letters.replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_in_the_links_of_a_page_are_headings(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\((?!http)([^)#]*)#([^)]+)\)", text):
+        linked = page.parent / target if target else page
+        prose = re.sub(r"```.*?```", "", linked.read_text("utf-8"), flags=re.DOTALL)
+        headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+        assert anchor in map(_anchor, headings), f"{target}#{anchor}"
+
+
 def test_negative_zero_survives_out_of_range_zero() -> None:
     desc = og.GatherDesc(
         og.TensorDesc("FLOAT32", [2]),
