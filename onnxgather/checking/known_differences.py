@@ -64,11 +64,20 @@ def _holds(wanted: Any, fact: Any) -> bool:
             return fact == wanted
 
 
+class TensorPattern(_Pattern, frozen=True):
+    """The tensors that a known difference is about."""
+
+    sizes: tuple[tuple[int, ...], ...]
+    """The sizes of the tensor must be in this array."""
+
+
 class DescriptorPattern(_Pattern, frozen=True):
     """The descriptors that a known difference is about."""
 
-    index_dimensions: int
+    index_dimensions: int | None = None
     """IndexDimensions of a GATHER."""
+    indices_tensor: TensorPattern | None = None
+    """IndicesTensor."""
 
 
 class CasePattern(_Pattern, frozen=True):

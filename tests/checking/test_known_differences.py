@@ -282,29 +282,56 @@ REFUSED_UNDER_WINE = (
 """What the provider says of random/80212/108 and random/515151/191 under clamp."""
 
 
+TUPLE = og.TensorDesc("INT64", [1, 1, 1, 4])
+"""The indices of a gather that the software device refuses."""
+
+
 @pytest.mark.parametrize(
-    ("message", "versions", "state"),
+    ("message", "versions", "indices", "policy", "state"),
     [
-        (REFUSED_UNDER_WINE, {"wine": "10.0"}, "KNOWN"),
-        (REFUSED_UNDER_WINE, {}, "ERROR"),
-        (REFUSED_UNDER_WINE.replace("80004005", "80070057"), {"wine": "10.0"}, "ERROR"),
+        (REFUSED_UNDER_WINE, {"wine": "10.0"}, TUPLE, "clamp", "KNOWN"),
+        (REFUSED_UNDER_WINE, {"wine": "10.0"}, TUPLE, "directml", "ERROR"),
+        (REFUSED_UNDER_WINE, {}, TUPLE, "clamp", "ERROR"),
+        *(
+            (message, {"wine": "10.0"}, TUPLE, "clamp", "ERROR")
+            for message in (
+                REFUSED_UNDER_WINE.replace("80004005", "80070057"),
+                REFUSED_UNDER_WINE.replace("(588)", "(600)"),
+                f"Another failure. {REFUSED_UNDER_WINE}",
+                f"{REFUSED_UNDER_WINE} Then another.",
+            )
+        ),
+        *(
+            (REFUSED_UNDER_WINE, {"wine": "10.0"}, indices, "clamp", "ERROR")
+            for indices in (
+                og.TensorDesc("INT32", [1, 1, 1, 4]),
+                og.TensorDesc("INT64", [1, 1, 2, 4]),
+                og.TensorDesc("INT64", [1, 1, 1, 3]),
+            )
+        ),
     ],
 )
 def test_the_fault_of_the_software_device_is_known(
-    message: str, versions: dict[str, str], state: str
+    message: str,
+    versions: dict[str, str],
+    indices: og.TensorDesc,
+    policy: og.OutOfRange,
+    state: str,
 ) -> None:
     lane = LaneInfo(
         "directml", "DmlExecutionProvider", {"onnxruntime": "1.24.4", **versions}
     )
-    four = og.GatherNDDesc(
+    tuple_count, tuple_length = indices.sizes[-2:]
+    elements = tuple_count * 2 ** (4 - tuple_length)
+    descriptor = og.GatherNDDesc(
         og.TensorDesc("FLOAT32", [2, 2, 2, 2]),
-        og.TensorDesc("INT64", [1, 1, 1, 4]),
-        og.TensorDesc("FLOAT32", [1, 1, 1, 1]),
+        indices,
+        og.TensorDesc("FLOAT32", [1, 1, 1, elements]),
         input_dimension_count=4,
-        indices_dimension_count=1,
+        indices_dimension_count=2,
     )
     data = np.zeros((2, 2, 2, 2), np.float32)
-    indices = np.zeros((1, 1, 1, 4), np.int64)
-    asked = DescriptorCase("random/80212/108", four, data, indices, "clamp")
+    array = np.zeros(indices.sizes, indices.data_type.lower())
+    asked = DescriptorCase("random/80212/108", descriptor, data, array, policy)
     result = Result("directml", "ERROR", ResultKind.NOT_TAKEN, message=message)
     assert explained(result, asked, lane, known_differences()).state == state
