@@ -92,7 +92,11 @@ def make_repro(
     except KeyboardInterrupt as interruption:
         stop = interruption
         trial = _trials(differences[-1], lane)[-1]
-        how = "interrupted: smaller cases may show it too, and repro.py was not tried"
+        # What `_show` would have run.
+        untried = "repro.py was not tried"
+        if info.python is None:
+            untried = "the lane was not asked again"
+        how = f"interrupted: smaller cases may show it too, and {untried}"
         attempt = _Attempt(trial, how, False)
     smallest = differences[-1]
     write_folder(folder, smallest, attempt.trial, attempt.printed)

@@ -461,7 +461,7 @@ _HOW_ON_WEBNN = (
 _HOW_BY_ONNXRUNTIME_WEB = (
     "`repro.html` runs `model.onnx` on the inputs in a browser, by the onnxruntime-web"
     f" that you name there.{_VERDICTS} A browser opens it over HTTP: `python3 -m"
-    " http.server` serves the folder."
+    " http.server --bind 127.0.0.1` serves the folder to this machine alone."
 )
 
 

@@ -493,6 +493,29 @@ class TestTheFlow:
         assert outcome.case.data.size < CASE.data.size
         assert rerun(tmp_path)[0] == 1
 
+    def test_an_interruption_without_an_interpreter_names_no_script(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def tried() -> None:
+            raise KeyboardInterrupt
+
+        (tmp_path / "environment").mkdir()
+        change = textwrap.dedent(NEGATIVE)
+        library = library_of(
+            tmp_path / "environment", monkeypatch, f"{GATHERS}{change}"
+        )
+        (lane,) = open_lanes([], {STUB: library})
+        with closing(lane):
+            outcome = make_repro(CASE, lane, str(tmp_path / "out"), tried=tried)
+        title = (
+            f"{STUB} returns wrong elements for Gather of FLOAT32 data by INT64 indices"
+        )
+        assert (
+            outcome.text
+            == f"{tmp_path / 'out'}: {title}; interrupted: smaller cases may show it"
+            " too, and the lane was not asked again"
+        )
+
     @pytest.mark.slow
     def test_an_interrupted_write_leaves_no_folder(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

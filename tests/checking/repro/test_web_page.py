@@ -105,7 +105,7 @@ def test_the_issue_of_a_browser_names_the_page_alone(tmp_path: Path) -> None:
         "`repro.html` runs `model.onnx` on the inputs in a browser, by the"
         " onnxruntime-web that you name there. Its last line says whether it differs,"
         " or that it did not run. A browser opens it over HTTP: `python3 -m"
-        " http.server` serves the folder."
+        " http.server --bind 127.0.0.1` serves the folder to this machine alone."
     )
     written(tmp_path / "out")  # an earlier repro is replaced
 
