@@ -17,6 +17,7 @@ from command_line import DATA_4X3, DESC, INDICES, outcome, program
 from onnx import TensorProto, helper
 from planted_adapter import planted
 from stub_runtime import environment
+from terminal import run_on_terminal
 
 import onnxgather as og
 
@@ -507,8 +508,6 @@ class InferenceSession(InferenceSession):
 
     @pytest.mark.slow
     def test_how_many_cases_were_tried_is_told_a_terminal(self) -> None:
-        import pty
-
         program("x.json")
         slow = environment(Path("stub").absolute(), WRONG, "import time; time.sleep(1)")
         lane = ("--lane", f"openvino={slow}")
@@ -522,18 +521,9 @@ class InferenceSession(InferenceSession):
             "-o",
             "out",
         ]
-        terminal, stderr = pty.openpty()
-        done = subprocess.run(
-            [*command, "--lane", f"openvino={slow}"],
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            check=False,
-        )
-        os.close(stderr)
-        said = os.read(terminal, 2**16).decode()
-        os.close(terminal)
-        assert done.returncode == 0
-        assert done.stdout.endswith(b"; repro.py shows it\n")
+        command += ["--lane", f"openvino={slow}"]
+        said, printed = run_on_terminal(command, "stderr")
+        assert printed.endswith(b"; repro.py shows it\n")
         counts = [part.rstrip(" ") for part in said.split("\r") if part.strip(" ")]
         assert counts == [
             f"Smaller cases tried: {n}" for n in range(1, len(counts) + 1)

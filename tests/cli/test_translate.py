@@ -36,6 +36,7 @@ from command_line import (
 )
 from folders import DATA, MODELS, ROOT
 from hatchling.builders.wheel import WheelBuilder
+from terminal import run_on_terminal
 
 import onnxgather as og
 from onnxgather.cli import main
@@ -563,13 +564,20 @@ class TestRun:
     def test_a_terminal_has_escapes(self) -> None:
         codes = np.array([0, 27, 255, 65], np.uint8)
         program("x.json", BYTES, codes, np.array([0, 1, 3], np.int32))
-        ours, theirs = os.openpty()
         command = [sys.executable, "-m", "onnxgather", "run", "x.json"]
-        subprocess.run(command, stdout=theirs, check=True)
-        os.close(theirs)
-        text = os.read(ours, 1000)
-        os.close(ours)
-        assert text == b"Resource 'output': \\x00, \\x1b, A\r\n"
+        text, _ = run_on_terminal(command, "stdout")
+        assert text == "Resource 'output': \\x00, \\x1b, A\r\n"
+
+    @POSIX
+    @pytest.mark.slow
+    def test_a_terminal_gets_long_lines_whole(self) -> None:
+        codes = np.zeros(4, np.uint8)
+        path = program("x.json", BYTES, codes, np.array([0, 1, 3], np.int32))
+        dispatch, printed = json.loads(Path(path).read_text())["commands"]
+        changed("x.json", commands=[dispatch, *[printed] * 9000])
+        command = [sys.executable, "-m", "onnxgather", "run", "x.json"]
+        text, _ = run_on_terminal(command, "stdout")
+        assert text == "Resource 'output': \\x00, \\x00, \\x00\r\n" * 9000
 
     @pytest.mark.parametrize("where", [None, "new/folder"])
     def test_files_are_written_below_the_output_folder(self, where: str | None) -> None:

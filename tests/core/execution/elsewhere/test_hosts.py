@@ -17,6 +17,7 @@ from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES, outcome, program
 from folders import HELPERS, MODELS
 from stub_runtime import environment
+from terminal import run_on_terminal
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
@@ -242,16 +243,8 @@ class TestWait:
 
     @pytest.mark.slow
     def test_a_terminal_has_a_line_that_goes_away(self, command: list[str]) -> None:
-        import pty
-
-        ours, theirs = pty.openpty()
-        with os.fdopen(ours, "rb", 0) as terminal:
-            done = subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=theirs, check=True
-            )
-            os.close(theirs)
-            shown = terminal.read(2**16).decode()
-        assert done.stdout == b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n"
+        shown, printed = run_on_terminal(command, "stderr")
+        assert printed == b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n"
         *lines, last, end = shown.split("\r")
         lines = [line for line in lines if line.strip()]
         assert len(lines) > 2
