@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--slow`, `--one-slow-in`, `--long` and `--openvino`."""
+    """Add `--slow`, `--one-slow-in`, `--turn`, `--long` and `--openvino`."""
     parser.addoption(
         "--slow",
         action="store_true",
@@ -33,7 +34,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--one-slow-in",
         type=int,
         metavar="COUNT",
-        help="as --slow, but of every COUNT slow tests run the first alone",
+        help=(
+            "as --slow, but slow tests of one function take turns: each turn runs"
+            " every COUNT-th of them, and COUNT turns run all"
+        ),
+    )
+    parser.addoption(
+        "--turn",
+        type=int,
+        # The workers of -n inherit the day on which the run began.
+        default=os.environ.setdefault("PYTEST_TURN", str(date.today().toordinal())),
+        help="the turn that --one-slow-in runs (default: the number of today)",
     )
     parser.addoption(
         "--long",
@@ -68,6 +79,15 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("onnxgather")
 
 
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Print the turn, so that a run can be repeated on another day."""
+    count = config.getoption("--one-slow-in")
+    if not count:
+        return []
+    turn = config.getoption("--turn") % count
+    return [f"slow tests in turns: --one-slow-in {count} --turn {turn}"]
+
+
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
@@ -75,19 +95,32 @@ def pytest_collection_modifyitems(
     if config.getoption("--slow") or config.getoption("--long"):
         return
     left_out = pytest.mark.skip(reason="slow; --slow or --long runs it")
+    later = pytest.mark.skip(reason="slow; runs in another turn of --one-slow-in")
     count = config.getoption("--one-slow-in")
+    tests_of = Counter(_function(item) for item in items)
     rows = Counter[str]()
-    slow = 0
+    turns = config.getoption("--turn")
     for item in items:
+        function = _function(item)
         if few := item.get_closest_marker("one_quick_in"):
-            function = item.nodeid.partition("[")[0]
             if rows[function] % few.args[0]:
                 item.add_marker("slow")
             rows[function] += 1
-        if item.get_closest_marker("slow"):
-            if not count or slow % count:
-                item.add_marker(left_out)
-            slow += 1
+        if not item.get_closest_marker("slow"):
+            continue
+        if not count:
+            item.add_marker(left_out)
+            continue
+        # No other test does what a function with one test does.
+        if tests_of[function] > 1:
+            if turns % count:
+                item.add_marker(later)
+            turns += 1
+
+
+def _function(item: pytest.Item) -> str:
+    """Return what the tests of one function have in common."""
+    return item.nodeid.partition("[")[0]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
