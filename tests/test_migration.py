@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from folders import MODELS, ROOT
 from wpt import BROWSER, Server, results_of_browser
 
 import onnxgather as og
+from onnxgather.cli.commands import TASKS, find_command
 from onnxgather.core.execution.kernels import custom_ops_library
+from onnxgather.core.options import POLICIES
 
 PAGE = (ROOT / "docs" / "migrate-directml.md").read_text(encoding="utf-8")
 SWAP = MODELS / "gather_3_swap_columns.json"
@@ -156,3 +160,78 @@ SWAP_DESCRIPTOR = {
     },
 }
 """The descriptor of the page."""
+
+
+def defaults() -> list[tuple[list[str], str, str, str]]:
+    """Return the rows of the page's table of default policies.
+
+    A row has the commands or functions, what they read, the default and the option.
+    """
+    _, _, table = PAGE.partition("| command or function |")
+    lines = table.partition("\n\n")[0].splitlines()[2:]
+    rows = [line.strip("| ").split(" | ") for line in lines]
+    return [
+        (re.findall(r"`([^`]+)`", names), read, default.strip("`"), option.strip("`"))
+        for names, read, default, option in rows
+    ]
+
+
+def test_the_table_of_defaults_has_every_function_with_a_policy() -> None:
+    of_page = {
+        name.removeprefix("og."): default
+        for names, _, default, option in defaults()
+        for name in names
+        if option == "out_of_range="
+    }
+    of_package: dict[str, object] = {}
+    for name in og.__all__:
+        function = getattr(og, name)
+        if not inspect.isroutine(function) and not inspect.isclass(function):
+            continue
+        try:
+            parameters = inspect.signature(function).parameters
+        except ValueError:  # a class of Python itself
+            continue
+        if "out_of_range" in parameters:
+            of_package[name] = parameters["out_of_range"].default
+    assert of_page == of_package
+
+
+def test_the_table_of_defaults_has_every_command_with_a_policy() -> None:
+    of_page: dict[str, set[str]] = {}
+    for names, _, default, option in defaults():
+        for name in names:
+            if not name.startswith("og."):
+                command, _, _ = name.partition(" ")
+                of_page.setdefault(command, set()).add(default)
+                assert option in ("--out-of-range", "none")
+    of_help: dict[str, set[str]] = {}
+    for name in chain(*TASKS.values()):
+        for parameter in find_command(name).params:
+            if "--out-of-range" in parameter.opts:
+                text = getattr(parameter, "help", "")
+                (stated,) = re.findall(r"\[default: (.+)\]", text)
+                of_help[name] = {policy for policy in POLICIES if policy in stated}
+    assert of_page.keys() == of_help.keys()
+    for name, policies in of_help.items():
+        assert policies <= of_page[name], name
+
+
+@pytest.mark.parametrize(
+    ("words", "policy"),
+    [
+        (["convert"], "clamp"),
+        (["convert", "--whole"], "directml"),
+    ],
+)
+def test_a_default_of_convert_is_that_of_the_table(
+    words: list[str], policy: str, tmp_path: Path
+) -> None:
+    (row,) = [row for row in defaults() if " ".join(words) in row[0]]
+    assert row[2] == policy
+    command = [*words, str(SWAP)]
+    assert call(*command, "-o", f"{tmp_path}/default.onnx").exit_code == 0
+    named = [*command, "--out-of-range", policy, "-o", f"{tmp_path}/named.onnx"]
+    assert call(*named).exit_code == 0
+    default = (tmp_path / "default.onnx").read_bytes()
+    assert default == (tmp_path / "named.onnx").read_bytes()
