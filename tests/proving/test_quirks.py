@@ -321,8 +321,8 @@ def test_the_code_of_a_row_names_the_row(row: Quirk) -> None:
     assert re.search(rf"\b{name}\b", inspect.getsource(code))
 
 
-def test_the_page_of_certificates_lists_the_table() -> None:
-    page = (ROOT / "docs" / "certificates.md").read_text("utf-8")
+def test_the_decisions_about_proof_list_the_table() -> None:
+    page = (ROOT / "docs" / "decisions" / "proof.md").read_text("utf-8")
     _, _, rest = page.partition("## What ONNX Runtime does otherwise\n")
     section, _, _ = rest.partition("\n## ")
     written = [line for line in section.splitlines() if line.startswith("|")]
