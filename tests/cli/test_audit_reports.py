@@ -387,7 +387,9 @@ def baseline(path: str = "b.json") -> list[tuple[str, str, str, str]]:
     assert [*found] == ["schema", "findings"]
     assert found["schema"] == 1
     fields = ["model", "place", "node", "op", "state", "reason"]
-    assert all([*one] == fields for one in found["findings"])
+    for entry in found["findings"]:
+        conditions = ["conditions"] * (entry["state"] == "proved-if")
+        assert [*entry] == fields + conditions
     return [
         (one["model"], one["node"], one["state"], one["reason"])
         for one in found["findings"]
@@ -428,6 +430,55 @@ class TestBaseline:
             call("audit", "m", *STRICT, "--write-baseline", "ci/b.json").exit_code == 0
         )
         assert Path("ci/b.json").read_bytes() == content
+
+    def test_a_finding_with_another_condition_is_new(self) -> None:
+        call("audit", "m", *STRICT, "--write-baseline", "b.json")
+        given = ("audit", "m", *STRICT, "--baseline", "b.json")
+        content = json.loads(Path("b.json").read_bytes())
+        (entry,) = [
+            entry for entry in content["findings"] if entry["state"] == "proved-if"
+        ]
+        assert entry["conditions"] == ["each value of ids is from -4 to 3"]
+        # The table had five rows when the baseline was written.
+        entry["conditions"] = ["each value of ids is from -5 to 4"]
+        Path("b.json").write_text(json.dumps(content), encoding="utf-8")
+        code, text, _ = outcome(*given)
+        assert code == 1
+        assert text.endswith(
+            "NEW           m/a b.onnx: tokens (Gather, main graph): proved-if: each value"
+            " of ids is from -4 to 3\n"
+            "baseline      b.json: 3 known findings, 1 new, 0 gone\n"
+        )
+        # An entry that a person writes may leave the conditions out.
+        del entry["conditions"]
+        Path("b.json").write_text(json.dumps(content), encoding="utf-8")
+        assert outcome(*given)[0] == 0
+        assert call("audit", "m", *STRICT, "--write-baseline", "b.json").exit_code == 0
+        written = json.loads(Path("b.json").read_bytes())["findings"]
+        assert ["each value of ids is from -4 to 3"] in [
+            entry.get("conditions") for entry in written
+        ]
+
+    def test_nodes_of_one_name_have_an_entry_each(self) -> None:
+        nodes = [
+            node("Gather", ["table", "ids"], "rows", "same"),
+            node("Gather", ["small", "ids"], "few", "same"),
+        ]
+        small = constant("small", np.zeros((2, 3), np.float32))
+        ids = info("ids", INT64, ["b", 2])
+        Path("m/same.onnx").write_bytes(
+            model(nodes, [ids], ["rows", "few"], [TABLE, small]).SerializeToString()
+        )
+        given = ("audit", "m/same.onnx", *STRICT)
+        call(*given, "--write-baseline", "b.json")
+        entries = json.loads(Path("b.json").read_bytes())["findings"]
+        assert [entry["conditions"] for entry in entries] == [
+            ["each value of ids is from -2 to 1"],
+            ["each value of ids is from -4 to 3"],
+        ]
+        code, text, _ = outcome(*given, "--baseline", "b.json")
+        assert code == 0
+        assert text.endswith("baseline      b.json: 2 known findings, 0 new, 0 gone\n")
 
     def test_known_findings_are_good_and_new_ones_are_told(self) -> None:
         call("audit", "m", *STRICT, "--write-baseline", "b.json")

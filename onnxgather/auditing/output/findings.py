@@ -38,7 +38,7 @@ _ALWAYS_COUNTED = ("out-of-range", "refused")
 """The states that the exit code counts without --fail-on."""
 
 
-class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
+class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A finding in a baseline."""
 
     model: str
@@ -49,6 +49,9 @@ class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, orde
     state: FindingState
     reason: str = ""
     """Why the finding may stay; for people, who write it."""
+    conditions: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The conditions of the state proved-if, as sentences. An entry without them stands
+    for any conditions."""
 
     @property
     def subject(self) -> tuple[object, ...]:
@@ -143,7 +146,11 @@ class Baseline:
         with decoding(path, "docs/models.md"), open(path, "rb") as file:
             text = whole(file, LARGEST_BASELINE)
             content = msgspec.json.decode(text, type=_Content)
-        entries = {entry.subject: entry for entry in content.findings}
+        entries = dict[tuple[object, ...], KnownFinding]()
+        for entry in content.findings:
+            # Nodes of one name have an entry each.
+            former = entries.get(entry.subject, entry)
+            entries[entry.subject] = _joined(former, entry)
         return cls(path, entries)
 
     def findings(
@@ -164,6 +171,9 @@ class Baseline:
             findings = list[GatherFinding]()
             for state, sentence in _sentences(gather, sizes).items():
                 entry = KnownFinding(path, gather.place, gather.node, gather.op, state)
+                if state == "proved-if":
+                    conditions = tuple(map(str, gather.range.conditions))
+                    entry = replace(entry, conditions=conditions)
                 known_entry = self._known(entry)
                 if known_entry is not None:
                     entry = replace(entry, reason=known_entry.reason)
@@ -180,12 +190,23 @@ class Baseline:
         return findings_by_gather
 
     def _known(self, entry: KnownFinding) -> KnownFinding | None:
-        """Return the entry of a finding; None if it has no entry or is worse now."""
+        """Return the entry of a finding; None if it has no entry or is worse now.
+
+        It is worse if its state is worse, or if it has another condition.
+        """
         known_entry = self.entries.get(entry.subject)
         if known_entry is None:
             return None
         if _RANKS[known_entry.state] < _RANKS[entry.state]:
             return None
+        if (
+            known_entry.state == entry.state
+            and known_entry.conditions
+            and entry.conditions
+        ):
+            added = {*entry.conditions} - {*known_entry.conditions}
+            if added:
+                return None
         return known_entry
 
     def compared(self, report: AuditReport) -> dict[str, Any]:
@@ -232,13 +253,27 @@ class Baseline:
         for finding in report.every:
             if finding.counts:
                 entries.add(finding.entry)
-        content = _Content(1, tuple(sorted(entries)))
+        content = _Content(1, tuple(sorted(entries, key=_place_in_file)))
         text = msgspec.json.format(msgspec.json.encode(content), indent=2)
         return text + b"\n"
 
     def _path_of(self, model: str) -> str:
         """Return the path of a model as an entry has it."""
         return printable(path_from(os.path.dirname(self.path), model))
+
+
+def _joined(first: KnownFinding, second: KnownFinding) -> KnownFinding:
+    """Return the second entry, with the conditions of both."""
+    if not first.conditions or not second.conditions:
+        return replace(second, conditions=msgspec.UNSET)
+    conditions = dict.fromkeys([*first.conditions, *second.conditions])
+    return replace(second, conditions=tuple(conditions))
+
+
+def _place_in_file(entry: KnownFinding) -> tuple[object, ...]:
+    """Return what sorts the entries of a file."""
+    conditions = entry.conditions or ()
+    return entry.subject, entry.state, entry.reason, conditions
 
 
 def _sentences(gather: AuditedGather, sizes: NamedSizes) -> dict[FindingState, str]:
