@@ -21,11 +21,26 @@ from onnxgather.core.options import POLICIES
 HEAD = """\
 # What each lane does, by policy, rank and data type
 
-`python scripts/policies.py REPORT...` prints this page from reports of `check --corpus --json`. A
-cell counts cases; the last table, of runtimes that are no providers, is measured apart. *right* has the bytes of the reference; *refused* is an error where there must be
-one; *not run* is a case of which some node would run on another provider, which proves nothing.
-In place of an error a lane returns zeros, the element at the clamped index, the one that DirectML
-reads, another element, or a value that the data has not.
+This page says what each lane does with an index out of range, and which ranks and data types it
+runs. These commands print such a page for lanes of yours:
+
+<!-- not run: the corpus needs minutes -->
+```sh
+onnxgather check --corpus --lanes cpu,openvino --json=report.json
+python scripts/policies.py report.json
+```
+
+| a cell counts | cases |
+| --- | --- |
+| right | the output has the bytes of the reference |
+| refused | the policy is `error`, and the lane reports an error |
+| zeros, clamped, DirectML's, another | the policy is `error`, and the lane returns an output: zeros, the element at the clamped index, the element that DirectML reads, another element |
+| not of the data | the policy is `error`, and the lane returns a value that the data does not have |
+| wrong, failed | the output has other bytes; the lane reports an error where an output is right |
+| not run | another provider would run a node, or the lane cannot express the case; this proves nothing |
+
+If a cell is empty, its cases were not counted on the lane. The last table is about runtimes that are no
+providers.
 """  # noqa: E501
 
 RETURNED = {
