@@ -77,6 +77,5 @@ def test_the_entry_of_the_hook_takes_the_files_that_it_is_for() -> None:
     assert "keywords.onnx" in out
 
 
-@pytest.mark.parametrize("text", [ACTION, HOOK], ids=["action", "hook"])
-def test_both_say_that_they_have_not_run(text: str) -> None:
-    assert " has not run " in text.splitlines()[0]
+def test_the_action_says_that_it_has_not_run() -> None:
+    assert " has not run " in ACTION.splitlines()[0]
