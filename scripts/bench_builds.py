@@ -58,6 +58,7 @@ from bench_workloads import (
     placed,
     random_workloads,
 )
+from build_hook import load_build_hook
 
 import onnxgather as og
 from onnxgather.core.files import write_whole
@@ -246,7 +247,7 @@ def _compiled(name: str, folder: Path, options: Sequence[str]) -> Path:
     Raises:
         BuildError: There is no compiler, or the compiler refuses the sources.
     """
-    hook = _hatch_build()
+    hook = load_build_hook()
     names = hook.COMPILERS.get(sys.platform, ["cc", "gcc", "clang"])
     compiler = hook.words("CC") or [each for each in names if shutil.which(each)][:1]
     if not compiler:
@@ -268,15 +269,6 @@ def _compiled(name: str, folder: Path, options: Sequence[str]) -> Path:
         line = next(filter(hook.FAULT.search, lines), lines[0])
         raise BuildError(f"the compiler refuses {name}: {line}")
     return folder / library
-
-
-def _hatch_build() -> ModuleType:
-    spec = spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _loaded(library: Path) -> ModuleType:

@@ -170,7 +170,7 @@ def test_a_macro_that_the_sources_test_is_defined_for_the_compiler(
         commands.append(command)
         return subprocess.CompletedProcess(command, 1, "", "note\nerror: no\n")
 
-    monkeypatch.setattr(bench_builds, "_hatch_build", Compiler)
+    monkeypatch.setattr(bench_builds, "load_build_hook", Compiler)
     monkeypatch.setattr(subprocess, "run", run)
     name = "ROWS=9,CACHE_BYTES=4194304"
     with pytest.raises(BuildError) as caught:

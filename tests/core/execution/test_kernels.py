@@ -8,12 +8,11 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from zipfile import ZipFile
 
 import pytest
+from build_hook import load_build_hook
 
 import onnxgather as og
 from onnxgather.core.execution import kernels
@@ -24,16 +23,7 @@ built = pytest.mark.skipif(
 )
 
 
-def _hatch_build() -> ModuleType:
-    spec = spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-hatch_build = _hatch_build()
+hatch_build = load_build_hook()
 SUFFIXES = {".so", ".pyd", ".dll", ".dylib"}
 posix = pytest.mark.skipif(
     os.name == "nt", reason="the stand-in compiler is a shell script"
