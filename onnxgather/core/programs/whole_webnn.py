@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.core.checks import check_type, shown
+from onnxgather.core.checks import check_type
 from onnxgather.core.descriptors.arrays import Array, check_policy, with_padding
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import is_owned, read_descriptor, tensors
@@ -278,26 +278,30 @@ def _resources_in_bytes(program: Program) -> set[str]:
     Raises:
         FileFormatError: A gather reads one of them as indices, which are words.
     """
-    in_bytes: set[str] = set()
+    # Each with what it has in place of words.
+    in_bytes: dict[str, str] = {}
     for name, resource in program.resources.items():
-        if resource.size_in_bytes % _WORD != 0:
-            in_bytes.add(name)
+        size = resource.size_in_bytes
+        if size % _WORD != 0:
+            in_bytes[name] = f"{size} bytes, which are no multiple of {_WORD}"
     for command in program.dispatch_commands:
         if command.descriptor.input_tensor.data_type.size < _WORD:
-            in_bytes.add(command.bindings[OUTPUT].resource)
+            for role in (INPUT, OUTPUT):
+                in_bytes[command.bindings[role].resource] = "data of 8 or 16 bits"
     count_before = -1
     while len(in_bytes) > count_before:
         count_before = len(in_bytes)
         for command in program.dispatch_commands:
-            pair = {command.bindings[role].resource for role in (INPUT, OUTPUT)}
-            if pair & in_bytes:
-                in_bytes |= pair
+            for role, other in ((INPUT, OUTPUT), (OUTPUT, INPUT)):
+                if command.bindings[other].resource in in_bytes:
+                    name = command.bindings[role].resource
+                    what = f"{role} of {command.path}, whose {other} has no such words"
+                    in_bytes.setdefault(name, what)
     for command in program.dispatch_commands:
         name = command.bindings[INDICES].resource
         if name in in_bytes:
             path = program.resources[name].path
-            rule = f"{path} must not be data of 8 or 16 bits and {INDICES} of"
-            rule += f" {command.path} too"
-            why = "as WebNN has the one as bytes and the other as words"
-            raise FileFormatError(f"{rule}, {why}, got {shown(name)}")
-    return in_bytes
+            rule = f"{path} must hold 32-bit words in a WebNN graph"
+            why = f"as it is {INDICES} of {command.path}"
+            raise FileFormatError(f"{rule}, {why}, got {in_bytes[name]}")
+    return set(in_bytes)

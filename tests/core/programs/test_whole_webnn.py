@@ -70,7 +70,7 @@ def test_a_whole_program_gives_what_its_dispatches_give_one_by_one(
     assert several > 20
     assert len(refusals) < several / 4
     for sentence in refusals:
-        assert "as WebNN has the one as bytes and the other as words" in sentence
+        assert " must hold 32-bit words in a WebNN graph, as it is Ind" in sentence
 
 
 def whole_of(text: str, policy: OutOfRange = "directml") -> WholeWebnnProgram:
@@ -161,9 +161,34 @@ def test_a_resource_may_not_be_bytes_and_words() -> None:
         gather("i", "i", "y", 16, 4, InputTensor=int8, OutputTensor=int8),
     )
     assert refusal(text) == (
-        "p.json: $.resources.i must not be data of 8 or 16 bits and IndicesTensor of"
-        " $.commands[0] too, as WebNN has the one as bytes and the other as words, got"
-        " 'i'"
+        "p.json: $.resources.i must hold 32-bit words in a WebNN graph, as it is"
+        " IndicesTensor of $.commands[0], got data of 8 or 16 bits"
+    )
+
+
+def test_indices_fill_words() -> None:
+    content = json.loads(
+        small_program(
+            {"x": FLOATS, "i": (0, 1), "y": (0, 0)}, gather("x", "i", "y", 4, 2)
+        )
+    )
+    content["resources"]["i"]["sizeInBytes"] = 10
+    assert refusal(json.dumps(content)) == (
+        "p.json: $.resources.i must hold 32-bit words in a WebNN graph, as it is"
+        " IndicesTensor of $.commands[0], got 10 bytes, which are no multiple of 4"
+    )
+    content = json.loads(
+        small_program(
+            {"x": (0, 1, 2, 3), "i": (0, 1), "y": (0, 0), "z": (0, 0)},
+            gather("x", "i", "y", 4, 2),
+            gather("x", "y", "z", 4, 2),
+        )
+    )
+    content["resources"]["x"]["sizeInBytes"] = 18
+    assert refusal(json.dumps(content)) == (
+        "p.json: $.resources.y must hold 32-bit words in a WebNN graph, as it is"
+        " IndicesTensor of $.commands[1], got OutputTensor of $.commands[0], whose"
+        " InputTensor has no such words"
     )
 
 
