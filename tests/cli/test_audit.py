@@ -627,7 +627,7 @@ m.onnx            3             0        0           0          1       2
 n.onnx            0             0        0           0          0       0
 2 models          3             0        0           0          1       2
 
-proved if     1 gather of 1 model: --all lists the conditions
+proved if     1 gather of 1 model: --fail-on proved-if lists the conditions
 {ASSUMES}{NEGATIVE}\
 next          to write the conditions to files, and to take them as given:
     onnxgather audit m.onnx none.onnx n.onnx --contract contracts

@@ -90,7 +90,7 @@ OUT OF RANGE  m/c.onnx: fixed (Gather, main graph): {SAID["fixed"]}
     directml  No error: returns another element of the tensor, here `input[3,2]`
 REFUSED       m/c.onnx: odd (GatherElements, main graph): {SAID["odd"]}
 not proved    m/a b.onnx: wild (Gather, main graph): {SAID["wild"]}
-proved if     1 gather of 1 model: --all lists the conditions
+proved if     1 gather of 1 model: --fail-on proved-if lists the conditions
 runtime """)
 
 

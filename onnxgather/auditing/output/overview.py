@@ -108,7 +108,7 @@ def _proved_if_lines(findings: Findings) -> Iterator[str]:
         models = {finding.model for finding in findings}
         count = counted([finding.gather for finding in findings])
         of_models = f"{count} of {number_of(len(models), 'model')}"
-        yield f"proved if     {of_models}: --all lists the conditions"
+        yield f"proved if     {of_models}: --fail-on proved-if lists the conditions"
         return
     texts = list[str]()
     for members in _alike(findings, lambda finding: finding.said):

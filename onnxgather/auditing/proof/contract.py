@@ -541,7 +541,7 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
         expression = expression_of(condition, rules.sizes)
         number = low_of(size_from(expression, numbers))
         if not condition.admits(number):
-            rule = f"the inputs must meet {shown(str(condition))}"
+            rule = rule_of_condition(condition)
             raise OnnxGatherError(f"{rule}, got {expression} = {number}")
 
 
@@ -683,8 +683,16 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
         elif columns is not None:
             place[-1] = columns[int(place[-1])]
         shown_place = ", ".join(map(str, place))
-        rule = f"input {shown(condition.input)} must meet {shown(str(condition))}"
+        rule = rule_of_condition(condition)
         raise OnnxGatherError(f"{rule}, got {number} at [{shown_place}]")
+
+
+def rule_of_condition(condition: Condition) -> str:
+    """Return the rule that inputs meet a condition."""
+    subject = "the inputs"
+    if condition.is_of_elements:
+        subject = f"input {shown(condition.input)}"
+    return f"{subject} must meet {shown(str(condition))}"
 
 
 def rule_of_integers(condition: Condition) -> str:

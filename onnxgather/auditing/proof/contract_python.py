@@ -15,6 +15,7 @@ from onnxgather.auditing.proof.contract import (
     expression_of,
     least_size,
     rule_of_column,
+    rule_of_condition,
     rule_of_integers,
     rule_of_numbers,
     rule_of_scalar,
@@ -66,7 +67,7 @@ def guard(contract: GivenContract) -> str:
         low, high = _ends(condition, size_texts)
         expression = expression_of(condition, rules.sizes)
         number = _in_python(expression, size_texts)
-        lines += _required(f"{low}{number}{high}", str(condition))
+        lines += _required(f"{low}{number}{high}", rule_of_condition(condition))
     lines.append("return inputs")
     text = f"def check(inputs):  # arrays by name, for the model {rules.digest!r}\n"
     for line in lines:
@@ -157,7 +158,7 @@ def _lines_of_elements(
     low, high = _ends(condition, size_texts)
     # The least is compared with the greatest as that fails for NaN, even without ends.
     test = f"x.size == 0 or {low}{least} <= {greatest}{high}"
-    yield from _required(test, str(condition))
+    yield from _required(test, rule_of_condition(condition))
 
 
 def _ends(condition: Condition, size_texts: Mapping[str, str]) -> tuple[str, str]:

@@ -901,7 +901,7 @@ def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
     if not (x.dtype.kind in 'biuf'):
         raise ValueError("input 'ids' must hold numbers")
     if not (x.size == 0 or -1 <= x.min().item() <= x.max().item() <= 9):
-        raise ValueError('each value of ids is from -1 to 9')
+        raise ValueError("input 'ids' must meet 'each value of ids is from -1 to 9'")
     x = array('mask')
     if not (x.dtype.kind in 'biuf'):
         raise ValueError("input 'mask' must hold numbers")
@@ -909,11 +909,11 @@ def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
         raise ValueError("input 'mask' must have a column 2 in its last axis")
     x = x[..., [2]]
     if not (x.size == 0 or 0 <= x.min().item() <= x.max().item() <= 1):
-        raise ValueError('each value of column 2 of the last axis of mask is from 0 to 1')
+        raise ValueError("input 'mask' must meet 'each value of column 2 of the last axis of mask is from 0 to 1'")
     if not (inputs['ids'].shape[1] <= 8):
-        raise ValueError('size 1 of ids (sequence) is at most 8')
+        raise ValueError("the inputs must meet 'size 1 of ids (sequence) is at most 8'")
     if not (0 <= 3*inputs['ids'].shape[0]*inputs['ids'].shape[1] - inputs['ids'].shape[1] <= 40):
-        raise ValueError('3*batch*sequence - sequence is from 0 to 40')
+        raise ValueError("the inputs must meet '3*batch*sequence - sequence is from 0 to 40'")
     return inputs
 """  # noqa: E501
     )
