@@ -445,8 +445,8 @@ class TestBaseline:
         code, text, _ = outcome(*given)
         assert code == 1
         assert text.endswith(
-            "NEW           m/a b.onnx: tokens (Gather, main graph): proved-if: each value"
-            " of ids is from -4 to 3\n"
+            "NEW           m/a b.onnx: tokens (Gather, main graph): proved-if: each"
+            " value of ids is from -4 to 3\n"
             "baseline      b.json: 3 known findings, 1 new, 0 gone\n"
         )
         # An entry that a person writes may leave the conditions out.
