@@ -634,25 +634,13 @@ lane_names = partial(
     click.option, "--lanes", type=_names, shell_complete=complete_names, metavar="NAMES"
 )
 timeout = of_check("timeout", show_default=True)
-HELP_ON_LANES = """\b
-Forms of --lane:
-  openvino=env/bin/python  the interpreter of another environment, which needs
-                           numpy, and onnxruntime or the lane's own runtime
-  cpu@mine=libmine.so      an ONNX Runtime library (.so, .so.1, .dll, .dylib)
-  directml=FOLDER          the folder that a setup.sh filled
-  web-wasm=FOLDER          the folder of onnxruntime-web, for lanes web-...
-A label tells two lanes of one provider apart, such as cpu@old. If the label
-is a target, as in cpu@native, the lane's models are made for this target.
-"""
-"""The forms of --lane, for the end of the help of each command that has the option."""
-
 _lane = click.option(
     "--lane",
     "pythons",
     multiple=True,
     callback=_pairs(str, " (--lanes takes a NAME alone)"),
     metavar="NAME=PATH",
-    help="A lane that runs elsewhere; the table below lists the forms.",
+    help="A lane that runs elsewhere; `check --help` lists the forms at its end.",
 )
 _plugin = of_check("plugin", "plugins", callback=_pairs(str))
 adapter = of_check("adapter", "adapters", callback=_pairs(str))

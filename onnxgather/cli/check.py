@@ -30,6 +30,17 @@ if TYPE_CHECKING:
     from onnxgather.checking.results import Invalid, Report
     from onnxgather.checking.run import Team
 
+HELP_ON_LANES = """\b
+Forms of --lane:
+  openvino=env/bin/python  the interpreter of another environment, which needs
+                           numpy, and onnxruntime or the lane's own runtime
+  cpu@mine=libmine.so      an ONNX Runtime library (.so, .so.1, .dll, .dylib)
+  directml=FOLDER          the folder that a setup.sh filled
+  web-wasm=FOLDER          the folder of onnxruntime-web, for lanes web-...
+A label tells two lanes of one provider apart, such as cpu@old. If the label
+is a target, as in cpu@native, the lane's models are made for this target.
+"""
+
 HELP_ON_STATES = """\b
 States:
   PASS     the data type, shape and bytes of the reference, or both refuse
@@ -92,7 +103,7 @@ class CheckOptions:
 @click.command(
     "check",
     cls=JsonCommand,
-    epilog=f"{arguments.HELP_ON_LANES}\n{HELP_ON_STATES}",
+    epilog=f"{HELP_ON_LANES}\n{HELP_ON_STATES}",
 )
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
 @arguments.of_check("corpus")

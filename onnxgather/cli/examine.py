@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from onnxgather.checking.results import Report
 
 
-@click.command("doctor", cls=JsonCommand, epilog=arguments.HELP_ON_LANES)
+@click.command("doctor", cls=JsonCommand)
 @arguments.lanes
 @arguments.json_file("findings")
 @arguments.as_records(lanes=Lanes, outputs=Outputs)
@@ -88,7 +88,7 @@ class Suspect:
     """The lane as a report describes it."""
 
 
-@click.command("repro", epilog=arguments.HELP_ON_LANES)
+@click.command("repro")
 @click.argument("source", type=arguments.FILE, metavar="SOURCE")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
 @click.option(
@@ -99,8 +99,8 @@ class Suspect:
     type=_lane,
     metavar="NAME[=PATH]",
     help=(
-        "Where it differs; the table below lists the forms.  [default: cpu; of a"
-        " report: the lane that did not pass]"
+        "Where it differs; `check --help` lists the forms at its end.  [default: cpu;"
+        " of a report: the lane that did not pass]"
     ),
 )
 @arguments.file(
