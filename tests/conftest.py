@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(
     count = config.getoption("--one-slow-in")
     tests_of = Counter(_function(item) for item in items)
     rows = Counter[str]()
-    turns = config.getoption("--turn")
+    turns = cast("int", config.getoption("--turn"))
     for item in items:
         function = _function(item)
         if few := item.get_closest_marker("one_quick_in"):
