@@ -98,11 +98,16 @@ class Levels:
     of this environment."""
 
     def __post_init__(self) -> None:
-        for python in sequence("runtimes", self.pythons):
+        # Lists, as an array has no truth value, and an iterator ends.
+        pythons = sequence("runtimes", self.pythons)
+        object.__setattr__(self, "pythons", pythons)
+        for python in pythons:
             check_type("runtimes", python, "a list of paths", str)
         if self.names is None:
             return
-        for name in sequence("levels", self.names):
+        names = sequence("levels", self.names)
+        object.__setattr__(self, "names", names)
+        for name in names:
             check_type("levels", name, "a list of names", str)
             if name not in RUNTIME_LEVELS:
                 rule = f"levels must be some of {', '.join(RUNTIME_LEVELS)}"

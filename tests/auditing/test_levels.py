@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,20 @@ def test_the_level_that_decides_a_state_is_named() -> None:
 PLAIN = """<ir_version: 9, opset_import: ["" : 21, "own" : 1]>
 g (float[8] t, int64[N] i) => (float[M] y) { [rows] y = Gather(t, i) }
 """
+
+
+def test_levels_and_runtimes_are_any_sequence() -> None:
+    model = parser.parse_model(PLAIN)
+    expected = og.audit(model, levels=["basic"])
+    assert expected.runtimes
+    none: Any = np.array([])
+    text: Any = np.array(["basic"])
+    forms: list[Any] = [text, iter(["basic"])]
+    for levels in forms:
+        assert og.audit(model, levels=levels, runtimes=none) == expected
+    python: Any = iter([sys.executable])
+    assert og.audit(model, levels=["basic"], runtimes=python) == expected
+    assert og.audit(model, levels=none).runtimes == []
 
 
 @pytest.mark.parametrize(
