@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from onnxgather.checking.lanes.directml import DirectMLLane
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Lane
-from onnxgather.checking.lanes.python import model_lane
+from onnxgather.checking.lanes.python import ModelLane, model_lane, target_of_lane
 from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
@@ -66,7 +66,8 @@ def open_lanes(
     Raises:
         ProviderError: A name is that of no provider, and of no other runtime.
         OnnxGatherError: A lane is named twice, no lane is named, or a label, the name
-            of an adapter or the timeout is not as it must be.
+            of an adapter or the timeout is not as it must be; or a target is that of
+            no ONNX models.
     """
     pythons = pythons or {}
     plugins = plugins or {}
@@ -101,7 +102,27 @@ def open_lanes(
         else:
             lane = model_lane(name, python, plugins.get(name), target, timeout, opset)
         lanes.append(lane)
+    is_used = any(_runs_models(lane) for lane in lanes)
+    for lane in lanes:
+        if not _runs_models(lane):
+            # A lane beside it may need the target; the label is its own.
+            _check_no_target(lane.name, None if is_used else target)
     return lanes
+
+
+def _runs_models(lane: Lane) -> bool:
+    """Return whether a lane runs ONNX models, which have a target."""
+    if isinstance(lane, ModelLane):
+        return not lane.provider.runs_programs
+    return isinstance(lane, RuntimeLane)
+
+
+def _check_no_target(name: str, target: Target | None) -> None:
+    """Refuse the target of a lane that runs no ONNX models."""
+    own_target = target_of_lane(name, target)
+    if own_target is not None:
+        rule = "target must come with a lane that runs ONNX models"
+        raise OnnxGatherError(f"{rule}, got {own_target} with {shown(name)}")
 
 
 def _check_adapter_name(name: str) -> None:

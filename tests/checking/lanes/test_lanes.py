@@ -53,6 +53,28 @@ def test_two_lanes_of_one_name_are_refused() -> None:
     assert str(caught.value) == "lanes must differ, got 'cpu@a' twice"
 
 
+@pytest.mark.parametrize(
+    ("names", "target", "got"),
+    [
+        (["webnn"], "cpu", "cpu with 'webnn'"),
+        (["directml-dll", "webnn"], "portable", "portable with 'directml-dll'"),
+        (["cpu", "webnn@native"], None, "native with 'webnn@native'"),
+    ],
+)
+def test_a_target_without_onnx_models_is_refused(
+    names: list[str], target: Target | None, got: str
+) -> None:
+    with pytest.raises(og.OnnxGatherError) as caught:
+        open_lanes(names, target=target)
+    rule = "target must come with a lane that runs ONNX models"
+    assert str(caught.value) == f"{rule}, got {got}"
+
+
+def test_a_target_is_that_of_the_lanes_with_onnx_models() -> None:
+    _, webnn, own = open_lanes(["cpu", "webnn", "webnn@own"], target="cpu")
+    assert [webnn.name, own.name] == ["webnn", "webnn@own"]
+
+
 def test_a_plugin_has_the_full_name_of_its_provider() -> None:
     with pytest.raises(og.ProviderError) as caught:
         open_lanes([], plugins={"myep": "libplugin.so"})
