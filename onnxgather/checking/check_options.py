@@ -176,8 +176,8 @@ _OPTIONS = (
     ),
     CheckOption(
         "target",
-        f"Lowering of the ONNX models: {either(TARGETS)}. The lanes directml-dll and"
-        " webnn run none.  [default: the one that run uses for the provider]",
+        f"Lowering to use: {either(TARGETS)}.  [default: the one that run uses for the"
+        " provider; the lanes directml-dll and webnn have none]",
         "TARGET",
         choices=tuple(TARGETS),
     ),
