@@ -1,8 +1,9 @@
 """Builds a site with live examples: `python scripts/site.py [FOLDER]`.
 
-It needs the extra `docs`. The pages keep their places beside one another, so that their
-links hold; the first page is the site's own and stands in the place of the README. The
-examples are what `show`, `check` and `audit` write, made anew.
+It needs the extras `docs` and `cpu`. The pages keep their places beside one another, so
+that their links hold. The first page is the site's own and stands in the place of the
+README, with whose sentences it begins. The examples and the matrix are what `audit`,
+`show` and `check` write while the site is built.
 """
 
 from __future__ import annotations
@@ -15,34 +16,54 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from string import Template
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 
 START = ROOT / "scripts" / "site_pages" / "start.md"
-"""The first page."""
+"""The first page, with the names of parts of the README."""
+
+README = re.compile(
+    r"# onnxgather\n\n\*\*(?P<question>.+?)\*\* (?P<answer>.+?)\n\n"
+    r".*?\n\*(?P<caption>[^*]+)\*\n",
+    re.DOTALL,
+)
+"""How the README begins: a question, its answer, pictures and a caption."""
 
 FIRST = {
     "Start": "README.md",
     "Examples": "docs/examples.md",
-    "Matrix of lanes": "docs/observatory-sample.html",
+    "Matrix of lanes": "docs/matrix.html",
 }
 """What is in the first level of the menu."""
 
 NAV = {
-    "Guides": ["models", "migrate-directml", "provider-ci", "cluster"],
-    "Use": [
+    "Guides": [
         "install",
+        "models",
+        "hardening",
+        "guards",
+        "migrate-directml",
+        "capture",
+        "webnn",
+        "provider-ci",
+        "runtimes",
+        "web",
+        "parts",
+        "cluster",
+    ],
+    "Reference": [
         "cli",
         "api",
         "targets",
-        "parts",
-        "hardening",
-        "guards",
-        "capture",
+        "report",
+        "stability",
         "glossary",
+        "CHANGELOG.md",
     ],
     "Proof": [
         "proof",
@@ -50,16 +71,18 @@ NAV = {
         "policies",
         "observatory",
         "disagreements",
-        "report",
+        "wpt",
+        "BENCHMARKS.md",
     ],
     "Inside": [
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
         "lowering",
         "native",
         "directml",
-        "web",
-        "runtimes",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
+        "docs/upstream/README.md",
+        "docs/upstream/gather-to-slice.md",
+        "docs/upstream/reshape-fusion.md",
     ],
     "Decisions": [
         "docs/decisions/README.md",
@@ -71,7 +94,7 @@ NAV = {
         "docs/decisions/models.md",
     ],
 }
-"""The pages of docs/ by name, others by path; those that are not listed stand under
+"""The pages of docs/ by name, others by path. Pages that are not listed stand under
 More."""
 
 LINKED = [
@@ -81,27 +104,42 @@ LINKED = [
 """Files that are no pages and that pages link to."""
 
 CSS = """
-table, p:has(> img) { display: block; overflow-x: auto; }
-p > img { min-width: 45rem; }
+body::before { display: none; }
+table, .terminal { display: block; overflow-x: auto; }
+.terminal img { min-width: 45rem; }
+code { box-decoration-break: clone; -webkit-box-decoration-break: clone; }
 code span { white-space: nowrap; }
+pre code { font-size: .85rem; }
+h1, h2, h3, h4, h5, h6 { font-weight: 600; overflow-wrap: anywhere; }
+h1 { font-size: 2.25rem; }
+h1 code, h2 code, h3 code, h4 code { border: 0; padding: 0; }
+footer { font-weight: 400; }
 [data-bs-theme] { --blue: 27, 94, 140; --bs-primary-rgb: var(--blue); }
 [data-bs-theme=light] { --bs-link-color-rgb: var(--blue); --bs-link-hover-color-rgb: var(--blue); }
 [data-bs-theme=light] ::placeholder { color: rgb(89, 95, 105); }
 [data-bs-theme=light] .bs-sidebar .nav-link { color: rgb(var(--blue)); }
+.bs-sidebar .navbar-toggler::before { content: "On this page "; font-size: 1rem; }
+.container > .row > .col-md-3:not(:has([data-bs-level="2"])) { display: none; }
 .navbar.bg-primary { background-image: none; }
 .navbar.navbar-dark .nav-link { color: #fff; }
-.landing picture img { max-width: 100%; border-radius: 10px; border: 1px solid var(--bs-border-color); }
+.navbar li:has(> [rel=prev]), .navbar li:has(> [rel=next]) { display: none; }
+.dropdown-menu { --bs-dropdown-link-active-bg: rgb(var(--blue)); }
+.dropdown-item { max-width: 24rem; white-space: normal; }
+.landing img { border-radius: 10px; margin: 0; padding: 0; }
+.landing figure { margin: 1.5rem 0; }
+.landing figcaption { margin-top: .5rem; }
 .doors { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); gap: 1rem; margin: 1.5rem 0; }
-.doors > div { border: 1px solid var(--bs-border-color); border-radius: 10px; padding: 1rem; }
+.doors > div { border: 1px solid var(--bs-border-color); border-radius: 10px; display: flex; flex-direction: column; padding: 1rem; }
 .doors h2 { font-size: 1.2rem; margin-top: 0; }
+.doors pre { margin-top: auto; }
 .doors pre code { white-space: pre-wrap; }
+.doors p:last-child { margin-bottom: 0; }
 .container:has(.landing) .col-md-3 { display: none; }
 .container:has(.landing) .col-md-9 { width: 100%; }
-.dropdown-menu { --bs-dropdown-link-active-bg: rgb(var(--blue)); }
 """  # noqa: E501
-"""A wide table or picture scrolls by itself, not the page; an option stays on one line.
-The theme's own blue is too pale for text, and behind it, and so is its grey for hints
-in fields."""
+"""A wide table or terminal scrolls by itself, and the page does not. An option stays on
+its line. The theme's own blue is too pale for text, and behind text, and so is its grey
+for hints in fields. Its headings are too thin, and its code is too small."""
 
 DARK = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -113,27 +151,91 @@ follow();
 """Follows the system's colors; the theme's own script fails without a highlighter from
 the net."""
 
-OBSERVED = "docs/observatory-sample.json"
-"""A part of the last run of scripts/observatory.py."""
-
 PROGRAM, MODEL = "models/gather_3_swap_columns.json", "models/networks/keywords.onnx"
 
+NAVIGATION = '<nav><a href="examples.html">Examples of onnxgather</a></nav>'
+"""Leads from an example, which has no menu, back to the site."""
+
+
+class Example(NamedTuple):
+    """A page that a command writes."""
+
+    title: str
+    sentence: str
+    words: list[str]
+    """The arguments of onnxgather, but `--html`."""
+
+
 EXAMPLES = {
-    "show": ["show", PROGRAM, "models/image_remap.json"],
-    "check": [
-        "check",
-        "--corpus",
-        "-k",
-        "forbidden/gather-nd",
-        "--no-known",
-        "--lanes",
-        "cpu",
-    ],
-    "audit": ["audit", MODEL, "--inputs", MODEL.replace(".onnx", ".npz")],
-    # The page is made anew, from what the lanes of another machine answered.
-    "observatory-sample": ["report", "merge", OBSERVED],
+    "audit": Example(
+        "An audit",
+        "A network reads outside its table of words. The page shows the index, the "
+        "element that DirectML reads instead, and a guard for the inputs.",
+        ["audit", MODEL, "--inputs", MODEL.replace(".onnx", ".npz")],
+    ),
+    "show": Example(
+        "Two gathers as pictures",
+        "Point at an element of a tensor to see from which element it comes.",
+        ["show", PROGRAM, "models/image_remap.json"],
+    ),
+    "check": Example(
+        "A check",
+        "ONNX forbids these nodes. The page says what ONNX Runtime's CPU provider "
+        "does with each.",
+        ["check", "--corpus", "-k", "gather-nd/batch", "--no-known", "--lanes", "cpu"],
+    ),
+    "matrix": Example(
+        "Matrix of lanes",
+        "A part of the corpus on ONNX Runtime's CPU provider and on ONNX's own "
+        "evaluator. [The observatory](observatory.md) makes this page for all lanes "
+        "of a machine.",
+        ["check", "--corpus", "--shard", "1/20", "--lanes", "cpu,onnx-reference"],
+    ),
 }
-"""The commands that write the live pages."""
+"""The pages that are made with the site, by the names of their files."""
+
+
+def start_page(readme: str) -> str:
+    """Return the first page, which begins with the sentences of the README."""
+    beginning = README.match(readme)
+    if beginning is None:
+        raise ValueError(
+            "README.md must begin with a question in bold, its answer, pictures and a "
+            "caption in italics"
+        )
+    return Template(START.read_text("utf-8")).substitute(beginning.groupdict())
+
+
+def write_example(name: str, folder: Path) -> None:
+    """Run the command of an example, which writes a page into the folder."""
+    page = folder / f"{name}.html"
+    words = [*EXAMPLES[name].words, "--html", str(page)]
+    command = [sys.executable, "-m", "onnxgather", *words]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    # The exit code 1 says that the page has findings.
+    if done.returncode not in (0, 1):
+        raise RuntimeError(done.stderr)
+    text = page.read_text("utf-8")
+    page.write_text(
+        text.replace("<body>", f"<body>\n{NAVIGATION}", 1), encoding="utf-8"
+    )
+
+
+def examples_page() -> str:
+    """Return the page that lists the examples with their commands."""
+    blocks = [
+        "# Examples",
+        "Each page below was made with this site by the command under its title. A "
+        "page is a single file that loads nothing.",
+    ]
+    for name, example in EXAMPLES.items():
+        command = " ".join(["onnxgather", *example.words, "--html", f"{name}.html"])
+        blocks.append(f"## [{example.title}]({name}.html)")
+        blocks.append(example.sentence)
+        blocks.append(f"```sh\n{command}\n```")
+    return "\n\n".join(blocks) + "\n"
 
 
 def write_sources(folder: Path) -> None:
@@ -145,32 +247,16 @@ def write_sources(folder: Path) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
     # Links to the README lead to the first page.
-    shutil.copyfile(START, pages / "README.md")
-    lines = [
-        "# Examples",
-        "These pages were made with this site. Each loads nothing, and works alone. "
-        "[The observatory](observatory.md) says when its sample ran.",
-    ]
-    for name, words in EXAMPLES.items():
-        page = pages / "docs" / f"{name}.html"
-        command = [sys.executable, "-m", "onnxgather", *words, "--html", str(page)]
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        if done.returncode not in (0, 1):  # 1: the page has findings
-            raise RuntimeError(done.stderr)
-        lines.append(
-            f"- [{name}]({name}.html): `onnxgather {' '.join(words)} --html"
-            f" {name}.html`"
-        )
-    (pages / "docs" / "examples.md").write_text(
-        "\n\n".join(lines) + "\n", encoding="utf-8"
-    )
+    start = start_page((ROOT / "README.md").read_text("utf-8"))
+    (pages / "README.md").write_text(start, encoding="utf-8")
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda name: write_example(name, pages / "docs"), EXAMPLES))
+    (pages / "docs" / "examples.md").write_text(examples_page(), encoding="utf-8")
     (pages / "site.css").write_text(CSS, encoding="utf-8")
     (pages / "js").mkdir()
     (pages / "js" / "darkmode.js").write_text(DARK, encoding="utf-8")
-    found = [path.relative_to(pages).as_posix() for path in pages.rglob("*.md")]
-    told = {
+    paths = [path.relative_to(pages).as_posix() for path in pages.rglob("*.md")]
+    configuration = {
         "site_name": "onnxgather",
         "docs_dir": str(pages),
         "theme": {"name": "mkdocs", "color_mode": "auto", "highlightjs": False},
@@ -181,22 +267,21 @@ def write_sources(folder: Path) -> None:
         "use_directory_urls": False,
         "nav": [
             *({title: path} for title, path in FIRST.items()),
-            *({title: paths} for title, paths in menu(found).items()),
+            *({title: paths} for title, paths in menu(paths).items()),
         ],
     }
     # JSON is YAML
-    (folder / "mkdocs.yml").write_text(json.dumps(told), encoding="utf-8")
+    (folder / "mkdocs.yml").write_text(json.dumps(configuration), encoding="utf-8")
 
 
 def menu(pages: Iterable[str]) -> dict[str, list[str]]:
     """Return the menu, with every page once but those of the first level."""
-    told = {
+    listed = {
         title: [name if name.endswith(".md") else f"docs/{name}.md" for name in names]
         for title, names in NAV.items()
     }
-    return told | {
-        "More": sorted({*pages} - {*FIRST.values()} - {*chain(*told.values())})
-    }
+    more = {*pages} - {*FIRST.values()} - {*chain(*listed.values())}
+    return listed | {"More": sorted(more)} if more else listed
 
 
 def on_config(config: Any) -> None:

@@ -38,6 +38,32 @@ def test_the_menu_has_every_page_once(site: ModuleType) -> None:
     assert sorted(listed) == sorted(pages)
 
 
+def test_the_menu_has_no_page_under_more(site: ModuleType) -> None:
+    paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    pages = [path.relative_to(ROOT).as_posix() for path in paths]
+    assert list(site.menu(pages)) == list(site.NAV)
+    assert site.menu([*pages, "docs/new.md"])["More"] == ["docs/new.md"]
+
+
+def test_the_first_page_begins_with_the_sentences_of_the_readme(
+    site: ModuleType,
+) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    start = site.start_page(readme)
+    question, answer = readme.split("\n\n")[1].removeprefix("**").split("** ", 1)
+    assert f"\n# {question}\n\n{answer}\n\n" in start
+    assert "$" not in start
+
+
+def test_a_readme_that_begins_otherwise_is_an_error(site: ModuleType) -> None:
+    with pytest.raises(ValueError) as error:
+        site.start_page("# onnxgather\n\nA package.\n")
+    assert str(error.value) == (
+        "README.md must begin with a question in bold, its answer, pictures and a "
+        "caption in italics"
+    )
+
+
 def test_help_builds_nothing_and_names_the_folder(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "scripts" / "site.py"), "--help"]
     done = subprocess.run(
@@ -67,12 +93,14 @@ def test_the_site_is_built_and_loads_nothing(site: ModuleType, tmp_path: Path) -
         "mkdocs", reason="the extra docs brings mkdocs, which is not installed"
     )
     site.build(tmp_path)
-    for name in ("show", "check", "audit"):
-        assert f"onnxgather {name}" in (tmp_path / "docs" / f"{name}.html").read_text(
-            "utf-8"
-        )
-    sample = (tmp_path / "docs" / "observatory-sample.html").read_text("utf-8")
-    assert "Groups of cases by lanes" in sample
+    for name, example in site.EXAMPLES.items():
+        text = (tmp_path / "docs" / f"{name}.html").read_text("utf-8")
+        assert f"onnxgather {example.words[0]}" in text
+        assert site.NAVIGATION in text
+    matrix = (tmp_path / "docs" / "matrix.html").read_text("utf-8")
+    assert "Groups of cases by lanes" in matrix
+    for lane in ("cpu", "onnx-reference"):
+        assert f'"name":"{lane}"' in matrix
     for page in tmp_path.rglob("*.html"):
         text = page.read_text("utf-8")
         assert not re.search(
@@ -88,7 +116,7 @@ def test_the_site_is_built_and_loads_nothing(site: ModuleType, tmp_path: Path) -
     # What the first page names by itself is there; mkdocs checks the other links.
     for name in re.findall(r'(?:src|srcset|href)="(docs/[^"#]+)"', start):
         assert (tmp_path / name).exists(), name
-    for name in ("docs/examples.html", "docs/observatory-sample.html"):
+    for name in ("docs/examples.html", "docs/matrix.html"):
         assert f'<a href="{name}" class="nav-link">' in start
     guide = (tmp_path / "docs" / "provider-ci.html").read_text("utf-8")
     assert "<code>report merge</code>" in guide
