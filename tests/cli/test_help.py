@@ -177,12 +177,13 @@ print("heavy:", heavy)
         }
         assert {*chain.from_iterable(OTHER_WORDS.values())} <= options
         # The others name options of pip, of browsers, of pytest, of a script, of the
-        # tools that read inputs and of programs of runtimes.
+        # tools that read inputs, of programs of runtimes and of Python's web server.
         package = Path(onnxgather.__file__).parent
         others = (
             "doctor",
             "browser",
             "pytest_plugin",
+            "folder",
             "forms",
             "formats",
             "iree",
