@@ -665,7 +665,8 @@ private:
         const Program& program = gathers_[number].program;
         UINT64 bytes = program.index_count * program.index_type.bytes;
         UINT64 taken = (bytes + sizeof MARK + UNIT - 1) / UNIT * UNIT;
-        if (bytes > bound.indices.SizeInBytes) return {L"as their binding is smaller than they are"};
+        if (bytes > bound.indices.SizeInBytes)
+            return {L"as their binding is smaller than they are"};
         if (bound.is_in_place()) return {L"as the output of the dispatch is bound over them"};
         if (taken > MOST_BYTES - taken_) return {L"as all copies may have 256 MiB"};
         copies_.reserve(copies_.size() + 1);  // first, as there may be no memory for it

@@ -546,7 +546,8 @@ void test_references() {
     CHECK(broken.references == 3);  // both interfaces
     CHECK(device->AddRef() == 2);
     CHECK(device->Release() == 1);
-    for (const GUID& id : {IID_IUnknown, onnxgather::recording::OBJECT_ID, IDMLDevice::iid, IDMLDevice1::iid}) {
+    for (const GUID& id : {IID_IUnknown, onnxgather::recording::OBJECT_ID, IDMLDevice::iid,
+                           IDMLDevice1::iid}) {
         void* found = nullptr;
         CHECK(device->QueryInterface(id, &found) == S_OK);
         CHECK(found == device);  // one object has one IUnknown
