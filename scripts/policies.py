@@ -36,11 +36,11 @@ python scripts/policies.py report.json
 | refused | the policy is `error`, and the lane reports an error |
 | zeros, clamped, DirectML's, another | the policy is `error`, and the lane returns an output: zeros, the element at the clamped index, the element that DirectML reads, another element |
 | not of the data | the policy is `error`, and the lane returns a value that the data does not have |
-| wrong, failed | the output has other bytes; the lane reports an error where an output is right |
+| wrong, failed | the output has other bytes; the lane crashes, or reports an error where an output is right |
 | not run | another provider would run a node, or the lane cannot express the case; this proves nothing |
 
-If a cell is empty, its cases were not counted on the lane. The last table is about runtimes that are no
-providers.
+If a cell is empty, its cases were not counted on the lane. The last table is about runtimes that are
+no providers.
 """  # noqa: E501
 
 RETURNED = {
@@ -94,15 +94,18 @@ def page(reports: Sequence[Report]) -> str:
     """Return the page that reports make."""
     lines = [HEAD, "## The lanes", ""]
     for report in reports:
+        # Case: the report has a part of the corpus, as `check -k` chooses it.
+        part = "; only cases with an index out of range are counted"
+        if any(case.in_range for case in report.cases):
+            part = ""
         for lane in report.lanes:
-            told = [
+            versions = [
                 f"{name} {lane.versions[name]}"
                 for name in VERSIONS
                 if name in lane.versions
             ]
-            lines.append(
-                f"- `{lane.name}`: {', '.join([lane.provider, *told, *lane.devices])}"
-            )
+            facts = ", ".join([lane.provider, *versions, *lane.devices])
+            lines.append(f"- `{lane.name}`: {facts}{part}")
     lines += ["", "## An index out of range", ""]
     lines += table(
         "policy",

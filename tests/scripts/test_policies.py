@@ -32,6 +32,8 @@ def test_the_page_counts_the_cases_of_a_report(tmp_path: Path) -> None:
     assert "| error | refused 16 |\n" in page
     assert "| GATHER, rank 5 |  |\n" in page
     assert "- `cpu`: CPUExecutionProvider, onnxruntime 1." in page
+    (lane,) = [line for line in page.splitlines() if line.startswith("- `cpu`: ")]
+    assert lane.endswith("; only cases with an index out of range are counted")
 
 
 @pytest.mark.parametrize(
@@ -55,5 +57,10 @@ def test_each_result_has_a_word(result: Result, word: str) -> None:
 def test_the_page_of_the_repository_has_each_lane_and_policy() -> None:
     page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
     assert page.startswith(policies.HEAD)
-    for name in ("cpu", "web-wasm", "web-webgpu"):
-        assert f"`{name}`" in page
+    names = ["cpu", "directml-dll", "directml", "openvino"]
+    names += ["web-wasm", "web-webgpu", "web-webnn", "webnn"]
+    columns = " | ".join(f"`{name}`" for name in names)
+    for head in ("policy", "gather", "data"):
+        assert f"\n| {head} | {columns} |\n" in page
+    for name in names:
+        assert f"\n- `{name}`: " in page
