@@ -274,11 +274,25 @@ def allowed_beside(case: NodeCase) -> DescriptorCase:
     rule.
     """
     allowed = smallest_case(case.operator, case.data_type)
-    name = f"beside/{case.operator}/{case.data_type}".lower()
-    allowed = replace(allowed, name=name)
+    allowed = replace(allowed, name=_name_beside(case.operator, case.data_type))
     if case.wrapped:
         return allowed.wrapped_in()
     return allowed
+
+
+def _name_beside(operator: str, data_type: str) -> str:
+    return f"beside/{operator}/{data_type}".lower()
+
+
+def node_beside(case: Case) -> str | None:
+    """Return the operator of ONNX if a case is the allowed node beside forbidden nodes.
+
+    Its axis is 0, and it has no batch dimensions. For other cases it is None.
+    """
+    for operator in ("Gather", "GatherElements", "GatherND"):
+        if case.name == _name_beside(operator, case.data_type):
+            return operator
+    return None
 
 
 def case_beside(case: Case) -> DescriptorCase | None:

@@ -14,7 +14,13 @@ from typing import Any, Literal
 import msgspec
 
 from onnxgather import __version__
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
+from onnxgather.checking.cases import (
+    Case,
+    DescriptorCase,
+    NodeCase,
+    case_beside,
+    node_beside,
+)
 from onnxgather.checking.corpus.wpt import (
     WptFile,
     why_not_wpt,
@@ -347,7 +353,11 @@ def _json_line(case: Case, expected: Array | str) -> Entry:
 def _line(case: Case, expected: Array | str) -> dict[str, Any]:
     """Return a case as JSON."""
     line: dict[str, Any] = {"name": case.name, "out_of_range": case.out_of_range}
-    if isinstance(case, DescriptorCase):
+    operator = node_beside(case)
+    if isinstance(case, DescriptorCase) and operator is not None:
+        # A program that runs descriptors alone refuses each node, and proves nothing.
+        line["node"] = _allowed_node(case, operator)
+    elif isinstance(case, DescriptorCase):
         line["descriptor"] = to_dict(case.descriptor)
     else:
         line["node"] = {
@@ -362,6 +372,16 @@ def _line(case: Case, expected: Array | str) -> dict[str, Any]:
     else:
         line["expected"] = {"output": _array(expected)}
     return line
+
+
+def _allowed_node(case: DescriptorCase, operator: str) -> dict[str, Any]:
+    """Return the node of a case beside forbidden nodes as JSON."""
+    attribute = "batch_dims" if operator == "GatherND" else "axis"
+    return {
+        "operator": operator,
+        "attributes": {attribute: 0},
+        "output_shape": case.descriptor.output_tensor.sizes,
+    }
 
 
 def _array(array: Array) -> dict[str, Any]:

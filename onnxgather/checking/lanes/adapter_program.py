@@ -64,6 +64,17 @@ def module_of(name: str, path: str) -> ModuleType:
     return module
 
 
+def add_folder(path: str) -> None:
+    """Let an adapter import modules beside it, such as a runtime that is not installed.
+
+    The adapters of onnxgather have the names of their runtimes, and need no module.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    own_folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "adapters")
+    if folder != own_folder:
+        sys.path.append(folder)
+
+
 class Adapter:
     """An adapter, and what it answers to requests.
 
@@ -81,6 +92,7 @@ class Adapter:
                 "numpy": np.__version__,
             }
         }
+        add_folder(path)
         try:
             self._module = module_of("adapter", path)
             self._about["name"] = str(self._module.name)

@@ -275,6 +275,23 @@ def same(found: Array, expected: Array) -> bool:
     )
 
 
+NODES_BESIDE = {
+    f"beside/{operator.lower()}/{data_type}": {
+        "operator": operator,
+        "attributes": {attribute: 0},
+        "output_shape": output_shape,
+    }
+    for operator, attribute, output_shape in [
+        ("Gather", "axis", [3]),
+        ("GatherElements", "axis", [3]),
+        ("GatherND", "batch_dims", [3, 1]),
+    ]
+    for data_type in ("float32", "int64", "float64")
+}
+"""The valid nodes beside forbidden nodes. A runtime of descriptors alone refuses them,
+so that its refusals prove nothing."""
+
+
 def test_lines_read_back_equal(exports: Path) -> None:
     def array(value: dict[str, Any]) -> Array:
         content = np.frombuffer(
@@ -295,6 +312,8 @@ def test_lines_read_back_equal(exports: Path) -> None:
                 "attributes": dict(case.node.attributes),
                 "output_shape": [*case.node.output_shape],
             }
+        elif case.name in NODES_BESIDE:
+            assert line.pop("node") == NODES_BESIDE[case.name]
         else:
             assert og.from_dict(line.pop("descriptor")) == case.descriptor
         assert same(array(line.pop("data")), case.data)

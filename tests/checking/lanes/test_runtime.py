@@ -642,6 +642,16 @@ def test_floats_held_in_fewer_bits_are_not_foreign() -> None:
     assert foreign_memory(asked, output, output) is ForeignMemory.VALUES
 
 
+def test_an_adapter_imports_a_runtime_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "runtime_beside.py").write_text("VERSION = '7.1'\n", encoding="utf-8")
+    lane = lane_on(
+        tmp_path, "import runtime_beside\nversion = lambda: runtime_beside.VERSION"
+    )
+    info = lane.start()
+    lane.close()
+    assert info.versions["planted"] == "7.1"
+
+
 def test_an_adapter_that_does_not_load_says_why(tmp_path: Path) -> None:
     path = tmp_path / "planted.py"
     assert told(lane_on(tmp_path, "import no_such_module")) == [
