@@ -106,19 +106,23 @@ LINKED = [
 CSS = """
 body::before { display: none; }
 table, .terminal { display: block; overflow-x: auto; }
-.terminal img { min-width: 45rem; }
+.terminal img { min-width: 56rem; }
 code { box-decoration-break: clone; -webkit-box-decoration-break: clone; }
 code span { white-space: nowrap; }
 pre code { font-size: .85rem; }
+pre code.language-sh { white-space: pre-wrap; }
 h1, h2, h3, h4, h5, h6 { font-weight: 600; overflow-wrap: anywhere; }
 h1 { font-size: 2.25rem; }
+h2 { font-size: 1.6rem; margin-top: 2rem; }
+h3 { font-size: 1.25rem; margin-top: 1.5rem; }
 h1 code, h2 code, h3 code, h4 code { border: 0; padding: 0; }
 footer { font-weight: 400; }
 [data-bs-theme] { --blue: 27, 94, 140; --bs-primary-rgb: var(--blue); }
-[data-bs-theme=light] { --bs-link-color-rgb: var(--blue); --bs-link-hover-color-rgb: var(--blue); }
+[data-bs-theme=light] { --bs-body-color: #212529; --bs-link-color-rgb: var(--blue); --bs-link-hover-color-rgb: var(--blue); }
 [data-bs-theme=light] ::placeholder { color: rgb(89, 95, 105); }
 [data-bs-theme=light] .bs-sidebar .nav-link { color: rgb(var(--blue)); }
 .bs-sidebar .navbar-toggler::before { content: "On this page "; font-size: 1rem; }
+.bs-sidebar .navbar-header { margin-bottom: .5rem; }
 .container > .row > .col-md-3:not(:has([data-bs-level="2"])) { display: none; }
 .navbar.bg-primary { background-image: none; }
 .navbar.navbar-dark .nav-link { color: #fff; }
@@ -132,14 +136,14 @@ footer { font-weight: 400; }
 .doors > div { border: 1px solid var(--bs-border-color); border-radius: 10px; display: flex; flex-direction: column; padding: 1rem; }
 .doors h2 { font-size: 1.2rem; margin-top: 0; }
 .doors pre { margin-top: auto; }
-.doors pre code { white-space: pre-wrap; }
 .doors p:last-child { margin-bottom: 0; }
 .container:has(.landing) .col-md-3 { display: none; }
 .container:has(.landing) .col-md-9 { width: 100%; }
 """  # noqa: E501
-"""A wide table or terminal scrolls by itself, and the page does not. An option stays on
-its line. The theme's own blue is too pale for text, and behind text, and so is its grey
-for hints in fields. Its headings are too thin, and its code is too small."""
+"""A wide table or terminal scrolls by itself, and the page does not. A command is
+broken into lines, and an option stays on its line. The theme's own blue is too pale for
+text, and behind text, and so are its greys. Its headings are too thin, and its code is
+too small."""
 
 DARK = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -153,8 +157,13 @@ the net."""
 
 PROGRAM, MODEL = "models/gather_3_swap_columns.json", "models/networks/keywords.onnx"
 
-NAVIGATION = '<nav><a href="examples.html">Examples of onnxgather</a></nav>'
-"""Leads from an example, which has no menu, back to the site."""
+NAVIGATION = """\
+<nav style="max-width: 78rem; margin: auto; padding: 1rem clamp(1rem, 3vw, 1.5rem) 0">
+<a href="../index.html">onnxgather</a> / <a href="examples.html">Examples</a>
+</nav>
+"""
+"""Leads from an example, which has no menu, back to the site. The widths are those of
+the page."""
 
 
 class Example(NamedTuple):
@@ -218,9 +227,8 @@ def write_example(name: str, folder: Path) -> None:
     if done.returncode not in (0, 1):
         raise RuntimeError(done.stderr)
     text = page.read_text("utf-8")
-    page.write_text(
-        text.replace("<body>", f"<body>\n{NAVIGATION}", 1), encoding="utf-8"
-    )
+    text = text.replace("<body>\n", f"<body>\n{NAVIGATION}", 1)
+    page.write_text(text, encoding="utf-8")
 
 
 def examples_page() -> str:
@@ -250,7 +258,9 @@ def write_sources(folder: Path) -> None:
     start = start_page((ROOT / "README.md").read_text("utf-8"))
     (pages / "README.md").write_text(start, encoding="utf-8")
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda name: write_example(name, pages / "docs"), EXAMPLES))
+        runs = [pool.submit(write_example, name, pages / "docs") for name in EXAMPLES]
+    for run in runs:
+        run.result()
     (pages / "docs" / "examples.md").write_text(examples_page(), encoding="utf-8")
     (pages / "site.css").write_text(CSS, encoding="utf-8")
     (pages / "js").mkdir()
@@ -296,8 +306,15 @@ def slug(heading: str, dash: str) -> str:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Name pages in links without the end of their files."""
-    return re.sub(r"\[(?:docs/)?([\w-]+)\.md\]\(", r"[\1](", markdown)
+    """Name pages in links without the end of their files, and link to no folder."""
+    named = re.sub(r"\[(?:docs/)?([\w-]+)\.md\]\(", r"[\1](", markdown)
+    return re.sub(r"\[([^\]]+)\]\((?:\.\./)*([\w/]+)\)", without_folder, named)
+
+
+def without_folder(link: re.Match[str]) -> str:
+    """Return a link, or its text if it leads to a folder, which has no page."""
+    text, path = link.groups()
+    return text if (ROOT / path).is_dir() else link[0]
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -56,12 +56,12 @@ def test_the_first_page_begins_with_the_sentences_of_the_readme(
 
 
 def test_a_readme_that_begins_otherwise_is_an_error(site: ModuleType) -> None:
-    with pytest.raises(ValueError) as error:
-        site.start_page("# onnxgather\n\nA package.\n")
-    assert str(error.value) == (
+    message = (
         "README.md must begin with a question in bold, its answer, pictures and a "
         "caption in italics"
     )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        site.start_page("# onnxgather\n\nA package.\n")
 
 
 def test_help_builds_nothing_and_names_the_folder(tmp_path: Path) -> None:
@@ -110,12 +110,21 @@ def test_the_site_is_built_and_loads_nothing(site: ModuleType, tmp_path: Path) -
         # digit.
         assert page.name == "404.html" or not re.search(r"<h\d id=\"\d", text), page
         assert not re.search(r">[\w/-]+\.md</a>", text), page
+        # The links of that page begin at the root of a server.
+        if page.name == "404.html":
+            continue
+        for link in re.findall(
+            r'<(?:a|img|source)[^>]+(?:href|src|srcset)="([^"]+)', text
+        ):
+            path = link.partition("#")[0]
+            is_outside = path.startswith(("http:", "https:"))
+            assert is_outside or not path or (page.parent / path).is_file(), (
+                page,
+                link,
+            )
     start = (tmp_path / "index.html").read_text("utf-8")
     doors = re.findall(r'<code class="language-sh">onnxgather (\w+)', start)
     assert doors == ["audit", "convert", "check"]
-    # What the first page names by itself is there; mkdocs checks the other links.
-    for name in re.findall(r'(?:src|srcset|href)="(docs/[^"#]+)"', start):
-        assert (tmp_path / name).exists(), name
     for name in ("docs/examples.html", "docs/matrix.html"):
         assert f'<a href="{name}" class="nav-link">' in start
     guide = (tmp_path / "docs" / "provider-ci.html").read_text("utf-8")
