@@ -106,13 +106,13 @@ LINKED = [
 CSS = """
 body::before { display: none; }
 table, .terminal { display: block; overflow-x: auto; }
-.terminal img { min-width: 56rem; }
+.terminal img { border: 0; min-width: 56rem; }
 code { box-decoration-break: clone; -webkit-box-decoration-break: clone; }
 code span { white-space: nowrap; }
 pre code { font-size: .85rem; }
 pre code.language-sh { white-space: pre-wrap; }
 h1, h2, h3, h4, h5, h6 { font-weight: 600; overflow-wrap: anywhere; }
-h1 { font-size: 2.25rem; }
+h1 { font-size: 2.25rem; text-wrap: balance; }
 h2 { font-size: 1.6rem; margin-top: 2rem; }
 h3 { font-size: 1.25rem; margin-top: 1.5rem; }
 h1 code, h2 code, h3 code, h4 code { border: 0; padding: 0; }
@@ -123,12 +123,14 @@ footer { font-weight: 400; }
 [data-bs-theme=light] .bs-sidebar .nav-link { color: rgb(var(--blue)); }
 .bs-sidebar .navbar-toggler::before { content: "On this page "; font-size: 1rem; }
 .bs-sidebar .navbar-header { margin-bottom: .5rem; }
+.bs-sidebar #toc-collapse { margin-bottom: 1rem; }
 .container > .row > .col-md-3:not(:has([data-bs-level="2"])) { display: none; }
 .navbar.bg-primary { background-image: none; }
 .navbar.navbar-dark .nav-link { color: #fff; }
 .navbar li:has(> [rel=prev]), .navbar li:has(> [rel=next]) { display: none; }
 .dropdown-menu { --bs-dropdown-link-active-bg: rgb(var(--blue)); }
-.dropdown-item { max-width: 24rem; white-space: normal; }
+.dropdown-item { white-space: normal; }
+@media (min-width: 992px) { .dropdown-item { max-width: 24rem; min-width: 100%; width: max-content; } }
 .landing img { border-radius: 10px; margin: 0; padding: 0; }
 .landing figure { margin: 1.5rem 0; }
 .landing figcaption { margin-top: .5rem; }
