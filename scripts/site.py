@@ -3,12 +3,13 @@
 It needs the extras `docs` and `cpu`. The pages keep their places beside one another, so
 that their links hold. The first page is the site's own and stands in the place of the
 README, with whose sentences it begins. The examples and the matrix are what `audit`,
-`show` and `check` write while the site is built.
+`show` and `check` write while the site is built. Open index.html of the folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import re
 import shutil
@@ -102,6 +103,9 @@ LINKED = [
     "onnxgather/core/execution/known_differences.json",
 ]
 """Files that are no pages and that pages link to."""
+
+STYLE = "site.css"
+"""The file of the site's own styles."""
 
 CSS = """
 body::before { display: none; }
@@ -264,7 +268,7 @@ def write_sources(folder: Path) -> None:
     for run in runs:
         run.result()
     (pages / "docs" / "examples.md").write_text(examples_page(), encoding="utf-8")
-    (pages / "site.css").write_text(CSS, encoding="utf-8")
+    (pages / STYLE).write_text(CSS, encoding="utf-8")
     (pages / "js").mkdir()
     (pages / "js" / "darkmode.js").write_text(DARK, encoding="utf-8")
     paths = [path.relative_to(pages).as_posix() for path in pages.rglob("*.md")]
@@ -272,7 +276,7 @@ def write_sources(folder: Path) -> None:
         "site_name": "onnxgather",
         "docs_dir": str(pages),
         "theme": {"name": "mkdocs", "color_mode": "auto", "highlightjs": False},
-        "extra_css": ["site.css"],
+        "extra_css": [STYLE],
         "hooks": [__file__],
         "markdown_extensions": ["md_in_html"],
         "validation": {"anchors": "warn"},
@@ -347,18 +351,33 @@ def build(site: Path) -> None:
         )
 
 
+def is_free(folder: Path) -> bool:
+    """Return whether a folder is empty or contains a site."""
+    if not folder.is_dir():
+        return False
+    return (folder / STYLE).is_file() or not any(folder.iterdir())
+
+
 def main() -> None:
     """Build the site in the folder that the command line names."""
-    description = (__doc__ or "").partition("\n")[0]
-    parser = argparse.ArgumentParser(description=description)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "folder",
         nargs="?",
         type=Path,
         default=Path("site"),
-        help="folder for the site (default: %(default)s)",
+        help="folder for the site (default: %(default)s); the site replaces its files",
     )
-    build(parser.parse_args().folder.resolve())
+    folder = parser.parse_args().folder.resolve()
+    if importlib.util.find_spec("mkdocs") is None:
+        parser.error("mkdocs is not installed; pip install -e '.[docs,cpu]'")
+    # The generator deletes what the folder contains.
+    if folder.exists() and not is_free(folder):
+        parser.error(f"{folder} must be new, empty or a site that this script wrote")
+    build(folder)
+    print(f"written: {folder / 'index.html'}")
 
 
 if __name__ == "__main__":

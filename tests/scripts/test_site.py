@@ -70,8 +70,23 @@ def test_help_builds_nothing_and_names_the_folder(tmp_path: Path) -> None:
         command, cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert "folder for the site (default: site)" in done.stdout
+    assert "It needs the extras `docs` and `cpu`." in done.stdout
     assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_other_files_keeps_them(tmp_path: Path) -> None:
+    pytest.importorskip(
+        "mkdocs", reason="the extra docs brings mkdocs, which is not installed"
+    )
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine", encoding="utf-8")
+    command = [sys.executable, str(ROOT / "scripts" / "site.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    message = f"{tmp_path} must be new, empty or a site that this script wrote"
+    assert done.stderr.endswith(f"site.py: error: {message}\n")
+    assert notes.read_text("utf-8") == "mine"
 
 
 @pytest.mark.parametrize("of", [r"--blue: ", r"light\] ::placeholder { color: rgb\("])
