@@ -1,11 +1,16 @@
-"""The pictures of an audit: each gather as its first execution in a run had it."""
+"""The pictures of an audit: each gather as its first execution in a run had it.
+
+An index out of range that is a constant of the model has a picture without a run too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.capture import Gathered
@@ -15,8 +20,9 @@ from onnxgather.auditing.graph_audit import (
     out_of_range,
 )
 from onnxgather.auditing.output.text import read_by_directml
-from onnxgather.auditing.records import AuditedGather
+from onnxgather.auditing.records import AuditedGather, Tensor
 from onnxgather.core.descriptors.arrays import Array, check_arrays
+from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import OnnxGatherError
@@ -26,24 +32,31 @@ from onnxgather.core.model.network import Operation, Scope
 from onnxgather.core.model.values import DIRECTML_NAMES, type_name
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.output.page import described
-from onnxgather.core.output.picture import picture_of
+from onnxgather.core.output.picture import LARGEST_OUTPUT, picture_of
 
 MOST_EXECUTIONS = 8
 """The most executions of a gather, as in a loop, that are tried for a picture."""
+
+_NOTE_WITHOUT_ELEMENTS = (
+    "The audit ran no inputs. Each question mark is an element that a run computes."
+)
 
 
 def pictures_of(audited: AuditedModel) -> list[dict[str, Any]]:
     """Return the picture of each gather, in the order of the records.
 
     A picture is the data that the scripts of the page draw. It is empty for a gather
-    that did not run, for a gather that cannot be drawn, and for other operators.
+    that did not run, unless a constant of the model is an index out of range; for a
+    gather that cannot be drawn; and for other operators.
     """
     pictures: dict[OperationKey, dict[str, Any]] = {key: {} for key in audited.gathers}
     for key, scope, operation in operations_of(audited.network):
         if key not in pictures or not operation.is_gather:
             continue
         record = audited.gathers[key]
-        executions = audited.captured.gathers.get(operation, [])
+        executions: Sequence[Gathered] = audited.captured.gathers.get(operation, [])
+        if not executions and _is_read_by_directml(record):
+            pictures[key] = _picture_without_run(scope, operation, record)
         for execution in executions[:MOST_EXECUTIONS]:
             # Another execution, or a call of the same function, has a picture already.
             if pictures[key] and _shows_its_state(pictures[key], record):
@@ -74,6 +87,57 @@ def _answers(record: AuditedGather) -> dict[str, str]:
     answers = out_of_range(record.op, record.domain)
     read = read_by_directml(record) or answers["directml"]
     return {"cpu": answers["cpu"], "directml": read}
+
+
+def _picture_without_run(
+    scope: Scope, operation: Operation, record: AuditedGather
+) -> dict[str, Any]:
+    """Return the picture of a gather that did not run, whose indices are a constant.
+
+    It is empty if the indices are no constant, or if the sizes of the data are open.
+    """
+    data_name, index_name = operation.inputs[:2]
+    if not scope.is_constant(index_name):
+        return {}
+    indices = scope.constant(index_name)
+    # Case 1: the picture has the elements of the constant.
+    if scope.is_constant(data_name):
+        return _picture(scope, operation, Gathered((None, indices), None), record)
+    # Case 2: only a run has the elements of the data.
+    tensor = record.data
+    if tensor.type not in DIRECTML_NAMES.values():
+        return {}
+    sizes = _sizes_to_draw(tensor)
+    if sizes is None:
+        return {}
+    data = np.zeros(sizes, TensorDataType(tensor.type).numpy)
+    picture = _picture(scope, operation, Gathered((data, indices), None), record)
+    return _without_elements(picture)
+
+
+def _sizes_to_draw(tensor: Tensor) -> list[int] | None:
+    """Return the sizes of a tensor; None if a size is open or the tensor is large."""
+    if tensor.sizes is None:
+        return None
+    sizes = [size for size in tensor.sizes if size is not None]
+    is_open = len(sizes) < len(tensor.sizes)
+    if is_open or math.prod(sizes) > LARGEST_OUTPUT:
+        return None
+    return sizes
+
+
+def _without_elements(picture: dict[str, Any]) -> dict[str, Any]:
+    """Return a picture with a question mark for each element of data and output."""
+    if not picture:
+        return {}
+    drawn = dict(picture["picture"])
+    for name in ("input", "output"):
+        grids = list[dict[str, Any]]()
+        for grid in drawn[name]:
+            marks = ["?"] * len(grid["offsets"])
+            grids.append({**grid, "values": " ".join(marks)})
+        drawn[name] = grids
+    return {**picture, "picture": drawn, "note": _NOTE_WITHOUT_ELEMENTS}
 
 
 def _picture(

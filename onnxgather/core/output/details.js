@@ -63,7 +63,7 @@ function fact(name, value) {
 function detailSections(detail, found, lane) {
   const types = { data: found.type, index: found.indexType };
   const lanes = Object.fromEntries(laneFirst(Object.entries(detail.picture.lanes ?? {}), lane));
-  const sections = [pictureSection({ ...detail.picture, lanes }, types, detail.answers)];
+  const sections = [pictureSection({ ...detail.picture, lanes }, types, detail.answers, detail.note)];
   if (detail.descriptor) {
     sections.push(
       make("div", { class: "beside" }, descriptorSection(detail), formulaSection(detail)),

@@ -43,6 +43,11 @@ function linked(text) {
     );
 }
 
+/** Return text in which what stands between backticks is code. */
+function coded(text) {
+  return text.split("`").map((part, k) => (k % 2 ? make("code", {}, part) : part));
+}
+
 /** Return such as "1,500 cases". */
 function counted(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;

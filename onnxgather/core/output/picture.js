@@ -6,9 +6,10 @@ const TITLES = { input: "InputTensor", indices: "IndicesTensor", output: "Output
 /**
  * Return the picture of a case; the lane whose output is shown can be chosen.
  *
- * `answers` are what providers do with an index out of range, by their names.
+ * `answers` are what providers do with an index out of range, by their names; `note` says what the
+ * picture lacks.
  */
-function pictureSection(picture, types, answers) {
+function pictureSection(picture, types, answers, note) {
   const lanes = Object.keys(picture.lanes ?? {});
   const stage = make("div");
   const show = (lane) => stage.replaceChildren(stageOf(picture, types, lane));
@@ -31,6 +32,7 @@ function pictureSection(picture, types, answers) {
     "section",
     { class: "picture" },
     make("h3", {}, answers ? "What DirectML reads" : "The gather"),
+    note ? make("p", { class: "hint" }, note) : null,
     tabs.length > 1 ? make("fieldset", {}, make("legend", {}, "Output of"), tabs) : null,
     make("div", { class: "answered" }, stage, answers ? answersOf(answers) : null),
   );
@@ -57,7 +59,7 @@ function stageOf(picture, types, lane) {
 }
 
 function answersOf(answers) {
-  const rows = Object.entries(answers).map(([provider, does]) => fact(provider, does));
+  const rows = Object.entries(answers).map(([provider, does]) => fact(provider, coded(does)));
   return make(
     "div",
     { class: "answers" },

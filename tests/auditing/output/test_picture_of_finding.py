@@ -155,3 +155,42 @@ def looped() -> Any:
 def test_a_gather_of_a_loop_has_a_picture_of_its_first_execution() -> None:
     (picture,) = pictures(looped(), {"ids": np.array([3, 2]), "trips": np.array(3)})
     assert values(picture)[1] == "3 2"
+
+
+WILD = constant("ids", np.array([0, 7, 1]))
+
+
+def test_a_constant_out_of_range_has_a_picture_without_a_run() -> None:
+    made = model(TWO[:1], [info("x", FLOAT, [3, 3])], ["rows", "x"], [TABLE, WILD])
+    (picture,) = pictures(made)
+    assert values(picture) == ["3 4 5 6 7 8 9 10 11", "0 7 1", "0 1 2 11 11 11 3 4 5"]
+    assert picture["picture"]["outside"] == [1]
+    assert picture["picture"]["links"][3] == [3, 11, (1,)]
+    assert "note" not in picture
+    assert picture["answers"]["directml"] == (
+        "No error: returns another element of the tensor, here `input[3,2]`"
+    )
+
+
+def test_data_that_only_a_run_has_is_drawn_as_question_marks() -> None:
+    made = model(TWO[:1], [info("table", FLOAT, [4, 3])], ["rows"], [WILD])
+    (picture,) = pictures(made)
+    assert values(picture) == [" ".join("?" * 9), "0 7 1", " ".join("?" * 9)]
+    assert picture["picture"]["links"][3] == [3, 11, (1,)]
+    assert picture["note"] == (
+        "The audit ran no inputs. Each question mark is an element that a run computes."
+    )
+
+
+@pytest.mark.parametrize("sizes", [[4, "n"], [2**20, 3]], ids=["open", "large"])
+def test_data_of_sizes_that_are_open_or_large_has_no_picture(sizes: Any) -> None:
+    # The indices leave the axis of either size.
+    wild = constant("ids", np.array([2**21]))
+    made = model(TWO[:1], [info("table", FLOAT, sizes)], ["rows"], [wild])
+    assert pictures(made) == [{}]
+
+
+def test_a_constant_in_range_has_no_picture_without_a_run() -> None:
+    right = constant("ids", np.array([0, 3, 1]))
+    made = model(TWO[:1], [info("x", FLOAT, [3, 3])], ["rows", "x"], [TABLE, right])
+    assert pictures(made) == [{}]
