@@ -91,14 +91,16 @@ def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
     first = audits[paths[0]].audit
     name = _text(paths[0])
     verdict = f"{name}: {VERDICTS[verdict_of(first)].alone}"
-    verdict += not_judged_text([first])
+    rest = not_judged_text([first]).removeprefix("; ")
     if left_out or not is_alone:
         name = number_of(len(audits) + left_out, "model")
         every = [finished.audit for finished in audits.values()]
-        verdict = verdict_of_models(every, left_out)
+        # The heading is short: it says how many models have the worst state.
+        verdict, _, rest = verdict_of_models(every, left_out).partition("; ")
     texts = {
         "title": f"{name} · onnxgather audit",
         "verdict": verdict,
+        "rest": rest,
         "census": summary(Audit(gathers)),
         "mood": _MOODS.get(_worst(gathers), "bad"),
         "models": "".join(sections),
@@ -393,11 +395,13 @@ def _facts(gather: AuditedGather, sizes: NamedSizes) -> list[tuple[str, str | No
     """Return the facts about a gather by their names; some may be empty."""
     index_range = gather.range
     indices = indices_text(index_range) + seen_text([gather])
+    # The list of facts is in the font of code, so it needs no backticks.
+    directml = read_by_directml(gather).replace("`", "")
     return [
         ("operator", where(gather)),
         (index_range.state, said(gather, sizes)),
         ("indices", indices),
-        ("directml", read_by_directml(gather)),
+        ("directml", directml),
         ("sizes from", index_range.sizes_from),
         ("type of data", _tensor(gather.data)),
         ("type of indices", _tensor(gather.indices)),

@@ -2,11 +2,13 @@
 
 function showMatrix() {
   const all = { name: "All cases", key: "", cases, parts: new Map() };
+  const isDrawn = smallestOfRow(all) !== undefined;
   const head = make(
     "tr",
     {},
     make("td"),
     report.lanes.map(laneHead),
+    isDrawn ? make("th", { scope: "col" }, make("strong", {}, "Smallest case"), make("small", { class: "line" }, "that is no PASS")) : null,
   );
   const body = make("tbody", {}, rowOf(all, true));
   for (const group of groups.values()) body.append(rowOf(group));
@@ -20,7 +22,7 @@ function showMatrix() {
   matrix.replaceChildren(table);
   matrix.removeAttribute("aria-busy");
   // Case: a single group says no more than all cases do.
-  if (groups.size === 1) body.querySelector("[aria-expanded]")?.click();
+  if (groups.size === 1) body.querySelector("th [aria-expanded]")?.click();
 }
 
 function laneHead(lane) {
@@ -49,7 +51,54 @@ function rowOf(group, isAll = false, isPart = false) {
     if (lane.not_run === undefined) row.append(matrixCell(group, lane, number));
     else if (isAll) row.append(stoppedCell(lane));
   });
+  const smallest = smallestOfRow(group);
+  if (smallest) row.append(make("td", {}, pictureButton(group, smallest)));
   return row;
+}
+
+/** Return the smallest case of the worst state of a row that has a picture, with its lane. */
+function smallestOfRow(group) {
+  let smallest;
+  for (const found of group.cases) {
+    if (found.detail === undefined) continue;
+    for (const { state, lane, number } of found.results) {
+      if (state === "PASS" || report.lanes[number].not_run !== undefined) continue;
+      const rank = report.worst.indexOf(state);
+      const isWorse = !smallest || rank > smallest.rank;
+      const isSmaller = rank === smallest?.rank && found.size < smallest.found.size;
+      if (isWorse || isSmaller) smallest = { found, lane, state, rank };
+    }
+  }
+  return smallest;
+}
+
+/** Return a button that shows the picture of a case below the matrix, or hides it. */
+function pictureButton(group, { found, lane, state }) {
+  const place = document.getElementById("smallest");
+  const button = make(
+    "button",
+    {
+      type: "button",
+      class: `drawn ${state}`,
+      title: found.name,
+      "aria-label": `Picture of ${found.name} on ${lane}`,
+      "aria-expanded": "false",
+      click: () => {
+        const isOpen = button.getAttribute("aria-expanded") === "true";
+        for (const other of document.querySelectorAll("#matrix .drawn"))
+          other.setAttribute("aria-expanded", String(other === button && !isOpen));
+        place.replaceChildren();
+        if (isOpen) return;
+        const item = caseDetails(found, lane, smallestSummary(found));
+        item.open = true;
+        const title = visible(`${group.name}: the smallest case that is ${state}, on ${lane}`);
+        place.append(make("h3", {}, title), item);
+        place.scrollIntoView({ block: "nearest" });
+      },
+    },
+    "Picture",
+  );
+  return button;
 }
 
 /** Return a button that shows the parts of a group below its row, or hides them. */
@@ -132,7 +181,7 @@ function countsOfWords(results) {
 /** Mark the cell whose cases are listed. */
 function markChosen() {
   const { group, lane } = filters.elements;
-  for (const cell of document.querySelectorAll("#matrix td button")) {
+  for (const cell of document.querySelectorAll("#matrix td [aria-pressed]")) {
     const { chosenBy } = cell;
     const isChosen = chosenBy.group === group.value && chosenBy.lane === lane.value;
     cell.setAttribute("aria-pressed", String(isChosen));

@@ -336,7 +336,11 @@ function bytesSection(detail, lane) {
           "tr",
           {},
           k ? null : make("th", { scope: "rowgroup", rowspan: elements.length }, names.join(", ")),
-          texts.map((text, n) => make("td", { class: BYTES_AT.includes(n) ? "memory" : null }, text)),
+          texts.map((text, n) => {
+            // A narrow page has the heads beside the cells.
+            const isMemory = BYTES_AT.includes(n);
+            return make("td", { class: isMemory ? "memory" : null, "data-head": heads[n + 1] }, text);
+          }),
         ),
       ),
     ),

@@ -76,9 +76,12 @@ def html(report: Report) -> bytes:
         OnnxGatherError: A descriptor in the report is broken, or arrays do not fit it.
     """
     headline, more, mood = verdict(report)
+    # The heading is short: what is known of each lane stands below it.
+    first_sentence, _, rest = headline.partition(". ")
     texts = {
         "title": escape(f"{headline} · onnxgather check"),
-        "verdict": escape(headline),
+        "verdict": escape(first_sentence),
+        "rest": escape(rest),
         "more": escape(more),
         "mood": mood,
     }

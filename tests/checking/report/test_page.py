@@ -419,9 +419,9 @@ const wait = (time) => new Promise((done) => setTimeout(done, time));
 const head = [...document.querySelectorAll("#matrix thead th")].map((th) =>
   [...th.children].map((part) => part.textContent.trim()));
 const closed = cells();
-press(document.querySelector("#matrix [aria-expanded]"));
+press(document.querySelector("#matrix th [aria-expanded]"));
 const opened = cells();
-press(document.querySelector("#matrix [aria-expanded=true]"));
+press(document.querySelector("#matrix th [aria-expanded=true]"));
 const isClosed = JSON.stringify(cells()) === JSON.stringify(closed);
 const told = [...document.querySelectorAll("#matrix td button")].map((button) =>
   button.ariaLabel);
@@ -495,6 +495,7 @@ def test_a_planted_finding_of_each_kind_is_in_its_cell(
             "openvino 2025.4",
         ],
         ["directml", "DmlExecutionProvider"],
+        ["Smallest case", "that is no PASS"],
     ]
     lines = {
         "elements": "≠ 1 wrong elements",
@@ -519,18 +520,22 @@ def test_a_planted_finding_of_each_kind_is_in_its_cell(
             "✓ 15/15",
             f"≠ 1/15; {every}",
             "Did not start. onnxruntime has no DmlExecutionProvider",
+            "Picture",
         ],
-        ["gather; 14 cases", "✓ 14/14", f"≠ 0/14; {every}"],
+        ["gather; 14 cases", "✓ 14/14", f"≠ 0/14; {every}", "Picture"],
         ["out-of-range; 1 case", "✓ 1/1", "✓ 1/1"],
     ]
     parts = found["opened"][2:-1]
-    assert parts == [
+    without_button = [part[:3] for part in parts]
+    assert without_button == [
         [f"{name}; 1 case", "✓ 1/1", f"{lines[name][0]} 0/1; {lines[name]}"]
         for name in planted
     ]
+    # The report has the arrays of one case alone.
+    assert [part[0] for part in parts if part[3:]] == ["elements; 1 case"]
     assert found["isClosed"]
     told = [line[2:] for line in lines.values()]
-    assert found["told"][3] == "; ".join(["openvino, gather: 0 of 14 passed", *told])
+    assert found["told"][4] == "; ".join(["openvino, gather: 0 of 14 passed", *told])
 
     good, bad = found["chosen"]
     assert good == {
@@ -580,6 +585,60 @@ return {
     [...e.attributes].some((a) => a.name.startsWith("on"))).length,
 };
 """
+
+
+SMALLEST = """
+const wait = (time) => new Promise((done) => setTimeout(done, time));
+const buttons = [...document.querySelectorAll("#matrix .drawn")];
+const place = document.getElementById("smallest");
+const shown = [];
+for (const button of [...buttons, buttons.at(-1)]) {
+  button.click();
+  await wait(500);
+  shown.push([
+    place.querySelector("h3")?.textContent,
+    place.querySelectorAll(".picture .on").length > 0,
+    buttons.map((one) => one.ariaExpanded),
+  ]);
+}
+const fits = document.documentElement.scrollWidth <= innerWidth;
+return { names: buttons.map((one) => one.ariaLabel), shown, fits };
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_row_that_did_not_pass_shows_its_smallest_case(
+    tmp_path: Path, width: int
+) -> None:
+    entries: list[CaseResult] = []
+    # The smallest case of a group is known, and a known difference is no finding.
+    for group, size, result in [
+        ("a", 9, DIFF),
+        ("a", 5, DIFF),
+        ("a", 2, KNOWN),
+        ("b", 3, KNOWN),
+    ]:
+        case = gather_case(f"{group}/{size}", gather(sizes=(1, size)), [0, 1])
+        got = {"openvino": spoiled(case, 0)}
+        entries.append(entry(case, passed("cpu"), result, got=got))
+    entries.append(entry(gather_case("c/1"), passed("cpu"), passed("openvino")))
+    page = html(report_of([CPU, OPENVINO], *entries))
+    found = probed(tmp_path, page, SMALLEST, width)
+    assert found["names"] == [
+        "Picture of a/5 on openvino",
+        "Picture of a/5 on openvino",
+        "Picture of b/3 on openvino",
+    ]
+    sentence = "the smallest case that is"
+    assert found["shown"] == [
+        [f"All cases: {sentence} DIFF, on openvino", True, ["true", "false", "false"]],
+        [f"a: {sentence} DIFF, on openvino", True, ["false", "true", "false"]],
+        [f"b: {sentence} KNOWN, on openvino", True, ["false", "false", "true"]],
+        [None, False, ["false", "false", "false"]],
+    ]
+    assert found["fits"]
 
 
 @pytest.mark.slow
