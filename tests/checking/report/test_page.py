@@ -591,12 +591,13 @@ const place = document.getElementById("smallest");
 const shown = [];
 for (const button of [...buttons, buttons.at(-1)]) {
   button.click();
-  // A picture comes later than the line that it opens from.
-  const isDrawn = () => place.querySelector(".picture .on") || !place.firstChild;
-  for (let k = 0; k < 10 && !isDrawn(); k++) await wait(100);
+  await wait(100);
+  // The browser's clock does not wait while the page unpacks the details.
+  await Promise.all(chunks.values());
+  await wait(100);
   shown.push([
     place.querySelector("h3")?.textContent,
-    place.querySelectorAll(".picture .on").length > 0,
+    place.querySelectorAll(".picture td").length > 0,
     buttons.map((one) => one.ariaExpanded),
   ]);
 }
