@@ -228,11 +228,14 @@ def heading(page: bytes) -> tuple[str, str]:
 def test_every_report_says_what_is_known_wrong_beside_what_is_new() -> None:
     cases = [entry(gather_case(f"c{k}"), passed("cpu"), KNOWN) for k in range(3)]
     report = report_of([CPU, OPENVINO], *cases)
-    headline = "No new differences. openvino: 3 known wrong"
+    first, rest = "No new differences", "openvino: 3 known wrong"
+    headline = f"{first}. {rest}"
     assert as_lines(report).endswith(
         f"\n\n{headline}\n3 cases on 2 lanes: 3 agree bit for bit, 3 known."
     )
-    assert heading(html(report)) == ("known", headline)
+    page = html(report)
+    assert heading(page) == ("known", first)
+    assert f'<p class="more">{rest}</p>'.encode() in page
     assert markdown(report).startswith(f"## {headline}\n".encode())
     cpu, openvino = (
         {found.get("name"): found.get("value") for found in suite.iter("property")}
