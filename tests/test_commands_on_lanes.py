@@ -70,6 +70,12 @@ def commands() -> dict[str, list[str]]:
 
 COMMANDS = commands()
 
+NAMES = [
+    f"{name.partition(':')[0]}-{'-'.join(lanes_of(COMMANDS[name]))}"
+    for name in COMMANDS
+]
+"""The names of the tests: pages and lanes."""
+
 
 def is_set_up(lane: str, openvino: str | None) -> bool:
     """Return whether this machine has what a lane needs."""
@@ -114,7 +120,7 @@ def test_the_pages_have_commands_for_each_lane_that_a_script_sets_up() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS, ids=NAMES)
 def test_a_command_of_a_page_runs_where_its_lanes_are(
     name: str,
     request: pytest.FixtureRequest,
