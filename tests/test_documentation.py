@@ -266,7 +266,7 @@ def test_readme_is_short() -> None:
 
 def test_readme_counts_the_models_and_the_corpus() -> None:
     assert len(list((ROOT / "models").glob("*.json"))) == 16
-    assert "`models/` has sixteen" in README
+    assert "`models/` has sixteen programs" in README
     names = {case.name for case in corpus()}
     page = (ROOT / "docs" / "provider-ci.md").read_text(encoding="utf-8")
     assert f"`check` puts {len(names):,} cases" in README

@@ -683,7 +683,10 @@ def test_the_first_line_counts_models_that_the_given_inputs_do_not_fit() -> None
     said = "the given inputs hold 'ids', but the model's inputs are 'x'"
     errors = [f"Error: ./{name}: {said}\n" for name in ("n.onnx", "o.onnx")]
     assert error == "".join(errors) + "written: a.html\n"
-    assert f">{line}<" in Path("a.html").read_text(encoding="utf-8")
+    page = Path("a.html").read_text(encoding="utf-8")
+    headline, rest = line.split("; ")
+    assert f"<h1>{headline}</h1>" in page
+    assert f'class="more">{rest}' in page
 
 
 def test_inputs_are_of_one_model() -> None:

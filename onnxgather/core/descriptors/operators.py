@@ -255,8 +255,12 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
 
         data_batches = list(data[:batches])
         index_batches = list(indices[:batches])
-        rule = f"The first BatchDimensionCount ({batches}) sizes of IndicesTensor"
-        rule += f" must be those of InputTensor, {data_batches};"
+        rule = f"The first BatchDimensionCount ({batches}) of the last"
+        rule += (
+            f" IndicesDimensionCount ({len(indices)}) sizes of IndicesTensor must be"
+        )
+        rule += f" those of the last InputDimensionCount ({len(data)}) of InputTensor,"
+        rule += f" {data_batches};"
         rule += " what other batch sizes mean is undefined"
         require(data_batches == index_batches, rule, index_batches)
 
