@@ -516,7 +516,7 @@ def test_batches_of_the_last_fragment_come_first_after_the_leading_ones() -> Non
     refused = gather([1, 3, 5, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields)
     assert (
         refusal(refused)
-        == "The first BatchDimensionCount (2) of the last IndicesDimensionCount (3)"
+        == "The first BatchDimensionCount (2) of the last IndicesDimensionCount (5)"
         " sizes of IndicesTensor must be those of the last InputDimensionCount (5) of"
         " InputTensor, [3, 5]; what other batch sizes mean is undefined, got [3, 4]"
     )
