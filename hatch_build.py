@@ -51,8 +51,10 @@ class NativeKernels(BuildHookInterface[Any]):
         native = os.environ.get("ONNXGATHER_NATIVE")
         self.check_variables(platform, native)
         libraries = libraries_of(system_of(platform))
-        reason, advice = "ONNXGATHER_NATIVE was 0", f"{AGAIN} without it"
-        if native != "0":
+        if native == "0":
+            reason = "ONNXGATHER_NATIVE was 0"
+            advice = f"{AGAIN} without it"
+        else:
             try:
                 reason, advice = self.compile(libraries, platform)
             except ValueError as error:

@@ -6,8 +6,7 @@ the repository is:
   ONNXGATHER_REPOSITORY   such as https://github.com/NAME/onnxgather; links then lead
                           to the files of the version's tag
 
-Without the variable the description is the README as it is, and has no links to the
-repository.
+Without the variable the links stay relative, and the metadata name no pages.
 """
 
 from __future__ import annotations

@@ -248,8 +248,7 @@ def _compiled(name: str, folder: Path, options: Sequence[str]) -> Path:
         BuildError: There is no compiler, or the compiler refuses the sources.
     """
     hook = load_build_hook()
-    names = hook.COMPILERS.get(sys.platform, ["cc", "gcc", "clang"])
-    compiler = hook.words("CC") or [each for each in names if shutil.which(each)][:1]
+    compiler = hook.words("CC") or hook.first_compiler()
     if not compiler:
         raise BuildError(f"{name} needs a C compiler")
     library, own = next(iter(hook.libraries_of(sys.platform).items()))
@@ -265,9 +264,8 @@ def _compiled(name: str, folder: Path, options: Sequence[str]) -> Path:
         [*command, *options], cwd=folder, capture_output=True, text=True, check=False
     )
     if run.returncode:
-        lines = run.stderr.strip().splitlines() or [f"exit code {run.returncode}"]
-        line = next(filter(hook.FAULT.search, lines), lines[0])
-        raise BuildError(f"the compiler refuses {name}: {line}")
+        fault = hook.fault_in(run.stderr) or f"exit code {run.returncode}"
+        raise BuildError(f"the compiler refuses {name}: {fault}")
     return folder / library
 
 

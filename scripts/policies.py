@@ -94,10 +94,10 @@ def page(reports: Sequence[Report]) -> str:
     """Return the page that reports make."""
     lines = [HEAD, "## The lanes", ""]
     for report in reports:
+        part = ""
         # Case: the report has a part of the corpus, as `check -k` chooses it.
-        part = "; only cases with an index out of range are counted"
-        if any(case.in_range for case in report.cases):
-            part = ""
+        if not any(case.in_range for case in report.cases):
+            part = "; only cases with an index out of range are counted"
         for lane in report.lanes:
             versions = [
                 f"{name} {lane.versions[name]}"

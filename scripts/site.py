@@ -297,7 +297,9 @@ def menu(pages: Iterable[str]) -> dict[str, list[str]]:
         for title, names in NAV.items()
     }
     more = {*pages} - {*FIRST.values()} - {*chain(*listed.values())}
-    return listed | {"More": sorted(more)} if more else listed
+    if more:
+        listed["More"] = sorted(more)
+    return listed
 
 
 def on_config(config: Any) -> None:

@@ -6,6 +6,7 @@ that a terminal gets. The picture ends after the first lines of the output.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -87,4 +88,6 @@ def picture() -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     PICTURE.write_text(picture(), encoding="utf-8")
+    print(f"written: {PICTURE}")

@@ -134,7 +134,8 @@ def main() -> int:
         return refuse(f"{error}", 1)
     count = rights.count(True)
     refused = rights.count(False)
-    line = f"{count} wheel{'' if count == 1 else 's'} in {options.output}"
+    wheels = "wheel" if count == 1 else "wheels"
+    line = f"{count} {wheels} in {options.output}"
     if refused:
         line += f", {refused} refused"
     log.say(line)

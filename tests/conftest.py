@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(
     count = config.getoption("--one-slow-in")
     tests_of = Counter(_function(item) for item in items)
     rows = Counter[str]()
-    turns = cast("int", config.getoption("--turn"))
+    position = cast("int", config.getoption("--turn"))
     for item in items:
         function = _function(item)
         if few := item.get_closest_marker("one_quick_in"):
@@ -113,9 +113,9 @@ def pytest_collection_modifyitems(
             continue
         # No other test does what a function with one test does.
         if tests_of[function] > 1:
-            if turns % count:
+            if position % count:
                 item.add_marker(later)
-            turns += 1
+            position += 1
 
 
 def _function(item: pytest.Item) -> str:

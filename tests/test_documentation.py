@@ -101,8 +101,8 @@ def test_blocks_of_a_page_print_what_the_page_says(
             ]
             assert [code for code, _ in done] == (codes or [0] * len(done)), done
             said = "".join(output for _, output in done)
-        if block.told is not None:
-            promised = block.told
+        if block.output is not None:
+            promised = block.output
             # the runtime has the fault, and shows what it computes
             if CPU_COMPARES_HALVES:
                 cut = r" and InputTensor counts.+"
@@ -231,8 +231,8 @@ def test_the_terminal_in_the_readme_shows_what_the_command_prints(
     assert len(shown) > 3
     assert end.strip() == "..."
     assert f"![{command.removeprefix('$ ')} prints: " in README
-    (told,) = re.findall(r"prints: ([^\]]+)\]\(docs/audit.svg\)", README)
-    assert printed[0].endswith(told)
+    (verdict,) = re.findall(r"prints: ([^\]]+)\]\(docs/audit.svg\)", README)
+    assert printed[0].endswith(verdict)
     # A picture in a page must load nothing.
     assert "url(http" not in picture
 

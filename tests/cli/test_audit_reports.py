@@ -460,25 +460,36 @@ class TestBaseline:
         ]
 
     def test_nodes_of_one_name_have_an_entry_each(self) -> None:
-        nodes = [
-            node("Gather", ["table", "ids"], "rows", "same"),
-            node("Gather", ["small", "ids"], "few", "same"),
-        ]
+        """A node without a name has that of its output, which another may have."""
         small = constant("small", np.zeros((2, 3), np.float32))
         ids = info("ids", INT64, ["b", 2])
-        Path("m/same.onnx").write_bytes(
-            model(nodes, [ids], ["rows", "few"], [TABLE, small]).SerializeToString()
-        )
+        x = info("x", FLOAT, ["n"])
+        nodes = [
+            node("Gather", ["table", "ids"], "rows", "same"),
+            node("Gather", ["small", "ids"], "same"),
+            node("Exp", ["x"], "big"),
+            node("Cast", ["big"], "index", to=INT64),
+            node("Gather", ["table", "index"], "values", "same_too"),
+            node("Gather", ["small", "ids"], "same_too"),
+        ]
+        outputs = ["rows", "same", "values", "same_too"]
+        made = model(nodes, [ids, x], outputs, [TABLE, small])
+        Path("m/same.onnx").write_bytes(made.SerializeToString())
         given = ("audit", "m/same.onnx", *STRICT)
         call(*given, "--write-baseline", "b.json")
         entries = json.loads(Path("b.json").read_bytes())["findings"]
-        assert [entry["conditions"] for entry in entries] == [
-            ["each value of ids is from -2 to 1"],
-            ["each value of ids is from -4 to 3"],
+        assert [
+            (entry["node"], entry["state"], entry.get("conditions"))
+            for entry in entries
+        ] == [
+            ("same", "proved-if", ["each value of ids is from -2 to 1"]),
+            ("same", "proved-if", ["each value of ids is from -4 to 3"]),
+            ("same_too", "not-proved", None),
+            ("same_too", "proved-if", ["each value of ids is from -2 to 1"]),
         ]
         code, text, _ = outcome(*given, "--baseline", "b.json")
         assert code == 0
-        assert text.endswith("baseline      b.json: 2 known findings, 0 new, 0 gone\n")
+        assert text.endswith("baseline      b.json: 4 known findings, 0 new, 0 gone\n")
 
     def test_known_findings_are_good_and_new_ones_are_told(self) -> None:
         call("audit", "m", *STRICT, "--write-baseline", "b.json")

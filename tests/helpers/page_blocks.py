@@ -10,7 +10,7 @@ from folders import ROOT
 
 FENCE = re.compile(
     r"(?:<!-- (?P<mark>[^>]+) -->\n)?```(?P<kind>\w+)\n(?P<text>.+?)```"
-    r"(?:\n\n```\n(?P<told>.+?)```)?",
+    r"(?:\n\n```\n(?P<output>.+?)```)?",
     re.DOTALL,
 )
 """A block of code, with the mark before it and the output after it."""
@@ -23,7 +23,7 @@ class Block:
     page: str
     kind: str
     text: str
-    told: str | None
+    output: str | None
     """The output; `...` in it stands for any text, as a line for any lines."""
     mark: str
 
@@ -40,8 +40,8 @@ class Block:
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCKS = [
-    Block(path.name, found["kind"], found["text"], found["told"], found["mark"] or "")
+    Block(path.name, match["kind"], match["text"], match["output"], match["mark"] or "")
     for path in PAGES
-    for found in FENCE.finditer(path.read_text(encoding="utf-8"))
-    if found["kind"] in ("sh", "python")
+    for match in FENCE.finditer(path.read_text(encoding="utf-8"))
+    if match["kind"] in ("sh", "python")
 ]

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-RED, GREEN, YELLOW, BOLD, DIM = "1;31", "32", "33", "1", "2"
-"""The codes of ANSI's colours."""
+RED = "1;31"
+GREEN = "32"
+YELLOW = "33"
+BOLD = "1"
+DIM = "2"
 
 OF_LABELS = {
+    "NEW": RED,
     "OUT OF RANGE": RED,
     "REFUSED": RED,
     "not proved": YELLOW,

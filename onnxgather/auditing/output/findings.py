@@ -130,10 +130,10 @@ class Baseline:
 
     path: str = ""
     """Empty where there is no baseline."""
-    entries: Mapping[tuple[object, ...], KnownFinding] = field(
+    entries: Mapping[tuple[object, ...], Sequence[KnownFinding]] = field(
         default_factory=dict[Any, Any]
     )
-    """By what they are about."""
+    """By what they are about. Nodes of one name have several."""
 
     @classmethod
     def read(cls, path: str) -> Baseline:
@@ -146,11 +146,9 @@ class Baseline:
         with decoding(path, "docs/models.md"), open(path, "rb") as file:
             text = whole(file, LARGEST_BASELINE)
             content = msgspec.json.decode(text, type=_Content)
-        entries = dict[tuple[object, ...], KnownFinding]()
+        entries = dict[tuple[object, ...], list[KnownFinding]]()
         for entry in content.findings:
-            # Nodes of one name have an entry each.
-            former = entries.get(entry.subject, entry)
-            entries[entry.subject] = _joined(former, entry)
+            entries.setdefault(entry.subject, []).append(entry)
         return cls(path, entries)
 
     def findings(
@@ -190,24 +188,11 @@ class Baseline:
         return findings_by_gather
 
     def _known(self, entry: KnownFinding) -> KnownFinding | None:
-        """Return the entry of a finding; None if it has no entry or is worse now.
-
-        It is worse if its state is worse, or if it has another condition.
-        """
-        known_entry = self.entries.get(entry.subject)
-        if known_entry is None:
-            return None
-        if _RANKS[known_entry.state] < _RANKS[entry.state]:
-            return None
-        if (
-            known_entry.state == entry.state
-            and known_entry.conditions
-            and entry.conditions
-        ):
-            added = {*entry.conditions} - {*known_entry.conditions}
-            if added:
-                return None
-        return known_entry
+        """Return the entry that a finding is not worse than; None if there is none."""
+        for known_entry in self.entries.get(entry.subject, ()):
+            if not _is_worse(entry, known_entry):
+                return known_entry
+        return None
 
     def compared(self, report: AuditReport) -> dict[str, Any]:
         """Return how many counted findings are known, the new ones, and what is gone.
@@ -224,9 +209,9 @@ class Baseline:
         """Return the entries that are gone."""
         subjects = {finding.entry.subject for finding in report.every}
         left = list[KnownFinding]()
-        for subject, entry in self.entries.items():
+        for subject, entries in self.entries.items():
             if subject not in subjects:
-                left.append(entry)
+                left += entries
 
         # An entry of another model says nothing, unless its file is gone.
         models = {self._path_of(model) for model in report.models}
@@ -247,7 +232,7 @@ class Baseline:
         missed_paths = {self._path_of(model) for model in missed}
         # Equal entries are written once.
         entries = set[KnownFinding]()
-        for entry in self.entries.values():
+        for entry in chain.from_iterable(self.entries.values()):
             if entry.model in missed_paths:
                 entries.add(entry)
         for finding in report.every:
@@ -262,12 +247,17 @@ class Baseline:
         return printable(path_from(os.path.dirname(self.path), model))
 
 
-def _joined(first: KnownFinding, second: KnownFinding) -> KnownFinding:
-    """Return the second entry, with the conditions of both."""
-    if not first.conditions or not second.conditions:
-        return replace(second, conditions=msgspec.UNSET)
-    conditions = dict.fromkeys([*first.conditions, *second.conditions])
-    return replace(second, conditions=tuple(conditions))
+def _is_worse(entry: KnownFinding, known_entry: KnownFinding) -> bool:
+    """Return whether a finding is worse than a known one about the same node.
+
+    Its state is worse, or it has a condition that the known finding does not have.
+    """
+    if entry.state != known_entry.state:
+        return _RANKS[known_entry.state] < _RANKS[entry.state]
+    # An entry without conditions stands for any.
+    if not known_entry.conditions or not entry.conditions:
+        return False
+    return not {*entry.conditions} <= {*known_entry.conditions}
 
 
 def _place_in_file(entry: KnownFinding) -> tuple[object, ...]:

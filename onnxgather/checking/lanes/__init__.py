@@ -102,11 +102,13 @@ def open_lanes(
         else:
             lane = model_lane(name, python, plugins.get(name), target, timeout, opset)
         lanes.append(lane)
-    is_used = any(_runs_models(lane) for lane in lanes)
+    # A lane beside one without models may need the target; a label is its own.
+    unused_target = target
+    if any(_runs_models(lane) for lane in lanes):
+        unused_target = None
     for lane in lanes:
         if not _runs_models(lane):
-            # A lane beside it may need the target; the label is its own.
-            _check_no_target(lane.name, None if is_used else target)
+            _check_no_target(lane.name, unused_target)
     return lanes
 
 

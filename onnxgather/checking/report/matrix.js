@@ -2,14 +2,11 @@
 
 function showMatrix() {
   const all = { name: "All cases", key: "", cases, parts: new Map() };
-  const isDrawn = smallestOfRow(all) !== undefined;
-  const head = make(
-    "tr",
-    {},
-    make("td"),
-    report.lanes.map(laneHead),
-    isDrawn ? make("th", { scope: "col" }, make("strong", {}, "Smallest case"), make("small", { class: "line" }, "that is no PASS")) : null,
-  );
+  const head = make("tr", {}, make("td"), report.lanes.map(laneHead));
+  if (smallestOfRow(all)) {
+    head.append(smallestHead());
+    document.getElementById("matrix-pictures").hidden = false;
+  }
   const body = make("tbody", {}, rowOf(all, true));
   for (const group of groups.values()) body.append(rowOf(group));
   const table = make(
@@ -23,6 +20,13 @@ function showMatrix() {
   matrix.removeAttribute("aria-busy");
   // Case: a single group says no more than all cases do.
   if (groups.size === 1) body.querySelector("th [aria-expanded]")?.click();
+}
+
+/** Return the head of the column with the smallest case of each row. */
+function smallestHead() {
+  const title = make("strong", {}, "Smallest case");
+  const which = make("small", { class: "line" }, "that is no PASS");
+  return make("th", { scope: "col" }, title, which);
 }
 
 function laneHead(lane) {
@@ -59,29 +63,29 @@ function rowOf(group, isAll = false, isPart = false) {
 /** Return the smallest case of the worst state of a row that has a picture, with its lane. */
 function smallestOfRow(group) {
   let smallest;
-  for (const found of group.cases) {
-    if (found.detail === undefined) continue;
-    for (const { state, lane, number } of found.results) {
+  for (const entry of group.cases) {
+    if (entry.detail === undefined) continue;
+    for (const { state, lane, number } of entry.results) {
       if (state === "PASS" || report.lanes[number].not_run !== undefined) continue;
       const rank = report.worst.indexOf(state);
       const isWorse = !smallest || rank > smallest.rank;
-      const isSmaller = rank === smallest?.rank && found.size < smallest.found.size;
-      if (isWorse || isSmaller) smallest = { found, lane, state, rank };
+      const isSmaller = rank === smallest?.rank && entry.size < smallest.entry.size;
+      if (isWorse || isSmaller) smallest = { entry, lane, state, rank };
     }
   }
   return smallest;
 }
 
 /** Return a button that shows the picture of a case below the matrix, or hides it. */
-function pictureButton(group, { found, lane, state }) {
+function pictureButton(group, { entry, lane, state }) {
   const place = document.getElementById("smallest");
   const button = make(
     "button",
     {
       type: "button",
       class: `drawn ${state}`,
-      title: found.name,
-      "aria-label": `Picture of ${found.name} on ${lane}`,
+      title: entry.name,
+      "aria-label": `Picture of ${entry.name} on ${lane}`,
       "aria-expanded": "false",
       click: () => {
         const isOpen = button.getAttribute("aria-expanded") === "true";
@@ -89,7 +93,7 @@ function pictureButton(group, { found, lane, state }) {
           other.setAttribute("aria-expanded", String(other === button && !isOpen));
         place.replaceChildren();
         if (isOpen) return;
-        const item = caseDetails(found, lane, smallestSummary(found));
+        const item = caseDetails(entry, lane, smallestSummary(entry));
         item.open = true;
         const title = visible(`${group.name}: the smallest case that is ${state}, on ${lane}`);
         place.append(make("h3", {}, title), item);

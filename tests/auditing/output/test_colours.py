@@ -31,6 +31,7 @@ def test_the_verdict_is_bold_and_each_label_has_the_colour_of_its_state() -> Non
         "proved if     c (Gather): ids is 0..3",
         "proved        d (Gather): constant",
         "note          some words",
+        "NEW           m.onnx: a (Gather): out-of-range",
         "",
         "    onnxgather harden m.onnx -o out.onnx",
     ]
@@ -43,6 +44,7 @@ def test_the_verdict_is_bold_and_each_label_has_the_colour_of_its_state() -> Non
         "\x1b[33mproved if\x1b[0m     c (Gather): ids is 0..3",
         "\x1b[32mproved\x1b[0m        d (Gather): constant",
         "\x1b[2mnote\x1b[0m          some words",
+        "\x1b[1;31mNEW\x1b[0m           m.onnx: a (Gather): out-of-range",
         "",
         "    onnxgather harden m.onnx -o out.onnx",
     ]
