@@ -168,7 +168,9 @@ def entries(folder: Path) -> None:
         "-m",
         "pytest",
         "-q",
-        "--slow",
+        # The slow tests of one function take turns, from day to day.
+        "--one-slow-in",
+        "4",
         *tests,
         "-p",
         "no:cacheprovider",
