@@ -26,7 +26,7 @@ runs. These commands print such a page for lanes of yours:
 
 <!-- not run: the corpus needs minutes -->
 ```sh
-onnxgather check --corpus --lanes cpu,openvino --json=report.json
+onnxgather check --corpus --lanes cpu --lane openvino=../openvino/bin/python --json=report.json
 python scripts/policies.py report.json
 ```
 
