@@ -518,7 +518,7 @@ RUN
 
 # Runs a model on the WebGPU provider, with proof, as a worker does.
 run_webgpu() {
-    "$folder/run-webgpu" - "$package/execution" "$here/gather.onnx" <<'PYTHON'
+    "$folder/run-webgpu" - "$package/core/execution" "$here/gather.onnx" <<'PYTHON'
 import sys
 
 sys.path.append(sys.argv[1])
