@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 import numpy as np
 
 from onnxgather.core.descriptors.arrays import Array, all_in_range, check_arrays
-from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.descriptors.operators import FACTS, Descriptor
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import IndexOutOfRangeError
@@ -245,6 +245,10 @@ def program_names(program: Program) -> Iterator[str]:
         yield Origin(program.path, command.path, command.dispatchable).name
 
 
+GATHER_NODES = tuple(dict.fromkeys(facts.onnx for facts in FACTS.values()))
+"""ONNX's operators that gather."""
+
+
 def smallest_case(operator: str, data_type: str) -> DescriptorCase:
     """Return a case whose model is one node of an ONNX operator.
 
@@ -284,15 +288,10 @@ def _name_beside(operator: str, data_type: str) -> str:
     return f"beside/{operator}/{data_type}".lower()
 
 
-def node_beside(case: Case) -> str | None:
-    """Return the operator of ONNX if a case is the allowed node beside forbidden nodes.
-
-    Its axis is 0, and it has no batch dimensions. For other cases it is None.
-    """
-    for operator in ("Gather", "GatherElements", "GatherND"):
-        if case.name == _name_beside(operator, case.data_type):
-            return operator
-    return None
+def is_beside_nodes(case: DescriptorCase) -> bool:
+    """Return whether a case is the allowed node beside forbidden nodes."""
+    operator = FACTS[case.operator].onnx
+    return case.name == _name_beside(operator, case.data_type)
 
 
 def case_beside(case: Case) -> DescriptorCase | None:

@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from onnxgather.checking.cases import smallest_case
+from onnxgather.checking.cases import GATHER_NODES, smallest_case
 from onnxgather.checking.judge import judge
 from onnxgather.checking.lanes.directml import DirectMLLane, find_host
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, LaneInfo
@@ -59,9 +59,7 @@ MODULE = "onnxruntime"
 SYSTEM = {"Darwin": "macOS"}.get(platform.system(), platform.system())
 """This operating system, as `Provider.system` names it."""
 
-CASES = [
-    smallest_case(name, "FLOAT32") for name in ("Gather", "GatherElements", "GatherND")
-]
+CASES = [smallest_case(name, "FLOAT32") for name in GATHER_NODES]
 """Cases whose model is one node; each has the name of the node's operator."""
 
 _Lane: TypeAlias = ModelLane | RuntimeLane | DirectMLLane

@@ -599,16 +599,22 @@ def test_an_unknown_lane_is_a_usage_error(run: Run) -> None:
     )
 
 
-def test_sentences_name_the_options_of_pytest(
-    pytester: pytest.Pytester, run: Run, events: list[str]
-) -> None:
-    test = """
-    def test_unset(onnxgather_check):
-        onnxgather_check(DESC, DATA, INDICES, lane="unset")
+def failed_on(pytester: pytest.Pytester, run: Run, lane: str) -> pytest.RunResult:
+    """Return the run of a project whose one test fails on a lane."""
+    test = f"""
+    def test_on_lane(onnxgather_check):
+        onnxgather_check(DESC, DATA, INDICES, lane={lane!r})
 """
     pytester.makepyfile(test_own=PROJECT + test)
     result = run()
     result.assert_outcomes(failed=1)
+    return result
+
+
+def test_sentences_name_the_options_of_pytest(
+    pytester: pytest.Pytester, run: Run, events: list[str]
+) -> None:
+    result = failed_on(pytester, run, "unset")
     line = (
         "unset: NOT-RUN: name its library: --onnxgather-plugin unset=LIBRARY, or its"
         " lane is set: --onnxgather-lanes set=ENV; see onnxgather check --lanes set;"
@@ -620,13 +626,7 @@ def test_sentences_name_the_options_of_pytest(
 def test_an_error_of_the_fixture_names_the_options_of_pytest(
     pytester: pytest.Pytester, run: Run
 ) -> None:
-    test = """
-    def test_unknown(onnxgather_check):
-        onnxgather_check(DESC, DATA, INDICES, lane="gpu")
-"""
-    pytester.makepyfile(test_own=PROJECT + test)
-    result = run()
-    result.assert_outcomes(failed=1)
+    result = failed_on(pytester, run, "gpu")
     rule = "a lane on a runtime of your own needs --onnxgather-adapter gpu=FILE.py"
     result.stdout.fnmatch_lines([f"E *ProviderError: * got 'gpu'; {rule}"])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from onnxgather.core.output.result_states import in_colour
+
 RED = "1;31"
 GREEN = "32"
 YELLOW = "33"
@@ -35,14 +37,10 @@ def coloured(lines: Sequence[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
         label = _LABEL.match(line)
         if number == 0:
-            yield _in_colour(line, BOLD)
+            yield in_colour(line, BOLD)
         elif label is None:
             yield line
         else:
             words = label["label"]
-            word_in_colour = _in_colour(words, OF_LABELS.get(words, DIM))
+            word_in_colour = in_colour(words, OF_LABELS.get(words, DIM))
             yield f"{label['blanks']}{word_in_colour}{line[label.end() :]}"
-
-
-def _in_colour(text: str, colour: str) -> str:
-    return f"\x1b[{colour}m{text}\x1b[0m"

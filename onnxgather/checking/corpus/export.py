@@ -19,7 +19,7 @@ from onnxgather.checking.cases import (
     DescriptorCase,
     NodeCase,
     case_beside,
-    node_beside,
+    is_beside_nodes,
 )
 from onnxgather.checking.corpus.wpt import (
     WptFile,
@@ -29,6 +29,7 @@ from onnxgather.checking.corpus.wpt import (
 )
 from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.operators import FACTS
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import FolderKind, filled_in
@@ -353,10 +354,9 @@ def _json_line(case: Case, expected: Array | str) -> Entry:
 def _line(case: Case, expected: Array | str) -> dict[str, Any]:
     """Return a case as JSON."""
     line: dict[str, Any] = {"name": case.name, "out_of_range": case.out_of_range}
-    operator = node_beside(case)
-    if isinstance(case, DescriptorCase) and operator is not None:
+    if isinstance(case, DescriptorCase) and is_beside_nodes(case):
         # A program that runs descriptors alone refuses each node, and proves nothing.
-        line["node"] = _allowed_node(case, operator)
+        line["node"] = _allowed_node(case)
     elif isinstance(case, DescriptorCase):
         line["descriptor"] = to_dict(case.descriptor)
     else:
@@ -374,12 +374,15 @@ def _line(case: Case, expected: Array | str) -> dict[str, Any]:
     return line
 
 
-def _allowed_node(case: DescriptorCase, operator: str) -> dict[str, Any]:
-    """Return the node of a case beside forbidden nodes as JSON."""
-    attribute = "batch_dims" if operator == "GatherND" else "axis"
+def _allowed_node(case: DescriptorCase) -> dict[str, Any]:
+    """Return the node of a case beside forbidden nodes as JSON.
+
+    Its axis is 0, or it has no batch dimensions.
+    """
+    facts = FACTS[case.operator]
     return {
-        "operator": operator,
-        "attributes": {attribute: 0},
+        "operator": facts.onnx,
+        "attributes": {facts.attribute: 0},
         "output_shape": case.descriptor.output_tensor.sizes,
     }
 

@@ -15,7 +15,14 @@ from onnxgather.checking.report.sentences import (
 )
 from onnxgather.checking.results import CaseResult, Report
 from onnxgather.core.checks import number_of, printable
-from onnxgather.core.output.result_states import BAD, STATES, State, counts_text, worst
+from onnxgather.core.output.result_states import (
+    BAD,
+    STATES,
+    State,
+    counts_text,
+    in_colour,
+    worst,
+)
 
 MOST_ROWS = 30
 """The most cases with a row each; more cases are counted by operator and data type."""
@@ -225,6 +232,6 @@ def _line(row: _Row, colour: bool) -> str:
         if colour and state:
             word = cell.rstrip()
             blanks = cell[len(word) :]
-            cell = f"\x1b[{STATES[state].colour}m{word}\x1b[0m{blanks}"
+            cell = in_colour(word, STATES[state].colour) + blanks
         cells.append(cell)
     return _GAP.join(cells).rstrip()

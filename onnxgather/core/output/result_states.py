@@ -47,6 +47,11 @@ BAD: tuple[State, ...] = tuple(
 """The states that are findings."""
 
 
+def in_colour(text: str, code: str) -> str:
+    """Return text in a colour of a terminal, by ANSI's code."""
+    return f"\x1b[{code}m{text}\x1b[0m"
+
+
 def _severity(state: State) -> int:
     return STATES[state].severity
 
