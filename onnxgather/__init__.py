@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from onnxgather.core.lowering.webnn.program import to_webnn as to_webnn
     from onnxgather.core.model.parts import add_to as add_to
     from onnxgather.core.model.parts import functions as functions
-    from onnxgather.core.model.write import to_onnx as to_onnx
     from onnxgather.core.options import OutOfRange as OutOfRange
     from onnxgather.core.programs.whole import program_to_onnx as program_to_onnx
     from onnxgather.core.programs.whole_webnn import (
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     )
     from onnxgather.extracting.extract import extract as extract
     from onnxgather.proving.certify import certify as certify
+    from onnxgather.proving.verified import to_onnx as to_onnx
 
 __version__ = "0.1.0"
 
@@ -67,6 +67,7 @@ __version__ = "0.1.0"
 # needs only some of the names: so each is imported at its first use.
 _MODULES = {
     "proving.certify": "certify",
+    "proving.verified": "to_onnx",
     "core.descriptors.datatypes": "TensorDataType",
     "core.descriptors.explain": "explain",
     "core.descriptors.feature_levels": "minimum_feature_level",
@@ -87,7 +88,6 @@ _MODULES = {
     "core.lowering.show": "show",
     "core.lowering.webnn.program": "to_webnn",
     "core.model.parts": "add_to functions",
-    "core.model.write": "to_onnx",
     "auditing.proof.contract": "check_inputs",
     "auditing.proof.contract_model": "contract_model",
     "extracting.extract": "extract",

@@ -19,7 +19,6 @@ from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, located
 from onnxgather.core.options import POLICIES, OutOfRange, ProvedTarget
-from onnxgather.proving.solvers import installed_solver
 
 if TYPE_CHECKING:
     from onnxgather.proving.certify import Certified
@@ -115,13 +114,11 @@ def certify_command(**given: Any) -> int:
 
     A FILE is a program; or a folder: all *.json files in it and below it; or a pattern
     in quotes. A descriptor is proved, refuted, which is a finding, or undecided.
-    --out-of-range and --target may come several times. It needs a solver: pip install
-    z3-solver.
+    --out-of-range and --target may come several times. Some proofs need a solver: pip
+    install z3-solver.
     """  # noqa: E501
     options = CertifyOptions(**given)
     batch = Batch(prints=False)
-    # Without a solver, no file is read.
-    installed_solver()
     pairings = _pairings(options, batch)
     options.outputs.check_writable()
     work = partial(Pairing.certified, timeout=options.timeout)

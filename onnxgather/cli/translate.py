@@ -231,7 +231,7 @@ def _content(
     job: Job, feature_level: str | None, resources: Sequence[str], lowering: Lowering
 ) -> bytes:
     """Return the content of a file that `convert` writes."""
-    from onnxgather.core.model.write import check_model, to_onnx
+    from onnxgather.core.model.write import check_model, descriptor_model
     from onnxgather.core.programs.whole import program_to_onnx
 
     content = job.content
@@ -248,7 +248,7 @@ def _content(
             check_feature_level(content, level)
             if job.output.endswith(".json"):
                 return write_program_of_zeros(content, job.where).encode()
-            model = to_onnx(content, **lowering)
+            model = descriptor_model(content, **lowering)
     with located(place):
         check_model(model)
     return model.SerializeToString(deterministic=True)

@@ -465,15 +465,15 @@ class TestConvert:
     def test_a_model_is_checked_before_it_is_written(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        to_onnx = write.to_onnx
+        descriptor_model = write.descriptor_model
 
         def wrong(*_: object, **__: object) -> onnx.ModelProto:
-            model = to_onnx(DESC)
+            model = descriptor_model(DESC)
             model.graph.node[0].op_type = "Nonsense"
             return model
 
         program("x.json")
-        monkeypatch.setattr(write, "to_onnx", wrong)
+        monkeypatch.setattr(write, "descriptor_model", wrong)
         code, out, err = outcome("convert", "x.json")
         assert (code, out) == (2, "")
         assert err.startswith(
@@ -682,12 +682,12 @@ class TestRun:
     ) -> None:
         made: list[object] = []
 
-        def to_onnx(*given: Any, **more: Any) -> object:
+        def descriptor_model(*given: Any, **more: Any) -> object:
             made.append(given[2])
-            return write.to_onnx(*given, **more)
+            return write.descriptor_model(*given, **more)
 
         session_module.open_session.cache_clear()
-        monkeypatch.setattr(session_module, "to_onnx", to_onnx)
+        monkeypatch.setattr(session_module, "descriptor_model", descriptor_model)
         program = str(MODELS / "token_embedding.json")
         ran = outcome("run", program, "--target", target)
         assert made == [target]
