@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  onnxgather convert models/gather_2_concatenate_rows.json -o rows.onnx --verify
+  onnxgather convert models/image_remap.json -o remap.onnx --verify
   onnxgather convert models -o converted --target cpu --json=manifest.json
 """
 

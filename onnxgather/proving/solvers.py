@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
 from threading import TIMEOUT_MAX, Lock, Thread, Timer
 from typing import Literal
 
@@ -90,8 +91,9 @@ def installed_solver(name: str | None = None) -> str:
     for solver in SOLVERS:
         if name not in (None, solver):
             continue
-        with suppress(Exception):  # whatever a broken installation raises
-            import_module(solver)
+        # A solver is not imported here: only its program needs it, and it may be
+        # broken.
+        if find_spec(solver) is not None:
             return solver
     if name is None:
         raise NoSolverError(NO_SOLVER)
