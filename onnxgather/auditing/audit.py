@@ -66,6 +66,7 @@ from onnxgather.core.model.network import (
 from onnxgather.core.model.values import (
     ModelProto,
 )
+from onnxgather.core.public import public
 
 LARGEST_NAMED = 256
 """The largest open size that a hint names to meet a condition."""
@@ -139,6 +140,7 @@ class AuditedModel:
         return list(nodes.values())
 
 
+@public
 def audit(
     model: str | os.PathLike[str] | ModelProto,
     inputs: Mapping[str, Array] | None = None,

@@ -24,6 +24,7 @@ from onnxgather.core.checks import (
     number_of,
     printable,
 )
+from onnxgather.core.public import public
 
 RANGE_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
 """The states of a range, from the best to the worst."""
@@ -84,6 +85,7 @@ class AskedRuntime(msgspec.Struct, frozen=True):
     provider: str = "cpu"
 
 
+@public
 class AuditedGather(msgspec.Struct, frozen=True):
     """One gather of a model."""
 
@@ -131,6 +133,7 @@ class NotJudged(msgspec.Struct, frozen=True):
     domain: str
 
 
+@public
 class Audit(msgspec.Struct, frozen=True):
     """The audit of a model."""
 

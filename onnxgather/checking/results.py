@@ -25,6 +25,7 @@ from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.output.result_states import State
+from onnxgather.core.public import public
 
 LARGEST_EXAMPLE = 2**9
 """The most bytes of inputs that a report holds of a case that passed."""
@@ -136,6 +137,7 @@ class ArrayType(msgspec.Struct, frozen=True):
         return list(self.shape)
 
 
+@public
 class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """What became of one case on one lane.
 

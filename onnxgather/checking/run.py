@@ -37,6 +37,7 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.model.write import VERSION
 from onnxgather.core.options import TARGETS, OutOfRange, Target
 from onnxgather.core.output.result_states import BAD
+from onnxgather.core.public import public
 
 _Judged: TypeAlias = tuple[Result, Array | None]
 """The result of a case on a lane, and the output of the lane if it is wrong."""
@@ -110,6 +111,7 @@ class Team:
         _close(self._lanes)
 
 
+@public
 def check(
     desc: Descriptor,
     data: Array,

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Generator
 from typing import ClassVar, Self
 
+from onnxgather.core.public import public
+
 # The exit codes of the commands.
 
 GOOD = 0
@@ -36,6 +38,7 @@ def printable(text: str) -> str:
     return "".join(parts)
 
 
+@public
 class OnnxGatherError(Exception):
     """Base of every error that onnxgather raises for bad input."""
 
@@ -62,12 +65,14 @@ class OnnxGatherError(Exception):
         return error
 
 
+@public
 class DescriptorError(OnnxGatherError):
     """A descriptor, or an array for one of its tensors, breaks a rule of DirectML."""
 
     exit_code = FINDINGS
 
 
+@public
 class FileFormatError(OnnxGatherError):
     """A file or dict is not what DxDispatch reads.
 
@@ -75,12 +80,14 @@ class FileFormatError(OnnxGatherError):
     """
 
 
+@public
 class ProviderError(OnnxGatherError):
     """An execution provider is missing, or did not run what it was asked to run."""
 
     exit_code = NOT_RUN
 
 
+@public
 class IndexOutOfRangeError(OnnxGatherError):
     """An index is out of range where out_of_range="error" forbids it."""
 

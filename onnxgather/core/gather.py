@@ -36,6 +36,7 @@ from onnxgather.core.descriptors.operators import (
 )
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import DescriptorError
+from onnxgather.core.public import public
 
 Sizes = tuple[int, ...]
 
@@ -349,6 +350,7 @@ def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> G
     return Geometry(directml, data, indices, number)
 
 
+@public
 def from_onnx(
     op_type: str,
     data: TensorDesc | tuple[str, Sequence[int]],

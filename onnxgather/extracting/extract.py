@@ -41,6 +41,7 @@ from onnxgather.core.model.given_inputs import GivenArray, checked
 from onnxgather.core.model.network import Network, Operation, Scope, read_network
 from onnxgather.core.model.values import DIRECTML_NAMES, sizes_text, type_name
 from onnxgather.core.programs.writer import program_files
+from onnxgather.core.public import public
 
 _MADE_BY = "onnxgather extract"
 
@@ -53,6 +54,7 @@ _FOLDER = FolderKind(
 )
 
 
+@public
 class Extracted(msgspec.Struct, frozen=True):
     """A gather that was taken out of a model, or why it was not."""
 
@@ -314,6 +316,7 @@ def _check_type(role: str, array: Array) -> None:
         raise OnnxGatherError(f"{rule}, got {name}")
 
 
+@public
 def extract(
     path: str | Path,
     inputs: Mapping[str, GivenArray],

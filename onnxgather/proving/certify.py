@@ -26,6 +26,7 @@ from onnxgather.core.options import (
     OutOfRange,
     ProvedTarget,
 )
+from onnxgather.core.public import public
 from onnxgather.proving import terms
 from onnxgather.proving.claims import AnyModel, Claim, claims
 from onnxgather.proving.counterexamples import Counterexample, counterexample
@@ -51,6 +52,7 @@ WEBNN_DIFFERS = (
 CertificateState: TypeAlias = Literal["proved", "refuted", "undecided"]
 
 
+@public
 class Certified(msgspec.Struct, frozen=True, kw_only=True):
     """A certificate: whether a model means its descriptor."""
 
@@ -103,6 +105,7 @@ class _Verdict(NamedTuple):
     counterexample: Counterexample | None = None
 
 
+@public
 def certify(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",

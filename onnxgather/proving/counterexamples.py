@@ -23,6 +23,7 @@ from onnxgather.core.errors import IndexOutOfRangeError
 from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup, line
 from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.values import ValueType, loaded, values_of
+from onnxgather.core.public import public
 from onnxgather.proving.claims import AnyModel, Claim, tensor_names
 from onnxgather.proving.formula import GatherFormula
 from onnxgather.proving.quirks import (
@@ -51,6 +52,7 @@ LARGEST_RUN = 2**28
 _OF_LOW_HALVES = "what the formula says", "something else before ONNX Runtime 1.32"
 
 
+@public
 class Counterexample(msgspec.Struct, frozen=True):
     """Inputs with which the CPU provider ran a model that breaks its descriptor."""
 

@@ -56,6 +56,7 @@ from onnxgather.core.model.values import ValueType, name_of, serialized_pieces
 from onnxgather.core.model.wire import Weights, without_weights
 from onnxgather.core.model.write import add_nodes
 from onnxgather.core.options import HARDENED, POLICIES, OutOfRange
+from onnxgather.core.public import public
 
 _DTYPES = {name_of(number): dtype for dtype, number in ONNX_TYPES.items()}
 """numpy's types by ONNX's names, such as FLOAT."""
@@ -174,6 +175,7 @@ class HardenedModel:
         return list(self.audits[0].gathers.values())
 
 
+@public
 def harden(
     model: str | os.PathLike[str] | ModelProto,
     out_of_range: str = "clamp",

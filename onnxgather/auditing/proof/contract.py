@@ -21,6 +21,7 @@ from onnxgather.core.descriptors.arrays import Array, plain_array
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.files import got
 from onnxgather.core.json_files import decoding, whole
+from onnxgather.core.public import public
 
 if TYPE_CHECKING:
     from onnxgather.core.model.network import Network
@@ -71,6 +72,7 @@ Each dimension is an input and a number from 0.
 """
 
 
+@public
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A condition on the inputs of a model.
 
@@ -516,6 +518,7 @@ def _check_columns(
         raise FileFormatError(f"{where}.columns {rule}, got {last_column}")
 
 
+@public
 def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
     """Check that the inputs of a model meet its contract.
 

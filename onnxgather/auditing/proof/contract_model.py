@@ -31,6 +31,7 @@ from onnxgather.core.lowering.graph import new_name
 from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.values import NUMBERS
 from onnxgather.core.model.write import VERSION
+from onnxgather.core.public import public
 
 OK = "ok"
 """The output that says whether all rules hold."""
@@ -60,6 +61,7 @@ _LARGEST_PLAIN = 2**62
 """The largest number that INT64 computes: differences of two such numbers fit too."""
 
 
+@public
 def contract_model(
     contract: GivenContract, model: str | os.PathLike[str] | onnx.ModelProto
 ) -> onnx.ModelProto:

@@ -95,6 +95,7 @@ from onnxgather.core.model.network import (
     taken,
 )
 from onnxgather.core.model.values import ValueType, numbers_in
+from onnxgather.core.public import public
 
 WEIGHTS = 2**16
 """Constants of more elements are not read, unless they are integers."""
@@ -1255,6 +1256,7 @@ class GivenEnd(msgspec.Struct, frozen=True):
     """Which of the coordinates that the range has."""
 
 
+@public
 class IndexRange(msgspec.Struct, frozen=True):
     """The range of the indices of a gather, a number for each coordinate of a tuple."""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxgather.core.checks import shown, suggestion
 from onnxgather.core.errors import DescriptorError
+from onnxgather.core.public import public
 
 TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
 
@@ -45,6 +46,7 @@ _SPELLINGS = _NUMPY_CODES | {
 """How others spell the types, in lower case; "" is for types that no gather accepts."""
 
 
+@public
 class TensorDataType(enum.StrEnum):
     """`DML_TENSOR_DATA_TYPE`: the eleven types that gathers accept.
 

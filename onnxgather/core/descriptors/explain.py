@@ -30,6 +30,7 @@ from onnxgather.core.descriptors.reference import coordinates, directml_strides,
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import IndexOutOfRangeError
 from onnxgather.core.options import OutOfRange
+from onnxgather.core.public import public
 
 Coordinates = tuple[int, ...]
 """The coordinates of an element of a tensor, one per dimension."""
@@ -42,6 +43,7 @@ _NO_OFFSET = -1
 """The offset of an output element that is read from nowhere."""
 
 
+@public
 class Explanation(msgspec.Struct, frozen=True):
     """One output element and what it is read from, in DirectML's coordinates.
 
@@ -108,6 +110,7 @@ It has a text, its notes, and that element.
 """
 
 
+@public
 def explain(
     desc: Descriptor,
     data: Array,

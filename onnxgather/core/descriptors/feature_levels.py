@@ -6,6 +6,7 @@ from onnxgather.core.checks import check_choice, require
 from onnxgather.core.descriptors.arrays import check_descriptor
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import FACTS, Descriptor
+from onnxgather.core.public import public
 
 FEATURE_LEVELS = (
     "1_0",
@@ -66,6 +67,7 @@ def feature_requirements(desc: Descriptor) -> list[tuple[str, str]]:
     ]
 
 
+@public
 def minimum_feature_level(desc: Descriptor) -> str:
     """Return the lowest feature level that accepts a descriptor, such as "2_1"."""
     levels = [level for level, _ in feature_requirements(desc)]

@@ -19,6 +19,7 @@ from onnxgather.core.descriptors.datatypes import INDEX_TYPES
 from onnxgather.core.descriptors.strides import overlaps
 from onnxgather.core.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.core.errors import DescriptorError
+from onnxgather.core.public import public
 
 _INDEX_RULE = f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}"
 
@@ -103,6 +104,7 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
         require(output == fitted, rule, list(output))
 
 
+@public
 class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_GATHER_OPERATOR_DESC`: `out[a…, i…, b…] = in[a…, idx[i…], b…]`.
 
@@ -155,6 +157,7 @@ class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         return cropped
 
 
+@public
 class GatherElementsDesc(
     GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
 ):
@@ -265,6 +268,7 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         require(data_batches == index_batches, rule, index_batches)
 
 
+@public
 class GatherNDDesc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_GATHER_ND_OPERATOR_DESC`: an index is a tuple of coordinates.
 
@@ -284,6 +288,7 @@ class GatherNDDesc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
     operator: ClassVar[str] = "GATHER_ND"
 
 
+@public
 class GatherND1Desc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_GATHER_ND1_OPERATOR_DESC`: GATHER_ND in each of the batches.
 

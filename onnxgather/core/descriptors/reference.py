@@ -26,12 +26,14 @@ from onnxgather.core.descriptors.operators import (
 )
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.options import OutOfRange
+from onnxgather.core.public import public
 
 _Coordinates = tuple[list[Array], list[int]]
 """An array of coordinates for each dimension of InputTensor, and the indexed
 dimensions."""
 
 
+@public
 def reference(
     desc: Descriptor, data: Array, indices: Array, out_of_range: OutOfRange = "clamp"
 ) -> Array:

@@ -22,6 +22,7 @@ from onnxgather.core.descriptors.operators import (
 from onnxgather.core.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.core.documents import Field, quoted
 from onnxgather.core.errors import DescriptorError
+from onnxgather.core.public import public
 
 OPERATOR_PREFIX = "DML_OPERATOR_"
 
@@ -32,6 +33,7 @@ _OTHER_KINDS = {
 }
 
 
+@public
 def from_dict(value: object) -> Descriptor:
     """Read a descriptor from a dict in DxDispatch's spelling.
 
@@ -47,6 +49,7 @@ def from_dict(value: object) -> Descriptor:
     return read_descriptor(Field(value))
 
 
+@public
 def to_dict(desc: Descriptor) -> dict[str, Any]:
     """Return a descriptor as a dict that `from_dict` reads.
 

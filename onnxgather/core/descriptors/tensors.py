@@ -21,6 +21,7 @@ from onnxgather.core.checks import (
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.strides import in_order, packed_strides
 from onnxgather.core.errors import DescriptorError
+from onnxgather.core.public import public
 
 FLAG_PREFIX = "DML_TENSOR_FLAG_"
 
@@ -29,6 +30,7 @@ LEAST_ALIGNMENT = 16
 (measured)."""
 
 
+@public
 class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
     """`DML_TENSOR_FLAGS`."""
 
@@ -61,6 +63,7 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
     _missing_ = parse
 
 
+@public
 class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_BUFFER_TENSOR_DESC`: the type, sizes and strides of a tensor in a buffer.
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution.providers import PROVIDERS, Provider
 from onnxgather.core.options import Target
+from onnxgather.core.public import public
 
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 _OPERATORS = Path(__file__).parents[2] / f"onnxgather_operators{_SUFFIX}"
@@ -55,6 +56,7 @@ def operators_of(
     return library or operators_library()
 
 
+@public
 def custom_ops_library() -> str:
     """Return the path of the library that runs models of target "native" fast.
 

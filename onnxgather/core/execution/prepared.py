@@ -24,6 +24,7 @@ from onnxgather.core.execution.kernels import python_kernels
 from onnxgather.core.gather import Sizes
 from onnxgather.core.loops import POLICY_NUMBERS, Loops, loops_of
 from onnxgather.core.options import MOST_THREADS, OutOfRange, usable_cores
+from onnxgather.core.public import public
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ _INDEX_NUMBERS = {"UINT32": 0, "UINT64": 1, "INT32": 2, "INT64": 3}
 """The numbers of the index types in `native/kernels/kernel.h`."""
 
 
+@public
 class Gather:
     """A gather, prepared for many calls of the form `gather(data, indices, out)`.
 

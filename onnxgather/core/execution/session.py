@@ -68,6 +68,7 @@ from onnxgather.core.options import (
     Target,
     usable_cores,
 )
+from onnxgather.core.public import public
 
 if TYPE_CHECKING:
     from onnxgather.core.execution.elsewhere.substitutes import Substitute
@@ -80,6 +81,7 @@ THREADED_ELEMENTS = 2**15
 time."""
 
 
+@public
 def run(
     desc: Descriptor,
     data: Any,
@@ -122,6 +124,7 @@ def run(
     return session.run(data, indices)
 
 
+@public
 class Session:
     """The model of a descriptor, or any model, on one provider: prepared to run often.
 

@@ -34,6 +34,7 @@ from onnxgather.core.options import (
     Target,
     WebnnForm,
 )
+from onnxgather.core.public import public
 
 TEXT_WIDTH = 80
 """Columns of the text."""
@@ -111,6 +112,7 @@ class DescribedWebnn(msgspec.Struct, frozen=True):
     nodes: tuple[DescribedNode, ...]
 
 
+@public
 class Description(msgspec.Struct, frozen=True, omit_defaults=True):
     """A descriptor and its model, as `onnxgather show --json` prints them."""
 
@@ -144,6 +146,7 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"<pre>{escape(str(self))}</pre>"
 
 
+@public
 def show(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",

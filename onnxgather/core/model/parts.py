@@ -27,11 +27,13 @@ from onnxgather.core.model.protos import domain_of, names_in
 from onnxgather.core.model.values import ValueType
 from onnxgather.core.model.write import to_onnx
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, OutOfRange, Target
+from onnxgather.core.public import public
 
 PACK = f"{NATIVE_DOMAIN}.functions"
 """The domain of the functions of `functions`."""
 
 
+@public
 def add_to(
     model: ModelProto | GraphProto,
     desc: Descriptor,
@@ -112,6 +114,7 @@ def _unused_prefix(model: ModelProto, output: str) -> str:
     return prefix
 
 
+@public
 def functions(
     descs: Iterable[Descriptor],
     out_of_range: OutOfRange = "clamp",

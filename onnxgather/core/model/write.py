@@ -13,7 +13,6 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnxgather import __version__
 from onnxgather.core.checks import check_choice, check_name, mapping, shown, uint
 from onnxgather.core.descriptors.arrays import (
     Array,
@@ -49,6 +48,8 @@ from onnxgather.core.options import (
     OutOfRange,
     Target,
 )
+from onnxgather.core.public import public
+from onnxgather.core.version import __version__
 
 VERSION = __version__
 
@@ -59,6 +60,7 @@ LARGEST_MODEL = 2**31 - 1
 """The most bytes of a serialized protobuf message."""
 
 
+@public
 def to_onnx(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",

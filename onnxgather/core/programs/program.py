@@ -32,6 +32,7 @@ from onnxgather.core.programs.resources import (
     read_resource,
     refuse_image,
 )
+from onnxgather.core.public import public
 
 MAX_NPY_DIMENSIONS = 32
 """The most dimensions that every version of numpy reads."""
@@ -130,6 +131,7 @@ Resources = Mapping[str, Resource]
 Declared = Mapping[str, Dispatchable | Field]
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Program:
     """A DxDispatch program that can run: every name it uses exists, every size fits."""

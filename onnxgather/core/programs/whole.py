@@ -26,11 +26,13 @@ from onnxgather.core.model.values import ModelProto
 from onnxgather.core.model.write import check_lowering, write_model
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
 from onnxgather.core.programs.program import DispatchCommand, Program, read_program
+from onnxgather.core.public import public
 
 Lowered = Callable[[Descriptor, OutOfRange], Graph]
 """Makes the graph of a gather under a policy."""
 
 
+@public
 def program_to_onnx(
     program: Program | str | os.PathLike[str],
     out_of_range: OutOfRange = "directml",

@@ -28,11 +28,13 @@ from onnxgather.core.lowering.webnn.program import check_counted, graph_as_data
 from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.program import DispatchCommand, Program, read_program
+from onnxgather.core.public import public
 
 _WORD = 4
 """The bytes of an int32."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class WholeWebnnProgram:
     """The gathers of a DxDispatch program as one WebNN graph, which is data."""
@@ -74,6 +76,7 @@ class WholeWebnnProgram:
         )
 
 
+@public
 def program_to_webnn(
     program: Program | str | os.PathLike[str], out_of_range: OutOfRange = "directml"
 ) -> WholeWebnnProgram:

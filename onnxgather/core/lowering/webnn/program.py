@@ -32,6 +32,7 @@ from onnxgather.core.lowering.webnn.steps import (
     little_endian,
 )
 from onnxgather.core.options import WEBNN_FORMS, OutOfRange, WebnnForm
+from onnxgather.core.public import public
 
 MOST_COUNTED = 2**31 - 1
 """The most elements of a tensor, as offsets are int32."""
@@ -46,6 +47,7 @@ _INDEX_TYPES = ("INT64", "INT32", "UINT32")
 """The data types of indices that WebNN can compare or cast."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class WebnnProgram:
     """A WebNN graph as calls of an MLGraphBuilder, which is data.
@@ -87,6 +89,7 @@ class WebnnProgram:
         return module_text(self.descriptor, self.out_of_range, self.graph)
 
 
+@public
 def to_webnn(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
