@@ -50,6 +50,8 @@ from onnxgather.core.options import OutOfRange as OutOfRange
 from onnxgather.core.options import ProvedTarget as ProvedTarget
 from onnxgather.core.options import Target as Target
 from onnxgather.core.options import WebnnForm as WebnnForm
+from onnxgather.core.programs.loading import load as load
+from onnxgather.core.programs.memory import Dispatch as Dispatch
 from onnxgather.core.programs.program import Program as Program
 from onnxgather.core.programs.whole import program_to_onnx as program_to_onnx
 from onnxgather.core.programs.whole_webnn import WholeWebnnProgram as WholeWebnnProgram

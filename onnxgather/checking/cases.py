@@ -17,7 +17,7 @@ from onnxgather.core.errors import IndexOutOfRangeError
 from onnxgather.core.gather import gather_of_node
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.program import Program
-from onnxgather.core.programs.running import dispatches, told_outside
+from onnxgather.core.programs.running import told_outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ def program_cases(
             output = desc.output_tensor
             return np.zeros(output.array_shape, output.data_type.numpy)
 
-    for dispatch in dispatches(program, computed):
+    for dispatch in program.dispatched(computed):
         origin = Origin(program.path, dispatch.path, dispatch.dispatchable)
         policy = out_of_range
         if policy is None:

@@ -97,11 +97,11 @@ def _with_external_data(path: str) -> list[str]:
     files = [path]
     if is_model(path):
         from onnxgather.core.model.network import external_paths
-        from onnxgather.core.model.values import load
+        from onnxgather.core.model.values import load_model
 
         # The command itself says what is wrong with a model that cannot be read.
         with suppress(OnnxGatherError):
-            files.extend(external_paths(path, load(path)))
+            files.extend(external_paths(path, load_model(path)))
     return files
 
 

@@ -27,7 +27,8 @@ from onnxgather.core.lowering.webnn.javascript import whole_module_text
 from onnxgather.core.lowering.webnn.program import check_counted, graph_as_data
 from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import OutOfRange
-from onnxgather.core.programs.program import DispatchCommand, Program, read_program
+from onnxgather.core.programs.memory import DispatchCommand
+from onnxgather.core.programs.program import Program, read_program
 from onnxgather.core.public import public
 
 _WORD = 4
