@@ -17,11 +17,16 @@ A descriptor has the fields of its C struct, here of `DML_GATHER_OPERATOR_DESC`:
            [3., 4.],
            [5., 6.]], dtype=float32)
 
-`to_onnx`, `program_to_onnx` and `to_webnn` translate. `certify` proves a model for every
-index, `check` compares the bytes of providers, and `reference` is DirectML's formula.
-`audit` and `harden` are for ONNX models of your own.
+`to_onnx`, `program_to_onnx` and `to_webnn` translate; `load` reads DxDispatch programs.
+`certify` proves a model for every index, `check` compares the bytes of providers, and
+`reference` is DirectML's formula. `audit` and `harden` are for ONNX models of your own.
 
-The examples of all names are run with `np` for numpy and `og` for onnxgather, in the
+`Descriptor` is the union of the four descriptors, `OPERATORS` has them by the names of
+their operators. `OutOfRange` is the names of what an index out of range does. `Target`
+and `ProvedTarget` are the names of what models are made for, `WebnnForm` those of the
+forms of WebNN programs.
+
+In the examples of all names `np` is numpy and `og` is onnxgather, and the folder is the
 root of the checkout.
 """  # noqa: E501
 

@@ -87,7 +87,15 @@ class AskedRuntime(msgspec.Struct, frozen=True):
 
 @public
 class AuditedGather(msgspec.Struct, frozen=True):
-    """One gather of a model."""
+    """One gather of a model.
+
+    Example:
+        >>> gather = og.audit("models/networks/keywords.onnx").gathers[2]
+        >>> gather.node, gather.op, gather.data.sizes, gather.indices.type
+        ('word_embedding', 'Gather', (32, 8), 'INT64')
+        >>> gather.range.state
+        'proved-if'
+    """
 
     node: str
     """The name of the node; its first output if the name is empty or not unique."""
@@ -135,7 +143,17 @@ class NotJudged(msgspec.Struct, frozen=True):
 
 @public
 class Audit(msgspec.Struct, frozen=True):
-    """The audit of a model."""
+    """The audit of a model.
+
+    Example:
+        >>> audit = og.audit("models/networks/keywords.onnx")
+        >>> audit
+        <Audit of 4 gathers: 2 proved, 2 proved-if>
+        >>> [gather.node for gather in audit.proved_if]
+        ['position_embedding', 'word_embedding']
+        >>> audit.contract["assumes"]
+        'open sizes of inputs are at least 1'
+    """
 
     gathers: list[AuditedGather]
     notes: list[str] = []

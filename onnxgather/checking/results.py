@@ -142,6 +142,14 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """What became of one case on one lane.
 
     Of kind unproved it is about the allowed node.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> indices = np.array([[2, 7]], np.int64)
+        >>> (result,) = og.check(desc, data, indices, target="portable")
+        >>> result.state, result.nodes
+        ('PASS', ('Reshape', 'Cast', 'Clip', 'Cast', 'Gather'))
     """
 
     lane: str

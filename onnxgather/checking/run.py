@@ -139,6 +139,14 @@ def check(
 
     Raises:
         OnnxGatherError: An argument is not as it must be.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> indices = np.array([[2, 7]], np.int64)
+        >>> for result in og.check(desc, data, indices, lanes=["cpu"]):
+        ...     print(result.lane, result.state)
+        cpu PASS
     """
     case = DescriptorCase("gather", desc, data, indices, out_of_range)
     lanes = sequence("lanes", lanes)

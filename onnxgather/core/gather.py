@@ -373,6 +373,11 @@ def from_onnx(
             the rule. A node with an empty tensor has no descriptor, as the provider
             does nothing there.
         OnnxGatherError: There is no operator of that name.
+
+    Example:
+        >>> og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]), axis=-1)
+        GatherDesc(TensorDesc('FLOAT32', (3, 2)), TensorDesc('INT64', (1, 2)),
+        TensorDesc('FLOAT32', (3, 2)), axis=1, index_dimensions=1)
     """
     check_choice("op_type", op_type, ATTRIBUTES)
     data_type, data_sizes = _type_and_sizes("InputTensor", data)

@@ -54,7 +54,15 @@ _OF_LOW_HALVES = "what the formula says", "something else before ONNX Runtime 1.
 
 @public
 class Counterexample(msgspec.Struct, frozen=True):
-    """Inputs with which the CPU provider ran a model that breaks its descriptor."""
+    """Inputs with which the CPU provider ran a model that breaks its descriptor.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [1]))
+        >>> clamped = og.to_onnx(desc, "clamp")
+        >>> wrong = og.certify(desc, "zero", model=clamped).counterexample
+        >>> wrong.indices, wrong.expected, wrong.found
+        ({0: 3}, 0.0, 3.0)
+    """
 
     indices: dict[int, int]
     """The elements of IndicesTensor's array that are not 0, by their positions."""

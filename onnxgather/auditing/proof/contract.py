@@ -78,6 +78,14 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     It has at least one end, but for the values of a float input: without an end they
     are any numbers, and none is NaN.
+
+    Example:
+        >>> audit = og.audit("models/networks/keywords.onnx")
+        >>> (condition,) = audit.gathers[2].range.conditions
+        >>> print(condition)
+        each value of words is from -32 to 31
+        >>> condition.admits(31), condition.admits(32)
+        (True, False)
     """
 
     of: Literal["values", "difference", "size", "sizes"]
@@ -530,6 +538,14 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
         OnnxGatherError: They do not. The message names the input, the element and the
             condition.
         FileFormatError: The contract cannot be read, or breaks a rule.
+
+    Example:
+        >>> contract = og.audit("models/networks/keywords.onnx").contract
+        >>> og.check_inputs(contract, {"words": np.array([[3, 31]], np.int64)})
+        >>> og.check_inputs(contract, {"words": np.array([[3, 99]], np.int64)})
+        Traceback (most recent call last):
+        onnxgather.OnnxGatherError: input 'words' must meet 'each value of words is from
+        -32 to 31', got 99 at [0, 1]
     """
     rules = decoded(contract)
     check_type("inputs", inputs, "a mapping from names", Mapping)

@@ -81,6 +81,13 @@ def contract_model(
         OnnxGatherError: The contract is of another model, or has a condition that no
             guard can compute.
         FileFormatError: The contract cannot be read, or breaks a rule.
+
+    Example:
+        >>> path = "models/networks/keywords.onnx"
+        >>> guard = og.contract_model(og.audit(path).contract, path)
+        >>> ok, broken = og.Session(guard).run({"words": np.array([[3, 99]], np.int64)})
+        >>> ok, [guard.metadata_props[1 + number].value for number in broken]
+        (array(False), ['each value of words is from -32 to 31'])
     """
     network = read_network(model)
     rules = read_contract(contract, network)

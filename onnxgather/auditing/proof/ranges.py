@@ -1258,7 +1258,13 @@ class GivenEnd(msgspec.Struct, frozen=True):
 
 @public
 class IndexRange(msgspec.Struct, frozen=True):
-    """The range of the indices of a gather, a number for each coordinate of a tuple."""
+    """The range of the indices of a gather, a number for each coordinate of a tuple.
+
+    Example:
+        >>> first, *_ = og.audit("models/networks/keywords.onnx").gathers
+        >>> first.range.state, first.range.low, first.range.high, first.range.size
+        ('proved', (1,), (1,), (2,))
+    """
 
     state: Literal["proved", "proved-if", "not-proved", "out-of-range"]
     """Proved: each index is in range, or there is no index. Proved if: the same if the

@@ -51,6 +51,12 @@ class TensorDataType(enum.StrEnum):
     """`DML_TENSOR_DATA_TYPE`: the eleven types that gathers accept.
 
     UINT4 and INT4 exist in the header, but no gather accepts them at any feature level.
+
+    Example:
+        >>> og.TensorDesc("DML_TENSOR_DATA_TYPE_FLOAT16", [4]).data_type
+        <TensorDataType.FLOAT16: 'FLOAT16'>
+        >>> og.TensorDataType.FLOAT16.size, og.TensorDataType.FLOAT16.numpy
+        (2, dtype('float16'))
     """
 
     FLOAT64 = "FLOAT64"

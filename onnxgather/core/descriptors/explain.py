@@ -48,6 +48,13 @@ class Explanation(msgspec.Struct, frozen=True):
     """One output element and what it is read from, in DirectML's coordinates.
 
     str() returns the line `text`.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
+        >>> data = np.array([10, 20, 30], np.float32)
+        >>> why = og.explain(desc, data, np.array([2, 7], np.int64), at=(1,))
+        >>> why.before, why.after, why.value, why.notes
+        ((7,), (2,), '30', ('7 is past the end, clamped to 2',))
     """
 
     text: str
@@ -133,6 +140,15 @@ def explain(
     Raises:
         DescriptorError: An array does not fit its tensor, or OutputTensor has no
             element `at`.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
+        >>> data = np.array([10, 20, 30], np.float32)
+        >>> indices = np.array([2, 7], np.int64)
+        >>> print(og.explain(desc, data, indices, at=(0,)))
+        output[0] = input[indices[0]] = input[2] = 30
+        >>> print(og.explain(desc, data, indices, at=(1,), out_of_range="zero"))
+        output[1] = input[indices[1]] = input[7] = 0 (index 7 is out of range of 3)
     """
     data, indices = check_arrays(desc, data, indices, out_of_range)
     element = _element(desc, indices, _checked(desc.output_tensor, at))

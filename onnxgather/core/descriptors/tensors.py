@@ -32,7 +32,12 @@ LEAST_ALIGNMENT = 16
 
 @public
 class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
-    """`DML_TENSOR_FLAGS`."""
+    """`DML_TENSOR_FLAGS`.
+
+    Example:
+        >>> og.TensorDesc("FLOAT32", [4], flags=og.TensorFlags.OWNED_BY_DML)
+        TensorDesc('FLOAT32', (4,), flags='OWNED_BY_DML')
+    """
 
     NONE = 0
     OWNED_BY_DML = 1
@@ -82,6 +87,13 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     Raises:
         DescriptorError: A value breaks a rule; the message starts with the field's
             name.
+
+    Example:
+        >>> tensor = og.TensorDesc("FLOAT16", [2, 3], strides=[4, 1])
+        >>> tensor
+        TensorDesc('FLOAT16', (2, 3), strides=(4, 1))
+        >>> tensor.element_count, tensor.total_tensor_size_in_bytes, tensor.array_shape
+        (8, 16, (8,))
     """
 
     data_type: TensorDataType

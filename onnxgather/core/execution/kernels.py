@@ -64,6 +64,16 @@ def custom_ops_library() -> str:
 
     Raises:
         ProviderError: The library is not there.
+
+    Example:
+        >>> import onnxruntime
+        >>> options = onnxruntime.SessionOptions()
+        >>> options.register_custom_ops_library(og.custom_ops_library())
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> model = og.to_onnx(desc, target="native").SerializeToString()
+        >>> session = onnxruntime.InferenceSession(model, options)
+        >>> session.get_outputs()[0].name
+        'OutputTensor'
     """
     path = operators_library()
     if path is None:

@@ -63,6 +63,14 @@ class Gather:
         IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range`
             is "error".
         OnnxGatherError: `out_of_range` or `threads` is not valid.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> gather = og.Gather(desc, "clamp", indices=np.array([[2, 0]], np.int64))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> gather(data)
+        array([[5., 6.],
+               [1., 2.]], dtype=float32)
     """
 
     def __init__(

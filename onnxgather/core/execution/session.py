@@ -112,6 +112,13 @@ def run(
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
         ProviderError: The provider is missing, fails, or did not get every node; or its
             arithmetic reads an index in part.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> og.run(desc, data, np.array([[2, 7]], np.int64), provider="cpu")
+        array([[5., 6.],
+               [5., 6.]], dtype=float32)
     """
     try:
         session = open_session(desc, out_of_range, provider, target)
@@ -154,6 +161,14 @@ class Session:
         OnnxGatherError: The source is no descriptor and no model, or an option is
             unknown.
         ProviderError: The provider is missing, cannot start, or did not get every node.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> with og.Session(desc, "cpu") as session:
+        ...     session.run(data, np.array([[2, 0]], np.int64))
+        array([[5., 6.],
+               [1., 2.]], dtype=float32)
     """
 
     _opened: Opened | OpenedThere | OpenedProgram | None = None

@@ -66,6 +66,15 @@ def add_to(
     Raises:
         OnnxGatherError: A value is not there, has another type than its tensor, or is
             there already; or as `to_onnx`.
+
+    Example:
+        >>> rows = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> model = og.to_onnx(rows, "error")
+        >>> column = og.from_onnx("Gather", ("FLOAT32", [2, 2]), ("INT64", [1]), axis=1)
+        >>> last = np.array([[1]], np.int64)
+        >>> og.add_to(model, column, input="OutputTensor", indices=last, output="last")
+        >>> [node.output[0] for node in model.graph.node]
+        ['indices', 'OutputTensor', 'last']
     """
     kinds = "an onnx.ModelProto or an onnx.GraphProto"
     check_type("model", model, kinds, ModelProto, GraphProto)
@@ -133,6 +142,13 @@ def functions(
 
     Raises:
         OnnxGatherError: As `to_onnx`.
+
+    Example:
+        >>> row = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [1]))
+        >>> column = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [1]), axis=1)
+        >>> pack = og.functions([row, column])
+        >>> [f"{function.domain}.{function.name}" for function in pack[:2]]
+        ['org.onnxgather.functions.GATHER', 'org.onnxgather.functions.GATHER_2']
     """
     given = sequence("descs", descs)
     if len(given) == LONGEST_SEQUENCE:

@@ -99,6 +99,14 @@ def to_onnx(
         DescriptorError: `indices` does not fit IndicesTensor.
         IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range`
             is "error".
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> model = og.to_onnx(desc, out_of_range="clamp")
+        >>> [node.op_type for node in model.graph.node]
+        ['Reshape', 'Cast', 'Clip', 'Cast', 'Gather']
+        >>> [node.op_type for node in og.to_onnx(desc, "error").graph.node]
+        ['Reshape', 'Gather']
     """
     check_descriptor(desc)
     opset, threads = check_lowering(out_of_range, target, opset, threads)

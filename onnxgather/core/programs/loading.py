@@ -65,6 +65,19 @@ def load(
             path to the field.
         DescriptorError: A descriptor breaks a rule of DirectML.
         OnnxGatherError: The file of a model cannot be read.
+
+    Example:
+        >>> (gather,) = og.load("models/gather_3_swap_columns.json").dispatches
+        >>> gather.data
+        array([[1., 2.],
+               [3., 4.],
+               [5., 6.]], dtype=float32)
+        >>> gather.indices
+        array([[1, 0]], dtype=uint32)
+        >>> og.reference(gather.descriptor, gather.data, gather.indices)
+        array([[2., 1.],
+               [4., 3.],
+               [6., 5.]], dtype=float32)
     """
     if isinstance(source, ModelProto):
         return program_of_model(source, "the model")

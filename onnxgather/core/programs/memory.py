@@ -65,7 +65,15 @@ class DispatchCommand:
 @public
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A gather of a program, with what it reads."""
+    """A gather of a program, with what it reads.
+
+    Example:
+        >>> (gather,) = og.load("models/gather_3_swap_columns.json").dispatches
+        >>> gather.name, gather.out_of_range
+        ('gather', 'clamp')
+        >>> gather.descriptor.output_tensor
+        TensorDesc('FLOAT32', (3, 2))
+    """
 
     name: str
     """The name of its dispatchable."""

@@ -121,7 +121,6 @@ Resources = Mapping[str, Resource]
 Declared = Mapping[str, Dispatchable | Field]
 
 
-@public
 @dataclass(frozen=True, slots=True)
 class OwnModel:
     """A model that onnxgather wrote from a descriptor, and that nobody changed."""
@@ -133,12 +132,20 @@ class OwnModel:
     """The target that the model was made for."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Program:
     """A DxDispatch program that can run: every name it uses exists, every size fits.
 
     It may also be a descriptor alone, or that of a model which onnxgather wrote. Then
     it has no resources and no commands.
+
+    Example:
+        >>> program = og.load("models/bilinear_corners.json")
+        >>> [*program.resources]
+        ['image', 'corners', 'pixels']
+        >>> [gather.name for gather in program.dispatches]
+        ['gather']
     """
 
     path: str

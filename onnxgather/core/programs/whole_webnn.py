@@ -38,7 +38,13 @@ _WORD = 4
 @public
 @dataclass(frozen=True, slots=True)
 class WholeWebnnProgram:
-    """The gathers of a DxDispatch program as one WebNN graph, which is data."""
+    """The gathers of a DxDispatch program as one WebNN graph, which is data.
+
+    Example:
+        >>> program = og.program_to_webnn("models/gather_3_swap_columns.json")
+        >>> program.sizes_in_bytes, program.commands
+        ({'input': 24, 'indices': 8, 'output': 24}, {'$.commands[1]': 'output'})
+    """
 
     out_of_range: OutOfRange
     graph: StepList
@@ -99,6 +105,10 @@ def program_to_webnn(
         DescriptorError: A descriptor in the file breaks a rule of DirectML.
         OnnxGatherError: The policy is no policy or "error", or a tensor has 2^31
             elements or more.
+
+    Example:
+        >>> og.program_to_webnn("models/gather_3_swap_columns.json")
+        <WholeWebnnProgram, 7 steps>
     """
     check_policy(out_of_range)
     if out_of_range == "error":

@@ -53,6 +53,14 @@ class WebnnProgram:
     """A WebNN graph as calls of an MLGraphBuilder, which is data.
 
     `to_webnn` makes it of a descriptor.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT32", [2]))
+        >>> program = og.to_webnn(desc, form="typed")
+        >>> program
+        <WebnnProgram of DML_OPERATOR_GATHER, 11 steps>
+        >>> program.to_dict()["inputs"]["IndicesTensor"]
+        {'dataType': 'int32', 'shape': [2]}
     """
 
     descriptor: Descriptor
@@ -116,6 +124,14 @@ def to_webnn(
             of the form "typed", a tensor has 2^31 elements or more, or `data` exceeds
             256 MiB.
         DescriptorError: `desc` is no descriptor, or `data` does not fit InputTensor.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> program = og.to_webnn(desc)
+        >>> program
+        <WebnnProgram of DML_OPERATOR_GATHER, 16 steps>
+        >>> program.to_javascript().splitlines()[0]
+        '// DML_OPERATOR_GATHER as a WebNN graph. An index out of range is clamped.'
     """
     check_descriptor(desc)
     check_policy(out_of_range)
