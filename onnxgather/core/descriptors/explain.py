@@ -150,8 +150,9 @@ def explain(
         >>> indices = np.array([2, 7], np.int64)
         >>> print(og.explain(desc, data, indices, at=(0,)))
         output[0] = input[indices[0]] = input[2] = 30
-        >>> print(og.explain(desc, data, indices, at=(1,), out_of_range="zero"))
-        output[1] = input[indices[1]] = input[7] = 0 (index 7 is out of range of 3)
+        >>> print(og.explain(desc, data, indices, at=(1,)))
+        output[1] = input[indices[1]] = input[7] -> input[2] (7 is past the end,
+        clamped to 2) = 30
     """
     data, indices = check_arrays(desc, data, indices, out_of_range)
     element = _element(desc, indices, _checked(desc.output_tensor, at))
