@@ -24,6 +24,7 @@ from onnxgather.core.checks import (
     number_of,
     printable,
 )
+from onnxgather.core.public import public
 
 RANGE_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
 """The states of a range, from the best to the worst."""
@@ -84,8 +85,17 @@ class AskedRuntime(msgspec.Struct, frozen=True):
     provider: str = "cpu"
 
 
+@public
 class AuditedGather(msgspec.Struct, frozen=True):
-    """One gather of a model."""
+    """One gather of a model.
+
+    Example:
+        >>> gather = og.audit("models/networks/keywords.onnx").gathers[2]
+        >>> gather.node, gather.op, gather.data.sizes, gather.indices.type
+        ('word_embedding', 'Gather', (32, 8), 'INT64')
+        >>> gather.range.state
+        'proved-if'
+    """
 
     node: str
     """The name of the node; its first output if the name is empty or not unique."""
@@ -131,8 +141,19 @@ class NotJudged(msgspec.Struct, frozen=True):
     domain: str
 
 
+@public
 class Audit(msgspec.Struct, frozen=True):
-    """The audit of a model."""
+    """The audit of a model.
+
+    Example:
+        >>> audit = og.audit("models/networks/keywords.onnx")
+        >>> audit
+        <Audit of 4 gathers: 2 proved, 2 proved-if>
+        >>> [gather.node for gather in audit.proved_if]
+        ['position_embedding', 'word_embedding']
+        >>> audit.contract["assumes"]
+        'open sizes of inputs are at least 1'
+    """
 
     gathers: list[AuditedGather]
     notes: list[str] = []

@@ -16,7 +16,6 @@ from typing import Any, NoReturn, TextIO
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from onnxgather import __version__
 from onnxgather.cli.terminal import (
     BY_SIGNAL,
     Interrupted,
@@ -32,6 +31,7 @@ from onnxgather.cli.unforeseen import (
 )
 from onnxgather.core.checks import printable
 from onnxgather.core.errors import GOOD, UNUSABLE, OnnxGatherError
+from onnxgather.core.version import __version__
 
 _BROKEN_PIPE = BY_SIGNAL + 13
 

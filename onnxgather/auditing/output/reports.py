@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from onnxgather import __version__
 from onnxgather.auditing.output.findings import (
     AuditReport,
     Baseline,
@@ -24,6 +23,7 @@ from onnxgather.auditing.records import Audit, not_judged_texts
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.output.junit import add_testcase, junit_document
 from onnxgather.core.output.markdown import markdown_document, plain, table_row
+from onnxgather.core.version import __version__
 
 LEVELS: Mapping[FindingState, tuple[str, str]] = {
     "out-of-range": ("error", "An index is out of range."),
