@@ -1,4 +1,4 @@
-"""Translates DirectML's gather operators to ONNX models that return DirectML's own bytes, and proves it.
+"""Translates DirectML's gather operators to ONNX models, runs them with ONNX Runtime, and proves that they return the same bytes.
 
 A descriptor has the fields of its C struct, here of `DML_GATHER_OPERATOR_DESC`:
 
