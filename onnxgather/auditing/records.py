@@ -31,12 +31,12 @@ RANGE_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
 DECIDED = ("proved", "out-of-range")
 """The states that more sizes do not change."""
 
-Verdict = Literal["can-leave", "perhaps", "never", "no-index"]
+ModelVerdict = Literal["can-leave", "perhaps", "never", "no-index"]
 """What is said of a model. can-leave: an index is known that leaves its axis, or inputs
 are known that lead to one. perhaps: neither such inputs nor a proof of each gather.
 never: each gather is proved. no-index: no operator carries indices."""
 
-_FROM_THE_WORST: tuple[Verdict, ...] = ("can-leave", "perhaps", "never")
+_FROM_THE_WORST: tuple[ModelVerdict, ...] = ("can-leave", "perhaps", "never")
 """The verdicts on a gather."""
 
 
@@ -123,7 +123,7 @@ class AuditedGather(msgspec.Struct, frozen=True):
     """None if no graph of ONNX Runtime was audited."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ModelVerdict:
         """What the gather alone says of the model."""
         if self.range.state == "proved":
             return "never"
@@ -198,13 +198,16 @@ class Audit(msgspec.Struct, frozen=True):
         return html_table(repr(self)[1:-1], rows)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ModelVerdict:
         """Whether a wrong input can leave an axis: the worst verdict on a gather."""
         verdicts = {gather.verdict for gather in self.gathers}
         # A graph that ONNX Runtime runs may have nodes that the file does not have.
         if any(asked.not_proved for asked in self.runtimes):
             verdicts.add("perhaps")
-        return next((one for one in _FROM_THE_WORST if one in verdicts), "no-index")
+        for verdict in _FROM_THE_WORST:
+            if verdict in verdicts:
+                return verdict
+        return "no-index"
 
     @property
     def out_of_range(self) -> list[AuditedGather]:

@@ -217,7 +217,7 @@ g (float[8] t, int64[N] i) => (float[1] y, float[M] z) <int64[1] five = {5}>
 def of_graph(text: str) -> AuditedGraph:
     """Return the audit of a graph alone."""
     network = read_network(parser.parse_model(text))
-    return audit_graph(network, {}, {}, Contract.of(network, [], False))
+    return audit_graph(network, {}, {}, Contract.of(network, (), False))
 
 
 def test_a_gather_that_a_graph_has_and_the_file_has_not_is_in_the_verdict() -> None:

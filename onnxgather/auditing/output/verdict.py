@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from onnxgather.auditing.records import Audit, Verdict
+from onnxgather.auditing.records import Audit, ModelVerdict
 from onnxgather.core.checks import number_of
 from onnxgather.core.output.result_states import State
 
@@ -19,7 +19,7 @@ class VerdictFacts:
     """The state of a result that has the colour."""
 
 
-VERDICTS: dict[Verdict, VerdictFacts] = {
+VERDICTS: dict[ModelVerdict, VerdictFacts] = {
     "can-leave": VerdictFacts("a wrong input can leave an axis", "DIFF"),
     "perhaps": VerdictFacts("perhaps a wrong input can leave an axis", "NOT-RUN"),
     "never": VerdictFacts("an input can never leave an axis", "PASS"),
@@ -86,7 +86,7 @@ def verdict_of_models(audits: Collection[Audit], left_out: int = 0) -> str:
         audits: Their audits.
         left_out: How many models more were to be audited, but were not.
     """
-    audits_by_verdict: dict[Verdict, list[Audit]] = {}
+    audits_by_verdict: dict[ModelVerdict, list[Audit]] = {}
     for audit in audits:
         audits_by_verdict.setdefault(audit.verdict, []).append(audit)
     total = len(audits) + left_out

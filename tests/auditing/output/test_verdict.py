@@ -21,9 +21,9 @@ from onnxgather.auditing.records import (
     AskedRuntime,
     Audit,
     AuditedGather,
+    ModelVerdict,
     NotJudged,
     Tensor,
-    Verdict,
 )
 
 RangeState = Literal["proved", "proved-if", "not-proved", "out-of-range"]
@@ -94,7 +94,7 @@ def test_a_verdict_says_how_many_nodes_were_not_judged() -> None:
     ],
 )
 def test_a_model_has_the_verdict_of_its_worst_gather(
-    states: tuple[State, ...], verdict: Verdict
+    states: tuple[State, ...], verdict: ModelVerdict
 ) -> None:
     assert audit(*states).verdict == verdict
 
@@ -102,24 +102,25 @@ def test_a_model_has_the_verdict_of_its_worst_gather(
 def test_a_node_of_a_graph_that_runs_is_among_those_of_the_verdict() -> None:
     asked = AskedRuntime("1.32.0", ["basic", "all"], not_proved=["fused"])
     proved = AskedRuntime("1.24.4", ["all"])
-    for states, verdict in (
-        (("proved",), "perhaps"),
-        (("proved", "not-proved"), "perhaps"),
-        (("exact",), "can-leave"),
+    for of_file, verdict in (
+        (audit("proved"), "perhaps"),
+        (audit("proved", "not-proved"), "perhaps"),
+        (audit("exact"), "can-leave"),
     ):
-        assert replace(audit(*states), runtimes=[proved, asked]).verdict == verdict
+        assert replace(of_file, runtimes=[proved, asked]).verdict == verdict
     assert replace(audit("proved"), runtimes=[proved]).verdict == "never"
 
 
 def test_each_verdict_has_a_sentence() -> None:
-    for states, sentence in (
-        ((), "no index"),
-        (("proved",), "an input can never leave an axis"),
-        (("proved-if",), "perhaps a wrong input can leave an axis"),
-        (("exact",), "a wrong input can leave an axis"),
-    ):
-        assert verdict_text(audit(*states)) == sentence
-    assert list(VERDICTS) == [*get_args(Verdict)]
+    sentences = {
+        "a wrong input can leave an axis": audit("exact"),
+        "perhaps a wrong input can leave an axis": audit("proved-if"),
+        "an input can never leave an axis": audit("proved"),
+        "no index": audit(),
+    }
+    assert [*map(verdict_text, sentences.values())] == [*sentences]
+    assert [one.verdict for one in sentences.values()] == [*VERDICTS]
+    assert list(VERDICTS) == [*get_args(ModelVerdict)]
 
 
 def test_a_proof_for_the_given_inputs_is_told_to_be_one_for_them_alone() -> None:
@@ -130,9 +131,9 @@ def test_a_proof_for_the_given_inputs_is_told_to_be_one_for_them_alone() -> None
     of_run = replace(proved, range=replace(proved.range, sizes_from="run"))
     assert verdict_text(Audit([of_run])) == sentence
     # What is found holds, whatever is given.
-    for state in ("exact", "proved-if"):
-        is_given = replace(audit(state), given=GIVEN.given)
-        assert verdict_text(is_given) == verdict_text(audit(state))
+    for found in (audit("exact"), audit("proved-if"), audit("out-of-range")):
+        is_given = replace(found, given=GIVEN.given)
+        assert verdict_text(is_given) == verdict_text(found)
 
 
 @pytest.mark.parametrize(
