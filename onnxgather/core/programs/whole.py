@@ -25,7 +25,8 @@ from onnxgather.core.lowering.positions import scatter
 from onnxgather.core.model.values import ModelProto
 from onnxgather.core.model.write import check_lowering, write_model
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
-from onnxgather.core.programs.program import DispatchCommand, Program, read_program
+from onnxgather.core.programs.memory import DispatchCommand
+from onnxgather.core.programs.program import Program, read_program
 
 Lowered = Callable[[Descriptor, OutOfRange], Graph]
 """Makes the graph of a gather under a policy."""
@@ -33,7 +34,7 @@ Lowered = Callable[[Descriptor, OutOfRange], Graph]
 
 def program_to_onnx(
     program: Program | str | os.PathLike[str],
-    out_of_range: OutOfRange = "directml",
+    out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
     opset: int = DEFAULT_OPSET,
     threads: int | None = None,
@@ -91,6 +92,7 @@ def program_to_onnx(
             )
             raise OnnxGatherError(f"{program.path}: {rule}, got {shown(name)}")
     metadata = {
+        "program": printable(os.path.basename(program.path)),
         "commands": {path: value.name for path, value in whole.shown.items()},
         "out_of_range": out_of_range,
         "target": target,

@@ -27,7 +27,8 @@ from onnxgather.core.lowering.webnn.javascript import whole_module_text
 from onnxgather.core.lowering.webnn.program import check_counted, graph_as_data
 from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import OutOfRange
-from onnxgather.core.programs.program import DispatchCommand, Program, read_program
+from onnxgather.core.programs.memory import DispatchCommand
+from onnxgather.core.programs.program import Program, read_program
 
 _WORD = 4
 """The bytes of an int32."""
@@ -75,7 +76,7 @@ class WholeWebnnProgram:
 
 
 def program_to_webnn(
-    program: Program | str | os.PathLike[str], out_of_range: OutOfRange = "directml"
+    program: Program | str | os.PathLike[str], out_of_range: OutOfRange = "clamp"
 ) -> WholeWebnnProgram:
     """Return the WebNN program that computes what a DxDispatch program dispatches.
 
