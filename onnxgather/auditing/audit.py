@@ -154,6 +154,8 @@ def audit(
 ) -> Audit:
     """Return what DirectML makes of each gather of a model, and where its indices go.
 
+    The `verdict` of the result says whether a wrong input can leave an axis.
+
     Args:
         model: A file, or the model itself.
         inputs: Arrays for all graph inputs; the model then runs on the CPU provider.

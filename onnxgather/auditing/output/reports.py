@@ -18,7 +18,7 @@ from onnxgather.auditing.output.findings import (
     path_from,
 )
 from onnxgather.auditing.output.text import named, next_commands
-from onnxgather.auditing.output.verdict import verdict_of, verdict_of_models
+from onnxgather.auditing.output.verdict import verdict_of_models
 from onnxgather.auditing.records import Audit, not_judged_texts
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.output.junit import add_testcase, junit_document
@@ -128,7 +128,7 @@ def audit_junit(report: AuditReport) -> bytes:
 def _add_verdict(suite: ET.Element, audit: Audit) -> None:
     """Add the verdict of a model to its testsuite."""
     properties = ET.SubElement(suite, "properties")
-    verdict = {"name": "verdict", "value": verdict_of(audit)}
+    verdict = {"name": "verdict", "value": audit.verdict}
     ET.SubElement(properties, "property", verdict)
 
 
