@@ -11,8 +11,10 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.model.write import descriptor_model
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
+from onnxgather.core.public import public
 
 
+@public
 def to_onnx(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
@@ -57,6 +59,14 @@ def to_onnx(
         IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range`
             is "error".
         ProviderError: ONNX Runtime is not installed, which `verify` needs.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> model = og.to_onnx(desc, out_of_range="clamp", verify=True)
+        >>> [node.op_type for node in model.graph.node]
+        ['Reshape', 'Cast', 'Clip', 'Cast', 'Gather']
+        >>> [node.op_type for node in og.to_onnx(desc, "error").graph.node]
+        ['Reshape', 'Gather']
     """
     check_type("verify", verify, "True or False", bool)
     model = descriptor_model(
