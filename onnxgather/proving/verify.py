@@ -199,7 +199,7 @@ def check_output(name: str, where: str, expected: Array, got: Array) -> None:
     """Check that an output of a model has the type, the shape and the bytes of another.
 
     Args:
-        name: The output.
+        name: The output, as the message names it.
         where: The case, as the message starts with it.
         expected: What the reference computes.
         got: What the model computes.
@@ -207,8 +207,9 @@ def check_output(name: str, where: str, expected: Array, got: Array) -> None:
     Raises:
         DifferenceError: It differs; the message names the first element that does.
     """
+    output = f"{where}the model's {name}"
     if (got.dtype, got.shape) != (expected.dtype, expected.shape):
-        rule = f"{where}{name} must be {expected.dtype} {[*expected.shape]}"
+        rule = f"{output} must be {expected.dtype} {[*expected.shape]}"
         raise DifferenceError(f"{rule}, got {got.dtype} {[*got.shape]}")
     offsets = differing(expected, got)
     if not offsets.size:
@@ -222,7 +223,7 @@ def check_output(name: str, where: str, expected: Array, got: Array) -> None:
         wanted = f"the bytes {expected[coordinates].tobytes().hex(' ')}"
         found = got[coordinates].tobytes().hex(" ")
     count = f"{offsets.size:,} of {expected.size:,} elements differ"
-    raise DifferenceError(f"{where}{name}[{at}] must be {wanted}, got {found}; {count}")
+    raise DifferenceError(f"{output}[{at}] must be {wanted}, got {found}; {count}")
 
 
 def _check_case(
@@ -246,7 +247,7 @@ def _check_case(
         refused = str(error)
     outputs = run_on_cpu(opened, feeds, where, must_refuse=refused)
     if expected is not None:
-        check_output("OutputTensor of the model", where, expected, outputs[0])
+        check_output("OutputTensor", where, expected, outputs[0])
 
 
 def run_on_cpu(

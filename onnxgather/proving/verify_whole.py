@@ -118,7 +118,7 @@ def _run(
             return 0
     outputs = run_on_cpu(opened, feeds, WHERE, must_refuse=refused)
     for value, output in zip(proto.graph.output, outputs, strict=False):
-        name = f"the output {shown(value.name)} of the model"
+        name = f"output {shown(value.name)}"
         check_output(name, WHERE, expected[value.name], output)
     return 1
 
