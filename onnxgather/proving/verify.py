@@ -62,14 +62,18 @@ class Verification(msgspec.Struct, frozen=True, omit_defaults=True):
     """If it is proved: the conditions under which it is."""
     why: str = ""
     """If it is not proved: what stopped the proof."""
+    by_dispatch: bool = False
+    """Whether each dispatch of a program is proved by itself, and not what the model
+    makes of them together."""
 
     def __str__(self) -> str:
         ran = f"ran {number_of(self.cases, 'case') if self.cases else 'no case'}"
         if not self.proved:
             return f"{ran}; not proved: {self.why}"
+        subject = "each dispatch " if self.by_dispatch else ""
         if not self.preconditions:
-            return f"{ran}, proved for every index"
-        return f"{ran}, proved, if {' and '.join(self.preconditions)}"
+            return f"{ran}, {subject}proved for every index"
+        return f"{ran}, {subject}proved, if {' and '.join(self.preconditions)}"
 
 
 def check_runs_models() -> None:
@@ -160,19 +164,20 @@ def proved_webnn(program: WebnnProgram) -> Verification:
     return Verification(0, False, why=_reason(verdict.why))
 
 
-def all_proved(verified: Mapping[str, Verification], cases: int) -> Verification:
-    """Return what is known where each of several parts is proved by itself.
+def all_proved(parts: Mapping[str, Verification], cases: int) -> Verification:
+    """Return what is known of a program each of whose dispatches is proved by itself.
 
     Args:
-        verified: What is known of each part, by its place.
+        parts: What is known of each dispatch, by its command.
         cases: How many cases the whole ran.
     """
     preconditions: dict[str, None] = {}
-    for place, part in verified.items():
+    for place, part in parts.items():
         if not part.proved:
-            return Verification(cases, False, why=f"{place}: {part.why}")
+            why = f"{place}: {part.why}"
+            return Verification(cases, False, why=why, by_dispatch=True)
         preconditions.update(dict.fromkeys(part.preconditions))
-    return Verification(cases, True, preconditions=tuple(preconditions))
+    return Verification(cases, True, tuple(preconditions), by_dispatch=True)
 
 
 def open_on_cpu(content: bytes, proto: ModelProto) -> Opened:

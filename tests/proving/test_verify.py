@@ -312,7 +312,7 @@ class TestWhole:
             found = verify_whole(
                 model.SerializeToString(), program, policy, target, 17, None, inputs
             )
-            assert found.proved, seed
+            assert (found.proved, found.by_dispatch) == (True, True), seed
             cases += found.cases
         assert cases > 8
 
@@ -322,7 +322,7 @@ class TestWhole:
     ) -> None:
         program = og.load(MODELS / "detector_topk_boxes.json")
         found = verify_whole_webnn(program, policy)
-        assert str(found) == "ran no case, proved for every index"
+        assert str(found) == "ran no case, each dispatch proved for every index"
 
     def test_a_changed_constant_is_seen(self) -> None:
         program = og.load(MODELS / "gather_3_swap_columns.json")
@@ -334,8 +334,8 @@ class TestWhole:
                 verify_whole(content, program, "clamp", "portable", 17, None, ())
             except DifferenceError as error:
                 seen.append(str(error))
-        # The index that is now too large is clamped to what it was.
-        assert len(seen) == sum(1 for _ in constants_changed(model)) - 1
+        # All but the bound of an index, as no index of the data is above it.
+        assert len(seen) == sum(1 for _ in constants_changed(model)) - 2
         failure, first, *_, last = seen
         assert failure.startswith(
             "with the data of the program, the model must run, got: "
