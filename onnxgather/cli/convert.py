@@ -238,7 +238,9 @@ def convert_command(
         jobs = _jobs(work, sources, output, outputs)
         _convert_all(work, jobs, output, prints=outputs.json_file != STANDARD)
     is_printed = outputs.write(batch, {"--json": partial(_manifest, work)})
-    if not is_printed and (len(sources) > 1 or batch.left_out):
+    # The only file needs no count.
+    is_batch = len(sources) > 1 or batch.left_out > 0
+    if sources and is_batch and not is_printed:
         batch.say(_counts(work, sources))
     return batch.finish()
 

@@ -193,7 +193,7 @@ class TestConvert:
             0,
             (
                 "in/Y.JSON -> out/Y.onnx\nin/a/x.json -> out/a/x.onnx\nin/b/x.json ->"
-                " out/b/x.onnx\nz.json -> out/z.onnx\n"
+                " out/b/x.onnx\nz.json -> out/z.onnx\n4 programs: 4 models written\n"
             ),
             "new folder: out\n",
         )
@@ -282,7 +282,10 @@ class TestConvert:
         changed("bb.json", **content)
         assert outcome("convert", ".", "none.json", "-o", "o") == (
             2,
-            "./a.json -> o/a.onnx\n./c.json -> o/c.onnx\n",
+            (
+                "./a.json -> o/a.onnx\n./c.json -> o/c.onnx\n"
+                "5 programs: 2 models written, 3 errors\n"
+            ),
             (
                 "Error: ./b.json: line 1 column 2: expected a field name in double"
                 " quotes, got the end of the text\nError: ./bb.json:"

@@ -334,7 +334,7 @@ class TestWhole:
                 verify_whole(content, program, "clamp", "portable", 17, None, ())
             except DifferenceError as error:
                 seen.append(str(error))
-        # All but the bound of an index, as no index of the data is above it.
+        # All but the bound of an index, and the index that this bound brings back.
         assert len(seen) == sum(1 for _ in constants_changed(model)) - 2
         failure, first, *_, last = seen
         assert failure.startswith(
