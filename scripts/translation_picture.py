@@ -131,7 +131,9 @@ def grid(name: str, array: np.ndarray, x: float, y: float) -> str:
     return "".join(parts)
 
 
-def elements(desc: og.Descriptor, data: np.ndarray, indices: np.ndarray, y: float) -> str:
+def elements(
+    desc: og.Descriptor, data: np.ndarray, indices: np.ndarray, y: float
+) -> str:
     """Return the tensors of a gather, with an arrow to each row of the output."""
     output = og.reference(desc, data, indices)
     x_of_data, x_of_indices, x_of_output = 20, 232, 500

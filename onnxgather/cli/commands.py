@@ -248,6 +248,7 @@ _NAMES_AND_HELP = [
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main(debug: bool) -> None:
+    """Run a command of onnxgather."""
     del debug  # `say_where` reads it
 
 
