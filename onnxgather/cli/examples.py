@@ -42,7 +42,7 @@ onnxgather extract models/networks/keywords.onnx --node word_embedding \\
 """,
     "harden": """\
 onnxgather harden models/networks/keywords.onnx -o hardened.onnx --verify
-onnxgather harden models/networks/keywords.onnx -o zeros.onnx \
+onnxgather harden models/networks/keywords.onnx -o zeros.onnx \\
     --out-of-range zero
 """,
     "judge": """\
