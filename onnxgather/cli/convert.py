@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from onnxgather.checking.cases import program_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import (
     MODEL_ENDINGS,
     WEBNN_ENDINGS,
@@ -53,12 +54,6 @@ if TYPE_CHECKING:
     from onnxgather.core.lowering.webnn.steps import MLOperand
     from onnxgather.core.model.values import ModelProto
     from onnxgather.proving.verify import Verification
-
-_EXAMPLES = """\b
-Examples:
-  onnxgather convert models/image_remap.json -o remap.onnx --verify
-  onnxgather convert models -o converted --target cpu --json=manifest.json
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +151,7 @@ class Conversions:
         return self.options.out_of_range or self.gathers[path].policy
 
 
-@click.command("convert", cls=JsonCommand, epilog=_EXAMPLES)
+@click.command("convert", cls=JsonCommand, epilog=examples_of("convert"))
 @click.argument(
     "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
