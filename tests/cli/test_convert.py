@@ -44,6 +44,14 @@ USAGE = (
 PROVED = "ran 4 cases, proved for every index"
 
 
+def descriptor(operator: str) -> dict[str, object]:
+    """Return a descriptor of an operator, without its fields."""
+    return {"type": operator, "desc": dict[str, object]()}
+
+
+CONVOLUTION = descriptor("DML_OPERATOR_CONVOLUTION")
+
+
 def written(path: str, value: object) -> str:
     """Write a file of JSON, and return its path."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -417,8 +425,7 @@ class TestDescriptorsAlone:
         assert row["dispatchable"] == "descriptor"
 
     def test_a_list_becomes_models_with_numbers(self) -> None:
-        other = {"type": "DML_OPERATOR_CONVOLUTION", "desc": {}}
-        written("a.json", [og.to_dict(DESC), other, og.to_dict(SIGNED_DESC)])
+        written("a.json", [og.to_dict(DESC), CONVOLUTION, og.to_dict(SIGNED_DESC)])
         assert outcome("convert", "a.json") == (
             0,
             "a.json -> a.1.onnx\na.json -> a.3.onnx\n",
@@ -523,10 +530,9 @@ class TestLeftOut:
 
     def test_a_descriptor_of_another_operator_is_named(self) -> None:
         program("in/a.json")
-        convolution = {"type": "DML_OPERATOR_CONVOLUTION", "desc": {}}
-        scatter = {"type": "DML_OPERATOR_SCATTER_ELEMENTS", "desc": {}}
-        written("in/b.json", convolution)
-        written("in/c.json", [convolution, scatter, convolution])
+        scatter = descriptor("DML_OPERATOR_SCATTER_ELEMENTS")
+        written("in/b.json", CONVOLUTION)
+        written("in/c.json", [CONVOLUTION, scatter, CONVOLUTION])
         rule = "left out, as only gathers are translated: DML_OPERATOR_CONVOLUTION"
         assert outcome("convert", "in") == (
             0,
@@ -536,8 +542,7 @@ class TestLeftOut:
 
     @pytest.mark.parametrize("name", [*OTHERS, "convolution.json"])
     def test_a_file_that_is_named_is_never_left_out(self, name: str) -> None:
-        convolution = {"type": "DML_OPERATOR_CONVOLUTION", "desc": {}}
-        written(name, OTHERS.get(name, convolution))
+        written(name, OTHERS.get(name, CONVOLUTION))
         code, out, err = outcome("convert", name)
         assert (code, out) == (2, "")
         assert err.startswith(f"Error: {name}: $")
