@@ -157,9 +157,8 @@ def _read(
             raise click.UsageError(f"{rule}, got {source.path}")
         return gathers
     if options.whole and not program.commands and not program.resources:
-        rule = "--whole must come with programs"
-        what = "which is a descriptor alone, or a list of them"
-        raise click.UsageError(f"{rule}, got {source.path}, {what}")
+        rule = "must be a program with commands to be one model"
+        raise OnnxGatherError(f"{source.path}: {rule}, got descriptors alone")
     # Case: the model beside a model would have its name.
     if program.model and output is None and not options.is_webnn:
         rule = "the new model must come with -o PATH"
@@ -189,10 +188,12 @@ def _jobs(
     endings = WEBNN_ENDINGS if options.is_webnn else MODEL_ENDINGS
     jobs = plan(all_gathers, output, unread, options.whole, endings)
     if outputs.json_file is not None:
+        named_file = (outputs.json_file, "--json")
         read = [file for gathers in all_gathers for file in gathers.files]
-        written = [(job.output, job.place) for job in jobs if job.output != STANDARD]
-        named_files = [*written, (outputs.json_file, "--json")]
-        check_apart(named_files, [*read, *unread])
+        check_apart([named_file], [*read, *unread])
+        # Whether the models are apart from one another is seen before.
+        for job in jobs:
+            check_apart([(job.output, job.place), named_file], ())
     return jobs
 
 

@@ -37,10 +37,6 @@ from onnxgather.core.options import POLICIES, TARGETS
 from onnxgather.core.programs import whole
 from onnxgather.proving import solvers, verify
 
-USAGE = (
-    "Usage: onnxgather convert [OPTIONS] FILE...\n"
-    "Try 'onnxgather convert --help' for help.\n\n"
-)
 PROVED = "ran 4 cases, proved for every index"
 
 
@@ -448,12 +444,18 @@ class TestDescriptorsAlone:
         assert err == f"Error: a.json: {place}: {rule}\n"
 
     def test_a_descriptor_alone_is_no_whole_program(self) -> None:
-        written("a.json", og.to_dict(DESC))
-        told = (
-            "Error: --whole must come with programs, got a.json, which is a descriptor"
-            " alone, or a list of them\n"
+        """The other files of a folder are converted."""
+        program("in/b.json")
+        written("in/a.json", og.to_dict(DESC))
+        code, out, err = outcome("convert", "in", "--whole", "--input", "data")
+        assert (code, out) == (
+            2,
+            "in/b.json -> in/b.onnx\n2 programs: 1 model written, 1 error\n",
         )
-        assert outcome("convert", "a.json", "--whole") == (2, "", USAGE + told)
+        assert err == (
+            "Error: in/a.json: must be a program with commands to be one model, got"
+            " descriptors alone\n"
+        )
 
 
 class TestOwnModel:
