@@ -9,7 +9,12 @@ import msgspec
 import numpy as np
 
 from onnxgather.core.checks import number_of, printable
-from onnxgather.core.descriptors.arrays import Array, all_in_range, differing
+from onnxgather.core.descriptors.arrays import (
+    Array,
+    all_in_range,
+    check_array,
+    differing,
+)
 from onnxgather.core.descriptors.drawn import Drawn, drawn
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.reference import reference
@@ -112,8 +117,11 @@ def verify_model(
         DifferenceError: The model differs in a case, or is refuted.
         ProviderError: ONNX Runtime's CPU provider is not there.
     """
+    if indices is not None:
+        indices = check_array("IndicesTensor", desc.indices_tensor, indices)
     _, proto = loaded(content)
     opened = open_on_cpu(content, proto)
+    names = [value.name for value in proto.graph.input]
     cases = 0
     for case in (*given, *drawn(desc, out_of_range)):
         if indices is not None:
@@ -122,13 +130,8 @@ def verify_model(
         is_excluded = target == "webgpu" and out_of_range == "error"
         if is_excluded and not all_in_range(desc, case.indices):
             continue
-        feeds = dict(
-            zip(
-                [value.name for value in proto.graph.input],
-                [case.data, case.indices],
-                strict=False,
-            )
-        )
+        # Constant indices have no input.
+        feeds = dict(zip(names, (case.data, case.indices), strict=False))
         _check_case(opened, feeds, desc, out_of_range, case)
         cases += 1
     if indices is not None:
