@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -123,7 +124,7 @@ def verify_model(
     opened = open_on_cpu(content, proto)
     names = [value.name for value in proto.graph.input]
     cases = 0
-    for case in (*given, *drawn(desc, out_of_range)):
+    for case in chain(given, drawn(desc, out_of_range)):
         if indices is not None:
             case = Drawn(case.name, case.data, indices)
         # Case: what the certificate of such a model excludes.
@@ -136,9 +137,8 @@ def verify_model(
         cases += 1
     if indices is not None:
         return Verification(cases, False, why="its indices are constant")
-    return msgspec.structs.replace(
-        proved(desc, out_of_range, target, proto), cases=cases
-    )
+    verification = proved(desc, out_of_range, target, proto)
+    return msgspec.structs.replace(verification, cases=cases)
 
 
 def proved(
