@@ -402,7 +402,7 @@ class TestStates:
                 "bad.json",
                 (
                     "$.dispatchables.gather.desc: Axis must be less than"
-                    " InputTensor.DimensionCount (2), got 2"
+                    " InputTensor.DimensionCount (2), got 2; did you mean Axis 1?"
                 ),
             )
         ]
@@ -806,7 +806,7 @@ class TestParts:
             "x.json: $.commands[0] (gather)\n",
             (
                 "bad.json: $.dispatchables.gather.desc: Axis must be less than "
-                "InputTensor.DimensionCount (2), got 2\n"
+                "InputTensor.DimensionCount (2), got 2; did you mean Axis 1?\n"
             ),
         )
 

@@ -19,6 +19,7 @@ from onnxgather.core.checks import (
     uints,
 )
 from onnxgather.core.descriptors.datatypes import TensorDataType
+from onnxgather.core.descriptors.errata import note
 from onnxgather.core.descriptors.strides import in_order, packed_strides
 from onnxgather.core.errors import DescriptorError
 from onnxgather.core.public import public
@@ -148,8 +149,10 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
         smallest = self.default_total_tensor_size_in_bytes
         if total == 0:
             total = smallest
-        rule = f"TotalTensorSizeInBytes must be at least {smallest}"
-        require(total >= smallest, rule, total)
+        if total < smallest:
+            rule = f"TotalTensorSizeInBytes must be at least {smallest}"
+            reason = f"{self.span} elements of {self.data_type}, rounded up to 4 bytes"
+            raise DescriptorError(f"{rule} ({reason}), got {total}")
         put(self, "total_tensor_size_in_bytes", total)
         rule = f"TotalTensorSizeInBytes must hold at most {MAX_ELEMENTS} elements"
         reachable_count = self.reachable_count
@@ -161,8 +164,9 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
         put(self, "guaranteed_base_offset_alignment", alignment)
         is_power_of_two = alignment.bit_count() == 1
         aligns = alignment >= LEAST_ALIGNMENT and is_power_of_two
-        rule = f"{field} must be 0 or a power of two from {LEAST_ALIGNMENT}"
-        require(alignment == 0 or aligns, rule, alignment)
+        if alignment != 0 and not aligns:
+            rule = f"{field} must be 0 or a power of two from {LEAST_ALIGNMENT}"
+            raise DescriptorError(f"{rule}, got {alignment}{note(field, self)}")
 
     def arguments(self) -> dict[str, str | int | tuple[int, ...]]:
         """Return the fields that make it, without those that have their defaults."""
