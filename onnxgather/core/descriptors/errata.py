@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Sizes = tuple[int, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Erratum:
@@ -47,7 +45,10 @@ def note(field: str, struct: object) -> str:
 
 
 def _printed(
-    data: Sizes, indices: Sizes, output: Sizes, **numbers: int
+    data: tuple[int, ...],
+    indices: tuple[int, ...],
+    output: tuple[int, ...],
+    **numbers: int,
 ) -> Callable[[Any], bool]:
     """Return whether a descriptor has the sizes and the numbers that a page prints."""
     printed = (data, indices, output)
@@ -70,7 +71,7 @@ def _has_type_of_example(desc: Any) -> bool:
 
 
 def _printed_indices(
-    sizes: Sizes, count: int, batches: int = 0
+    sizes: tuple[int, ...], count: int, batches: int = 0
 ) -> Callable[[Any], bool]:
     """Return whether a descriptor has the sizes of IndicesTensor that a page prints."""
 

@@ -17,6 +17,7 @@ from typing import ClassVar
 import msgspec
 
 from onnxgather.core.checks import MAX_DIMENSIONS, html_table, require, shown, uint
+from onnxgather.core.descriptors.argument_names import StructWithHelp
 from onnxgather.core.descriptors.datatypes import INDEX_TYPES
 from onnxgather.core.descriptors.errata import note
 from onnxgather.core.descriptors.strides import overlapping, overlaps
@@ -27,7 +28,13 @@ from onnxgather.core.public import public
 _INDEX_RULE = f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}"
 
 
-class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
+class GatherFamilyDesc(
+    msgspec.Struct,
+    metaclass=StructWithHelp,
+    frozen=True,
+    cache_hash=True,
+    rename="pascal",
+):
     """What the four gather descriptors share: three tensors of one `DimensionCount`."""
 
     operator: ClassVar[str]

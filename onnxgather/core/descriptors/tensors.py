@@ -18,6 +18,7 @@ from onnxgather.core.checks import (
     uint,
     uints,
 )
+from onnxgather.core.descriptors.argument_names import StructWithHelp
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.errata import note
 from onnxgather.core.descriptors.strides import in_order, packed_strides
@@ -70,7 +71,13 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
 
 
 @public
-class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
+class TensorDesc(
+    msgspec.Struct,
+    metaclass=StructWithHelp,
+    frozen=True,
+    cache_hash=True,
+    rename="pascal",
+):
     """`DML_BUFFER_TENSOR_DESC`: the type, sizes and strides of a tensor in a buffer.
 
     Args:
@@ -135,8 +142,9 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
             put(self, "strides", uints("Strides", values))
         # A stride of 0 repeats elements, so there may be more of them than places.
         elements = max(math.prod(sizes), self.span)
-        rule = f"Sizes and Strides must describe at most {MAX_ELEMENTS} elements"
-        require(elements <= MAX_ELEMENTS, rule, elements)
+        if elements > MAX_ELEMENTS:
+            rule = f"Sizes and Strides must describe at most {MAX_ELEMENTS} elements"
+            raise DescriptorError(f"{rule}, got {elements}")
         self._check_buffer()
 
     def _check_buffer(self) -> None:
@@ -154,9 +162,10 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
             reason = f"{self.span} elements of {self.data_type}, rounded up to 4 bytes"
             raise DescriptorError(f"{rule} ({reason}), got {total}")
         put(self, "total_tensor_size_in_bytes", total)
-        rule = f"TotalTensorSizeInBytes must hold at most {MAX_ELEMENTS} elements"
         reachable_count = self.reachable_count
-        require(reachable_count <= MAX_ELEMENTS, rule, reachable_count)
+        if reachable_count > MAX_ELEMENTS:
+            rule = f"TotalTensorSizeInBytes must hold at most {MAX_ELEMENTS} elements"
+            raise DescriptorError(f"{rule}, got {reachable_count}")
 
         put(self, "flags", TensorFlags.parse(self.flags))
         field = "GuaranteedBaseOffsetAlignment"

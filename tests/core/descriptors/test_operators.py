@@ -759,3 +759,61 @@ def test_a_data_type_of_another_library_gets_a_suggestion(
 ) -> None:
     with pytest.raises(og.DescriptorError, match=f'; did you mean "{meant}"\\?$'):
         og.TensorDesc(found, [1])
+
+
+def _call(cls: Any, wrong: str) -> str:
+    """Return Python's error of a call with an argument that a class does not have."""
+    with pytest.raises(TypeError) as caught:
+        cls(**{wrong: 1})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("cls", [og.TensorDesc, *og.OPERATORS.values()])
+def test_an_argument_as_the_header_spells_it_gets_its_name_in_python(cls: Any) -> None:
+    for field, name in header_names(cls).items():
+        small = name[0].lower() + name[1:]
+        for spelled in {name, small, name.upper()} - {field}:
+            assert _call(cls, spelled) == (
+                f"{cls.__name__}() has no argument {spelled}; in Python it is {field}"
+            )
+
+
+@pytest.mark.parametrize(
+    ("cls", "wrong", "message"),
+    [
+        (og.GatherDesc, "axes", 'has no argument axes; did you mean "axis"?'),
+        (  # a translation of Microsoft's page spells it like this
+            og.GatherNDDesc,
+            "IndexesTensor",
+            'has no argument IndexesTensor; did you mean "indices_tensor"?',
+        ),
+        (
+            og.TensorDesc,
+            "DimensionCount",
+            "has no argument DimensionCount; it is the number of sizes",
+        ),
+        (
+            og.GatherElementsDesc,
+            "x\n",
+            (
+                "has no argument x\\n; it has input_tensor, indices_tensor,"
+                " output_tensor, axis"
+            ),
+        ),
+    ],
+)
+def test_an_unknown_argument_is_pythons_error_with_help(
+    cls: Any, wrong: str, message: str
+) -> None:
+    assert _call(cls, wrong) == f"{cls.__name__}() {message}"
+
+
+def test_too_many_and_missing_values_are_the_constructors_own_errors() -> None:
+    cls: Any = og.GatherDesc
+    tensor = og.TensorDesc("FLOAT32", [1])
+    with pytest.raises(TypeError, match=r"^Extra positional arguments provided$"):
+        cls(tensor, tensor, tensor, 0, 1, 2)
+    with pytest.raises(TypeError, match=r"^Missing required argument 'axis'$"):
+        cls(tensor, tensor, tensor)
+    with pytest.raises(TypeError, match="'axis' given by name and position"):
+        cls(tensor, tensor, tensor, 0, 1, axis=1)
