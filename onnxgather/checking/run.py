@@ -114,8 +114,8 @@ class Team:
 @public
 def check(
     desc: Descriptor,
-    data: Array,
-    indices: Array,
+    data: Any,
+    indices: Any,
     out_of_range: OutOfRange = "clamp",
     lanes: Sequence[str] = ("cpu",),
     target: Target | None = None,
@@ -125,7 +125,8 @@ def check(
 
     Args:
         desc: Any of the four gather descriptors.
-        data: InputTensor: an array of its `sizes`, or its 1-D buffer if it has strides.
+        data: InputTensor: an array of its `sizes`, or its 1-D buffer if it has strides;
+            or nested lists of numbers.
         indices: IndicesTensor, likewise.
         out_of_range: What an index out of range does; see `OutOfRange`.
         lanes: The names of providers, such as "openvino"; "directml-dll" is DirectML
