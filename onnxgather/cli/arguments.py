@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from shutil import which
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
@@ -54,7 +52,9 @@ class _Path(click.Path):
 
 
 @contextmanager
-def as_usage(kind: type[click.UsageError] = click.BadParameter) -> Generator[None]:
+def as_usage(
+    kind: Callable[[str], click.UsageError] = click.BadParameter,
+) -> Generator[None]:
     """Turn an error of the package into an error in the command line.
 
     The kind says how the message begins.
@@ -680,14 +680,16 @@ class Lanes:
         Raises:
             BadParameter: A path does not exist.
         """
-        for path in self.pythons.values():
-            _check_path_of_lane(path)
-        for path in self.plugins.values():
-            if not os.path.exists(os.path.expanduser(path)):
-                raise _no_such_file(path, "'--plugin'")
-        for path in self.adapters.values():
-            if not os.path.isfile(os.path.expanduser(path)):
-                raise _no_such_file(path, "'--adapter'")
+        from onnxgather.checking.lanes import check_paths
+
+        given = {
+            "lane": self.pythons,
+            "plugin": self.plugins,
+            "adapter": self.adapters,
+        }
+        for kind, paths in given.items():
+            with as_usage(partial(click.BadParameter, param_hint=f"'--{kind}'")):
+                check_paths(kind, paths.values())
 
     def open(self, target: Target | None) -> list[Lane]:
         """Return the lanes, not started.
@@ -712,24 +714,3 @@ class Lanes:
             self.adapters,
             self.opset,
         )
-
-
-def _check_path_of_lane(path: str) -> None:
-    """Check that a lane's path is an interpreter, a library or the folder of a program.
-
-    Raises:
-        BadParameter: It does not exist, or it is the folder of a Python environment.
-    """
-    option = "'--lane'"
-    full_path = os.path.expanduser(path)
-    if not os.path.exists(full_path) and not which(path):
-        raise _no_such_file(path, option)
-    if os.path.exists(os.path.join(full_path, "pyvenv.cfg")):
-        rule = "must be the interpreter of an environment"
-        sentence = f"{rule}, got its folder {path!r}"
-        raise click.BadParameter(sentence, param_hint=option)
-
-
-def _no_such_file(path: str, option: str) -> click.BadParameter:
-    sentence = f"{shown(path)}: no such file or directory"
-    return click.BadParameter(sentence, param_hint=option)
