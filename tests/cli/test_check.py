@@ -528,8 +528,10 @@ class TestLanes:
         ]
         assert (
             found.lanes[2].not_run
-            == "OpenVINOExecutionProvider is not available (available: None); install "
-            "onnxgather[openvino]"
+            == "OpenVINOExecutionProvider is not available (available: None); install"
+            " onnxruntime-openvino; the wheel needs an environment of its own: python3"
+            " -m venv ../openvino && ../openvino/bin/pip install onnxruntime-openvino"
+            " numpy, then --lane openvino=../openvino/bin/python"
         )
 
     @pytest.mark.slow
