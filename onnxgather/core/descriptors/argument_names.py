@@ -44,6 +44,9 @@ def _help_of(struct: type[msgspec.Struct], name: str) -> str:
     # The struct in C has it, as a pointer does not tell how many sizes there are.
     if "sizes" in fields and letters == "dimensioncount":
         return f"{rule}; it is the number of sizes"
+    begun = [field for field in fields if _letters(field).startswith(letters)]
+    if len(begun) == 1:
+        return f'{rule}; did you mean "{begun[0]}"?'
     return rule + (suggestion(name, fields) or f"; it has {', '.join(fields)}")
 
 
