@@ -18,7 +18,6 @@ Heavy modules and click are imported when the words or the fixture are used.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -88,6 +87,8 @@ def _asked(config: pytest.Config) -> Asked:
         words = config.getini("onnxgather")
         folder = config.rootpath
         adds_tests = config.args_source is not config.ArgsSource.ARGS
+    if not isinstance(words, str):  # pyproject.toml may have a list
+        raise pytest.UsageError(f"{where}: the words must be one text, got {words}")
     try:
         asked = asked_for(words, folder, config.rootpath, adds_tests=adds_tests)
     except OnnxGatherError as error:
@@ -175,11 +176,11 @@ class _Test(pytest.Item):
         self.run()
 
     def reportinfo(self) -> tuple[str, int, str]:
-        from onnxgather.cli.words import path_from
+        from onnxgather.core.files import path_from
 
-        folder = self.nodeid.partition("::")[0]
+        group = self.nodeid.partition("::")[0]
         # A report has the path of a skipped test as it is here.
-        path = path_from(os.curdir, self.config.rootpath / folder)
+        path = path_from("", str(self.config.rootpath / group))
         return path, 0, self.whole
 
 

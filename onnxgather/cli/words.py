@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from onnxgather.cli.sources import STANDARD, Batch
 from onnxgather.cli.terminal import Progress
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.files import path_from
 
 REFUSED = {
     "--json": "use pytest's own --junit-xml",
@@ -80,7 +80,10 @@ class Asked:
 
     @property
     def unusable(self) -> dict[str, str]:
-        """The files that cannot be used, or that DirectML refuses: why, by file."""
+        """The files that cannot be used, or that DirectML refuses: why, by file.
+
+        All are known when the cases are made.
+        """
         sentences = dict[str, str]()
         for invalid in self._selection.invalid:
             reason = f"{invalid.file}: {invalid.reason}"
@@ -220,14 +223,6 @@ def _split(words: str) -> list[str]:
         raise click.UsageError(f"a quote must be closed, got {shown(words)}") from None
 
 
-def path_from(folder: str | Path, path: Path) -> str:
-    """Return a path as it is from a folder."""
-    try:
-        return os.path.relpath(path, folder)
-    except ValueError:  # they are on two drives of Windows
-        return str(path)
-
-
 def _from_root(options: CheckOptions, folder: Path, root: Path) -> CheckOptions:
     """Return options whose paths, read from a folder, are read from the root folder.
 
@@ -235,7 +230,7 @@ def _from_root(options: CheckOptions, folder: Path, root: Path) -> CheckOptions:
     """
 
     def moved(path: str) -> str:
-        return path_from(root, folder / path)
+        return path_from(str(root), str(folder / path))
 
     paths = tuple(map(moved, options.paths))
     reading = options.reading

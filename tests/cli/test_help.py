@@ -183,6 +183,7 @@ print("heavy:", heavy)
             "doctor",
             "browser",
             "pytest_plugin",
+            "words",
             "folder",
             "forms",
             "formats",

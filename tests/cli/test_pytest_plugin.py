@@ -463,6 +463,15 @@ class TestWords:
         rule = "Invalid value for '--timeout': 'soon' is not a valid integer range."
         assert sentence_of(run()) == f"the entry onnxgather: {rule}"
 
+    # pytest announces that it will refuse the list itself.
+    @pytest.mark.filterwarnings("ignore:Passing a value that is not a string")
+    def test_a_list_in_the_configuration_is_one_sentence(
+        self, pytester: pytest.Pytester, run: Run
+    ) -> None:
+        pytester.makepyprojecttoml("tool.pytest.ini_options.onnxgather = ['--corpus']")
+        told = "the entry onnxgather: the words must be one text, got ['--corpus']"
+        assert sentence_of(run()) == told
+
     def test_the_help_names_the_equals_sign_without_which_an_option_is_no_value(
         self, run: Run
     ) -> None:
@@ -511,6 +520,7 @@ class TestFiles:
         gather["desc"]["Axis"] = 7
         changed(path, dispatchables={"gather": gather})
 
+    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize("options", [[], ["-n", "2"]])
     def test_an_unusable_file_fails_and_the_others_run(
         self, run: Run, pytester: pytest.Pytester, options: list[str]
