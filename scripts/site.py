@@ -51,6 +51,7 @@ NAV = {
         "migrate-directml",
         "capture",
         "webnn",
+        "parity-tests",
         "provider-ci",
         "runtimes",
         "web",
