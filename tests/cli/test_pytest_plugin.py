@@ -8,7 +8,9 @@ import shutil
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import msgspec
@@ -31,7 +33,7 @@ from onnxgather.checking.known_differences import CasePattern, Known, ResultPatt
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.checking.results import ResultKind
 from onnxgather.cli.check import check_command
-from onnxgather.cli.words import REFUSED
+from onnxgather.cli.words import REFUSED, asked_for
 from onnxgather.core.errors import OnnxGatherError
 
 pytest_plugins = ["pytester"]
@@ -368,7 +370,7 @@ class TestWords:
     def test_a_word_may_have_blanks_and_backslashes(
         self, run: Run, events: list[str]
     ) -> None:
-        result = run("""'my models' "\\new.json" --lanes one""")
+        result = run(r"'my models' \new.json --lanes one")
         result.assert_outcomes(passed=1, failed=2)
         result.stdout.fnmatch_lines(
             [
@@ -513,8 +515,13 @@ class TestFiles:
 
     @pytest.fixture(autouse=True)
     def files(self, run: Run) -> None:
-        """Put a program, and files that cannot be used, into a folder."""
-        program("programs/swap.json")
+        """Put a program, whose data are in a file, and files that cannot be used into a
+        folder."""
+        path = program("programs/swap.json")
+        resources = json.loads(Path(path).read_text())["resources"]
+        np.save("programs/data.npy", np.arange(12, dtype=np.float32))
+        resources["data"] = {"initialValues": {"sourcePath": "data.npy"}}
+        changed(path, resources=resources)
         Path("programs/broken.json").write_text("{")
         path = program("programs/refused.json")
         gather = json.loads(Path(path).read_text())["dispatchables"]["gather"]
@@ -539,6 +546,7 @@ class TestFiles:
             "none.json: no such file or directory",
         }
         assert lines <= {*result.outlines}
+        assert not any(line.startswith("Error: ") for line in result.outlines)
         junit = Path("junit.xml").read_text("utf-8")
         assert str(pytester.path) not in junit
         cases = ElementTree.fromstring(junit).iter("testcase")
@@ -553,17 +561,28 @@ class TestFiles:
         ]
 
     def test_a_file_may_turn_out_to_be_unusable_while_its_cases_are_made(
-        self, run: Run
+        self, run: Run, pytester: pytest.Pytester
     ) -> None:
-        bindings = {"InputTensor": "data", "IndicesTensor": "indices"}
-        command = {"type": "dispatch", "dispatchable": "gather", "bindings": bindings}
-        changed("programs/swap.json", commands=[command])
+        pytester.makeconftest("""
+            import os
+
+            def pytest_sessionstart():
+                os.unlink("programs/data.npy")
+        """)
         result = run("programs/swap.json")
         result.assert_outcomes(passed=1, failed=1)
-        assert (
-            "programs/swap.json: $.commands[0].bindings.OutputTensor is required"
-            in result.outlines
-        )
+        place = "programs/swap.json: $.resources.data.initialValues.sourcePath"
+        result.stdout.fnmatch_lines([f"{place}: no such file or directory: *data.npy"])
+
+    def test_nothing_is_printed_while_files_are_read(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        minutes = SimpleNamespace(monotonic=count(step=60).__next__)
+        monkeypatch.setattr("onnxgather.cli.terminal.time", minutes)
+        asked = asked_for("programs --lanes cpu", Path(), Path(), adds_tests=True)
+        assert len(asked.cases()) == 1
+        assert len(asked.unusable) == 2
+        assert capsys.readouterr() == ("", "")
 
     def test_the_paths_of_the_entry_are_from_the_root_folder(
         self, run: Run, pytester: pytest.Pytester
@@ -701,7 +720,10 @@ class TestFixture:
                 onnxgather_check(DESC, DATA, INDICES, lane=lane)
             """,
         )
-        result = run("--lanes one --lane two=python --plugin three=lib.so")
+        words = (
+            "--lanes one --lane two=python --plugin three=lib.so --adapter four=lib.so"
+        )
+        result = run(words)
         result.assert_outcomes(passed=5, failed=3)
         result.stdout.fnmatch_lines(
             [
@@ -711,13 +733,14 @@ class TestFixture:
             ]
         )
         asked = "onnxgather_check"
-        opened = "{'three': 'lib.so'} {} None 60 s, opset 17"
+        opened = "{'three': 'lib.so'} {'four': 'lib.so'} None 60 s, opset 17"
         assert events == [
             *[opened, "start two in python", f"two {asked}"],
             *["start three", f"three {asked}"],
             *["start two in other/python", f"two {asked}"],
             *[f"three {asked}", f"two {asked}", "start absent"],
-            *[f"close {lane}" for lane in ("one", "two", "three", "two", "absent")],
+            *[f"close {lane}" for lane in ("one", "two", "three", "four")],
+            *["close two", "close absent"],
         ]
 
     def test_an_unknown_lane_names_the_word_that_adds_it(
