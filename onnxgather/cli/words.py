@@ -66,8 +66,6 @@ class Asked:
     """The known differences."""
     lanes: Sequence[Team]
     """The lanes of the words, not started."""
-    root: Path
-    """The folder from which the cases are named."""
     _batch: _SilentBatch
     _selection: Selection
     _others: dict[str, Team] = field(default_factory=dict[str, Team])
@@ -75,8 +73,7 @@ class Asked:
 
     def cases(self) -> list[Case]:
         """Return the cases of the words; they can be made only once."""
-        with contextlib.chdir(self.root):
-            return list(self._selection.cases)
+        return list(self._selection.cases)
 
     @property
     def unusable(self) -> dict[str, str]:
@@ -165,7 +162,7 @@ def asked_for(words: str, folder: Path, root: Path, *, adds_tests: bool) -> Aske
                 selection = selected(options, batch)
     except click.ClickException as error:
         raise OnnxGatherError(error.format_message()) from None
-    return Asked(options, known, lanes, root, batch, selection)
+    return Asked(options, known, lanes, batch, selection)
 
 
 def _options(words: str) -> CheckOptions:
