@@ -16,13 +16,20 @@ import msgspec
 from onnxgather.checking.cases import Case
 from onnxgather.cli import arguments
 from onnxgather.cli.choice import Choice
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch, FileCases, JsonCommand, Reading, cases_in
 from onnxgather.cli.terminal import BY_SIGNAL, Interrupted, say
 from onnxgather.core.checks import check_choice, listed, number_of
 from onnxgather.core.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
 from onnxgather.core.files import is_model
-from onnxgather.core.options import FORMATS, FormatName, OutOfRange, Target
+from onnxgather.core.options import (
+    DEFAULT_OPSET,
+    FORMATS,
+    FormatName,
+    OutOfRange,
+    Target,
+)
 
 if TYPE_CHECKING:
     from onnxgather.checking.known_differences import Known
@@ -107,7 +114,7 @@ class CheckOptions:
 @click.command(
     "check",
     cls=JsonCommand,
-    epilog=f"{HELP_ON_LANES}\n{HELP_ON_STATES}",
+    epilog=f"{HELP_ON_LANES}\n{HELP_ON_STATES}\n{examples_of('check')}",
 )
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
 @arguments.built_in
@@ -130,7 +137,7 @@ class CheckOptions:
 @arguments.inputs
 @arguments.policy(
     default_in_help=(
-        "directml; of the corpus, of --random and of ONNX models: each case's own"
+        "clamp; of the corpus, of --random and of ONNX models: each case's own"
     )
 )
 @arguments.target(
@@ -149,8 +156,10 @@ def check_command(**values: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
     A lane is an execution provider or another runtime, in this environment or
-    elsewhere. A PATH is a program; or an ONNX model, with --inputs; or a folder: all
-    *.json files in it and below it; or a pattern in quotes, such as 'tests/*.json'.
+    elsewhere. A PATH is a program; or a descriptor alone; or an ONNX model that
+    onnxgather wrote, which the lanes run as it is; or another model, with --inputs; or
+    a folder: all *.json files in it and below it; or a pattern in quotes, such as
+    'tests/*.json'. Where a descriptor has no data, three cases are drawn.
     """
     options = options_of(values)
     outputs = options.outputs
@@ -207,6 +216,34 @@ def options_of(values: dict[str, Any]) -> CheckOptions:
     }
     arguments.in_records(values, records)
     return CheckOptions(**values).with_source()
+
+
+def _check_models_run_as_they_are(
+    options: CheckOptions, files: Sequence[FileCases]
+) -> None:
+    """Check that no option asks for another model than that of a file.
+
+    Raises:
+        UsageError: One does.
+    """
+    from onnxgather.checking.lanes.python import target_of_lane
+
+    option = ""
+    lanes = options.lanes
+    names = [*(lanes.lanes or ()), *lanes.pythons]
+    targets = [name for name in names if target_of_lane(name, None)]
+    if options.target is not None:
+        option = f"--target {options.target}"
+    elif lanes.opset != DEFAULT_OPSET:
+        option = f"--opset {lanes.opset}"
+    elif options.wrap:
+        option = "--wrap"
+    elif targets:
+        option = f"the lane {targets[0]}"
+    for file in files:
+        if option and file.runs_file:
+            rule = f"{option} must not come with {file.path}"
+            raise click.UsageError(f"{rule}, as a model runs as it is")
 
 
 @dataclass(slots=True)
@@ -359,10 +396,12 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
     """Choose the cases of the files, the corpus and the random cases.
 
     Raises:
-        UsageError: There is nothing to check, or no case fits.
+        UsageError: There is nothing to check, or no case fits; or as
+            `_check_models_run_as_they_are`.
     """
     from onnxgather.checking.corpus import built_in_cases, random_cases, random_names
 
+    _check_models_run_as_they_are(options, selection.files)
     built_in: list[Case] = []
     if options.corpus:
         built_in += built_in_cases(options.out_of_range)
@@ -406,7 +445,11 @@ def corpus_command() -> None:
     """Export the cases that `check --corpus` runs."""
 
 
-@corpus_command.command("export", short_help="Write the corpus for others to run.")
+@corpus_command.command(
+    "export",
+    short_help="Write the corpus for others to run.",
+    epilog=examples_of("corpus export"),
+)
 @click.option(
     "--format",
     "name",
@@ -441,7 +484,10 @@ def report_command() -> None:
 
 
 @report_command.command(
-    "merge", cls=JsonCommand, short_help="Make one report of several."
+    "merge",
+    cls=JsonCommand,
+    short_help="Make one report of several.",
+    epilog=examples_of("report merge"),
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @arguments.json_file("whole", "-o")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Source
+from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Source, placed
 from onnxgather.cli.terminal import has_colours, is_terminal, json_bytes, say, width
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.operators import Descriptor
@@ -97,11 +97,11 @@ def _with_external_data(path: str) -> list[str]:
     files = [path]
     if is_model(path):
         from onnxgather.core.model.network import external_paths
-        from onnxgather.core.model.values import load
+        from onnxgather.core.model.values import load_model
 
         # The command itself says what is wrong with a model that cannot be read.
         with suppress(OnnxGatherError):
-            files.extend(external_paths(path, load(path)))
+            files.extend(external_paths(path, load_model(path)))
     return files
 
 
@@ -258,6 +258,11 @@ class Job:
     content: Descriptor | Program
     output: str
 
+    @property
+    def place(self) -> str:
+        """Where the gather or the program is, as messages have it."""
+        return placed(self.source, self.where)
+
 
 MODEL_ENDINGS = (".onnx",)
 """The endings of the files of ONNX models."""
@@ -302,7 +307,7 @@ def plan(
     for gathers in all_gathers:
         jobs += _jobs(gathers, output, only_file, whole, endings[0])
         inputs += gathers.files
-    named_files = [(job.output, f"{job.where} of {job.source}") for job in jobs]
+    named_files = [(job.output, job.place) for job in jobs]
     check_apart(named_files, inputs)
     return jobs
 

@@ -447,7 +447,7 @@ class TestWords:
             ),
             (
                 "--corpus --node x",
-                "--node, --shape and --inputs must come with an ONNX model, got none",
+                "--node and --shape must come with an ONNX model, got none",
             ),
         ],
     )

@@ -46,7 +46,7 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import session as session_module
 from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.model import write
-from onnxgather.core.model.values import load
+from onnxgather.core.model.values import load_model
 from onnxgather.core.options import TARGETS
 
 
@@ -123,7 +123,7 @@ class TestConvert:
         assert outcome("convert", "--whole", "x.json") == (0, written, told)
         arguments = ["--input", "data", "--input", "indices"]
         assert outcome("convert", "--whole", "x.json", *arguments) == (0, written, "")
-        model = load("x.onnx")
+        model = load_model("x.onnx")
         assert [each.name for each in model.graph.input] == ["data", "indices"]
 
     def test_new_folders_are_told(self) -> None:

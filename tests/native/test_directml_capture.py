@@ -17,7 +17,7 @@ from wine_programs import live, wine_program
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.programs.program import Program, read_program
-from onnxgather.core.programs.running import dispatches, execute
+from onnxgather.core.programs.running import execute
 
 pytestmark = pytest.mark.slow  # the program is compiled and run for all tests
 HERE, HEADER = (
@@ -149,7 +149,7 @@ def test_programs_have_the_indices_that_dispatches_read(
     found = set[tuple[int, ...]]()
     notes: list[str] = []
     for program in run.programs("indices"):
-        (dispatch,) = dispatches(program, partial(og.reference, out_of_range="clamp"))
+        (dispatch,) = program.dispatched(partial(og.reference, out_of_range="clamp"))
         found.add(tuple(dispatch.indices.ravel().tolist()))
         run_it = execute(
             program,

@@ -40,7 +40,7 @@ from onnxgather.core.model.protos import (
 from onnxgather.core.model.values import (
     ValueType,
     data_type_of,
-    load,
+    load_model,
     name_of,
     numbers_in,
 )
@@ -310,7 +310,7 @@ def read_network(
         proto = model
     else:
         path = os.fspath(model)
-        proto = load(path)
+        proto = load_model(path)
         is_file = True
     try:
         network = _Reader(path, proto, weights).network(shapes_given(shapes))

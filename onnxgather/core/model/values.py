@@ -149,7 +149,7 @@ def sizes_text(sizes: Sequence[int | None]) -> str:
     return f"[{', '.join(texts)}]"
 
 
-def load(path: str) -> onnx.ModelProto:
+def load_model(path: str) -> onnx.ModelProto:
     """Return the model in a file, without its external data.
 
     Raises:
@@ -196,7 +196,7 @@ def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
     """
     if isinstance(source, str | os.PathLike):
         path = os.fspath(cast("str | os.PathLike[str]", source))
-        return path, load(path)
+        return path, load_model(path)
     if isinstance(source, onnx.ModelProto):
         return serialized(source), source
     if isinstance(source, bytes):

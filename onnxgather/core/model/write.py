@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-import msgspec
 import numpy as np
 import onnx
 from onnx import helper
 
-from onnxgather import __version__
 from onnxgather.core.checks import check_choice, check_name, mapping, shown, uint
 from onnxgather.core.descriptors.arrays import (
     Array,
@@ -40,6 +37,7 @@ from onnxgather.core.lowering.graph import (
 from onnxgather.core.lowering.indices import INDICES
 from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.model.functions import add_function, function_of
+from onnxgather.core.model.own import add_entry
 from onnxgather.core.options import (
     DEFAULT_OPSET,
     DEFAULT_THREADS,
@@ -49,6 +47,8 @@ from onnxgather.core.options import (
     OutOfRange,
     Target,
 )
+from onnxgather.core.public import public
+from onnxgather.core.version import __version__
 
 VERSION = __version__
 
@@ -59,6 +59,7 @@ LARGEST_MODEL = 2**31 - 1
 """The most bytes of a serialized protobuf message."""
 
 
+@public
 def to_onnx(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
@@ -98,6 +99,14 @@ def to_onnx(
         DescriptorError: `indices` does not fit IndicesTensor.
         IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range`
             is "error".
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> model = og.to_onnx(desc, out_of_range="clamp")
+        >>> [node.op_type for node in model.graph.node]
+        ['Reshape', 'Cast', 'Clip', 'Cast', 'Gather']
+        >>> [node.op_type for node in og.to_onnx(desc, "error").graph.node]
+        ['Reshape', 'Gather']
     """
     check_descriptor(desc)
     opset, threads = check_lowering(out_of_range, target, opset, threads)
@@ -116,11 +125,10 @@ def to_onnx(
         check_name(f"the name of {tensor}", name)
     if prefix or names:
         graph = renamed(graph, _naming(prefix, names))
-    metadata = {
-        "descriptor": to_dict(desc),
-        "out_of_range": out_of_range,
-        "target": target,
-    }
+    metadata = {"out_of_range": out_of_range, "target": target}
+    # A model with constant indices does not do what the descriptor alone says.
+    if indices is None:
+        metadata = {"descriptor": to_dict(desc), **metadata}
     if target == "cpu":  # the only target whose graph depends on threads
         metadata |= {"threads": threads, "form": graph.choice}
     return write_model(graph, f"DML_OPERATOR_{desc.operator}", opset, metadata)
@@ -181,8 +189,7 @@ def write_model(
         name: The name of the model's graph.
         opset: The version of the ONNX operator set.
         metadata: What the model says of itself, `out_of_range` and `target` among it.
-            It is one property of the model, as JSON. Its key ends in a digest, as ONNX
-            merges no models that have a key in common.
+            Version and digest are added, if it says what the model was made from.
         outputs: The values that are outputs of the model; () stands for that of the
             graph.
 
@@ -212,10 +219,8 @@ def write_model(
             body = _function(node.bodies[FUNCTION], own_opset)
             function = function_of(proto, body)
             add_function(proto, function, model.functions)
-    content = msgspec.json.encode(metadata)
-    digest = hashlib.sha256(content).hexdigest()
-    key = f"onnxgather.{digest[:16]}"
-    model.metadata_props.add(key=key, value=content.decode())
+    if "descriptor" in metadata or "program" in metadata:
+        add_entry(model, metadata)
     return model
 
 

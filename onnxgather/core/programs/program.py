@@ -1,4 +1,7 @@
-"""DxDispatch programs: resources, dispatchables and commands, checked when read."""
+"""DxDispatch programs: resources, dispatchables and commands, checked when read.
+
+A bare descriptor, or a list of them, is a program without resources and commands.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.lib import format as npy
@@ -14,6 +19,7 @@ from numpy.lib import format as npy
 from onnxgather.core.descriptors.arrays import all_in_range
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import (
     fields_of,
     ignored,
@@ -26,12 +32,25 @@ from onnxgather.core.descriptors.tensors import LEAST_ALIGNMENT, TensorDesc
 from onnxgather.core.documents import UINT32_MAX, Field, parse_json, quoted
 from onnxgather.core.errors import DescriptorError, FileFormatError, located
 from onnxgather.core.files import got, reason
+from onnxgather.core.options import OutOfRange, Target
+from onnxgather.core.programs.memory import (
+    Binding,
+    Dispatch,
+    DispatchCommand,
+    DispatchRun,
+    Evaluate,
+    Memory,
+)
 from onnxgather.core.programs.resources import (
     Resource,
     is_npy,
     read_resource,
     refuse_image,
 )
+from onnxgather.core.public import public
+
+if TYPE_CHECKING:
+    from onnxgather.core.model.values import ModelProto
 
 MAX_NPY_DIMENSIONS = 32
 """The most dimensions that every version of numpy reads."""
@@ -42,6 +61,9 @@ MAX_PROGRAM_BYTES = 2**25
 MAX_RUN_BYTES = 2**30
 """The most bytes that a program may take when it runs, as `Program.check_run` counts
 them."""
+
+BARE = "descriptor"
+"""The name of the gather of a file that is a descriptor alone."""
 
 MAX_COMPARED_BYTES = 2**25
 """The most bytes that `convert` uses to find out whether all indices are in range."""
@@ -62,46 +84,15 @@ _EXECUTION_FLAGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
-    """The part of a resource that a tensor is bound to."""
-
-    resource: str
-    offset: int
-    """The offset of its first byte."""
-    last: int
-    """The offset of the tensor's last byte, by its TotalTensorSizeInBytes."""
-
-    @property
-    def span(self) -> str:
-        """Return the bytes of the tensor, as a message shows them."""
-        return f"bytes {self.offset} to {self.last}"
-
-    def shares_bytes_with(self, other: Binding) -> bool:
-        """Return whether two tensors have a byte in common."""
-        if self.resource != other.resource:
-            return False
-        return self.offset <= other.last and other.offset <= self.last
-
-
-@dataclass(frozen=True, slots=True)
 class Dispatchable:
     """An operator that commands can dispatch: a descriptor with a name."""
 
     descriptor: Descriptor
     bindings: Mapping[str, Binding]
     """The bindings of the OWNED_BY_DML inputs, by their names in directml.h."""
-
-
-@dataclass(frozen=True, slots=True)
-class DispatchCommand:
-    """Runs a dispatchable."""
-
     path: str
-    dispatchable: str
-    descriptor: Descriptor
-    bindings: Mapping[str, Binding]
-    """The bindings of all tensors, by their names in directml.h; those of OWNED_BY_DML
-    inputs are the dispatchable's."""
+    """Where it is in its file, such as `$.dispatchables.gather`; empty if the file is
+    the descriptor alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +122,31 @@ Declared = Mapping[str, Dispatchable | Field]
 
 
 @dataclass(frozen=True, slots=True)
+class OwnModel:
+    """A model that onnxgather wrote from a descriptor, and that nobody changed."""
+
+    proto: ModelProto
+    out_of_range: OutOfRange
+    """What an index out of range does in the model."""
+    target: Target
+    """The target that the model was made for."""
+
+
+@public
+@dataclass(frozen=True, slots=True)
 class Program:
-    """A DxDispatch program that can run: every name it uses exists, every size fits."""
+    """A DxDispatch program that can run: every name it uses exists, every size fits.
+
+    It may also be a descriptor alone, or that of a model which onnxgather wrote. Then
+    it has no resources and no commands.
+
+    Example:
+        >>> program = og.load("models/bilinear_corners.json")
+        >>> [*program.resources]
+        ['image', 'corners', 'pixels']
+        >>> [gather.name for gather in program.dispatches]
+        ['gather']
+    """
 
     path: str
     """The file, as the user gave it."""
@@ -147,6 +161,60 @@ class Program:
     refuses it."""
     notes: tuple[str, ...] = ()
     """Sentences about fields that are ignored although their names are nearly right."""
+    model: OwnModel | None = None
+    """The model that the descriptor is of; None for other programs."""
+
+    @property
+    def dispatches(self) -> tuple[Dispatch, ...]:
+        """The gathers that are dispatched, in order, each with what it reads.
+
+        A dispatch may read what an earlier dispatch writes; it is computed by
+        DirectML's formula, with indices clamped. A gather that no command dispatches
+        has no data, and comes last.
+
+        Raises:
+            OnnxGatherError: A file cannot be read, or the program needs too much
+                memory.
+        """
+        policy: OutOfRange = "clamp" if self.model is None else self.model.out_of_range
+        found: list[Dispatch] = []
+        for run in self.dispatched(partial(reference, out_of_range="clamp")):
+            name = run.dispatchable
+            desc = self.dispatchables[name].descriptor
+            found.append(Dispatch(name, desc, run.data, run.indices, policy))
+        for name, dispatchable in self.without_data.items():
+            found.append(Dispatch(name, dispatchable.descriptor, None, None, policy))
+        return tuple(found)
+
+    @property
+    def without_data(self) -> Mapping[str, Dispatchable]:
+        """The gathers that no command dispatches, by name."""
+        names = {command.dispatchable for command in self.dispatch_commands}
+        return {
+            name: dispatchable
+            for name, dispatchable in self.dispatchables.items()
+            if name not in names
+        }
+
+    def dispatched(self, evaluate: Evaluate) -> Iterator[DispatchRun]:
+        """Run only the dispatch commands, and yield what they computed.
+
+        Args:
+            evaluate: Runs an operator.
+
+        Raises:
+            OnnxGatherError: An input shares bytes with the output, the program needs
+                too much memory, a file cannot be read, or a tensor reads the numbers of
+                a resource as other numbers.
+        """
+        self.check_apart()
+        self.check_run()
+        memory = Memory(self.resources)
+        with located(self.path):
+            for command in self.dispatch_commands:
+                for sentence in memory.misread(command):
+                    raise FileFormatError(sentence)
+                yield memory.dispatch(command, evaluate, copies=True)
 
     @property
     def files(self) -> list[str]:
@@ -302,11 +370,30 @@ def parse_program(
         DescriptorError: As `read_program`.
     """
     name = os.fspath(path)
-    folder = os.path.dirname(name) or os.curdir
     with located(name):
         if isinstance(source, bytes):
             _check_file(source)
-        root = Field(parse_json(source))
+        document = parse_json(source)
+    return program_of(document, name, allow_outside=allow_outside)
+
+
+def program_of(document: object, name: str, *, allow_outside: bool = False) -> Program:
+    """Return the program of a JSON document: a program, or descriptors alone.
+
+    Args:
+        document: The values of the document.
+        name: As `path` of `parse_program`.
+        allow_outside: As for `read_program`.
+
+    Raises:
+        FileFormatError: As `read_program`.
+        DescriptorError: As `read_program`.
+    """
+    root = Field(document)
+    with located(name):
+        if isinstance(document, list) or is_bare(document):
+            return _program_of_descriptors(root, name)
+        folder = os.path.dirname(name) or os.curdir
         resources: dict[str, Resource] = {}
         for key, field in root.member("resources").entries():
             resources[key] = read_resource(field, folder, allow_outside=allow_outside)
@@ -339,6 +426,43 @@ def parse_program(
         first_other,
         tuple(notes),
     )
+
+
+PROGRAM_FIELDS = ("resources", "dispatchables", "commands")
+"""The fields of a DxDispatch program."""
+
+
+def is_bare(document: object) -> bool:
+    """Return whether a document is a descriptor alone, which has a type."""
+    if not isinstance(document, dict):
+        return False
+    fields = cast("dict[str, object]", document)
+    has_type = "type" in fields or "Type" in fields
+    return has_type and fields.keys().isdisjoint(PROGRAM_FIELDS)
+
+
+def _program_of_descriptors(root: Field, name: str) -> Program:
+    """Return the program of a descriptor alone, or of a list of them."""
+    if not isinstance(root.value, list):
+        alone = Dispatchable(_descriptor(root), {}, "")
+        return Program(name, {}, {BARE: alone}, (), notes=tuple(ignored(root)))
+
+    fields = [*root.items()]
+    if not fields:
+        raise FileFormatError(f"{root.path} must have a descriptor, got an empty array")
+    gathers: dict[str, Dispatchable] = {}
+    others: list[Field] = []
+    notes: list[str] = []
+    for number, field in enumerate(fields, 1):
+        if is_other(field):
+            others.append(field)
+            continue
+        gathers[str(number)] = Dispatchable(_descriptor(field), {}, field.path)
+        notes.extend(ignored(field))
+    if not gathers:
+        read_descriptor(others[0])  # raises, as it is no gather
+    left_out = [field.path for field in others]
+    return Program(name, {}, gathers, (), tuple(left_out), notes=tuple(notes))
 
 
 def _check_file(content: bytes) -> None:
@@ -383,11 +507,15 @@ def _declared(
     return declared, notes
 
 
-def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
+def _descriptor(field: Field) -> Descriptor:
     try:
-        descriptor = read_descriptor(field)
+        return read_descriptor(field)
     except DescriptorError as error:
         raise error.at(fields_of(field).path) from None
+
+
+def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
+    descriptor = _descriptor(field)
     field.member("dmlCompileType", _COMPILE_TYPES[0]).choice(_COMPILE_TYPES)
     flags = field.member("executionFlags", [])
     rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
@@ -395,9 +523,8 @@ def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
         flag_field = Field(flag, flags.path)
         flag_field.known(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
     bindings = field.member("bindings", {})
-    return Dispatchable(
-        descriptor, _bindings(bindings, descriptor, resources, owned=True)
-    )
+    owned = _bindings(bindings, descriptor, resources, owned=True)
+    return Dispatchable(descriptor, owned, field.path)
 
 
 def _command(field: Field, resources: Resources, declared: Declared) -> Command | Field:

@@ -9,12 +9,10 @@ characters of names and paths that a terminal obeys are escaped.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -23,34 +21,22 @@ import numpy as np
 from onnxgather.core.descriptors.arrays import (
     Array,
     all_in_range,
-    check_array,
-    elements,
-    indices_outside,
-    with_padding,
 )
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
-from onnxgather.core.descriptors.reference import reference
-from onnxgather.core.descriptors.spelling import is_owned, read_descriptor, tensors
-from onnxgather.core.descriptors.tensors import TensorDesc
+from onnxgather.core.descriptors.spelling import read_descriptor, tensors
 from onnxgather.core.documents import Field
-from onnxgather.core.errors import FileFormatError, located, printable
+from onnxgather.core.errors import located, printable
 from onnxgather.core.files import replace_file
-from onnxgather.core.options import POLICIES, OutOfRange
-from onnxgather.core.programs.program import (
-    DispatchCommand,
-    PrintCommand,
-    Program,
-    WriteFileCommand,
-)
+from onnxgather.core.options import OutOfRange
+from onnxgather.core.programs.memory import DispatchCommand, Memory
+from onnxgather.core.programs.outside import told_outside
+from onnxgather.core.programs.program import PrintCommand, Program, WriteFileCommand
 from onnxgather.core.programs.resources import Bytes
 
 ByteForm = Literal["bytes", "escapes", "numbers"]
 """How 8-bit integers are printed: as the bytes themselves, as dxdispatch does; as these
 characters, of which those that are no plain ASCII are escaped; or as numbers."""
-
-Evaluate = Callable[[Descriptor, Array, Array], Array]
-"""Computes OutputTensor from a descriptor, InputTensor and IndicesTensor."""
 
 OnResources = Callable[[Descriptor, Sequence[tuple[Bytes, int]]], Bytes]
 """Computes what the resource of OutputTensor holds after a dispatch, from the
@@ -59,28 +45,11 @@ descriptor and, for each tensor, the resource and the offset in bytes there."""
 PIECE = 2**14
 """The most values that are formatted at once."""
 
-COMPARED = 2**22
-"""The most output elements that are compared with DirectML's where an index is out of
-range."""
-
 _PLAIN_NAME = (
     r'(?i)(?!\.|(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM\d|LPT\d) *(\.|$))[^<>:"|?*]+'
 )
 """The name of a file or folder that is not hidden, and no device or stream of
 Windows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatch:
-    """What one dispatch command computed."""
-
-    path: str
-    """The command, such as `$.commands[0]`."""
-    dispatchable: str
-    descriptor: Descriptor
-    data: Array
-    indices: Array
-    output: Array
 
 
 def execute(
@@ -127,7 +96,8 @@ def execute(
             output (both before anything runs), a file cannot be read or written, or
             what runs an operator raises; the message starts with file and command.
     """
-    memory = _Memory(program)
+    program.check_run()
+    memory = Memory(program.resources)
     target = partial(_target, program, os.path.abspath(output_folder), allow_outside)
 
     def note_on_file(text: str) -> None:
@@ -161,7 +131,7 @@ def execute(
         """Run an operator with its real bindings."""
         desc, data, indices, _ = memory.operands(command)
         if not all_in_range(desc, indices):
-            remark = told_outside(desc, data, indices, "directml", None)
+            remark = told_outside(desc, data, indices, "directml", None, False)
             note_on_file(f"{command.path}: {remark}")
         bound = [memory.bound(command, role) for role in tensors(desc)]
         output, _ = bound[-1]
@@ -240,167 +210,6 @@ def _target(program: Program, folder: str, allow_outside: bool, field: Field) ->
 
 def _is_plain_name(name: str) -> bool:
     return name.isprintable() and re.fullmatch(_PLAIN_NAME, name) is not None
-
-
-def dispatches(program: Program, evaluate: Evaluate) -> Iterator[Dispatch]:
-    """Run only the dispatch commands of a program, and yield what they computed.
-
-    Raises:
-        OnnxGatherError: As `execute`, and where a tensor reads the numbers of a
-            resource as other numbers.
-    """
-    program.check_apart()
-    memory = _Memory(program)
-    with located(program.path):
-        for command in program.dispatch_commands:
-            for sentence in memory.misread(command):
-                raise FileFormatError(sentence)
-            yield memory.dispatch(command, evaluate, copies=True)
-
-
-def told_outside(
-    desc: Descriptor,
-    data: Array,
-    indices: Array,
-    policy: OutOfRange,
-    output: Array | str | None,
-) -> str:
-    """Return how many indices are out of range, and how much that matters.
-
-    Args:
-        desc: The descriptor.
-        data: InputTensor, with what lies behind its elements in the buffer, as DirectML
-            reads it.
-        indices: IndicesTensor.
-        policy: What an index out of range does.
-        output: OutputTensor under the policy; another value where there is none, or
-            where it is not known.
-
-    Returns:
-        The sentence; empty if every index is in range and the outputs are equal.
-    """
-    outside = indices_outside(desc, indices)
-    count = np.count_nonzero(outside)
-    text = (
-        f"indices out of range: {count} of {outside.size}; such an index"
-        f" {POLICIES[policy].brief}"
-    )
-    # Case 1: there is no output to compare with DirectML's.
-    if not isinstance(output, np.ndarray) or policy == "directml":
-        return text
-    # Case 2: the comparison would take too long.
-    size = math.prod(desc.output_tensor.sizes)
-    if size > COMPARED:
-        return f"{text}; too many output elements to compare with DirectML's: {size}"
-    # Case 3: the outputs are compared bit for bit.
-    wanted = reference(desc, data, indices, "directml")
-    bits = f"u{output.itemsize}"
-    different = np.count_nonzero(output.view(bits) != wanted.view(bits))
-    comparison = f"output elements that differ from DirectML's: {different} of {size}"
-    if count:
-        return f"{text}; {comparison}"
-    return comparison if different else ""
-
-
-class _Memory:
-    """The resources of a running program."""
-
-    def __init__(self, program: Program) -> None:
-        program.check_run()
-        self._program = program
-
-        def initial_bytes(name: str) -> Bytes:
-            return program.resources[name].initial_bytes()
-
-        self.buffer = cache(initial_bytes)
-        # OWNED_BY_DML inputs have the values that their resources had before the first
-        # command.
-        self._initial_buffer = cache(initial_bytes)
-
-    def dispatch(
-        self, command: DispatchCommand, evaluate: Evaluate, *, copies: bool = False
-    ) -> Dispatch:
-        """Run an operator.
-
-        Args:
-            command: The command.
-            evaluate: Runs the operator.
-            copies: Whether the inputs are copied; if not, later commands may change
-                them.
-        """
-        try:
-            desc, data, indices, output = self.operands(command)
-            if copies:
-                data = data.copy()
-                indices = indices.copy()
-            tensor = desc.output_tensor
-            with located(command.path):
-                computed = evaluate(desc, data, indices)
-                check_array("OutputTensor", tensor, computed)
-            # Only the elements are written; the bytes between them stay as they were.
-            elements(tensor, output)[...] = elements(tensor, computed)
-        except MemoryError:
-            rule = "there is no memory for its tensors"
-            raise FileFormatError(f"{command.path}: {rule}") from None
-        return Dispatch(
-            command.path, command.dispatchable, desc, data, indices, computed
-        )
-
-    def operands(
-        self, command: DispatchCommand
-    ) -> tuple[Descriptor, Array, Array, Array]:
-        """Return the descriptor of a dispatch, and the arrays of its tensors."""
-        desc = command.descriptor
-        data, indices, output = (
-            self._view(tensor, command, role) for role, tensor in tensors(desc).items()
-        )
-        # An index out of range reads what lies behind the elements.
-        padded = with_padding(desc)
-        if padded is not desc and not all_in_range(desc, indices):
-            data = self._view(padded.input_tensor, command, "InputTensor")
-            return padded, data, indices, output
-        return desc, data, indices, output
-
-    def misread(self, command: DispatchCommand) -> Iterator[str]:
-        """Yield a sentence for each tensor that misreads the numbers of its resource.
-
-        The bits of a tensor may be given as unsigned integers, and integers of one size
-        agree wherever both types have them.
-        """
-        for role, tensor in tensors(command.descriptor).items():
-            resource = self._program.resources[command.bindings[role].resource]
-            data_type = resource.data_type
-            if data_type is None or _may_be_read_as(data_type, tensor.data_type):
-                continue
-            rule = f"must hold {tensor.data_type}, as {role} of {command.path}"
-            yield f"{resource.path} {rule}, got {data_type}"
-
-    def bound(self, command: DispatchCommand, role: str) -> tuple[Bytes, int]:
-        """Return the resource that a tensor is bound to, and the offset in bytes."""
-        binding = command.bindings[role]
-        if is_owned(tensors(command.descriptor)[role]):
-            buffer = self._initial_buffer(binding.resource)
-        else:
-            buffer = self.buffer(binding.resource)
-        return buffer, binding.offset
-
-    def _view(self, tensor: TensorDesc, command: DispatchCommand, role: str) -> Array:
-        """Return the bytes that a tensor is bound to, as the tensor's array."""
-        content, offset = self.bound(command, role)
-        dtype = tensor.data_type.numpy
-        return np.ndarray(tensor.array_shape, dtype, content.data, offset)
-
-
-def _may_be_read_as(given: TensorDataType, wanted: TensorDataType) -> bool:
-    """Return whether numbers of a type may be read as numbers of another type."""
-    given_kind = given.numpy.kind
-    wanted_kind = wanted.numpy.kind
-    if given_kind == "u" and given.size <= wanted.size:  # the bits, in words
-        return True
-    if given.size != wanted.size:
-        return False
-    both_integers = "f" not in (given_kind, wanted_kind)
-    return given_kind == wanted_kind or both_integers
 
 
 def _is_plain_ascii(content: Bytes) -> bool:

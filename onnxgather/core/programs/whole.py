@@ -25,15 +25,18 @@ from onnxgather.core.lowering.positions import scatter
 from onnxgather.core.model.values import ModelProto
 from onnxgather.core.model.write import check_lowering, write_model
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
-from onnxgather.core.programs.program import DispatchCommand, Program, read_program
+from onnxgather.core.programs.memory import DispatchCommand
+from onnxgather.core.programs.program import Program, read_program
+from onnxgather.core.public import public
 
 Lowered = Callable[[Descriptor, OutOfRange], Graph]
 """Makes the graph of a gather under a policy."""
 
 
+@public
 def program_to_onnx(
     program: Program | str | os.PathLike[str],
-    out_of_range: OutOfRange = "directml",
+    out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
     opset: int = DEFAULT_OPSET,
     threads: int | None = None,
@@ -66,6 +69,13 @@ def program_to_onnx(
             cannot be read; or a value is bound as two data types.
         DescriptorError: A descriptor in the file breaks a rule of DirectML.
         OnnxGatherError: An option is not valid, or the model would exceed 2 GiB.
+
+    Example:
+        >>> model = og.program_to_onnx("models/bilinear_corners.json", inputs=["image"])
+        >>> [value.name for value in model.graph.input]
+        ['image']
+        >>> [value.name for value in model.graph.output]
+        ['pixels']
     """
     opset, threads = check_lowering(out_of_range, target, opset, threads)
     check_type(
@@ -91,6 +101,7 @@ def program_to_onnx(
             )
             raise OnnxGatherError(f"{program.path}: {rule}, got {shown(name)}")
     metadata = {
+        "program": printable(os.path.basename(program.path)),
         "commands": {path: value.name for path, value in whole.shown.items()},
         "out_of_range": out_of_range,
         "target": target,

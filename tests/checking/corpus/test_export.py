@@ -33,7 +33,6 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.options import FORMATS, FormatName
 from onnxgather.core.programs.program import read_program
-from onnxgather.core.programs.running import dispatches
 
 STEP = by_ring(16, 4, 1)
 
@@ -248,7 +247,7 @@ def test_programs_read_back_equal(exports: Path) -> None:
     for entry in entries:
         path = exports / "dxdispatch" / entry["file"]
         case = by_name[entry["name"]]
-        [found] = dispatches(read_program(str(path)), zeros)
+        [found] = read_program(str(path)).dispatched(zeros)
         assert isinstance(case, DescriptorCase)
         tensor, data = case.descriptor.input_tensor, case.data
         if not case.in_range and tensor.element_count > data.size:

@@ -26,7 +26,6 @@ from onnxgather.checking.repro.flow import Outcome, make_repro
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.write import check_model
 from onnxgather.core.programs.program import read_program
-from onnxgather.core.programs.running import dispatches
 
 NEGATIVE = """
 class InferenceSession(InferenceSession):
@@ -89,9 +88,8 @@ class TestTheFlow:
     @pytest.mark.slow
     def test_the_program_says_the_same_as_the_model(self, tmp_path: Path) -> None:
         outcome = made(tmp_path, NEGATIVE)
-        (found,) = dispatches(
-            read_program(str(tmp_path / "out" / "program.json")), og.reference
-        )
+        program = read_program(str(tmp_path / "out" / "program.json"))
+        (found,) = program.dispatched(og.reference)
         assert isinstance(outcome.case, DescriptorCase)
         assert found.descriptor == outcome.case.descriptor
         assert found.data.tobytes() == outcome.case.data.tobytes()

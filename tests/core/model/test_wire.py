@@ -15,7 +15,7 @@ from onnx import helper
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model import values, wire
 from onnxgather.core.model.network import read_network
-from onnxgather.core.model.values import load, serialized_pieces
+from onnxgather.core.model.values import load_model, serialized_pieces
 from onnxgather.core.model.wire import (
     parsed_in_pieces,
     pieces_of,
@@ -162,7 +162,7 @@ def test_a_model_that_is_broken_anywhere_is_refused_as_a_small_one(
         for large in (0, 2**24):
             monkeypatch.setattr(values, "LARGE", large)
             try:
-                outcomes.append(str(load(str(path))))
+                outcomes.append(str(load_model(str(path))))
             except OnnxGatherError as error:
                 outcomes.append(str(error))
         assert outcomes[0] == outcomes[1]

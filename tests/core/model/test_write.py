@@ -250,7 +250,14 @@ def test_model_says_where_it_comes_from() -> None:
     assert model.doc_string == "DML_OPERATOR_GATHER; out_of_range=zero, target=portable"
     assert model.graph.name == "DML_OPERATOR_GATHER"
     metadata = metadata_of(model)
-    assert metadata.keys() == {"descriptor", "out_of_range", "target"}
+    assert metadata.keys() == {
+        "descriptor",
+        "out_of_range",
+        "target",
+        "version",
+        "digest",
+    }
+    assert metadata["version"] == og.__version__
     assert og.from_dict(metadata["descriptor"]) == gather()
     assert all(
         node.doc_string and node.name == node.output[0] for node in model.graph.node

@@ -14,7 +14,7 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.programs.program import Program, parse_program
-from onnxgather.core.programs.running import dispatches, execute
+from onnxgather.core.programs.running import execute
 
 X, I, Y = [11.0, 12.0, 13.0, 14.0], (3, 1, 3, 0), [0.0] * 4  # noqa: E741
 UINT = {"DataType": "UINT32"}
@@ -133,7 +133,7 @@ class TestRefusals:
         "use",
         [
             lambda: execute(IN_PLACE, reference, output_folder="."),
-            lambda: [*dispatches(IN_PLACE, reference)],
+            lambda: [*IN_PLACE.dispatched(reference)],
             lambda: og.program_to_onnx(IN_PLACE),
         ],
         ids=["execute", "dispatches", "program_to_onnx"],

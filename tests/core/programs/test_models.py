@@ -21,8 +21,9 @@ from model_metadata import metadata_of
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.options import OutOfRange
+from onnxgather.core.programs.memory import DispatchRun
 from onnxgather.core.programs.program import Program, read_program
-from onnxgather.core.programs.running import Dispatch, dispatches, execute
+from onnxgather.core.programs.running import execute
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     example["id"]: example
@@ -121,9 +122,9 @@ def program(name: str) -> Program:
     return read_program(MODELS / f"{name}.json")
 
 
-def only_dispatch(name: str) -> Dispatch:
+def only_dispatch(name: str) -> DispatchRun:
     """Return the one dispatch of a program, computed by the reference."""
-    (dispatch,) = dispatches(program(name), og.reference)
+    (dispatch,) = program(name).dispatched(og.reference)
     return dispatch
 
 

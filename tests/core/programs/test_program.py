@@ -42,7 +42,7 @@ from onnxgather.core.programs.program import (
     parse_program,
     read_program,
 )
-from onnxgather.core.programs.running import dispatches, execute, printed
+from onnxgather.core.programs.running import execute, printed
 from onnxgather.core.programs.writer import write_program
 
 SAMPLES = sorted((DATA / "dxdispatch").glob("*.json"))
@@ -184,7 +184,7 @@ def test_messages_show_the_path_as_given(
     (tmp_path / "p.json").write_text("[]")
     with pytest.raises(FileFormatError) as error:
         read_program("./p.json")
-    assert str(error.value) == "./p.json: $ must be an object, got an array"
+    assert str(error.value) == "./p.json: $ must have a descriptor, got an empty array"
 
 
 OTHER_FILES = {
@@ -531,7 +531,7 @@ def test_dispatches_yield_the_inputs_of_each_dispatch():
     again["bindings"].update(InputTensor="y", OutputTensor="x")
     program["resources"]["x"]["initialValues"].append(0)
     program["commands"].append(again)
-    found = list(dispatches(parse_program(json.dumps(program), "p"), reference))
+    found = list(parse_program(json.dumps(program), "p").dispatched(reference))
     assert [(d.path, d.dispatchable) for d in found] == [
         ("$.commands[0]", "g"),
         ("$.commands[2]", "g"),
@@ -558,7 +558,7 @@ def test_errors_of_the_operator_name_file_and_command():
 def test_an_operator_that_returns_something_else_is_noticed():
     program = parse_program(json.dumps(small()), "p.json")
     with pytest.raises(DescriptorError) as error:
-        list(dispatches(program, lambda desc, data, indices: data))
+        list(program.dispatched(lambda desc, data, indices: data))
     assert (
         str(error.value)
         == "p.json: $.commands[0]: OutputTensor must be an array of float32 (5,), got"
@@ -572,7 +572,7 @@ def test_lack_of_memory_in_an_operator_is_our_error():
 
     program = parse_program(json.dumps(small()), "p.json")
     with pytest.raises(FileFormatError) as error:
-        list(dispatches(program, fail))
+        list(program.dispatched(fail))
     assert (
         str(error.value) == "p.json: $.commands[0]: there is no memory for its tensors"
     )
@@ -769,7 +769,7 @@ def test_write_program_keeps_every_bit(data_type: TensorDataType):
     for values in (data, finite):
         indices = np.array([0, -count], np.int64)
         program = parse_program(write_program(desc, values, indices), "p")
-        (found,) = dispatches(program, reference)
+        (found,) = program.dispatched(reference)
         assert found.descriptor == desc
         assert found.data.dtype == data.dtype
         assert found.data.tobytes() == values.tobytes()
@@ -788,7 +788,7 @@ def test_write_program_keeps_any_float(bits: list[int], width: int):
     )
     data = np.array([b % 2**width for b in bits], f"u{width // 8}").view(kind.numpy)
     text = write_program(desc, data, np.zeros(1, np.uint32))
-    (found,) = dispatches(parse_program(text, "p"), reference)
+    (found,) = parse_program(text, "p").dispatched(reference)
     assert found.data.tobytes() == data.tobytes()
 
 
@@ -812,7 +812,7 @@ def test_a_long_list_is_wrapped_and_read_back():
     data = (np.arange(500, dtype=np.float32) - 250) * np.float32(1e-7)
     text = write_program(desc, data, np.array([499], np.uint32))
     assert max(map(len, text.splitlines())) <= 100
-    (found,) = dispatches(parse_program(text, "p"), reference)
+    (found,) = parse_program(text, "p").dispatched(reference)
     assert found.data.tobytes() == data.tobytes()
     assert to_dict(found.descriptor) == to_dict(desc)
 

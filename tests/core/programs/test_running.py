@@ -25,7 +25,6 @@ from onnxgather.core.programs.program import parse_program
 from onnxgather.core.programs.running import (
     PIECE,
     ByteForm,
-    dispatches,
     execute,
     printed,
 )
@@ -483,11 +482,11 @@ class TestDataTypes:
         assert printed == f"Resource 'y': {text.format(*content[:2].tolist())}\n"
         parsed = parse_program(json.dumps(program), "p.json")
         if same:
-            (found,) = dispatches(parsed, reference)
+            (found,) = parsed.dispatched(reference)
             assert found.data.tobytes() == content[:2].tobytes()
         else:
             with pytest.raises(FileFormatError) as error:
-                list(dispatches(parsed, reference))
+                list(parsed.dispatched(reference))
             assert str(error.value) == sentence
 
     def test_an_npy_file_of_another_type_is_told(
@@ -542,6 +541,6 @@ class TestMemory:
         assert run(program) == ("Resource 'x': 2, 3, 1\n", [])
         found = [
             (d.data.tolist(), d.output.tolist())
-            for d in dispatches(parse_program(json.dumps(program), "p"), reference)
+            for d in parse_program(json.dumps(program), "p").dispatched(reference)
         ]
         assert found == [([1, 2, 3], [3, 1, 2]), ([3, 1, 2], [2, 3, 1])]

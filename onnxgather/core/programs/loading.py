@@ -1,0 +1,203 @@
+"""Programs read from any form: a file, a dict, or a model that onnxgather wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from mmap import ACCESS_READ, mmap
+from os import PathLike, fspath
+
+from onnxgather.core.checks import check_type, shown
+from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.descriptors.spelling import from_dict, tensors
+from onnxgather.core.errors import FileFormatError, OnnxGatherError, located
+from onnxgather.core.files import is_model
+from onnxgather.core.model.own import KEY, ModelEntry, entries_of, own_entry
+from onnxgather.core.model.values import (
+    DIRECTML_NAMES,
+    ModelProto,
+    ValueType,
+    load_model,
+)
+from onnxgather.core.options import OutOfRange, Target
+from onnxgather.core.programs.program import (
+    BARE,
+    Dispatchable,
+    OwnModel,
+    Program,
+    program_of,
+    read_program,
+)
+from onnxgather.core.public import public
+
+FOREIGN = (
+    "must be a model that onnxgather wrote from a descriptor, got another model: see"
+    " onnxgather.audit for its gathers, and onnxgather extract for programs of them"
+)
+"""The rule that a model of others breaks."""
+
+OF_ANOTHER_GRAPH = (
+    "its metadata are of another graph, so it counts as a model of others"
+)
+"""What is said of a model that was changed since onnxgather wrote it."""
+
+
+@public
+def load(
+    source: str | PathLike[str] | Mapping[str, object] | ModelProto,
+    *,
+    allow_outside: bool = False,
+) -> Program:
+    """Read a program, a descriptor, or the descriptor of a model.
+
+    Args:
+        source: The path of a DxDispatch program, of a bare descriptor, of a list of
+            them, or of an ONNX model that onnxgather wrote from a descriptor; or what
+            such a file holds, as a dict or an `onnx.ModelProto`.
+        allow_outside: Whether the files that a program names may be outside of its
+            folder and the current folder.
+
+    Returns:
+        The program; its `dispatches` have name, descriptor, data, indices and
+        `out_of_range`.
+
+    Raises:
+        FileFormatError: The source is none of these; the message has the file and the
+            path to the field.
+        DescriptorError: A descriptor breaks a rule of DirectML.
+        OnnxGatherError: The file of a model cannot be read.
+
+    Example:
+        >>> (gather,) = og.load("models/gather_3_swap_columns.json").dispatches
+        >>> gather.data
+        array([[1., 2.],
+               [3., 4.],
+               [5., 6.]], dtype=float32)
+        >>> gather.indices
+        array([[1, 0]], dtype=uint32)
+        >>> og.reference(gather.descriptor, gather.data, gather.indices)
+        array([[2., 1.],
+               [4., 3.],
+               [6., 5.]], dtype=float32)
+    """
+    if isinstance(source, ModelProto):
+        return program_of_model(source, "the model")
+    if isinstance(source, Mapping):
+        return program_of(dict(source), "the program", allow_outside=allow_outside)
+    check_type("source", source, "a path, a dict or an onnx.ModelProto", str, PathLike)
+    path = fspath(source)
+    if is_model(path):
+        return program_of_model(load_model(path), path)
+    return read_program(path, allow_outside=allow_outside)
+
+
+def program_of_model(model: ModelProto, name: str) -> Program:
+    """Return the program of a model that onnxgather wrote from a descriptor.
+
+    Args:
+        model: The model.
+        name: The file of the model, as messages name it.
+
+    Raises:
+        FileFormatError: It is a model of others, or the whole of a program.
+        DescriptorError: The descriptor of its metadata breaks a rule of DirectML.
+    """
+    program = own_program(model, name)
+    if program is not None:
+        return program
+    rule = FOREIGN
+    if entries_of(model):
+        rule = f"{FOREIGN}; {OF_ANOTHER_GRAPH}"
+    raise FileFormatError(f"{name}: {rule}")
+
+
+def model_with_entry(path: str) -> ModelProto | None:
+    """Return the model in a file; None if nothing says that onnxgather wrote it.
+
+    A large model of others is then not read for its metadata alone.
+
+    Raises:
+        OnnxGatherError: The file cannot be read.
+    """
+    try:
+        with (
+            open(path, "rb") as stream,
+            mmap(stream.fileno(), 0, access=ACCESS_READ) as content,
+        ):
+            if content.find(KEY.encode()) < 0:
+                return None
+    # Case: whoever reads the file next says what is wrong with it.
+    except (OSError, ValueError):
+        return None
+    return load_model(path)
+
+
+def is_changed(model: ModelProto) -> bool:
+    """Return whether onnxgather wrote a model that was changed since."""
+    return bool(entries_of(model)) and own_entry(model) is None
+
+
+def own_program(model: ModelProto, name: str) -> Program | None:
+    """Return the program of a model that onnxgather wrote; None for a model of others.
+
+    Args:
+        model: The model.
+        name: The file of the model, as messages name it.
+
+    Raises:
+        FileFormatError: It is the whole of a program, or its metadata do not fit it.
+        DescriptorError: The descriptor of its metadata breaks a rule of DirectML.
+    """
+    entry = own_entry(model)
+    if entry is None:
+        return None
+    if entry.program is not None:
+        whole = f"all dispatches of the program {shown(entry.program)} as one model"
+        rule = "must be of one descriptor"
+        raise FileFormatError(f"{name}: {rule}, got {whole}; give the program itself")
+    # Case: such as a hardened model, whose gathers somebody else wrote.
+    if entry.descriptor is None or entry.out_of_range is None or entry.target is None:
+        return None
+    with located(name), located("its metadata"):
+        desc = _fitting(model, entry)
+    own = OwnModel(model, entry.out_of_range, entry.target)
+    return Program(name, {}, {BARE: Dispatchable(desc, {}, "")}, (), model=own)
+
+
+def changed_model(model: ModelProto) -> tuple[Descriptor, OutOfRange, Target] | None:
+    """Return the descriptor, the policy and the target of a model that was changed.
+
+    It is None if no entry of the model has a descriptor that fits its inputs and
+    outputs.
+    """
+    for entry in entries_of(model):
+        if entry.out_of_range is None or entry.target is None:
+            continue
+        with suppress(OnnxGatherError):
+            return _fitting(model, entry), entry.out_of_range, entry.target
+    return None
+
+
+def _fitting(model: ModelProto, entry: ModelEntry) -> Descriptor:
+    """Return the descriptor of an entry, which the model's inputs and output fit.
+
+    Raises:
+        FileFormatError: They do not fit, or the entry has no descriptor.
+        DescriptorError: The descriptor breaks a rule of DirectML.
+    """
+    desc = from_dict(entry.descriptor)
+    values = [*model.graph.input, *model.graph.output]
+    roles = tensors(desc)
+    if len(values) != len(roles):
+        rule = f"the model must have {len(roles)} inputs and outputs"
+        raise FileFormatError(
+            f"{rule}, as the descriptor has tensors, got {len(values)}"
+        )
+    for value, (role, tensor) in zip(values, roles.items(), strict=True):
+        found = ValueType.of(value)
+        data_type = DIRECTML_NAMES.get(found.data_type, found.data_type)
+        wanted = ValueType(tensor.data_type.name, tensor.array_shape)
+        if found._replace(data_type=data_type) != wanted:
+            rule = f"the model's {shown(value.name)} must be {wanted}, as {role} is"
+            raise FileFormatError(f"{rule}, got {found}")
+    return desc
