@@ -43,7 +43,6 @@ NAV = {
         "hardening",
         "guards",
         "webnn",
-        "parity-tests",
         "provider-ci",
         "runtimes",
         "web",
