@@ -51,10 +51,14 @@ class _SilentBatch(Batch):
     def __init__(self) -> None:
         super().__init__()
         self.progress = Progress(hidden=True)
-        self.told: list[str] = []
+        self.notes: list[str] = []
+        """Sentences about what the files hold beside cases."""
 
     def tell(self, text: str) -> None:
-        self.told.append(text)
+        self.notes.append(text)
+
+    def _say_error(self, error: OnnxGatherError) -> None:
+        """Do nothing: the error is one of `failures`."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,7 @@ class Asked:
     @property
     def notes(self) -> list[str]:
         """Sentences about what the files hold beside cases."""
-        # The errors are those of `unusable`.
-        return [text for text in self._batch.told if not text.startswith("Error: ")]
+        return self._batch.notes
 
     def lane(self, text: str) -> Team:
         """Return a lane, which is opened only once.
