@@ -693,8 +693,9 @@ class TestLanes:
         what = (
             "PYTHON: cuda: CUDAExecutionProvider is not available (available: "
             "CPUExecutionProvider); install onnxruntime-gpu; the wheel needs an"
-            " environment of its own: python3 -m venv ../cuda && ../cuda/bin/pip install"
-            ' "onnxruntime-gpu[cuda,cudnn]" numpy, then --lane cuda=../cuda/bin/python'
+            " environment of its own: python3 -m venv ../cuda && ../cuda/bin/pip"
+            ' install "onnxruntime-gpu[cuda,cudnn]" numpy, then'
+            " --lane cuda=../cuda/bin/python"
         )
         command = (
             "PYTHON -m pip uninstall -y onnxruntime && "

@@ -201,7 +201,7 @@ class TestVerify:
             "",
             (
                 "Error: the environment of CPUExecutionProvider does not contain ONNX"
-                " Runtime; install onnxgather[cpu]\n"
+                " Runtime; install onnxruntime\n"
             ),
         )
         assert files() == ["a.json"]
@@ -439,6 +439,7 @@ class TestDescriptorsAlone:
         written("a.json", [document] if in_list else document)
         place = "$[0].desc" if in_list else "$.desc"
         rule = "Axis must be less than InputTensor.DimensionCount (2), got 7"
+        rule += "; did you mean Axis 1?"
         code, out, err = outcome("convert", "a.json")
         assert (code, out) == (1, "")
         assert err == f"Error: a.json: {place}: {rule}\n"

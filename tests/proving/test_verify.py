@@ -409,7 +409,7 @@ class TestPython:
             og.to_onnx(DESC, verify=True)
         assert str(caught.value) == (
             "the environment of CPUExecutionProvider does not contain ONNX Runtime;"
-            " install onnxgather[cpu]"
+            " install onnxruntime"
         )
 
     def test_it_must_be_true_or_false(self) -> None:
