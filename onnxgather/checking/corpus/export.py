@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from onnxgather import __version__
 from onnxgather.checking.cases import (
     Case,
     DescriptorCase,
@@ -36,6 +35,7 @@ from onnxgather.core.files import FolderKind, filled_in
 from onnxgather.core.lowering.webnn.requirements import REQUIRED_RANK
 from onnxgather.core.options import FORMATS, POLICIES, FormatName, OutOfRange
 from onnxgather.core.programs.writer import write_program
+from onnxgather.core.version import __version__
 
 MADE_BY = "onnxgather corpus export"
 
