@@ -240,6 +240,7 @@ def _own_descriptor(
         return None
     # --help must not load onnx.
     from onnxgather.core.programs.loading import (
+        OF_ANOTHER_GRAPH,
         changed_model,
         model_with_entry,
         own_program,
@@ -257,7 +258,7 @@ def _own_descriptor(
         changed = changed_model(model)
         if changed is None:
             return None
-        batch.tell(f"{path}: its graph was changed since onnxgather wrote it")
+        batch.tell(f"{path}: {OF_ANOTHER_GRAPH}; their descriptor is what is proved")
         own = _OwnDescriptor(*changed)
     option = ""
     if options.target:

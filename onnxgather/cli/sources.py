@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from onnxgather.checking.cases import (
+    GIVEN,
     Case,
     DescriptorCase,
     Origin,
     case_of_arrays,
+    cases_of_file,
     policy_of,
-    program_cases,
     program_names,
 )
 from onnxgather.cli.terminal import (
@@ -293,7 +294,7 @@ class Batch:
             return None
         program = own_program(model, path)
         if program is None and is_changed(model):
-            self.tell(f"{path}: {OF_ANOTHER_GRAPH}")
+            self.tell(f"{path}: {OF_ANOTHER_GRAPH}, so it is read as any ONNX model")
         return program
 
     def tell(self, text: str) -> None:
@@ -391,12 +392,12 @@ def cases_in(
         return FileCases(path, files, [case.name], iter([case]), runs_file)
 
     names = [*program_names(program, out_of_range)]
-    _tell_of_drawn(batch, program, out_of_range, names)
-    cases = program_cases(program, out_of_range)
+    tell_of_drawn(batch, program, out_of_range, names)
+    cases = cases_of_file(program, out_of_range)
     return FileCases(path, program.files, names, cases, runs_file)
 
 
-def _tell_of_drawn(
+def tell_of_drawn(
     batch: Batch,
     program: Program,
     out_of_range: OutOfRange | None,
@@ -445,7 +446,7 @@ def case_with_inputs(
     network = read_network(model, place=path)
     arrays = checked(network, reading.arrays())
     data, indices = [arrays[name] for name in network.main.inputs]
-    origin = Origin(path, "inputs", BARE)
+    origin = Origin(path, GIVEN, BARE)
     return case_of_arrays(
         program, origin, policy_of(program, out_of_range), data, indices
     )

@@ -644,7 +644,7 @@ def page_of(described: Sequence[DescribedFile], left_out: Sequence[str] = ()) ->
 def _arrays_of(file: DescribedFile) -> dict[str, tuple[Array, Array]]:
     """Return data and indices of the first dispatch of each gather of a program."""
     program = file.gathers.program
-    if program is None or program.without_data:
+    if program is None:
         return {}
     # All gathers of a file are described under one policy.
     policy = next(iter(file.descriptions.values())).out_of_range
@@ -658,17 +658,24 @@ def _arrays_of(file: DescribedFile) -> dict[str, tuple[Array, Array]]:
 def _next_commands(described: Sequence[DescribedFile]) -> dict[str, str]:
     """Return the commands for the files that come next, with what each does."""
     programs = list[str]()
+    own_models = list[str]()
     models = list[str]()
     for file in described:
         path = quote(file.gathers.source.path)
-        if file.gathers.program:
+        program = file.gathers.program
+        if program is None:
+            models.append(path)
+        elif program.model is None:
             programs.append(path)
         else:
-            models.append(path)
+            own_models.append(path)
     commands = dict[str, str]()
     if programs:
         convert = f"onnxgather convert {' '.join(programs)} -o models"
         commands[convert] = "Writes the ONNX models."
+    if own_models:
+        certify = f"onnxgather certify {' '.join(own_models)}"
+        commands[certify] = "Proves that the models mean their descriptors."
     if models:
         audit = f"onnxgather audit {' '.join(models)}"
         commands[audit] = "Says whether the indices stay in range."
@@ -728,8 +735,10 @@ def explain_command(
     if at is not None:
         place = _coordinates(at)
     try:
-        if program is not None and program.without_data and reading.inputs is None:
-            desc = _descriptor_by_number(program, number)
+        desc = None
+        if program is not None and reading.inputs is None:
+            desc = _descriptor_without_data(program, number)
+        if desc is not None:
             explanation, text = _explained_by_names(desc, place)
         else:
             case = _case_to_explain(file, program, number, out_of_range, reading)
@@ -777,7 +786,6 @@ def _case_to_explain(
     """Return the case of a dispatch, or of a node of a model of others.
 
     Raises:
-        FileFormatError: The program has fewer dispatches.
         OnnxGatherError: ONNX forbids the node, or the inputs do not fit.
     """
     if program is None:
@@ -791,25 +799,26 @@ def _case_to_explain(
     if reading.inputs is not None:
         return case_with_inputs(program, reading, out_of_range)
     cases = [*program_cases(program, out_of_range)]
-    _check_number(program, number, len(cases))
     return cases[number - 1]
 
 
-def _descriptor_by_number(program: Program, number: int) -> Descriptor:
-    """Return a descriptor without data, by its number from 1.
+def _descriptor_without_data(program: Program, number: int) -> Descriptor | None:
+    """Return the gather with a number from 1; None if a command gives it data.
+
+    The gathers that no command dispatches come last.
 
     Raises:
-        FileFormatError: The program has fewer.
+        FileFormatError: The program has fewer gathers.
     """
+    dispatched = len(program.dispatch_commands)
     gathers = [*program.without_data.values()]
-    _check_number(program, number, len(gathers))
-    return gathers[number - 1].descriptor
-
-
-def _check_number(program: Program, number: int, count: int) -> None:
+    count = dispatched + len(gathers)
     if number > count:
-        rule = f"the file must have {number} dispatches for --dispatch {number}"
+        rule = f"the file must have {number} gathers for --dispatch {number}"
         raise FileFormatError(f"{program.path}: {rule}, got {count}")
+    if number <= dispatched:
+        return None
+    return gathers[number - dispatched - 1].descriptor
 
 
 def _coordinates(text: str) -> Sequence[int]:

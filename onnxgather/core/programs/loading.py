@@ -30,15 +30,7 @@ from onnxgather.core.programs.program import (
 )
 from onnxgather.core.public import public
 
-FOREIGN = (
-    "must be a model that onnxgather wrote from a descriptor, got another model: see"
-    " onnxgather.audit for its gathers, and onnxgather extract for programs of them"
-)
-"""The rule that a model of others breaks."""
-
-OF_ANOTHER_GRAPH = (
-    "its metadata are of another graph, so it counts as a model of others"
-)
+OF_ANOTHER_GRAPH = "its metadata of onnxgather are of another graph"
 """What is said of a model that was changed since onnxgather wrote it."""
 
 
@@ -105,10 +97,14 @@ def program_of_model(model: ModelProto, name: str) -> Program:
     program = own_program(model, name)
     if program is not None:
         return program
-    rule = FOREIGN
+    found = "another model"
     if entries_of(model):
-        rule = f"{FOREIGN}; {OF_ANOTHER_GRAPH}"
-    raise FileFormatError(f"{name}: {rule}")
+        found = "one whose metadata are of another graph"
+    raise FileFormatError(
+        f"{name}: must be a model that onnxgather wrote from a descriptor, got {found};"
+        " onnxgather audit (in Python og.audit) lists its gathers, and onnxgather"
+        " extract writes programs of them"
+    )
 
 
 def model_with_entry(path: str) -> ModelProto | None:
@@ -152,8 +148,8 @@ def own_program(model: ModelProto, name: str) -> Program | None:
     if entry is None:
         return None
     if entry.program is not None:
-        whole = f"all dispatches of the program {shown(entry.program)} as one model"
-        rule = "must be of one descriptor"
+        rule = "the model must be of one descriptor"
+        whole = f"the whole program {shown(entry.program)}"
         raise FileFormatError(f"{name}: {rule}, got {whole}; give the program itself")
     # Case: such as a hardened model, whose gathers somebody else wrote.
     if entry.descriptor is None or entry.out_of_range is None or entry.target is None:
