@@ -346,15 +346,17 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     wrapped: bool = False
     """Whether the gather stands between two multiplications by one."""
     file: str | None = None
-    """The program that the case comes from; absent where it comes from none."""
+    """The program or the model that the case comes from; absent where it comes from
+    none."""
     command: str | None = None
-    """The path to its command in that file, such as `$.commands[0]`."""
+    """The path to its command in that file, such as `$.commands[0]`. Where no command
+    dispatches the gather, it is which arrays it has, such as `random bits`."""
     dispatchable: str | None = None
     runs_file: bool = False
     """Whether the file is an ONNX model that the lanes run as it is."""
     note: str | None = None
-    """Of a program's case with an index out of range: how many there are, and how many
-    output elements differ from DirectML's. A sentence for people."""
+    """Where an index of a program or of the user's inputs is out of range: how many
+    are, the first of them, and what another policy returns. A sentence for people."""
     evidence: Evidence | None = None
     """Absent where all lanes passed, where the arrays exceed 1 MiB, and where those of
     all cases would exceed 32 MiB."""

@@ -18,6 +18,7 @@ from onnxgather.cli.sources import (
     JsonCommand,
     Reading,
     case_with_inputs,
+    check_has_gather,
     tell_of_drawn,
 )
 from onnxgather.cli.terminal import Progress, json_bytes, say
@@ -257,8 +258,8 @@ def _suspect(
     else:
         program = batch.read_own(source, reading)
         if program is None:
-            rule = f"{source}: an ONNX model of others must come with --node"
-            raise OnnxGatherError(f"{rule}, got none")
+            rule = "an ONNX model that onnxgather did not write must come with --node"
+            raise OnnxGatherError(f"{source}: {rule}, got none")
     return _of_program(batch, program, reading, options)
 
 
@@ -332,6 +333,7 @@ def _of_program(
     from onnxgather.checking.repro import plan
 
     policy = options.out_of_range
+    check_has_gather(program)
     if program.model is not None and (options.target or options.wrap):
         option = "--wrap" if options.wrap else f"--target {options.target}"
         rule = f"{option} must not come with {program.path}"

@@ -337,8 +337,7 @@ def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
     else:
         program = batch.read(path, reading.allow_outside)
     if program is not None:
-        if not program.dispatchables:
-            raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
+        check_has_gather(program)
         for name, dispatchable in program.dispatchables.items():
             descriptors[name] = dispatchable.descriptor
         files = [program.path, *program.files]
@@ -356,6 +355,16 @@ def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
                 raise result.at(f"{path}: node {shown(name)}")
             descriptors[name] = result
     return FileGathers(source, [path], descriptors, stems=stems)
+
+
+def check_has_gather(program: Program) -> None:
+    """Check that a program has a gather.
+
+    Raises:
+        FileFormatError: It has none.
+    """
+    if not program.dispatchables:
+        raise FileFormatError(f"{program.path}: $.dispatchables must hold a gather")
 
 
 def cases_in(
@@ -380,8 +389,7 @@ def cases_in(
             return _cases_of_model(batch, path, reading, out_of_range)
     else:
         program = batch.read(path, reading.allow_outside)
-    if not program.dispatchables:
-        raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
+    check_has_gather(program)
     in_place = [*program.in_place()]
     if in_place:
         return FileCases(path, program.files, [], iter(()), refused=in_place)

@@ -151,8 +151,8 @@ class TestRun:
             0,
             "Resource 'y': 1, 2, 3, 4\n",
             (
-                "p.json: $.commands[0]: indices out of range: 2 of 4; such an index"
-                " does what DirectML does\n"
+                "p.json: $.commands[0]: indices out of range: 2 of 4, first"
+                " IndicesTensor[1] = 9; the output is the same under clamp\n"
             ),
         )
 
@@ -267,8 +267,7 @@ class TestUsage:
         )
 
 
-WILD = "indices out of range: 2 of 4; such an index"
-KEEPS = "--out-of-range directml keeps DirectML's elements\n"
+OTHER = "for the other: --out-of-range directml\n"
 UNKNOWN = "so it is not known what an index out of range changes\n"
 UINT = {"DataType": "UINT32"}
 
@@ -285,17 +284,32 @@ class TestConvert:
     @pytest.mark.parametrize(
         ("options", "told"),
         [
-            ((), "is clamped; output elements that differ from DirectML's: 1 of 4"),
+            (
+                (),
+                (
+                    "1 of 4 output elements differ, first OutputTensor[1]: 11 under"
+                    " clamp, 14 under directml"
+                ),
+            ),
             (
                 ("--out-of-range", "zero"),
-                "gives 0; output elements that differ from DirectML's: 2 of 4",
+                (
+                    "2 of 4 output elements differ, first OutputTensor[0]: 0 under"
+                    " zero, 14 under directml"
+                ),
             ),
-            (("--out-of-range", "error"), "is an error"),
-            (("--out-of-range", "directml"), None),
-            (("--whole",), None),
             (
-                ("--whole", "--out-of-range", "clamp"),
-                "is clamped; output elements that differ from DirectML's: 1 of 4",
+                ("--out-of-range", "error"),
+                "OutputTensor[0] is an error, 14 under directml",
+            ),
+            (("--out-of-range", "directml"), None),
+            (("--whole", "--out-of-range", "directml"), None),
+            (
+                ("--whole",),
+                (
+                    "1 of 4 output elements differ, first OutputTensor[1]: 11 under"
+                    " clamp, 14 under directml"
+                ),
             ),
         ],
     )
@@ -307,7 +321,10 @@ class TestConvert:
         indices = {"initialValuesDataType": "INT32", "initialValues": [9, -9, 1, 0]}
         wild = gather("x", "i", "y", 4, 4, IndicesTensor={"DataType": "INT32"})
         path = written({"x": X, "i": indices, "y": Y}, wild)
-        line = f"p.json: $.commands[0] (g0): {WILD} {told}; {KEEPS}"
+        line = (
+            "p.json: $.commands[0] (g0): indices out of range: 2 of 4, first"
+            f" IndicesTensor[0] = 9; {told}; {OTHER}"
+        )
         lines = line if told else ""
         lines += no_inputs(options, "--input x --input i")
         assert outcome("convert", path, *options) == (0, "p.json -> p.onnx\n", lines)
@@ -317,9 +334,14 @@ class TestConvert:
         t = {"initialValuesDataType": "UINT32", "initialValues": [0] * 4}
         program = {"x": X, "i": (0, 9, 9, 9), "j": (0, 0, 1, 2), "t": t, "y": Y}
         path = written(program, first, gather("x", "t", "y", 4, 4))
-        told = "is clamped; output elements that differ from DirectML's: 0 of 4"
         code, _, err = outcome("convert", path)
-        assert (code, err) == (0, f"p.json: $.commands[1] (g1): {WILD} {told}; {KEEPS}")
+        assert (code, err) == (
+            0,
+            (
+                "p.json: $.commands[1] (g1): indices out of range: 2 of 4, first"
+                " IndicesTensor[2] = 9; the output is the same under directml\n"
+            ),
+        )
 
     def test_nothing_is_told_where_all_are_in_range_or_there_is_no_dispatch(
         self,
@@ -349,28 +371,35 @@ class TestConvert:
                 (),
                 9,
                 (
-                    "indices out of range: 1 of 4; such an index is clamped; output"
-                    " elements that differ from DirectML's: 0 of 4"
+                    "indices out of range: 1 of 4, first IndicesTensor[0] = 9; the"
+                    " output is the same under directml\n"
                 ),
             ),
             (
-                ("--whole", "--out-of-range", "clamp"),
+                ("--whole",),
                 9,
                 (
-                    "indices out of range: 1 of 4; such an index is clamped; output"
-                    " elements that differ from DirectML's: 1 of 4"
+                    "indices out of range: 1 of 4, first IndicesTensor[0] = 9; 1 of 4"
+                    " output elements differ, first OutputTensor[0]: 11 under clamp, 14"
+                    f" under directml; {OTHER}"
                 ),
             ),
             (
                 ("--whole", "--out-of-range", "error"),
                 9,
-                "indices out of range: 1 of 4; such an index is an error",
+                (
+                    "indices out of range: 1 of 4, first IndicesTensor[0] = 9;"
+                    f" OutputTensor[0] is an error, 14 under directml; {OTHER}"
+                ),
             ),
             ((), 3, None),
             (
-                ("--whole", "--out-of-range", "clamp"),
+                ("--whole",),
                 3,
-                "output elements that differ from DirectML's: 1 of 4",
+                (
+                    "1 of 4 output elements differ, first OutputTensor[0]: 11 under"
+                    f" clamp, 14 under directml; {OTHER}"
+                ),
             ),
             (("--whole", "--out-of-range", "error"), 3, None),
         ],
@@ -390,16 +419,18 @@ class TestConvert:
         first = gather("d", "i", "t", 4, 4, **more)
         path = written(resources, first, gather("x", "t", "y", 4, 4))
         code, _, err = outcome("convert", path, *options)
-        brief = "is an error" if "error" in options else "is clamped"
-        if "error" not in options:
-            brief += "; output elements that differ from DirectML's: 1 of 4"
-        start = (
-            "p.json: $.commands[0] (g0): indices out of range: 1 of 4; such an index"
-            f" {brief}"
+        difference = (
+            "1 of 4 output elements differ, first OutputTensor[0]: 0 under clamp,"
+            f" {last} under directml"
         )
-        lines = f"{start}; {KEEPS}"
+        if "error" in options:
+            difference = f"OutputTensor[0] is an error, {last} under directml"
+        lines = (
+            "p.json: $.commands[0] (g0): indices out of range: 1 of 4, first"
+            f" IndicesTensor[0] = -9; {difference}; {OTHER}"
+        )
         if told:
-            lines += f"p.json: $.commands[1] (g1): {told}; {KEEPS}"
+            lines += f"p.json: $.commands[1] (g1): {told}"
         lines += no_inputs(options, "--input d --input i --input x")
         assert (code, err) == (0, lines)
 

@@ -297,7 +297,7 @@ class DirectMLLane:
         if isinstance(case, NodeCase) or reason is not None:
             return Answer(AnswerKind.NOT_RUN, reason)
         by_directml = case.out_of_range != "directml" and not case.in_range
-        return replace(
+        return msgspec.structs.replace(
             self._answer(case), of_descriptor=case.runs_file, by_directml=by_directml
         )
 
