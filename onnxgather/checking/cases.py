@@ -26,7 +26,6 @@ from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.programs.outside import told_outside
 from onnxgather.core.programs.program import BARE, OwnModel, Program
 
-
 GIVEN = "the given inputs"
 """What a case with the arrays of --inputs has in the place of a command."""
 
@@ -188,8 +187,10 @@ class DescriptorCase(_Arrays):
 
     @property
     def note(self) -> str | None:
-        """What is out of range in the data of a program or of a user, and what another
-        policy returns."""
+        """What is out of range in data of a program or of a user; None if nothing is.
+
+        It also says what another policy returns.
+        """
         # Case: the indices that are drawn are no program's fault.
         if self.origin is None or self.origin.is_drawn or self.in_range:
             return None

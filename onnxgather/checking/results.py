@@ -446,9 +446,7 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     def passed_by_directml(self, lane: int) -> int:
         """Return how many cases of a lane pass by DirectML's formula alone."""
         results = [case.results[lane] for case in self.cases]
-        return sum(
-            result.by_directml and result.state == "PASS" for result in results
-        )
+        return sum(result.by_directml and result.state == "PASS" for result in results)
 
 
 class _Head(msgspec.Struct, frozen=True):

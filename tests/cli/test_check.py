@@ -109,8 +109,7 @@ class TestOutOfRange:
         difference = "OutputTensor[0,1] is an error, 11 under directml"
         if elements is not None:
             difference = (
-                "4 of 8 output elements differ, first OutputTensor[0,1]:"
-                f" {elements}"
+                f"4 of 8 output elements differ, first OutputTensor[0,1]: {elements}"
             )
         other = "clamp" if policy == "directml" else "directml"
         told = [" ".join(section.split()) for section in table.split("\n\n")[2:-1]]

@@ -376,7 +376,10 @@ class TestModel:
     @pytest.mark.parametrize(
         ("arguments", "rule"),
         [
-            (["show", "--node", "y"], "--node and --shape must come with an ONNX model"),
+            (
+                ["show", "--node", "y"],
+                "--node and --shape must come with an ONNX model",
+            ),
             (["check", "--node=y"], "--node and --shape must come with an ONNX model"),
             (
                 ["explain", "--inputs", "x.npz"],

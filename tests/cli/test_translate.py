@@ -1228,9 +1228,7 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
         assert outcome(*arguments, "3") == (
             2,
             "",
-            (
-                "Error: x.json: the file must have 3 gathers for --dispatch 3, got 2\n"
-            ),
+            ("Error: x.json: the file must have 3 gathers for --dispatch 3, got 2\n"),
         )
 
     @pytest.mark.parametrize(

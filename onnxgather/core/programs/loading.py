@@ -98,7 +98,7 @@ def program_of_model(model: ModelProto, name: str) -> Program:
     if program is not None:
         return program
     found = "another model"
-    if entries_of(model):
+    if is_changed(model):
         found = "one whose metadata are of another graph"
     raise FileFormatError(
         f"{name}: must be a model that onnxgather wrote from a descriptor, got {found};"
@@ -192,8 +192,10 @@ def _fitting(model: ModelProto, entry: ModelEntry) -> Descriptor:
     for value, (role, tensor) in zip(values, roles.items(), strict=True):
         found = ValueType.of(value)
         data_type = DIRECTML_NAMES.get(found.data_type, found.data_type)
+        found = found._replace(data_type=data_type)
         wanted = ValueType(tensor.data_type.name, tensor.array_shape)
-        if found._replace(data_type=data_type) != wanted:
-            rule = f"the model's {shown(value.name)} must be {wanted}, as {role} is"
-            raise FileFormatError(f"{rule}, got {found}")
+        if found != wanted:
+            rule = f"the model's {shown(value.name)} must be {wanted}"
+            why = f"as {role} of the descriptor is"
+            raise FileFormatError(f"{rule}, {why}, got {found}")
     return desc

@@ -163,7 +163,9 @@ def test_junit_has_the_counts_as_properties() -> None:
         }
         for suite in root.iter("testsuite")
     }
-    models = "2 models: cpu ran the files themselves; directml-dll ran their descriptors"
+    models = (
+        "2 models: cpu ran the files themselves; directml-dll ran their descriptors"
+    )
     headline = "Everything agrees, 1 with DirectML's formula"
     assert found == {
         "cpu": {"verdict": headline, "models": models},

@@ -121,7 +121,6 @@ class TestCasesOfPrograms:
             case_of_program(program(commands), "clamp", name)
         assert str(caught.value) == message
 
-
     @pytest.mark.parametrize("name", ["random bits", "p.json: random bits (one)"])
     def test_a_case_that_is_drawn_is_named_like_another(self, name: str) -> None:
         case = case_of_program(program(0), "clamp", name)
