@@ -258,7 +258,8 @@ def _own_descriptor(
         changed = changed_model(model)
         if changed is None:
             return None
-        batch.tell(f"{path}: {OF_ANOTHER_GRAPH}; their descriptor is what is proved")
+        found = f"{path}: its metadata of onnxgather {OF_ANOTHER_GRAPH}"
+        batch.tell(f"{found}; it is judged by the descriptor in them")
         own = _OwnDescriptor(*changed)
     option = ""
     if options.target:

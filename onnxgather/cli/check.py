@@ -184,6 +184,8 @@ def check_command(**values: Any) -> int:
             files = chain.from_iterable(cases.files for cases in selection.files)
             outputs.check_apart_from_models(chain(read, files))
             _check_models_run_as_they_are(options, selection.files)
+            for note in chain.from_iterable(cases.notes for cases in selection.files):
+                batch.tell(note)
             _select(options, batch, selection)
             if options.listing:
                 return _list(batch, selection)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnxgather.checking.cases import drawn_cases, program_names
+from onnxgather.checking.cases import drawn_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
 from onnxgather.cli.outputs import Outputs
@@ -20,7 +20,7 @@ from onnxgather.cli.sources import (
     Reading,
     case_with_inputs,
     check_has_gather,
-    tell_of_drawn,
+    notes_on_drawn,
 )
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
@@ -345,7 +345,8 @@ def _of_program(
         case = case_with_inputs(program, reading, policy)
         return Suspect(case, options.target)
 
-    tell_of_drawn(batch, program, policy, [*program_names(program, policy)])
+    for note in notes_on_drawn(program, policy):
+        batch.tell(note)
     others: list[DescriptorCase] = []
     if program.dispatch_commands or options.name is not None:
         case = plan.case_of_program(program, policy, options.name)

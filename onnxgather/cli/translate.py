@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -62,7 +62,9 @@ from onnxgather.core.errors import (
     GOOD,
     DescriptorError,
     FileFormatError,
+    IndexOutOfRangeError,
     OnnxGatherError,
+    ProviderError,
     located,
 )
 from onnxgather.core.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
@@ -357,11 +359,15 @@ def run_command(
         if program.model is None:
             out_of_range = out_of_range or "directml"
         case = _case_to_run(program, reading, out_of_range, target, provider)
-        if not case.in_range:
-            has_option = not case.runs_file
-            note = case.told(case.expected(), has_option=has_option)
-            say(f"{file}: {note}", err=True)
-        for piece in _printed_output(case, program, provider, target, numbers):
+        # Case: what is out of range is an error, which says it.
+        if case.note is not None and not case.must_refuse:
+            say(f"{file}: {case.note}", err=True)
+        with located(file):
+            output = _output(case, program, provider, target)
+        data_type = case.descriptor.output_tensor.data_type
+        content = np.ascontiguousarray(output).reshape(-1).view(np.uint8)
+        form = _byte_form(numbers)
+        for piece in printed("OutputTensor", data_type, content, False, form):
             say(piece, end="")
         return GOOD
     out_of_range = out_of_range or "directml"
@@ -421,10 +427,14 @@ def _case_to_run(
     Raises:
         UsageError: There are no arrays, or an option is not for this file.
     """
-    if reading.inputs is None:
+    count = len(program.dispatchables)
+    if reading.inputs is None and count == 1:
         raise click.UsageError(
             f"--inputs FILE.npz must come with {program.path}, which has no data"
         )
+    if count != 1:
+        rule = "run takes a program, or one descriptor with --inputs FILE.npz"
+        raise OnnxGatherError(f"{program.path}: {rule}, got {count} descriptors")
     if provider == DIRECTML_DLL:
         rule = f"--provider {DIRECTML_DLL} must come with a program that has data"
         lane = f"onnxgather check {program.path} --lanes {DIRECTML_DLL}"
@@ -441,31 +451,28 @@ def _case_to_run(
     return case_with_inputs(program, reading, out_of_range)
 
 
-def _printed_output(
-    case: DescriptorCase,
-    program: Program,
-    provider: str,
-    target: Target | None,
-    numbers: bool,
-) -> Iterator[bytes]:
-    """Run a descriptor alone or a model, and yield its output as `print` prints it."""
+def _output(
+    case: DescriptorCase, program: Program, provider: str, target: Target | None
+) -> Array:
+    """Return the output of a descriptor alone, or of a model.
+
+    Raises:
+        IndexOutOfRangeError: An index is out of range, and that is an error.
+        ProviderError: The provider is missing, fails, or did not get every node.
+    """
     from onnxgather.core.execution.session import Session, run
 
+    arrays = case.data, case.indices
     if program.model is None:
-        output = run(
-            case.descriptor,
-            case.data,
-            case.indices,
-            case.out_of_range,
-            provider,
-            target,
-        )
-    else:
-        output = Session(program.model.proto, provider).run(case.data, case.indices)
-    data_type = case.descriptor.output_tensor.data_type
-    content = np.ascontiguousarray(output).reshape(-1).view(np.uint8)
-    form = _byte_form(numbers)
-    return printed("OutputTensor", data_type, content, False, form)
+        return run(case.descriptor, *arrays, case.out_of_range, provider, target)
+    session = Session(program.model.proto, provider)
+    try:
+        return session.run(*arrays)
+    except ProviderError:
+        # Case: the model fails as it must; the provider's message may lack the index.
+        if case.must_refuse:
+            raise IndexOutOfRangeError(str(case.expected())) from None
+        raise
 
 
 def _byte_form(numbers: bool) -> ByteForm:

@@ -30,8 +30,11 @@ from onnxgather.core.programs.program import (
 )
 from onnxgather.core.public import public
 
-OF_ANOTHER_GRAPH = "its metadata of onnxgather are of another graph"
-"""What is said of a model that was changed since onnxgather wrote it."""
+OF_ANOTHER_GRAPH = "are of another graph"
+"""What is wrong with the metadata of a model that was changed since onnxgather wrote
+it."""
+
+_UNREADABLE = "cannot be read"
 
 
 @public
@@ -98,8 +101,9 @@ def program_of_model(model: ModelProto, name: str) -> Program:
     if program is not None:
         return program
     found = "another model"
-    if is_changed(model):
-        found = "one whose metadata are of another graph"
+    fault = fault_of_metadata(model)
+    if fault:
+        found = f"one whose metadata of onnxgather {fault}"
     raise FileFormatError(
         f"{name}: must be a model that onnxgather wrote from a descriptor, got {found};"
         " onnxgather audit (in Python og.audit) lists its gathers, and onnxgather"
@@ -128,9 +132,20 @@ def model_with_entry(path: str) -> ModelProto | None:
     return load_model(path)
 
 
-def is_changed(model: ModelProto) -> bool:
-    """Return whether onnxgather wrote a model that was changed since."""
-    return bool(entries_of(model)) and own_entry(model) is None
+def fault_of_metadata(model: ModelProto) -> str:
+    """Return why what onnxgather wrote into the metadata of a model does not count.
+
+    It ends a sentence, such as `are of another graph`. It is empty if that counts, or
+    if there is nothing of onnxgather.
+    """
+    if own_entry(model) is not None:
+        return ""
+    if entries_of(model):
+        return OF_ANOTHER_GRAPH
+    # Case: a user changed them, or another version of onnxgather wrote them.
+    if any(prop.key.startswith(KEY) for prop in model.metadata_props):
+        return _UNREADABLE
+    return ""
 
 
 def own_program(model: ModelProto, name: str) -> Program | None:
