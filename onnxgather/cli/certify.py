@@ -12,6 +12,7 @@ import click
 from msgspec.structs import asdict
 
 from onnxgather.cli import arguments, sources
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, Reading, gathers_in
@@ -21,7 +22,6 @@ from onnxgather.core.errors import FINDINGS, located
 from onnxgather.core.files import is_model
 from onnxgather.core.options import POLICIES, OutOfRange, ProvedTarget, Target
 from onnxgather.core.programs.program import BARE
-from onnxgather.proving.solvers import installed_solver
 
 if TYPE_CHECKING:
     from onnxgather.proving.certify import Certified
@@ -91,7 +91,7 @@ class Pairing:
             )
 
 
-@click.command("certify", cls=sources.JsonCommand)
+@click.command("certify", cls=sources.JsonCommand, epilog=examples_of("certify"))
 @click.argument(
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
@@ -129,8 +129,6 @@ def certify_command(**given: Any) -> int:
     """  # noqa: E501
     options = CertifyOptions(**given)
     batch = Batch(prints=False)
-    # Without a solver, no file is read.
-    installed_solver()
     pairings = _pairings(options, batch)
     options.outputs.check_writable()
     work = partial(Pairing.certified, timeout=options.timeout)

@@ -21,6 +21,7 @@ from onnxgather.cli.terminal import (
     Interrupted,
     abandon,
     say,
+    say_error,
     signals_handled,
 )
 from onnxgather.cli.unforeseen import (
@@ -37,9 +38,9 @@ _BROKEN_PIPE = BY_SIGNAL + 13
 
 COMMANDS = {
     "audit": ("networks", "Say what becomes of each gather of an ONNX model."),
-    "certify": ("certify", "Prove that models mean their descriptors."),
+    "certify": ("certify", "Prove models for every index."),
     "check": ("check", "Compare providers with the reference."),
-    "convert": ("translate", "Write programs as ONNX models."),
+    "convert": ("convert", "Write descriptors and programs as ONNX models."),
     "corpus": ("check", "Export the built-in corpus."),
     "doctor": ("examine", "Say which wheels and providers work."),
     "explain": ("translate", "Say where an output element comes from."),
@@ -49,15 +50,15 @@ COMMANDS = {
     "report": ("check", "Make one report of several."),
     "repro": ("examine", "Reduce a difference to a folder that shows it."),
     "run": ("translate", "Run a program, print what dxdispatch prints."),
-    "show": ("translate", "Explain programs' gathers and their models."),
+    "show": ("translate", "Explain gathers and their models."),
 }
 """The commands by name: the file of each in this package, and its line in the help."""
 
 TASKS = {
+    "DirectML's gathers": ("convert", "run", "show", "explain", "certify"),
+    "Providers and runtimes": ("check", "repro", "report", "corpus", "judge"),
     "ONNX models": ("audit", "harden", "extract"),
-    "DirectML programs": ("run", "show", "explain", "convert"),
-    "Providers": ("check", "repro", "report", "corpus", "judge"),
-    "Proofs and setup": ("certify", "doctor"),
+    "Setup": ("doctor",),
 }
 """The commands by the tasks that the help groups them by."""
 
@@ -170,7 +171,7 @@ class Commands(click.Group):
                 raise
             sentence = "there is not enough memory"
         if sentence:
-            say(f"Error: {sentence}", err=True)
+            say_error(sentence)
         sys.exit(code)
 
     def format_commands(
@@ -248,6 +249,7 @@ _NAMES_AND_HELP = [
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main(debug: bool) -> None:
+    """Run a command of onnxgather."""
     del debug  # `say_where` reads it
 
 

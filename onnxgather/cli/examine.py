@@ -13,6 +13,7 @@ import click
 from onnxgather.checking.cases import drawn_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.sources import (
     Batch,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from onnxgather.core.programs.program import Program
 
 
-@click.command("doctor", cls=JsonCommand)
+@click.command("doctor", cls=JsonCommand, epilog=examples_of("doctor"))
 @arguments.lanes
 @arguments.json_file("findings")
 @arguments.as_records(lanes=Lanes, outputs=Outputs)
@@ -100,7 +101,7 @@ class Suspect:
     """Cases that may differ where that one is right."""
 
 
-@click.command("repro")
+@click.command("repro", epilog=examples_of("repro"))
 @click.argument("source", type=arguments.FILE, metavar="SOURCE")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
 @click.option(

@@ -561,7 +561,7 @@ class TestProgramsWithoutData:
         wild = {"initialValuesDataType": "UINT32", "initialValues": [2, 7]}
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         changed(path, resources={**content["resources"], "indices": wild})
-        code, text, error = outcome("convert", path, "-o", "d")
+        code, _, error = outcome("convert", path, "-o", "d")
         assert code == 0
         assert error == (
             "p.json: $.commands[0] (gather): indices out of range: 1 of 2, first"

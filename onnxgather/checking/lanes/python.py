@@ -56,7 +56,7 @@ from onnxgather.core.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.core.execution.session import threads_for
 from onnxgather.core.model.protos import operators
 from onnxgather.core.model.values import loaded
-from onnxgather.core.model.write import to_onnx, to_onnx_for_webnn
+from onnxgather.core.model.write import descriptor_model, to_onnx_for_webnn
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, Target
 
 _IS_ABSENT = "No module named 'onnxruntime'"
@@ -286,8 +286,9 @@ class ModelLane:
     def _not_run(self, error: NotRunError) -> Answer:
         """Return the answer if the provider did not run the model."""
         name = self.provider.name
-        reason = self.provider.why_not_run(error.kind, error.detail)
-        # Case: another environment, so that no extra of onnxgather brings the runtime.
+        lane = "" if self.host or self.library else self.name
+        reason = self.provider.why_not_run(error.kind, error.detail, lane)
+        # Case: another environment, which has no other wheel yet.
         if error.kind == "no-runtime" and self.python != sys.executable:
             reason = self._why_no_runtime_elsewhere(error.detail) or reason
         has_source = self.library or self.provider.distribution
@@ -562,7 +563,9 @@ def question_of(
         if for_webnn:
             model = to_onnx_for_webnn(desc, case.out_of_range, opset)
         else:
-            model = to_onnx(desc, case.out_of_range, target, opset, threads=threads)
+            model = descriptor_model(
+                desc, case.out_of_range, target, opset, threads=threads
+            )
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
     if case.wrapped:
         model = wrapped(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, helper
@@ -16,7 +17,7 @@ from onnxgather.core.checks import (
     shown,
     shown_with_suggestion,
 )
-from onnxgather.core.descriptors.arrays import Array, check_descriptor
+from onnxgather.core.descriptors.arrays import check_descriptor
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.lowering.graph import NATIVE_DOMAIN, new_name
@@ -25,7 +26,7 @@ from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.model.functions import add_function
 from onnxgather.core.model.protos import domain_of, names_in
 from onnxgather.core.model.values import ValueType
-from onnxgather.core.model.write import to_onnx
+from onnxgather.core.model.write import descriptor_model
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, OutOfRange, Target
 from onnxgather.core.public import public
 
@@ -39,7 +40,7 @@ def add_to(
     desc: Descriptor,
     *,
     input: str,
-    indices: str | Array,
+    indices: Any,
     output: str,
     out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
@@ -55,7 +56,8 @@ def add_to(
         model: The model or the graph, which is changed.
         desc: Any of the four gather descriptors.
         input: The value that is InputTensor.
-        indices: The value that is IndicesTensor, or its array if it is known.
+        indices: The value that is IndicesTensor, or its array or nested lists if it is
+            known.
         output: The name of the value that becomes OutputTensor.
         out_of_range: As for `to_onnx`.
         target: As for `to_onnx`; "native" takes a model, which has functions.
@@ -100,7 +102,9 @@ def add_to(
     if opset is None:
         opset = DEFAULT_OPSET
     version = opsets.get("", opset)
-    part = to_onnx(desc, out_of_range, target, version, array, threads, prefix, names)
+    part = descriptor_model(
+        desc, out_of_range, target, version, array, threads, prefix, names
+    )
     # Only a native part has a function, that of its single node.
     for node, function in zip(part.graph.node, part.functions, strict=False):
         add_function(node, function, whole.functions)
@@ -159,7 +163,7 @@ def functions(
     called: list[FunctionProto] = []
     taken = set[str]()
     for desc in given:
-        part = to_onnx(desc, out_of_range, "native", opset)
+        part = descriptor_model(desc, out_of_range, "native", opset)
         (node,) = part.graph.node
         (function,) = part.functions
         add_function(node, function, called)
