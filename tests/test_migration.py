@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import subprocess
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command_line import call
 from cpp_programs import compile_program, needs_headers
@@ -18,7 +20,7 @@ from wpt import BROWSER, Server, results_of_browser
 import onnxgather as og
 from onnxgather.cli.commands import TASKS, find_command
 from onnxgather.core.execution.kernels import custom_ops_library
-from onnxgather.core.options import POLICIES
+from onnxgather.core.programs.writer import write_program
 
 PAGE = (ROOT / "docs" / "migrate-directml.md").read_text(encoding="utf-8")
 SWAP = MODELS / "gather_3_swap_columns.json"
@@ -163,81 +165,103 @@ SWAP_DESCRIPTOR = {
 """The descriptor of the page."""
 
 
-def defaults() -> list[tuple[list[str], str, str, str]]:
-    """Return the rows of the page's table of default policies.
-
-    A row has the commands or functions, what they read, the default and the option.
-    """
-    _, _, table = PAGE.partition("| command or function |")
-    lines = table.partition("\n\n")[0].splitlines()[2:]
-    rows = [line.strip("| ").split(" | ") for line in lines]
-    return [
-        (re.findall(r"`([^`]+)`", names), read, default.strip("`"), option.strip("`"))
-        for names, read, default, option in rows
-    ]
+SENTENCES = """\
+- What onnxgather makes, checks or proves from a descriptor or a program clamps, in every command and in every function of Python.
+- The command `run` is dxdispatch in another place: it prints DirectML's elements on every provider.
+- A gather of an ONNX model of others is `error`, as ONNX says. A model that onnxgather wrote has its own policy.
+"""  # noqa: E501
+"""What the page says of default policies; the tests below derive it."""
 
 
-def test_the_table_of_defaults_has_every_function_with_a_policy() -> None:
-    of_page = {
-        name.removeprefix("og."): default
-        for names, _, default, option in defaults()
-        for name in names
-        if option == "out_of_range="
-    }
-    of_package: dict[str, object] = {}
+def test_the_page_has_the_sentences_on_defaults() -> None:
+    assert SENTENCES in PAGE
+
+
+def test_every_function_with_a_policy_clamps() -> None:
+    defaults: dict[str, object] = {}
     for name in CALLED:
         parameters = inspect.signature(getattr(og, name)).parameters
         if "out_of_range" in parameters:
-            of_package[name] = parameters["out_of_range"].default
-    assert of_page == of_package
+            defaults[name] = parameters["out_of_range"].default
+    assert len(defaults) >= 15
+    assert {"to_onnx", "program_to_onnx", "program_to_webnn", "run"} <= {*defaults}
+    assert set(defaults.values()) == {"clamp"}
 
 
-BESIDE_HELP = {
-    # With --whole.
-    "convert": {"directml"},
-    # Of ONNX models; of the built-in cases.
-    "check": {"error", "that of each case"},
-    # With --node, which --out-of-range does not change.
-    "repro": {"error"},
-}
-"""The defaults on the page that the help of an option does not name."""
-
-
-def test_the_table_of_defaults_has_every_command_with_a_policy() -> None:
-    of_page: dict[str, set[str]] = {}
-    for names, _, default, option in defaults():
-        for name in names:
-            if not name.startswith("og."):
-                command, _, _ = name.partition(" ")
-                of_page.setdefault(command, set()).add(default)
-                assert option in ("--out-of-range", "none")
-    of_help: dict[str, set[str]] = {}
+def stated_defaults() -> dict[str, list[str]]:
+    """Return what the help of each command says of its default policy, by clauses."""
+    found: dict[str, list[str]] = {}
     for name in chain(*TASKS.values()):
         for parameter in find_command(name).params:
             if "--out-of-range" in parameter.opts:
                 text = getattr(parameter, "help", "")
                 (stated,) = re.findall(r"\[default: (.+)\]", text)
-                of_help[name] = {policy for policy in POLICIES if policy in stated}
-    assert of_page.keys() == of_help.keys()
-    for name, policies in of_help.items():
-        assert of_page[name] == policies | BESIDE_HELP.get(name, set()), name
+                found[name] = stated.split("; ")
+    return found
 
 
-@pytest.mark.parametrize(
-    ("words", "policy"),
-    [
-        (["convert"], "clamp"),
-        (["convert", "--whole"], "directml"),
-    ],
-)
-def test_a_default_of_convert_is_that_of_the_table(
-    words: list[str], policy: str, tmp_path: Path
+def test_every_command_clamps_but_run() -> None:
+    firsts: dict[str, str] = {}
+    for name, (first, *_) in stated_defaults().items():
+        firsts[name] = first
+    assert firsts.pop("run") == "directml, as dxdispatch"
+    assert "`run` is dxdispatch in another place: it prints DirectML's" in SENTENCES
+    assert {"convert", "check", "certify", "show", "explain", "repro"} <= {*firsts}
+    assert set(firsts.values()) == {"clamp"}
+
+
+def test_every_command_says_the_same_of_models() -> None:
+    clauses: set[str] = set()
+    for _, *rest in stated_defaults().values():
+        clauses.update(rest)
+    assert clauses == {
+        "of a model that onnxgather wrote: its own",
+        "of other models: error",
+        # A node of a model of others is `error`, too: it has no other policy.
+        "of a model, of a node and of a report: its own",
+        "of the corpus, of --random and of ONNX models: each case's own",
+    }
+
+
+@pytest.mark.parametrize("words", [["convert"], ["convert", "--whole"]])
+def test_a_model_clamps_if_nothing_else_is_said(
+    words: list[str], tmp_path: Path
 ) -> None:
-    (row,) = [row for row in defaults() if " ".join(words) in row[0]]
-    assert row[2] == policy
     command = [*words, str(SWAP)]
     assert call(*command, "-o", f"{tmp_path}/default.onnx").exit_code == 0
-    named = [*command, "--out-of-range", policy, "-o", f"{tmp_path}/named.onnx"]
+    named = [*command, "--out-of-range", "clamp", "-o", f"{tmp_path}/named.onnx"]
     assert call(*named).exit_code == 0
     default = (tmp_path / "default.onnx").read_bytes()
     assert default == (tmp_path / "named.onnx").read_bytes()
+
+
+def test_commands_do_what_the_sentences_say(tmp_path: Path) -> None:
+    desc = og.from_dict(SWAP_DESCRIPTOR)
+    data = np.arange(6, dtype=np.float32).reshape(3, 2)
+    program = tmp_path / "p.json"
+    indices = np.array([[1, 9]], np.uint32)
+    program.write_text(write_program(desc, data, indices), encoding="utf-8")
+    clamped = "Resource 'output': 1, 1, 3, 3, 5, 5\n"
+    directml = "Resource 'output': 1, 5, 3, 5, 5, 5\n"
+    assert call("run", str(program)).stdout == directml
+    assert call("run", str(program), "--out-of-range", "clamp").stdout == clamped
+    report = json.loads(call("check", str(program), "--json").stdout)
+    assert [case["out_of_range"] for case in report["cases"]] == ["clamp"]
+    first = call("show", str(program)).stdout.split("\n\n")[-1].splitlines()[0]
+    assert first == "ONNX, opset 17, target portable, out of range: clamp"
+    certified = call("certify", str(program)).stdout.splitlines()[0]
+    assert certified == "policy clamp: an index out of range is clamped"
+
+    # A model has its own policy; that of others is ONNX's.
+    model = og.to_onnx(desc, "zero")
+    own = tmp_path / "own.onnx"
+    own.write_bytes(model.SerializeToString())
+    del model.metadata_props[:]
+    others = tmp_path / "others.onnx"
+    others.write_bytes(model.SerializeToString())
+    policies: list[set[str]] = []
+    for path in (own, others):
+        shown = json.loads(call("show", str(path), "--json").stdout)
+        gathers = shown.get("dispatchables") or shown["gathers"]
+        policies.append({gather["out_of_range"] for gather in gathers.values()})
+    assert policies == [{"zero"}, {"error"}]

@@ -11,6 +11,7 @@ import numpy as np
 
 from onnxgather.core.descriptors.arrays import Array, all_in_range, check_arrays
 from onnxgather.core.descriptors.drawn import (
+    ALL_DRAWN,
     MAX_DRAWN_BYTES,
     bytes_of,
     draw_names,
@@ -23,7 +24,13 @@ from onnxgather.core.errors import IndexOutOfRangeError
 from onnxgather.core.gather import gather_of_node
 from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.programs.outside import told_outside
-from onnxgather.core.programs.program import OwnModel, Program
+from onnxgather.core.programs.program import BARE, OwnModel, Program
+
+GIVEN = "the given inputs"
+"""What a case with the arrays of --inputs has in the place of a command."""
+
+_NO_COMMANDS = (GIVEN, *ALL_DRAWN)
+"""What has the place of a command where a gather has no data of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +39,22 @@ class Origin:
 
     file: str
     command: str
-    """The path to the command in the file, such as `$.commands[0]`."""
+    """The path to the command in the file, such as `$.commands[0]`; of a gather that no
+    command dispatches, which arrays it has, such as `random bits`."""
     dispatchable: str
 
     @property
     def name(self) -> str:
         """The name of the case."""
+        # Case: the file is a model or one descriptor, so that the gather has no name.
+        if self.dispatchable == BARE and self.command in _NO_COMMANDS:
+            return f"{self.file}: {self.command}"
         return f"{self.file}: {self.command} ({self.dispatchable})"
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the arrays are drawn, as nobody gave the gather data."""
+        return self.command in ALL_DRAWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +187,15 @@ class DescriptorCase(_Arrays):
 
     @property
     def note(self) -> str | None:
-        """What is out of range in a program's case, and what another policy returns."""
-        if self.origin is None or self.in_range:
+        """What is out of range in data of a program or of a user; None if nothing is.
+
+        It also says what another policy returns.
+        """
+        # Case: the indices that are drawn are no program's fault.
+        if self.origin is None or self.origin.is_drawn or self.in_range:
             return None
-        return self.told(self.expected())
+        # Case: a model runs as it is, whatever policy an option names.
+        return self.told(self.expected(), has_option=not self.runs_file)
 
     def told(self, output: Array | str, has_option: bool = True) -> str:
         """Return what is out of range, and where an output is not as DirectML's.
@@ -260,8 +281,7 @@ def program_cases(
     """Yield a case for each dispatch of a program.
 
     A dispatch may read the output of an earlier dispatch. It reads what the reference
-    computed, or zeros if the reference refused an index. A gather without data has the
-    cases that `drawn` draws.
+    computed, or zeros if the reference refused an index.
 
     Args:
         program: The program.
@@ -289,10 +309,38 @@ def program_cases(
             policy,
             origin=origin,
         )
+
+
+def drawn_cases(
+    program: Program, out_of_range: OutOfRange | None
+) -> Iterator[DescriptorCase]:
+    """Yield the cases that `drawn` draws for each gather that no command dispatches.
+
+    Args:
+        program: The program.
+        out_of_range: As of `policy_of`.
+    """
+    policy = policy_of(program, out_of_range)
     for name, dispatchable in program.without_data.items():
         for arrays in drawn(dispatchable.descriptor, policy):
             origin = Origin(program.path, arrays.name, name)
             yield case_of_arrays(program, origin, policy, arrays.data, arrays.indices)
+
+
+def cases_of_file(
+    program: Program, out_of_range: OutOfRange | None
+) -> Iterator[DescriptorCase]:
+    """Yield all cases of a program, in the order of `program_names`.
+
+    Args:
+        program: The program.
+        out_of_range: As of `policy_of`.
+
+    Raises:
+        OnnxGatherError: As `program_cases`.
+    """
+    yield from program_cases(program, out_of_range)
+    yield from drawn_cases(program, out_of_range)
 
 
 def case_of_arrays(

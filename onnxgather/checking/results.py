@@ -36,6 +36,9 @@ SCHEMA = 1
 It grows when a field goes away or changes its meaning.
 """
 
+BY_DIRECTML = "with DirectML's formula"
+"""What is said of results that DirectML's formula judged in place of the policy."""
+
 LARGEST_EVIDENCE = 2**20
 """The most bytes of arrays that a report holds of one case."""
 
@@ -205,8 +208,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """Whether the lane ran the descriptor of the case's model, and not the model: it
     runs no ONNX models."""
     by_directml: bool = False
-    """Whether DirectML's formula judged the output in place of the case's policy, as
-    indices are out of range, and DirectML has a rule of its own for them."""
+    """Whether the lane is DirectML itself and an index is out of range, so that
+    DirectML's formula judged the output in place of the case's policy."""
     given_as: str = ""
     """The data types that the provider was given in place of those that it lacks, such
     as `data as UINT32, indices as INT32`. The inputs and the outputs of the report are
@@ -226,7 +229,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
         if self.of_descriptor:
             remarks.append("its descriptor")
         if self.by_directml:
-            remarks.append("DirectML's formula")
+            remarks.append(BY_DIRECTML)
         return remarks
 
     @property
@@ -343,15 +346,17 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     wrapped: bool = False
     """Whether the gather stands between two multiplications by one."""
     file: str | None = None
-    """The program that the case comes from; absent where it comes from none."""
+    """The program or the model that the case comes from; absent where it comes from
+    none."""
     command: str | None = None
-    """The path to its command in that file, such as `$.commands[0]`."""
+    """The path to its command in that file, such as `$.commands[0]`. Where no command
+    dispatches the gather, it is which arrays it has, such as `random bits`."""
     dispatchable: str | None = None
     runs_file: bool = False
     """Whether the file is an ONNX model that the lanes run as it is."""
     note: str | None = None
-    """Of a program's case with an index out of range: how many there are, and how many
-    output elements differ from DirectML's. A sentence for people."""
+    """Where an index of a program or of the user's inputs is out of range: how many
+    are, the first of them, and what another policy returns. A sentence for people."""
     evidence: Evidence | None = None
     """Absent where all lanes passed, where the arrays exceed 1 MiB, and where those of
     all cases would exceed 32 MiB."""
@@ -437,6 +442,11 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     def counts(self, lane: int) -> Counter[State]:
         """Return how many cases of a lane have each state."""
         return Counter(case.results[lane].state for case in self.cases)
+
+    def passed_by_directml(self, lane: int) -> int:
+        """Return how many cases of a lane pass by DirectML's formula alone."""
+        results = [case.results[lane] for case in self.cases]
+        return sum(result.by_directml and result.state == "PASS" for result in results)
 
 
 class _Head(msgspec.Struct, frozen=True):

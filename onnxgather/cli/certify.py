@@ -238,6 +238,7 @@ def _own_descriptor(
         return None
     # --help must not load onnx.
     from onnxgather.core.programs.loading import (
+        OF_ANOTHER_GRAPH,
         changed_model,
         model_with_entry,
         own_program,
@@ -255,7 +256,8 @@ def _own_descriptor(
         changed = changed_model(model)
         if changed is None:
             return None
-        batch.tell(f"{path}: its graph was changed since onnxgather wrote it")
+        found = f"{path}: its metadata of onnxgather {OF_ANOTHER_GRAPH}"
+        batch.tell(f"{found}; it is judged by the descriptor in them")
         own = _OwnDescriptor(*changed)
     option = ""
     if options.target:

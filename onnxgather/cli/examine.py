@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -9,11 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from onnxgather.checking.cases import drawn_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
 from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import Outputs
-from onnxgather.cli.sources import Batch, JsonCommand, Reading, case_with_inputs
+from onnxgather.cli.sources import (
+    Batch,
+    JsonCommand,
+    Reading,
+    case_with_inputs,
+    check_has_gather,
+    notes_on_drawn,
+)
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import shown
@@ -22,7 +31,7 @@ from onnxgather.core.files import is_model
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
 
 if TYPE_CHECKING:
-    from onnxgather.checking.cases import Case
+    from onnxgather.checking.cases import Case, DescriptorCase
     from onnxgather.checking.lanes.lane import LaneInfo
     from onnxgather.checking.results import Report
     from onnxgather.core.programs.program import Program
@@ -88,6 +97,8 @@ class Suspect:
     target: Target | None
     reported: LaneInfo | None = None
     """The lane as a report describes it."""
+    others: Sequence[Case] = ()
+    """Cases that may differ where that one is right."""
 
 
 @click.command("repro", epilog=examples_of("repro"))
@@ -154,9 +165,10 @@ def repro_command(
         say(f"{source}: no lane went wrong in {cases}: nothing to reproduce")
         return GOOD
 
-    case = suspect.case
-    if options.wrap and not case.wrapped:
-        case = case.wrapped_in()
+    cases = [suspect.case, *suspect.others]
+    if options.wrap:
+        cases = [case if case.wrapped else case.wrapped_in() for case in cases]
+    case, *others = cases
     reported = suspect.reported
     lanes = _lanes(options, reported, timeout)
     if lanes.pythons:
@@ -169,6 +181,7 @@ def repro_command(
             case,
             lane,
             output,
+            others=others,
             reported=reported,
             reduce=not no_reduce,
             tried=lambda: progress.count("Smaller cases tried:"),
@@ -240,16 +253,16 @@ def _suspect(
         return _of_node(source, reading, options, timeout)
     report = find_report(source)
     if report is not None:
-        return _of_report(source, report, options)
+        return _of_report(source, report, reading, options)
     batch = Batch()
     if not is_model(source):
         program = batch.read(source, reading.allow_outside)
     else:
         program = batch.read_own(source, reading)
         if program is None:
-            rule = f"{source}: an ONNX model of others must come with --node"
-            raise OnnxGatherError(f"{rule}, got none")
-    return _of_program(program, reading, options)
+            rule = "an ONNX model that onnxgather did not write must come with --node"
+            raise OnnxGatherError(f"{source}: {rule}, got none")
+    return _of_program(batch, program, reading, options)
 
 
 def _of_node(
@@ -266,7 +279,9 @@ def _of_node(
     return Suspect(case, "portable")
 
 
-def _of_report(source: str, report: Report, options: ReproOptions) -> Suspect | None:
+def _of_report(
+    source: str, report: Report, reading: Reading, options: ReproOptions
+) -> Suspect | None:
     """Return the case of a report.
 
     It is None if no lane is named and none went wrong in the case.
@@ -276,6 +291,10 @@ def _of_report(source: str, report: Report, options: ReproOptions) -> Suspect | 
     if options.out_of_range:
         raise click.UsageError(
             "--out-of-range must come without a report, as its cases have it"
+        )
+    if reading.inputs is not None:
+        raise click.UsageError(
+            "--inputs must come without a report, as its cases have theirs"
         )
     if options.lane is None and plan.nothing_wrong(report, options.name):
         return None
@@ -306,16 +325,32 @@ def _of_report(source: str, report: Report, options: ReproOptions) -> Suspect | 
     return Suspect(case, target, reported)
 
 
-def _of_program(program: Program, reading: Reading, options: ReproOptions) -> Suspect:
-    """Return the case of a dispatch of a program, or of a descriptor alone."""
+def _of_program(
+    batch: Batch, program: Program, reading: Reading, options: ReproOptions
+) -> Suspect:
+    """Return the case of a dispatch of a program, or of a descriptor alone.
+
+    Without a name, the cases of a descriptor alone are all suspect.
+    """
     from onnxgather.checking.repro import plan
 
-    if reading.inputs is not None:
-        case = case_with_inputs(program, reading, options.out_of_range)
-    else:
-        case = plan.case_of_program(program, options.out_of_range, options.name)
-    if case.runs_file and (options.target or options.wrap):
+    policy = options.out_of_range
+    check_has_gather(program)
+    if program.model is not None and (options.target or options.wrap):
         option = "--wrap" if options.wrap else f"--target {options.target}"
         rule = f"{option} must not come with {program.path}"
         raise click.UsageError(f"{rule}, as a model runs as it is")
-    return Suspect(case, options.target)
+    if reading.inputs is not None:
+        if options.name is not None:
+            raise click.UsageError("--case must come without --inputs")
+        case = case_with_inputs(program, reading, policy)
+        return Suspect(case, options.target)
+
+    for note in notes_on_drawn(program, policy):
+        batch.tell(note)
+    others: list[DescriptorCase] = []
+    if program.dispatch_commands or options.name is not None:
+        case = plan.case_of_program(program, policy, options.name)
+    else:
+        case, *others = drawn_cases(program, policy)
+    return Suspect(case, options.target, others=others)

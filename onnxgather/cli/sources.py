@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from onnxgather.checking.cases import (
+    GIVEN,
     Case,
     DescriptorCase,
     Origin,
     case_of_arrays,
+    cases_of_file,
     policy_of,
-    program_cases,
     program_names,
 )
 from onnxgather.cli.left_out import left_out
@@ -32,7 +33,7 @@ from onnxgather.cli.terminal import (
 )
 from onnxgather.cli.unforeseen import foreseen, is_lack_of_memory, say_where
 from onnxgather.core.checks import listed, number_of, shown
-from onnxgather.core.descriptors.drawn import MAX_DRAWN_BYTES, draw_names
+from onnxgather.core.descriptors.drawn import MAX_DRAWN_BYTES, bytes_of, draw_names
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import (
     FINDINGS,
@@ -45,7 +46,6 @@ from onnxgather.core.errors import (
 from onnxgather.core.files import is_model, reason
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.program import (
-    BARE,
     MAX_PROGRAM_BYTES,
     Program,
     parse_program,
@@ -190,6 +190,8 @@ class FileCases:
     refused: Sequence[str] = ()
     """Why the file, or a gather of it, is no case: DirectML refuses a gather, or an
     input of a dispatch shares bytes with the output."""
+    notes: Sequence[str] = ()
+    """What is to be told of the cases, if they run."""
 
 
 class Batch:
@@ -356,8 +358,7 @@ class Batch:
             return None
         # --help must not load onnx.
         from onnxgather.core.programs.loading import (
-            OF_ANOTHER_GRAPH,
-            is_changed,
+            fault_of_metadata,
             model_with_entry,
             own_program,
         )
@@ -366,8 +367,10 @@ class Batch:
         if model is None:
             return None
         program = own_program(model, path)
-        if program is None and is_changed(model):
-            self.tell(f"{path}: {OF_ANOTHER_GRAPH}")
+        fault = fault_of_metadata(model)
+        if fault:
+            found = f"{path}: its metadata of onnxgather {fault}"
+            self.tell(f"{found}, so it is read as any ONNX model")
         return program
 
     def tell(self, text: str) -> None:
@@ -410,8 +413,7 @@ def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
     else:
         program = batch.read(path, reading.allow_outside)
     if program is not None:
-        if not program.dispatchables:
-            raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
+        check_has_gather(program)
         for name, dispatchable in program.dispatchables.items():
             descriptors[name] = dispatchable.descriptor
         files = [program.path, *program.files]
@@ -429,6 +431,16 @@ def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
                 raise result.at(f"{path}: node {shown(name)}")
             descriptors[name] = result
     return FileGathers(source, [path], descriptors, stems=stems)
+
+
+def check_has_gather(program: Program) -> None:
+    """Check that a program has a gather.
+
+    Raises:
+        FileFormatError: It has none.
+    """
+    if not program.dispatchables:
+        raise FileFormatError(f"{program.path}: $.dispatchables must hold a gather")
 
 
 def cases_in(
@@ -453,8 +465,7 @@ def cases_in(
             return _cases_of_model(batch, path, reading, out_of_range)
     else:
         program = batch.read(path, reading.allow_outside)
-    if not program.dispatchables:
-        raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
+    check_has_gather(program)
     in_place = [*program.in_place()]
     if in_place:
         return FileCases(path, program.files, [], iter(()), refused=in_place)
@@ -465,34 +476,37 @@ def cases_in(
         return FileCases(path, files, [case.name], iter([case]), runs_file)
 
     names = [*program_names(program, out_of_range)]
-    _tell_of_drawn(batch, program, out_of_range, names)
-    cases = program_cases(program, out_of_range)
-    return FileCases(path, program.files, names, cases, runs_file)
+    notes = notes_on_drawn(program, out_of_range)
+    cases = cases_of_file(program, out_of_range)
+    return FileCases(path, program.files, names, cases, runs_file, notes=notes)
 
 
-def _tell_of_drawn(
-    batch: Batch,
-    program: Program,
-    out_of_range: OutOfRange | None,
-    names: Sequence[str],
-) -> None:
-    """Tell which gathers have no data, so that their cases are drawn.
+def notes_on_drawn(program: Program, out_of_range: OutOfRange | None) -> list[str]:
+    """Return sentences on the gathers without data, whose cases are drawn.
 
     Raises:
         FileFormatError: They need too much memory, and there is no other case.
     """
     path = program.path
-    if not program.without_data:
-        return
-    if not names:
-        rule = f"the tensors must have at most {MAX_DRAWN_BYTES} bytes to be drawn"
+    drawn: list[str] = []
+    too_large: list[str] = []
+    for gather in program.without_data.values():
+        is_too_large = bytes_of(gather.descriptor) > MAX_DRAWN_BYTES
+        places = too_large if is_too_large else drawn
+        places.append(gather.path)
+    if too_large and not drawn and not program.dispatch_commands:
+        rule = f"the tensors must have at most {MAX_DRAWN_BYTES:,} bytes to be drawn"
         raise FileFormatError(f"{path}: {rule}; --inputs FILE.npz gives data")
-    drawn = ", ".join(draw_names(policy_of(program, out_of_range)))
-    # Case: the file is one descriptor, or a model.
-    subject = path
-    if [*program.without_data] != [BARE]:
-        subject = f"{path}: {listed([*program.without_data], 4)}"
-    batch.tell(f"{subject}: without data, so three cases are drawn: {drawn}")
+    notes: list[str] = []
+    if drawn:
+        subject = placed(path, listed(drawn, 4))
+        names = ", ".join(draw_names(policy_of(program, out_of_range)))
+        notes.append(f"{subject}: without data, so three cases are drawn: {names}")
+    if too_large:
+        subject = placed(path, listed(too_large, 4))
+        rule = f"more than {MAX_DRAWN_BYTES:,} bytes are not drawn"
+        notes.append(f"{subject}: left out, as it has no data, and {rule}")
+    return notes
 
 
 def case_with_inputs(
@@ -501,28 +515,30 @@ def case_with_inputs(
     """Return the case of a descriptor alone, with the arrays that the user gives.
 
     Raises:
-        OnnxGatherError: The program has data, or the arrays are not those of its
-            inputs.
+        OnnxGatherError: The program has data or several descriptors, or the arrays are
+            not those of its inputs.
     """
     from onnxgather.core.model.given_inputs import checked
     from onnxgather.core.model.network import read_network
     from onnxgather.core.model.write import descriptor_model
 
     path = program.path
-    if [*program.without_data] != [BARE] or len(program.dispatchables) > 1:
-        rule = "--inputs must come with a model or with one descriptor alone"
+    rule = "--inputs must come with a model or with one descriptor alone"
+    if program.commands:
         raise OnnxGatherError(f"{rule}, got {path}")
+    count = len(program.dispatchables)
+    if count != 1:
+        raise OnnxGatherError(f"{rule}, got {path}, which has {count}")
+    (name,) = program.dispatchables
     if program.model is None:
-        model = descriptor_model(program.dispatchables[BARE].descriptor)
+        model = descriptor_model(program.dispatchables[name].descriptor)
     else:
         model = program.model.proto
     network = read_network(model, place=path)
     arrays = checked(network, reading.arrays())
-    data, indices = [arrays[name] for name in network.main.inputs]
-    origin = Origin(path, "inputs", BARE)
-    return case_of_arrays(
-        program, origin, policy_of(program, out_of_range), data, indices
-    )
+    data, indices = [arrays[one] for one in network.main.inputs]
+    policy = policy_of(program, out_of_range)
+    return case_of_arrays(program, Origin(path, GIVEN, name), policy, data, indices)
 
 
 def _cases_of_model(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,7 +54,10 @@ from onnxgather.core.errors import (
     GOOD,
     DescriptorError,
     FileFormatError,
+    IndexOutOfRangeError,
     OnnxGatherError,
+    ProviderError,
+    located,
 )
 from onnxgather.core.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
 from onnxgather.core.files import is_model
@@ -139,11 +142,15 @@ def run_command(
         if program.model is None:
             out_of_range = out_of_range or "directml"
         case = _case_to_run(program, reading, out_of_range, target, provider)
-        if not case.in_range:
-            has_option = not case.runs_file
-            note = case.told(case.expected(), has_option=has_option)
-            say(f"{file}: {note}", err=True)
-        for piece in _printed_output(case, program, provider, target, numbers):
+        # Case: what is out of range is an error, which says it.
+        if case.note is not None and not case.must_refuse:
+            say(f"{file}: {case.note}", err=True)
+        with located(file):
+            output = _output(case, program, provider, target)
+        data_type = case.descriptor.output_tensor.data_type
+        content = np.ascontiguousarray(output).reshape(-1).view(np.uint8)
+        form = _byte_form(numbers)
+        for piece in printed("OutputTensor", data_type, content, False, form):
             say(piece, end="")
         return GOOD
     out_of_range = out_of_range or "directml"
@@ -203,10 +210,14 @@ def _case_to_run(
     Raises:
         UsageError: There are no arrays, or an option is not for this file.
     """
-    if reading.inputs is None:
+    count = len(program.dispatchables)
+    if reading.inputs is None and count == 1:
         raise click.UsageError(
             f"--inputs FILE.npz must come with {program.path}, which has no data"
         )
+    if count != 1:
+        rule = "run takes a program, or one descriptor with --inputs FILE.npz"
+        raise OnnxGatherError(f"{program.path}: {rule}, got {count} descriptors")
     if provider == DIRECTML_DLL:
         rule = f"--provider {DIRECTML_DLL} must come with a program that has data"
         lane = f"onnxgather check {program.path} --lanes {DIRECTML_DLL}"
@@ -223,31 +234,28 @@ def _case_to_run(
     return case_with_inputs(program, reading, out_of_range)
 
 
-def _printed_output(
-    case: DescriptorCase,
-    program: Program,
-    provider: str,
-    target: Target | None,
-    numbers: bool,
-) -> Iterator[bytes]:
-    """Run a descriptor alone or a model, and yield its output as `print` prints it."""
+def _output(
+    case: DescriptorCase, program: Program, provider: str, target: Target | None
+) -> Array:
+    """Return the output of a descriptor alone, or of a model.
+
+    Raises:
+        IndexOutOfRangeError: An index is out of range, and that is an error.
+        ProviderError: The provider is missing, fails, or did not get every node.
+    """
     from onnxgather.core.execution.session import Session, run
 
+    arrays = case.data, case.indices
     if program.model is None:
-        output = run(
-            case.descriptor,
-            case.data,
-            case.indices,
-            case.out_of_range,
-            provider,
-            target,
-        )
-    else:
-        output = Session(program.model.proto, provider).run(case.data, case.indices)
-    data_type = case.descriptor.output_tensor.data_type
-    content = np.ascontiguousarray(output).reshape(-1).view(np.uint8)
-    form = _byte_form(numbers)
-    return printed("OutputTensor", data_type, content, False, form)
+        return run(case.descriptor, *arrays, case.out_of_range, provider, target)
+    session = Session(program.model.proto, provider)
+    try:
+        return session.run(*arrays)
+    except ProviderError:
+        # Case: the model fails as it must; the provider's message may lack the index.
+        if case.must_refuse:
+            raise IndexOutOfRangeError(str(case.expected())) from None
+        raise
 
 
 def _byte_form(numbers: bool) -> ByteForm:
@@ -426,7 +434,7 @@ def page_of(described: Sequence[DescribedFile], left_out: Sequence[str] = ()) ->
 def _arrays_of(file: DescribedFile) -> dict[str, tuple[Array, Array]]:
     """Return data and indices of the first dispatch of each gather of a program."""
     program = file.gathers.program
-    if program is None or program.without_data:
+    if program is None:
         return {}
     # All gathers of a file are described under one policy.
     policy = next(iter(file.descriptions.values())).out_of_range
@@ -440,17 +448,24 @@ def _arrays_of(file: DescribedFile) -> dict[str, tuple[Array, Array]]:
 def _next_commands(described: Sequence[DescribedFile]) -> dict[str, str]:
     """Return the commands for the files that come next, with what each does."""
     programs = list[str]()
+    own_models = list[str]()
     models = list[str]()
     for file in described:
         path = quote(file.gathers.source.path)
-        if file.gathers.program:
+        program = file.gathers.program
+        if program is None:
+            models.append(path)
+        elif program.model is None:
             programs.append(path)
         else:
-            models.append(path)
+            own_models.append(path)
     commands = dict[str, str]()
     if programs:
         convert = f"onnxgather convert {' '.join(programs)} -o models"
         commands[convert] = "Writes the ONNX models."
+    if own_models:
+        certify = f"onnxgather certify {' '.join(own_models)}"
+        commands[certify] = "Proves that the models mean their descriptors."
     if models:
         audit = f"onnxgather audit {' '.join(models)}"
         commands[audit] = "Says whether the indices stay in range."
@@ -510,8 +525,10 @@ def explain_command(
     if at is not None:
         place = _coordinates(at)
     try:
-        if program is not None and program.without_data and reading.inputs is None:
-            desc = _descriptor_by_number(program, number)
+        desc = None
+        if program is not None and reading.inputs is None:
+            desc = _descriptor_without_data(program, number)
+        if desc is not None:
             explanation, text = _explained_by_names(desc, place)
         else:
             case = _case_to_explain(file, program, number, out_of_range, reading)
@@ -559,7 +576,6 @@ def _case_to_explain(
     """Return the case of a dispatch, or of a node of a model of others.
 
     Raises:
-        FileFormatError: The program has fewer dispatches.
         OnnxGatherError: ONNX forbids the node, or the inputs do not fit.
     """
     if program is None:
@@ -573,25 +589,26 @@ def _case_to_explain(
     if reading.inputs is not None:
         return case_with_inputs(program, reading, out_of_range)
     cases = [*program_cases(program, out_of_range)]
-    _check_number(program, number, len(cases))
     return cases[number - 1]
 
 
-def _descriptor_by_number(program: Program, number: int) -> Descriptor:
-    """Return a descriptor without data, by its number from 1.
+def _descriptor_without_data(program: Program, number: int) -> Descriptor | None:
+    """Return the gather with a number from 1; None if a command gives it data.
+
+    The gathers that no command dispatches come last.
 
     Raises:
-        FileFormatError: The program has fewer.
+        FileFormatError: The program has fewer gathers.
     """
+    dispatched = len(program.dispatch_commands)
     gathers = [*program.without_data.values()]
-    _check_number(program, number, len(gathers))
-    return gathers[number - 1].descriptor
-
-
-def _check_number(program: Program, number: int, count: int) -> None:
+    count = dispatched + len(gathers)
     if number > count:
-        rule = f"the file must have {number} dispatches for --dispatch {number}"
+        rule = f"the file must have {number} gathers for --dispatch {number}"
         raise FileFormatError(f"{program.path}: {rule}, got {count}")
+    if number <= dispatched:
+        return None
+    return gathers[number - dispatched - 1].descriptor
 
 
 def _coordinates(text: str) -> Sequence[int]:

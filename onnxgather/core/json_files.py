@@ -15,6 +15,7 @@ from onnxgather.core.files import reason
 
 _RULES = {
     "Input data was truncated": " must be whole JSON, got an empty or cut file",
+    "Invalid UTF-8 encoded string": " must be UTF-8, got other bytes",
     r"Expected `str` matching .*": (
         " must be a full name such as CPUExecutionProvider, DirectML.dll or opencv"
     ),

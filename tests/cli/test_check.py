@@ -89,50 +89,52 @@ def negative(_: Case, answer: Answer) -> Answer:
 class TestOutOfRange:
     @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
-        ("policy", "brief"),
+        ("policy", "elements"),
         [
-            (
-                "clamp",
-                "is clamped; output elements that differ from DirectML's: 4 of 8",
-            ),
-            ("zero", "gives 0; output elements that differ from DirectML's: 4 of 8"),
-            ("error", "is an error"),
-            ("directml", None),
-            (None, None),
+            (None, "2 under clamp, 11 under directml"),
+            ("clamp", "2 under clamp, 11 under directml"),
+            ("zero", "0 under zero, 11 under directml"),
+            ("error", None),
+            ("directml", "11 under directml, 2 under clamp"),
         ],
     )
-    def test_the_table_says_where_a_program_asks_something_else_than_directml(
-        self, policy: str | None, brief: str | None
+    def test_the_table_says_what_other_policies_give(
+        self, policy: str | None, elements: str | None
     ) -> None:
         program("in.json")
         program("wild.json", indices=WILD)
         options = ["--out-of-range", policy] if policy else []
         code, table, _ = outcome("check", "in.json", "wild.json", *options)
         assert code == 0
-        sentence = (
-            "NOTE wild.json: $.commands[0] (gather): indices out of range: 1 of 2;"
-            f" such an index {brief}"
-        )
+        difference = "OutputTensor[0,1] is an error, 11 under directml"
+        if elements is not None:
+            difference = (
+                f"4 of 8 output elements differ, first OutputTensor[0,1]: {elements}"
+            )
+        other = "clamp" if policy == "directml" else "directml"
         told = [" ".join(section.split()) for section in table.split("\n\n")[2:-1]]
-        assert told == ([sentence] if brief else [])
+        assert told == [
+            "NOTE wild.json: $.commands[0] (gather): indices out of range: 1 of 2,"
+            f" first IndicesTensor[0,1] = 4294967295; {difference}; for the other:"
+            f" --out-of-range {other}"
+        ]
 
-    def test_without_a_policy_an_index_out_of_range_does_what_run_lets_it_do(
-        self,
-    ) -> None:
+    def test_without_a_policy_an_index_out_of_range_is_clamped(self) -> None:
         data = {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3, 4, 5, 6]}
         longer = {"TotalTensorSizeInBytes": 24}
         gathers = [gather("x", i, "y", 2, 2, InputTensor=longer) for i in ("i", "j")]
         resources = {"x": data, "i": (1, 0), "j": (2, 9), "y": [0.0, 0.0]}
         text = small_program(resources, gathers[0], gathers[1], shown("y"))
         Path("x.json").write_text(text, encoding="utf-8")
+        # `run` prints DirectML's elements.
         assert outcome("run", "x.json")[1] == "Resource 'y': 3, 6\n"
         found = report("x.json").cases
-        assert [case.out_of_range for case in found] == ["clamp", "directml"]
+        assert [case.out_of_range for case in found] == ["clamp", "clamp"]
         assert [case.results[0].state for case in found] == ["PASS", "PASS"]
         example = found[1].example
         assert example is not None
         assert example.expected is not None
-        assert example.expected.array().tolist() == [3, 6]
+        assert example.expected.array().tolist() == [2, 2]
         zero = report("x.json", "--out-of-range", "zero").cases
         assert [case.out_of_range for case in zero] == ["zero", "zero"]
 
@@ -143,8 +145,9 @@ class TestOutOfRange:
         assert (
             " ".join(note.split())
             == "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): indices out of"
-            " range: 1 of 2; such an index is clamped; output elements that differ"
-            " from DirectML's: 4 of 8"
+            " range: 1 of 2, first IndicesTensor[0,1] = 4294967295; 4 of 8 output"
+            " elements differ, first OutputTensor[0,1]: 2 under clamp, 11 under"
+            " directml; for the other: --out-of-range directml"
         )
 
 
@@ -418,7 +421,7 @@ class TestStates:
     def test_nothing_to_check_is_a_failure(self) -> None:
         content = json.loads(Path(program("x.json")).read_text())
         Path("x.json").write_text(
-            json.dumps({**content, "commands": content["commands"][1:]})
+            json.dumps({**content, "dispatchables": {}, "commands": []})
         )
         Path("empty").mkdir()
         assert outcome("check", "x.json", "empty") == (
@@ -426,7 +429,7 @@ class TestStates:
             "",
             (
                 "Error: empty: the folder must have a *.json file, got none\n"
-                "Error: x.json: $.commands must hold a dispatch\n"
+                "Error: x.json: $.dispatchables must hold a gather\n"
             ),
         )
 

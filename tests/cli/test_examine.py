@@ -337,7 +337,20 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
                     " 'gathers'"
                 ),
             ),
-            (["m.ONNX"], "m.ONNX: an ONNX model must come with --node, got none"),
+            (
+                ["m.ONNX"],
+                (
+                    "m.ONNX: an ONNX model that onnxgather did not write must come with"
+                    " --node, got none"
+                ),
+            ),
+            (
+                ["x.json", "--inputs", "x.npz"],
+                (
+                    "--inputs must come with a model or with one descriptor alone, got"
+                    " x.json"
+                ),
+            ),
             (["none.onnx"], "none.onnx: no such file or directory"),
             (
                 ["cut.json"],
@@ -404,7 +417,6 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
                 ],
                 "Invalid value for '--plugin': 'libmy.so': no such file or directory",
             ),
-            (["--inputs", "x.npz"], "--inputs must come with --node"),
             (
                 ["--timeout", "0"],
                 "Invalid value for '--timeout': 0 is not in the range 1<=x<=86400.",

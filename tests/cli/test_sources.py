@@ -161,6 +161,9 @@ def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(
         "run": ["run", file],
         "show": ["show", file],
     }
+    # It takes some models, and says of others which these are; see below.
+    if kind == "an ONNX model":
+        del commands["run"]
     refused = {name: outcome(*given) for name, given in commands.items()}
     said = {
         name: err for name, (_, _, err) in refused.items() if f", got {kind}" in err
@@ -172,6 +175,19 @@ def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(
         assert told is not None
         listed = {one for part in told[1].split(", ") for one in part.split(" and ")}
         assert listed == TAKERS[kind] or "--inputs" in told[0]
+
+
+def test_run_takes_no_model_of_others() -> None:
+    model = str(MODELS / "networks/keywords.onnx")
+    assert outcome("run", model) == (
+        2,
+        "",
+        (
+            f"Error: {model}: must be a model that onnxgather wrote from a descriptor,"
+            " got another model; onnxgather audit (in Python og.audit) lists its"
+            " gathers, and onnxgather extract writes programs of them\n"
+        ),
+    )
 
 
 def test_a_program_may_be_named_as_a_model() -> None:
@@ -361,16 +377,29 @@ class TestModel:
         assert outcome(*arguments) == (2, "", f"Error: {sentence}\n")
 
     @pytest.mark.parametrize(
-        "arguments",
+        ("arguments", "rule"),
         [
-            ["show", "--node", "y"],
-            ["explain", "--inputs", "x.npz"],
-            ["check", "--node=y"],
+            (
+                ["show", "--node", "y"],
+                "--node and --shape must come with an ONNX model",
+            ),
+            (["check", "--node=y"], "--node and --shape must come with an ONNX model"),
+            (
+                ["explain", "--inputs", "x.npz"],
+                "--inputs must come with a model or with one descriptor alone",
+            ),
+            (
+                ["check", "--inputs", "x.npz"],
+                "--inputs must come with a model or with one descriptor alone",
+            ),
+            (
+                ["run", "--inputs", "x.npz"],
+                "--inputs must come with a model or with one descriptor alone",
+            ),
         ],
     )
     def test_the_options_of_models_are_refused_for_programs(
-        self, arguments: list[str]
+        self, arguments: list[str], rule: str
     ) -> None:
         code, _, err = outcome(*arguments, program("x.json"))
-        rule = "--node, --shape and --inputs must come with an ONNX model, got x.json"
-        assert (code, err.splitlines()[-1]) == (2, f"Error: {rule}")
+        assert (code, err.splitlines()[-1]) == (2, f"Error: {rule}, got x.json")

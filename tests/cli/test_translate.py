@@ -624,17 +624,34 @@ class TestRun:
     @pytest.mark.parametrize(
         ("options", "printed", "told"),
         [
-            ([], "0, 3, 0", "does what DirectML does"),
-            (["--out-of-range", "directml"], "0, 3, 0", "does what DirectML does"),
+            (
+                [],
+                "0, 3, 0",
+                (
+                    "1 of 3 output elements differ, first OutputTensor[0]: 0 under"
+                    " directml, 2 under clamp; for the other: --out-of-range clamp"
+                ),
+            ),
+            (
+                ["--out-of-range", "directml"],
+                "0, 3, 0",
+                (
+                    "1 of 3 output elements differ, first OutputTensor[0]: 0 under"
+                    " directml, 2 under clamp; for the other: --out-of-range clamp"
+                ),
+            ),
             (
                 ["--out-of-range", "clamp"],
                 "2, 3, 0",
-                "is clamped; output elements that differ from DirectML's: 1 of 3",
+                (
+                    "1 of 3 output elements differ, first OutputTensor[0]: 2 under"
+                    " clamp, 0 under directml; for the other: --out-of-range directml"
+                ),
             ),
             (
                 ["--out-of-range", "zero"],
                 "0, 3, 0",
-                "gives 0; output elements that differ from DirectML's: 0 of 3",
+                "the output is the same under directml",
             ),
         ],
     )
@@ -655,8 +672,8 @@ class TestRun:
             0,
             f"Resource 'output': {printed}\n",
             (
-                "x.json: $.commands[0]: indices out of range: 2 of 3; such an index"
-                f" {told}\n"
+                "x.json: $.commands[0]: indices out of range: 2 of 3, first"
+                f" IndicesTensor[0] = 9; {told}\n"
             ),
         )
 
@@ -1071,7 +1088,7 @@ Formula
             "d/b.json: $.dispatchables.gather",
         ]
         errors = (
-            "Error: bad.json: $ must be an object, got an array\n"
+            "Error: bad.json: $ must have a descriptor, got an empty array\n"
             "Error: none.json: no such file or directory\n"
         )
         assert (code, sorted(err.splitlines())) == (2, errors.splitlines())
@@ -1090,7 +1107,7 @@ Formula
         assert outcome("show", "x.json") == (
             2,
             "",
-            "Error: x.json: $ must be an object, got an array\n",
+            "Error: x.json: $ must have a descriptor, got an empty array\n",
         )
 
 
@@ -1105,8 +1122,7 @@ class TestExplain:
 
     def test_explain_shows_a_small_gather_whole(self) -> None:
         program("x.json", indices=np.array([[2, 9]], np.uint32))
-        clamp = ("--out-of-range", "clamp")
-        assert outcome("explain", "x.json", *clamp) == (
+        assert outcome("explain", "x.json") == (
             0,
             """\
 input: FLOAT32 [4, 3]
@@ -1119,17 +1135,22 @@ indices: UINT32 [1, 2]
 [[2, 9]]
 
 output[0,0] = input[0, indices[0]] = input[0, 2] = 2
-output[0,1] = input[0, indices[1]] = input[0, 9] -> input[0, 2] (9 is past the end, clamped to 2) = 2
+output[0,1] = input[0, indices[1]] = input[0, 9] -> input[0, 2] (9 is past the end, clamped to 2) = 2, 9 under directml
 output[1,0] = input[1, indices[0]] = input[1, 2] = 5
-output[1,1] = input[1, indices[1]] = input[1, 9] -> input[1, 2] (9 is past the end, clamped to 2) = 5
+output[1,1] = input[1, indices[1]] = input[1, 9] -> input[1, 2] (9 is past the end, clamped to 2) = 5, 11 under directml
 output[2,0] = input[2, indices[0]] = input[2, 2] = 8
-output[2,1] = input[2, indices[1]] = input[2, 9] -> input[2, 2] (9 is past the end, clamped to 2) = 8
+output[2,1] = input[2, indices[1]] = input[2, 9] -> input[2, 2] (9 is past the end, clamped to 2) = 8, 11 under directml
 output[3,0] = input[3, indices[0]] = input[3, 2] = 11
 output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the end, clamped to 2) = 11
 """,  # noqa: E501
-            "",
+            (
+                "x.json: $.commands[0] (gather): indices out of range: 1 of 2, first"
+                " IndicesTensor[0,1] = 9; 3 of 8 output elements differ, first"
+                " OutputTensor[0,1]: 2 under clamp, 9 under directml; for the other:"
+                " --out-of-range directml\n"
+            ),
         )
-        every = json.loads(outcome("explain", "x.json", "--json", *clamp)[1])
+        every = json.loads(outcome("explain", "x.json", "--json")[1])
         assert [(one["at"], one["value"]) for one in every][:3] == [
             ([0, 0], "2"),
             ([0, 1], "2"),
@@ -1155,28 +1176,41 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
             ),
         )
 
-    def test_explain_says_what_an_index_out_of_range_reads_in_run(self) -> None:
+    def test_explain_says_both_elements_of_an_index_out_of_range(self) -> None:
         program("x.json", indices=np.array([[2, 9]], np.uint32))
         arguments = ("explain", "x.json", "--at", "1,1")
-        assert (
-            outcome(*arguments)[1]
-            == "output[1,1] = input[1, indices[1]] = input[1, 9] -> buffer element 11"
+        found = (
+            "x.json: $.commands[0] (gather): indices out of range: 1 of 2, first"
+            " IndicesTensor[0,1] = 9; "
+        )
+        directml = (
+            "output[1,1] = input[1, indices[1]] = input[1, 9] -> buffer element 11"
             " (1 x 3 + 9 x 1 = 12; 12 is past the last element, clamped to 11) ="
-            " input[3, 2] = 11\n"
+            " input[3, 2] = 11, 5 under clamp\n"
         )
-        assert (
-            outcome(*arguments, "--out-of-range", "clamp")[1]
-            == "output[1,1] = input[1, indices[1]] = input[1, 9] -> input[1, 2] (9 is"
-            " past the end, clamped to 2) = 5\n"
+        told = (
+            f"{found}3 of 8 output elements differ, first OutputTensor[0,1]: 9 under"
+            " directml, 2 under clamp; for the other: --out-of-range clamp\n"
         )
-        assert outcome(*arguments, "--out-of-range", "error") == (
-            0,
-            (
-                "output[1,1] = input[1, indices[1]] = input[1, 9]: an error (index 9 is"
-                " out of range of 3)\n"
-            ),
-            "",
+        assert outcome(*arguments, "--out-of-range", "directml") == (0, directml, told)
+        clamp = (
+            "output[1,1] = input[1, indices[1]] = input[1, 9] -> input[1, 2] (9 is"
+            " past the end, clamped to 2) = 5, 11 under directml\n"
         )
+        told = (
+            f"{found}3 of 8 output elements differ, first OutputTensor[0,1]: 2 under"
+            " clamp, 9 under directml; for the other: --out-of-range directml\n"
+        )
+        assert outcome(*arguments) == (0, clamp, told)
+        error = (
+            "output[1,1] = input[1, indices[1]] = input[1, 9]: an error, 11 under"
+            " directml (index 9 is out of range of 3)\n"
+        )
+        told = (
+            f"{found}OutputTensor[0,1] is an error, 9 under directml; for the other:"
+            " --out-of-range directml\n"
+        )
+        assert outcome(*arguments, "--out-of-range", "error") == (0, error, told)
 
     def test_explain_prints_json(self) -> None:
         program("x.json")
@@ -1198,10 +1232,7 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
         assert outcome(*arguments, "3") == (
             2,
             "",
-            (
-                "Error: x.json: $.commands must hold 3 dispatches for --dispatch 3,"
-                " got 2\n"
-            ),
+            ("Error: x.json: the file must have 3 gathers for --dispatch 3, got 2\n"),
         )
 
     @pytest.mark.parametrize(

@@ -300,6 +300,13 @@ class DirectMLLane:
         reason = _why_not_run(case)
         if isinstance(case, NodeCase) or reason is not None:
             return Answer(AnswerKind.NOT_RUN, reason)
+        by_directml = case.out_of_range != "directml" and not case.in_range
+        return msgspec.structs.replace(
+            self._answer(case), of_descriptor=case.runs_file, by_directml=by_directml
+        )
+
+    def _answer(self, case: DescriptorCase) -> Answer:
+        """Have the host run a descriptor."""
         assert self._host is not None
         desc = case.descriptor
         buffers = (case.data.tobytes(), case.indices.tobytes(), _wrong_everywhere(case))
@@ -316,15 +323,7 @@ class DirectMLLane:
         count = math.prod(tensor.array_shape)  # without the padding
         values = np.frombuffer(answer.output, tensor.data_type.numpy, count)
         output = values.reshape(tensor.array_shape)
-        by_directml = case.out_of_range != "directml" and not case.in_range
-        return Answer(
-            AnswerKind.RAN,
-            None,
-            nodes,
-            output,
-            of_descriptor=case.runs_file,
-            by_directml=by_directml,
-        )
+        return Answer(AnswerKind.RAN, None, nodes, output)
 
     def close(self) -> None:
         """End the host."""

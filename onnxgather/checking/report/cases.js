@@ -24,7 +24,7 @@ function readResult(result) {
     words: result.words,
     cause: result.cause,
     reason: result.reason,
-    nodes: [result.nodes?.join(", "), result.given_as].filter(Boolean).join("; "),
+    nodes: [result.nodes?.join(", "), ...result.remarks].filter(Boolean).join("; "),
     known: result.known,
     found: result.found,
     source: result.first?.source,

@@ -20,11 +20,12 @@ from onnxgather.checking.report.sentences import (
     cut,
     evidence_lines,
     known_counts,
+    models_ran,
     title,
     unmet,
     verdict,
 )
-from onnxgather.checking.results import Report
+from onnxgather.checking.results import BY_DIRECTML, Report
 from onnxgather.core.output.junit import add_testcase, junit_document
 from onnxgather.core.output.result_states import STATES
 
@@ -70,6 +71,10 @@ def _add_properties(
     facts = {"onnxgather": report.onnxgather, "verdict": headline}
     for what, count in known_counts(report, number).items():
         facts[what] = str(count)
+    judged = report.passed_by_directml(number)
+    if judged:
+        facts[f"PASS {BY_DIRECTML}"] = str(judged)
+    facts["models"] = models_ran(report)
     facts["machine"] = report.machine
     facts["provider"] = lane.provider
     facts |= lane.versions

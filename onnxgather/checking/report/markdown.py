@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from onnxgather.checking.report.sentences import about_lane, causes, verdict, why
-from onnxgather.checking.results import Report
+from onnxgather.checking.report.sentences import (
+    about_lane,
+    causes,
+    models_ran,
+    verdict,
+    why,
+)
+from onnxgather.checking.results import BY_DIRECTML, Report
 from onnxgather.core.output.markdown import markdown_document, plain, table_row
 from onnxgather.core.output.result_states import STATES, State
 
@@ -16,6 +22,9 @@ def markdown(report: Report) -> bytes:
     """
     headline, more, _ = verdict(report)
     lines = [f"## {plain(headline)}", "", plain(more), ""]
+    models = models_ran(report)
+    if models:
+        lines += [plain(f"{models}."), ""]
     lines += _lane_table(report)
     lines.append("")
     lines += _cause_list(report)
@@ -27,19 +36,32 @@ def markdown(report: Report) -> bytes:
 
 
 def _lane_table(report: Report) -> list[str]:
-    """Return a table of the lanes, with a column for each state that occurs."""
+    """Return a table of the lanes, with a column for each state that occurs.
+
+    Where an output was compared with DirectML's formula, that has a column of its own.
+    """
     counts_of_lanes = [report.counts(number) for number in range(len(report.lanes))]
     states: list[State] = [
         state for state in STATES if any(counts[state] for counts in counts_of_lanes)
     ]
-    header = table_row(["lane", "", *states])
+    by_directml = [*map(report.passed_by_directml, range(len(report.lanes)))]
+    columns: list[str] = [*states]
+    if any(by_directml):
+        columns.append(f"PASS {BY_DIRECTML}")
+    header = table_row(["lane", "", *columns])
     # A colon at the end of the dashes aligns the counts at the right.
-    rule = table_row(["---", "---", *["---:"] * len(states)])
+    rule = table_row(["---", "---", *["---:"] * len(columns)])
     table = [header, rule]
-    for lane, counts in zip(report.lanes, counts_of_lanes, strict=True):
+    for number, (lane, counts) in enumerate(
+        zip(report.lanes, counts_of_lanes, strict=True)
+    ):
         cells = [plain(lane.name), plain(about_lane(lane))]
         for state in states:
-            cells.append(f"{counts[state]:,}")
+            # A result is in one column.
+            judged = by_directml[number] if state == "PASS" else 0
+            cells.append(f"{counts[state] - judged:,}")
+        if any(by_directml):
+            cells.append(f"{by_directml[number]:,}")
         table.append(table_row(cells))
     return table
 

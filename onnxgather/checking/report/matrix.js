@@ -169,11 +169,11 @@ function matrixCell(group, lane, number) {
   return make("td", {}, button);
 }
 
-/** Return how many results say each words, without those that passed; what is known comes last. */
+/** Return how many results say each words, without those that just passed; what is known comes last. */
 function countsOfWords(results) {
   const byWords = new Map();
   for (const { state, words } of results) {
-    if (state === "PASS") continue;
+    if (words === "passed") continue;
     const entry = byWords.get(words) ?? { state, words, count: 0 };
     entry.count += 1;
     byWords.set(words, entry);

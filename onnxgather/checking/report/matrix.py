@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.results import CaseResult, Result, ResultKind, Returned
+from onnxgather.checking.results import (
+    BY_DIRECTML,
+    CaseResult,
+    Result,
+    ResultKind,
+    Returned,
+)
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.output.result_states import State
 
@@ -80,7 +86,9 @@ def result_words(result: Result) -> str:
         if result.state == "KNOWN":
             return f"{_WORDS_OF_STATES['KNOWN']}, {FOREIGN_MEMORY}"
         return FOREIGN_MEMORY
-    # Case 2: the state says enough.
+    # Case 2: the state says enough, unless the case's policy was not asked.
+    if result.state == "PASS" and result.by_directml:
+        return f"{_WORDS_OF_STATES['PASS']} {BY_DIRECTML}"
     if result.state in _WORDS_OF_STATES:
         return _WORDS_OF_STATES[result.state]
     # Case 3: the kind of the result says more.

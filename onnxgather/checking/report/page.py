@@ -27,6 +27,7 @@ from onnxgather.checking.report.sentences import (
     again,
     causes,
     lane_again,
+    models_ran,
     verdict,
     why,
 )
@@ -39,6 +40,7 @@ from onnxgather.checking.results import (
 )
 from onnxgather.core.descriptors.arrays import Array, differing
 from onnxgather.core.descriptors.explain import value_text
+from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import from_dict
 from onnxgather.core.execution.providers import target_of
 from onnxgather.core.options import Target
@@ -82,7 +84,7 @@ def html(report: Report) -> bytes:
         "title": escape(f"{headline} · onnxgather check"),
         "verdict": escape(first_sentence),
         "rest": escape(rest),
-        "more": escape(more),
+        "more": escape(f"{more} {models_ran(report)}".rstrip()),
         "mood": mood,
     }
     scripts = (*SCRIPTS, "../../checking/report/cases", "../../checking/report/matrix")
@@ -173,8 +175,12 @@ def _packed_data(
         )
     results: list[dict[str, Any]] = []
     for result, cause_number in result_numbers:
-        words = result_words(result)
-        results.append({**to_builtins(result), "words": words, "cause": cause_number})
+        facts = {
+            "words": result_words(result),
+            "remarks": result.remarks,
+            "cause": cause_number,
+        }
+        results.append(to_builtins(result) | facts)
     return {"groups": list(group_numbers), "results": results, "cases": rows}
 
 
@@ -230,12 +236,15 @@ def _details(report: Report, case: CaseResult) -> dict[str, Any]:
     if evidence.descriptor is not None:
         descriptor = from_dict(evidence.descriptor)
     got = {lane: blob.array() for lane, blob in evidence.got.items()}
+    expected = _expected_of_lanes(case, evidence)
+    # The picture has the output of the case's policy, and what differs from that.
+    compared = {result.lane for result in case.results if not result.by_directml}
     picture = picture_of(
         descriptor,
         evidence.data.array(),
         evidence.indices.array(),
         case.out_of_range,
-        got,
+        {lane: array for lane, array in got.items() if lane in compared},
     )
     commands: list[str] = []
     for lane, result in zip(report.lanes, case.results, strict=True):
@@ -245,24 +254,44 @@ def _details(report: Report, case: CaseResult) -> dict[str, Any]:
         "repro": _repro_commands(case, report.lanes),
         "picture": to_builtins(picture),
     }
-    wrong = {lane: _wrong_bytes(evidence, array) for lane, array in got.items()}
+    wrong = {lane: _wrong_bytes(expected[lane], got[lane]) for lane in got}
     if wrong:
         details["bytes"] = wrong
     if descriptor is None:
         details["node"] = to_builtins(evidence.node)
         return details
     targets = _targets(case, report.lanes) or ["portable"]
-    return details | described(descriptor, case.out_of_range, targets)
+    details |= described(descriptor, case.out_of_range, targets)
+    # Case: the lanes ran the file of a model, whose graph may be another.
+    if case.runs_file:
+        details["graphs"] = []
+    return details
 
 
-def _wrong_bytes(evidence: Evidence, got: Array) -> list[_WrongElement]:
+def _expected_of_lanes(case: CaseResult, evidence: Evidence) -> dict[str, Array | None]:
+    """Return the right output of each lane; None where there must be none."""
+    expected = None
+    if evidence.expected is not None:
+        expected = evidence.expected.array()
+    by_lane: dict[str, Array | None] = {}
+    for result in case.results:
+        by_lane[result.lane] = expected
+        # Case: the lane is DirectML, which has a rule of its own.
+        if result.by_directml:
+            by_lane[result.lane] = reference(
+                from_dict(evidence.descriptor),
+                evidence.data.array(),
+                evidence.indices.array(),
+                "directml",
+            )
+    return by_lane
+
+
+def _wrong_bytes(expected: Array | None, got: Array) -> list[_WrongElement]:
     """Return the first differing elements of an output, with their bytes.
 
     An output that cannot be compared element by element is one entry.
     """
-    expected = None
-    if evidence.expected is not None:
-        expected = evidence.expected.array()
     returned = f"{got.dtype} {list(got.shape)}"
     # Case 1: there must be no output.
     if expected is None:

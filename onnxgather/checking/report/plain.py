@@ -9,11 +9,12 @@ from onnxgather.checking.report.sentences import (
     about_lane,
     causes,
     evidence_lines,
+    models_ran,
     title,
     verdict,
     why,
 )
-from onnxgather.checking.results import CaseResult, Report
+from onnxgather.checking.results import BY_DIRECTML, CaseResult, Report
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.output.result_states import (
     BAD,
@@ -157,13 +158,19 @@ def _cause_rows(report: Report) -> list[_Row]:
 
 
 def _file_rows(report: Report) -> list[_Row]:
-    """Return a row for each file with a fault, and one row for the notes of cases."""
+    """Return a row for each file with a fault, and rows for the notes.
+
+    One note is about the files of models, one is about the cases.
+    """
     rows: list[_Row] = []
     for invalid in report.invalid:
         rows.append(_plain_row("INVALID ", f"{invalid.file}: {invalid.reason}"))
     for message in report.unusable:
         rows.append(_plain_row("UNUSABLE", message))
-    # Notes are about indices out of range in programs; one of them says what they are.
+    models = models_ran(report)
+    if models:
+        rows.append(_plain_row("NOTE    ", models))
+    # Notes of cases are about indices out of range; one of them says what they are.
     with_notes = [case for case in report.cases if case.note]
     if with_notes:
         first = with_notes[0]
@@ -185,6 +192,9 @@ def _count_rows(report: Report) -> list[_Row]:
         given = sum(bool(case.results[number].given_as) for case in report.cases)
         if given:
             parts.append(f"{given:,} given other data types")
+        judged = report.passed_by_directml(number)
+        if judged:
+            parts.append(f"{judged:,} {BY_DIRECTML}")
         state = worst(counts) if counts else None
         rows.append([(f"{lane.name}: {', '.join(parts)}", state)])
     files: list[str] = []

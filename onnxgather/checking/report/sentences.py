@@ -11,8 +11,15 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from onnxgather.checking.cases import GIVEN
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.results import CaseResult, Report, Result
+from onnxgather.checking.results import (
+    BY_DIRECTML,
+    CaseResult,
+    Report,
+    Result,
+    ResultKind,
+)
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.providers import target_of
@@ -77,6 +84,8 @@ def evidence_lines(result: Result) -> list[str]:
         lines.append(result.first.source)
     if result.given_as:
         lines.append(f"given: {result.given_as}")
+    if result.by_directml:
+        lines.append(f"compared: {BY_DIRECTML}")
     if result.nodes and result.state != "NOT-RUN":
         lines.append(f"ran: {', '.join(result.nodes)}")
     return lines
@@ -100,16 +109,16 @@ def again(
     """Return the command that runs a finding again; no command for other results.
 
     A lane whose answers came from a folder cannot run a case.
-    The command lacks --plugin for a provider from a plugin library; for a case of a
-    model it names the inputs INPUTS.npz.
+    The command lacks --plugin for a provider from a plugin library; for a case with
+    the arrays of --inputs it names them INPUTS.npz.
     """
     if result.state not in BAD or lane.has_answers:
         return []
     path, colon, _ = case.name.partition(": ")
     is_of_file = bool(colon)
     words = ["onnxgather", "check"]
-    # Case: a gather of a model. A case of a program has its file.
-    if is_of_file and case.file is None:
+    # Case: arrays of --inputs. A case of a program has its file.
+    if is_of_file and (case.file is None or case.command == GIVEN):
         words += [path, "--inputs", "INPUTS.npz"]
     words += ["--case", case.name]
     lane_text = lane_again(lane)
@@ -118,10 +127,12 @@ def again(
     target_of_name = lane.name.rpartition("@")[2]
     if lane.adapter is not None:
         words += ["--adapter", f"{lane.provider}={lane.adapter}"]
+    # The file of a model has its own target and opset.
     usual_target = target_of(lane.provider)
-    if lane.target not in (None, usual_target, target_of_name):
+    usual_targets = (None, usual_target, target_of_name)
+    if lane.target not in usual_targets and not case.runs_file:
         words += ["--target", str(lane.target)]
-    if lane.opset:
+    if lane.opset and not case.runs_file:
         words += ["--opset", str(lane.opset)]
     # Cases of the built-in corpus have a policy of their own.
     if is_of_file or case.name.startswith("random/"):
@@ -247,7 +258,10 @@ def _numbers(
     """Return the sentence with the numbers of a report."""
     parts: list[str] = []
     if counts:
-        parts.append(f"{counts['PASS']:,} agree bit for bit")
+        judged = _passed_by_directml(report)
+        parts.append(f"{counts['PASS'] - judged:,} agree bit for bit")
+        if judged:
+            parts.append(f"{judged:,} {BY_DIRECTML}")
     for noun, count in finding_counts.items():
         if count:
             parts.append(number_of(count, noun))
@@ -282,11 +296,53 @@ def _headline(
     if counts["NOT-RUN"] == counts.total():
         return "Nothing ran", "open"
     if counts["PASS"] == counts.total():
+        judged = _passed_by_directml(report)
+        if judged:
+            return f"Everything agrees, {judged:,} {BY_DIRECTML}", "good"
         return "Everything agrees", "good"
     if counts["KNOWN"]:
         headline = f"No new differences{_known_by_lane(report)}"
         return headline, "open" if counts["NOT-RUN"] else "known"
     return "No findings", "open"
+
+
+def _passed_by_directml(report: Report) -> int:
+    """Return how many results pass by DirectML's formula in place of the policy.
+
+    They do not agree with the results of other lanes bit for bit.
+    """
+    return sum(map(report.passed_by_directml, range(len(report.lanes))))
+
+
+def models_ran(report: Report) -> str:
+    """Return a sentence on which lanes ran the files of models, and which did not.
+
+    It is empty if the report has no case of the file of a model, or no lane ran one.
+    """
+    files: list[str] = []
+    ran: dict[str, bool] = {}
+    for case in report.cases:
+        if not case.runs_file:
+            continue
+        files.append(case.file or case.name)
+        for result in case.results:
+            if result.kind not in (ResultKind.NOT_RUN, ResultKind.NOT_STARTED):
+                ran[result.lane] = result.of_descriptor
+    on_file = [lane for lane, of_descriptor in ran.items() if not of_descriptor]
+    on_descriptor = [lane for lane, of_descriptor in ran.items() if of_descriptor]
+    files = [*dict.fromkeys(files)]
+    is_one = len(files) == 1
+    texts: list[str] = []
+    if on_file:
+        what = "the file itself" if is_one else "the files themselves"
+        texts.append(f"{', '.join(on_file)} ran {what}")
+    if on_descriptor:
+        what = "its descriptor" if is_one else "their descriptors"
+        texts.append(f"{', '.join(on_descriptor)} ran {what}")
+    if not texts:
+        return ""
+    subject = files[0] if is_one else number_of(len(files), "model")
+    return f"{subject}: {'; '.join(texts)}"
 
 
 def _known_by_lane(report: Report) -> str:

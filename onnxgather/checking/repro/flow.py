@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from onnxgather.checking.repro.folder import (
 )
 from onnxgather.checking.repro.reduce import Fault, reduce_case
 from onnxgather.checking.results import Result, ResultKind
-from onnxgather.core.checks import shown
+from onnxgather.core.checks import number_of, shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.kernels import operators_of
@@ -58,6 +58,7 @@ def make_repro(
     lane: Lane,
     folder: str,
     *,
+    others: Sequence[Case] = (),
     reported: LaneInfo | None = None,
     reduce: bool = True,
     tried: Callable[[], object] = lambda: None,
@@ -68,6 +69,8 @@ def make_repro(
         case: The case.
         lane: The lane, not started; the caller closes it.
         folder: The folder of the repro: new, empty or an earlier repro.
+        others: Cases that are run where the lane is right about that one; the first
+            that is wrong has its place.
         reported: The lane as a report describes it, if `lane` runs in this environment
             instead.
         reduce: Whether to reduce the case.
@@ -79,8 +82,19 @@ def make_repro(
     """
     REPRO.check(folder)
     info, result = _run(case, lane, reported)
+    passed = 0
+    for other in others:
+        if result.state != "PASS":
+            break
+        passed += 1
+        case = other
+        result = judge(case, info, lane.answer(case))
     if not result.is_wrong:
-        return Outcome(_nothing_wrong(case, info, result), result, case)
+        text = _nothing_wrong(case, info, result)
+        if passed and result.state == "PASS":
+            cases = number_of(passed + 1, "case")
+            text = f"{cases} pass on lane {info.name}: nothing to reproduce"
+        return Outcome(text, result, case)
     assert isinstance(lane, ModelLane | RuntimeLane), "`_run` accepts no other lane"
     # Each is smaller than the one before; an interrupted search keeps its last.
     differences = [Difference(case, info, result)]
@@ -208,6 +222,8 @@ def _trials(difference: Difference, lane: ModelLane | RuntimeLane) -> list[Trial
         assert isinstance(case, DescriptorCase), "WebNN runs no nodes of ONNX"
         return [trial_of_program(case)]
     target = target_of(lane.provider.name, lane.target)
+    if case.model is not None:
+        target = case.model.target
     operators = operators_of(lane.provider, target)
     trials: list[Trial] = []
     # A provider that lacks a data type is given the case in another type.
@@ -261,7 +277,12 @@ def _trouble_of_program(lane: Lane, difference: Difference) -> str | None:
 def _trouble_of_lane(lane: ModelLane, trial: Trial, result: Result) -> str | None:
     """Return why a lane without an interpreter shows no difference; None if it does."""
     question = trial.question
-    answer = lane.run(question.model, [question.inputs], question.threads)
+    answer = lane.run(
+        question.model,
+        [question.inputs],
+        question.threads,
+        library=trial.operators,
+    )
     output = answer.output
     expected = trial.expected
     # Case: an error, which is a difference unless the provider must refuse the model.

@@ -235,7 +235,11 @@ class Difference:
     @property
     def title(self) -> str:
         """The title of an issue."""
-        return f"{self.info.provider} {self._what_it_does()}"
+        provider = self.info.provider
+        # Case: the provider may be right, and the model of the file wrong.
+        if self.case.runs_file and self.result.state == "DIFF":
+            return f"A model {self._what_it_does()} on {provider}"
+        return f"{provider} {self._what_it_does()}"
 
     def _what_it_does(self) -> str:
         """Return what the provider does wrong, as the end of a sentence."""
@@ -590,11 +594,18 @@ def _meaning(case: Case) -> str:
     formula = write_formula(case.descriptor, case.out_of_range)
     coordinates = f" with `{formula.coordinates}`" if formula.coordinates else ""
     bounds = f" for `{formula.bounds}`" if formula.bounds else ""
-    return (
+    meaning = (
         f"{node}; in DirectML `DML_OPERATOR_{case.operator}`{with_strides}. It "
         f"computes `{formula.equation}`{coordinates}{bounds}; in range is "
         f"{formula.range}."
     )
+    if case.runs_file:
+        return (
+            "`model.onnx` is a file as it was given. Its metadata say that it was made"
+            f" from this: {meaning}\n\nThe model is wrong, or the provider is:"
+            " `onnxgather certify model.onnx` says whether the model is right."
+        )
+    return meaning
 
 
 def _array_text(name: str, array: Array) -> str:

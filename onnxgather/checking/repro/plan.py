@@ -12,7 +12,7 @@ from onnxgather.checking.cases import (
     FileModel,
     NodeCase,
     Origin,
-    program_cases,
+    cases_of_file,
 )
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.results import CaseResult, Evidence, Report
@@ -41,13 +41,13 @@ def case_of_program(
         program: The program.
         out_of_range: As of `policy_of`.
         name: The case's name, its command, such as `$.commands[0]`, or its
-            dispatchable; None if the program has one dispatch.
+            dispatchable; None if the program has one case.
 
     Raises:
         OnnxGatherError: There is no such case, or more than one.
     """
     named_cases: list[tuple[str, DescriptorCase]] = []
-    for case in program_cases(program, out_of_range):
+    for case in cases_of_file(program, out_of_range):
         assert case.origin is not None, "a program is the origin of its cases"
         named_cases.append((case.name, case))
         named_cases.append((case.origin.command, case))

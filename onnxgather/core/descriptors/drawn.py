@@ -37,13 +37,16 @@ class Drawn:
 ENDS = "both ends of each axis"
 BITS = "random bits"
 WILD = "wild indices"
-LARGEST = "extreme data"
+EXTREMES = "extreme data"
+
+ALL_DRAWN = (ENDS, BITS, WILD, EXTREMES)
+"""The names of all arrays that `drawn` draws."""
 
 
 def draw_names(out_of_range: OutOfRange) -> tuple[str, str, str]:
     """Return the names of the arrays that `drawn` draws under a policy."""
     # A wild index is an error there, so that no model returns anything to compare.
-    return ENDS, BITS, LARGEST if out_of_range == "error" else WILD
+    return ENDS, BITS, EXTREMES if out_of_range == "error" else WILD
 
 
 def bytes_of(desc: Descriptor) -> int:
@@ -68,7 +71,7 @@ def drawn(desc: Descriptor, out_of_range: OutOfRange) -> Iterator[Drawn]:
     yield Drawn(ENDS, _data(desc, "distinct"), index_values(desc, "edges", 1))
     yield Drawn(BITS, _random_bits(desc.input_tensor), index_values(desc, "any", 2))
     if out_of_range == "error":
-        yield Drawn(LARGEST, _data(desc, "extremes"), index_values(desc, "any", 3))
+        yield Drawn(EXTREMES, _data(desc, "extremes"), index_values(desc, "any", 3))
     else:
         yield Drawn(WILD, _data(desc, "distinct"), _wild(desc))
 

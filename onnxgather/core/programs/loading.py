@@ -30,16 +30,11 @@ from onnxgather.core.programs.program import (
 )
 from onnxgather.core.public import public
 
-FOREIGN = (
-    "must be a model that onnxgather wrote from a descriptor, got another model: see"
-    " onnxgather.audit for its gathers, and onnxgather extract for programs of them"
-)
-"""The rule that a model of others breaks."""
+OF_ANOTHER_GRAPH = "are of another graph"
+"""What is wrong with the metadata of a model that was changed since onnxgather wrote
+it."""
 
-OF_ANOTHER_GRAPH = (
-    "its metadata are of another graph, so it counts as a model of others"
-)
-"""What is said of a model that was changed since onnxgather wrote it."""
+_UNREADABLE = "cannot be read"
 
 
 @public
@@ -105,10 +100,15 @@ def program_of_model(model: ModelProto, name: str) -> Program:
     program = own_program(model, name)
     if program is not None:
         return program
-    rule = FOREIGN
-    if entries_of(model):
-        rule = f"{FOREIGN}; {OF_ANOTHER_GRAPH}"
-    raise FileFormatError(f"{name}: {rule}")
+    found = "another model"
+    fault = fault_of_metadata(model)
+    if fault:
+        found = f"one whose metadata of onnxgather {fault}"
+    raise FileFormatError(
+        f"{name}: must be a model that onnxgather wrote from a descriptor, got {found};"
+        " onnxgather audit (in Python og.audit) lists its gathers, and onnxgather"
+        " extract writes programs of them"
+    )
 
 
 def model_with_entry(path: str) -> ModelProto | None:
@@ -132,9 +132,20 @@ def model_with_entry(path: str) -> ModelProto | None:
     return load_model(path)
 
 
-def is_changed(model: ModelProto) -> bool:
-    """Return whether onnxgather wrote a model that was changed since."""
-    return bool(entries_of(model)) and own_entry(model) is None
+def fault_of_metadata(model: ModelProto) -> str:
+    """Return why what onnxgather wrote into the metadata of a model does not count.
+
+    It ends a sentence, such as `are of another graph`. It is empty if that counts, or
+    if there is nothing of onnxgather.
+    """
+    if own_entry(model) is not None:
+        return ""
+    if entries_of(model):
+        return OF_ANOTHER_GRAPH
+    # Case: a user changed them, or another version of onnxgather wrote them.
+    if any(prop.key.startswith(KEY) for prop in model.metadata_props):
+        return _UNREADABLE
+    return ""
 
 
 def own_program(model: ModelProto, name: str) -> Program | None:
@@ -152,8 +163,8 @@ def own_program(model: ModelProto, name: str) -> Program | None:
     if entry is None:
         return None
     if entry.program is not None:
-        whole = f"all dispatches of the program {shown(entry.program)} as one model"
-        rule = "must be of one descriptor"
+        rule = "the model must be of one descriptor"
+        whole = f"the whole program {shown(entry.program)}"
         raise FileFormatError(f"{name}: {rule}, got {whole}; give the program itself")
     # Case: such as a hardened model, whose gathers somebody else wrote.
     if entry.descriptor is None or entry.out_of_range is None or entry.target is None:
@@ -196,8 +207,10 @@ def _fitting(model: ModelProto, entry: ModelEntry) -> Descriptor:
     for value, (role, tensor) in zip(values, roles.items(), strict=True):
         found = ValueType.of(value)
         data_type = DIRECTML_NAMES.get(found.data_type, found.data_type)
+        found = found._replace(data_type=data_type)
         wanted = ValueType(tensor.data_type.name, tensor.array_shape)
-        if found._replace(data_type=data_type) != wanted:
-            rule = f"the model's {shown(value.name)} must be {wanted}, as {role} is"
-            raise FileFormatError(f"{rule}, got {found}")
+        if found != wanted:
+            rule = f"the model's {shown(value.name)} must be {wanted}"
+            why = f"as {role} of the descriptor is"
+            raise FileFormatError(f"{rule}, {why}, got {found}")
     return desc

@@ -43,6 +43,9 @@ def told_outside(
         The sentence; empty if every index is in range and the outputs are equal.
     """
     outside = indices_outside(desc, indices)
+    # Case: nothing is an error, so that nothing differs.
+    if policy == "error" and not outside.any():
+        return ""
     parts: list[str] = []
     if outside.any():
         first = _first(outside)

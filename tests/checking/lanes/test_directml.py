@@ -3,6 +3,7 @@ answers."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -19,11 +20,12 @@ from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from msgspec.structs import replace
 from recordings import INDEPENDENT, recorded
 
-from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.cases import Case, DescriptorCase, FileModel
 from onnxgather.checking.corpus import random_cases
 from onnxgather.checking.corpus.built_in import forbidden_cases
 from onnxgather.checking.lanes.directml import DirectMLLane, find_host, setup_command
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.checking.results import Result, ResultKind
 from onnxgather.checking.run import check_cases
 from onnxgather.core.descriptors.arrays import elements
 from onnxgather.core.execution.elsewhere.child import Breakdown
@@ -33,6 +35,10 @@ NODES = ("DML_OPERATOR_GATHER",)
 NONSENSE = "the host answered what no host answers: "
 TOO_FEW = "31 bytes of OutputTensor, not 32"
 RIGHT = "struct.pack('<8f', 2, 1, 5, 4, 8, 7, 11, 10)"
+BY_FORMULA = "struct.pack('<8f', 2, 7, 5, 10, 8, 11, 11, 11)"
+"""The columns 2 and 7 by DirectML's formula."""
+CLAMPED = "struct.pack('<8f', 2, 2, 5, 5, 8, 8, 11, 11)"
+"""The columns 2 and 7, the second clamped to 2."""
 
 stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
 
@@ -53,6 +59,17 @@ def asked(lane: DirectMLLane, *cases: Case) -> list[tuple[str, str | None]]:
     try:
         found = check_cases(cases, [lane], [lane.start()], ())
         return [(result.results[0].state, result.results[0].reason) for result in found]
+    finally:
+        lane.close()
+
+
+def judged(folder: Path, action: str, *cases: Case) -> Result:
+    """Return the result of a case on a lane whose host does something."""
+    folder.mkdir(exist_ok=True)
+    lane = DirectMLLane("dml", fake_folder(folder, action))
+    try:
+        (found,) = check_cases(cases, [lane], [lane.start()], ())
+        return found.results[0]
     finally:
         lane.close()
 
@@ -258,11 +275,42 @@ class TestStates:
         assert reason.endswith(": CreateOperator gave 0x80070057")
 
     @pytest.mark.parametrize("policy", ["clamp", "zero", "error"])
-    def test_an_index_out_of_range_under_another_policy_is_not_run(
+    def test_an_index_out_of_range_is_judged_by_directml_s_formula(
+        self, policy: OutOfRange, tmp_path: Path
+    ) -> None:
+        asked_case = case(2, 7, out_of_range=policy)
+        result = judged(tmp_path / "right", done(BY_FORMULA), asked_case)
+        assert (result.state, result.kind) == ("PASS", ResultKind.SAME)
+        assert result.by_directml
+        assert result.remarks == ["with DirectML's formula"]
+        # The elements that the policy gives are wrong there.
+        wrong = judged(tmp_path / "clamped", done(CLAMPED), asked_case)
+        assert wrong.by_directml
+        assert wrong.state == "DIFF"
+        assert (
+            wrong.reason
+            == "3 of 8 elements differ, first OutputTensor[0,1]: expected 7.0 (00 00"
+            " e0 40), got 2.0 (00 00 00 40)"
+        )
+        # A lane that does not answer is never right.
+        broken = judged(tmp_path / "broken", "sys.exit(3)", asked_case)
+        assert broken.state == "ERROR"
+        assert broken.reason == "the host ended with exit code 3"
+
+    def test_directml_s_own_policy_needs_no_remark(self, tmp_path: Path) -> None:
+        result = judged(tmp_path, done(BY_FORMULA), OUTSIDE)
+        assert result.state == "PASS"
+        assert result.remarks == []
+
+    @pytest.mark.parametrize("policy", ["clamp", "zero", "error"])
+    def test_what_the_corpus_asks_under_directml_is_not_asked_again(
         self, policy: OutOfRange, tmp_path: Path
     ) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, "sys.exit(3)"))
-        assert asked(lane, case(2, 7, out_of_range=policy)) == [
+        twin = case(2, 7, out_of_range=policy)
+        assert isinstance(twin, DescriptorCase)
+        twin = dataclasses.replace(twin, asked_as_directml=True)
+        assert asked(lane, twin) == [
             (
                 "NOT-RUN",
                 "DirectML.dll has a rule of its own for indices out of range, which "
@@ -270,12 +318,23 @@ class TestStates:
             )
         ]
 
+    def test_the_file_of_a_model_is_run_as_its_descriptor(self, tmp_path: Path) -> None:
+        model = FileModel(b"", ("InputTensor", "IndicesTensor"), "portable")
+        of_file = case(2, 1, out_of_range="clamp")
+        assert isinstance(of_file, DescriptorCase)
+        of_file = dataclasses.replace(of_file, model=model)
+        result = judged(tmp_path, done(RIGHT), of_file)
+        assert result.state == "PASS"
+        assert result.of_descriptor
+        assert result.remarks == ["its descriptor"]
+
     @pytest.mark.parametrize("policy", ["clamp", "zero", "error", "directml"])
     def test_in_range_the_policy_plays_no_part(
         self, policy: OutOfRange, tmp_path: Path
     ) -> None:
-        lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT)))
-        assert asked(lane, case(2, 1, out_of_range=policy)) == [("PASS", None)]
+        result = judged(tmp_path, done(RIGHT), case(2, 1, out_of_range=policy))
+        assert (result.state, result.reason) == ("PASS", None)
+        assert result.remarks == []
 
     def test_a_node_that_no_descriptor_says_is_not_run(self, tmp_path: Path) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, "sys.exit(3)"))

@@ -63,7 +63,14 @@ class TestCasesOfPrograms:
     @pytest.mark.parametrize(
         ("commands", "name", "message"),
         [
-            (0, None, "p.json: case must name one, got none"),
+            (
+                0,
+                None,
+                (
+                    "p.json: case must name one, got 'p.json: both ends of each axis"
+                    " (one)', 'p.json: random bits (one)', 'p.json: wild indices (one)'"
+                ),
+            ),
             (
                 2,
                 None,
@@ -100,8 +107,9 @@ class TestCasesOfPrograms:
                 0,
                 "one",
                 (
-                    "p.json: case must be one of 0, listed by onnxgather check --json,"
-                    " got 'one'"
+                    "p.json: case 'one' must name one, got 'p.json: both ends of each"
+                    " axis (one)', 'p.json: random bits (one)', 'p.json: wild indices"
+                    " (one)'"
                 ),
             ),
         ],
@@ -112,6 +120,12 @@ class TestCasesOfPrograms:
         with pytest.raises(OnnxGatherError) as caught:
             case_of_program(program(commands), "clamp", name)
         assert str(caught.value) == message
+
+    @pytest.mark.parametrize("name", ["random bits", "p.json: random bits (one)"])
+    def test_a_case_that_is_drawn_is_named_like_another(self, name: str) -> None:
+        case = case_of_program(program(0), "clamp", name)
+        assert case.name == "p.json: random bits (one)"
+        assert case.origin == Origin("p.json", "random bits", "one")
 
 
 class WrongLane:

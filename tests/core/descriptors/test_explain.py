@@ -71,7 +71,7 @@ def told(
             "clamp",
             (
                 "output[1,1] = input[1, indices[1]] = input[1, 7] -> input[1, 2] "
-                "(7 is past the end, clamped to 2) = 5"
+                "(7 is past the end, clamped to 2) = 5, 10 under directml"
             ),
         ),
         (
@@ -91,7 +91,7 @@ def told(
             "clamp",
             (
                 "output[3,1] = input[3, indices[1]] = input[3, -9] -> input[3, 0] "
-                "(-9 is before the start, clamped to 0) = 9"
+                "(-9 is before the start, clamped to 0) = 9, 3 under directml"
             ),
         ),
         (
@@ -110,8 +110,8 @@ def told(
             (3, 1),
             "zero",
             (
-                "output[3,1] = input[3, indices[1]] = input[3, -9] = 0 (index -9 is out"
-                " of range of 3)"
+                "output[3,1] = input[3, indices[1]] = input[3, -9] = 0, 3 under"
+                " directml (index -9 is out of range of 3)"
             ),
         ),
         (
@@ -130,8 +130,8 @@ def told(
             (3, 1),
             "error",
             (
-                "output[3,1] = input[3, indices[1]] = input[3, 7]: an error "
-                "(index 7 is out of range of 3)"
+                "output[3,1] = input[3, indices[1]] = input[3, 7]: an error, 11 under"
+                " directml (index 7 is out of range of 3)"
             ),
         ),
         (
@@ -168,7 +168,7 @@ def told(
             "directml",
             (
                 "output[1,1] = input[1, indices[1]] = input[1, 7] -> buffer element 10 "
-                "(1 x 3 + 7 x 1 = 10) = input[3, 1] = 10"
+                "(1 x 3 + 7 x 1 = 10) = input[3, 1] = 10, 5 under clamp"
             ),
         ),
         (
@@ -200,7 +200,8 @@ def told(
             (
                 "output[1,1] = input[1, indices[1]] = input[1, -9] -> buffer element 11"
                 " (1 x 3 + (-9 + 3) x 1 = -3, modulo 2^32 4294967293; 4294967293 is"
-                " past the last element, clamped to 11) = input[3, 2] = 11"
+                " past the last element, clamped to 11) = input[3, 2] = 11, 3 under"
+                " clamp"
             ),
         ),
         (
@@ -211,7 +212,7 @@ def told(
             (
                 "output[1,0] = input[1, indices[0]] = input[1, 4294967296] -> buffer"
                 " element 3 (1 x 3 + 4294967296 x 1 = 4294967299, modulo 2^32 3) ="
-                " input[1, 0] = 3"
+                " input[1, 0] = 3, 5 under clamp"
             ),
         ),
         (
@@ -240,7 +241,7 @@ def test_the_text_for_a_gather_under_each_policy(
 def test_the_fields_of_an_explanation_and_their_json() -> None:
     assert told("INT32", [0, -9], (3, 1), "clamp") == Explanation(
         "output[3,1] = input[3, indices[1]] = input[3, -9] -> input[3, 0] "
-        "(-9 is before the start, clamped to 0) = 9",
+        "(-9 is before the start, clamped to 0) = 9, 3 under directml",
         at=(3, 1),
         index_places=((0, 1),),
         index_values=(-9,),
@@ -250,6 +251,7 @@ def test_the_fields_of_an_explanation_and_their_json() -> None:
         value="9",
         value_bytes="00001041",
         notes=("-9 is before the start, clamped to 0",),
+        other_value="3",
     )
     zero, error = (
         told("INT32", [0, -9], (3, 1), policy) for policy in ("zero", "error")
@@ -266,6 +268,10 @@ def test_the_fields_of_an_explanation_and_their_json() -> None:
         None,
         None,
     )
+    assert (zero.other_value, error.other_value) == ("3", "3")
+    # The element in range is the same under each policy.
+    inside = [told("INT32", [0, -9], (3, 0), policy) for policy in POLICIES]
+    assert [explanation.other_value for explanation in inside] == [None] * 4
     largest = told("UINT64", [2**64 - 1, 0], (1, 0), "directml")
     assert (
         msgspec.json.decode(msgspec.json.encode(largest), type=Explanation) == largest
@@ -279,9 +285,10 @@ def test_padding_reads_as_zero_and_is_no_element() -> None:
     assert (
         str(explanation)
         == "output[3,0] = input[3, indices[0]] = input[3, 3] -> buffer element 12 "
-        "(3 x 3 + 3 x 1 = 12; padding reads as zero) = 0"
+        "(3 x 3 + 3 x 1 = 12; padding reads as zero) = 0, 11 under clamp"
     )
     assert (explanation.after, explanation.offset) == (None, 12)
+    assert explanation.other_value == "11"
 
 
 def test_the_text_for_a_scalar_index_and_dimensions_of_one() -> None:
@@ -336,8 +343,8 @@ def test_the_text_for_tuples() -> None:
     ]
     assert (
         str(explain(desc, data, indices, (0, 2), "zero"))
-        == "output[0,2] = input[indices[2, :]] = input[(4, 5)] = 0 "
-        "(index 4 is out of range of 2; index 5 is out of range of 3)"
+        == "output[0,2] = input[indices[2, :]] = input[(4, 5)] = 0, 2.5 under directml"
+        " (index 4 is out of range of 2; index 5 is out of range of 3)"
     )
 
 
@@ -392,7 +399,7 @@ def test_the_text_for_tensors_with_strides() -> None:
     assert (
         str(gap)
         == "output[0,1] = input[indices[1, :]] = input[(2, 0)] -> buffer element 2 "
-        "(2 x 1 + 0 x 4 = 2) = 2 (buffer offsets: output 2, indices 3 4)"
+        "(2 x 1 + 0 x 4 = 2) = 2, 1 under clamp (buffer offsets: output 2, indices 3 4)"
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from browser import CHROMIUM, probed
 from command_line import call
@@ -143,25 +144,45 @@ class TestCommand:
         assert told["name"].endswith("token_embedding.json: $.dispatchables.gather")
 
     def test_a_model_is_drawn_with_examples(self, tmp_path: Path) -> None:
-        model = MODELS / "token_embedding.onnx"
+        model = tmp_path / "model.onnx"
+        own = onnx.load(MODELS / "token_embedding.onnx")
+        onnx.save(own, model)
         page = tmp_path / "page.html"
         ran = call("show", str(model), "--html", str(page))
-        assert ran.exit_code == 0
+        assert (ran.exit_code, ran.stderr) == (0, f"written: {page}\n")
+        data = Page(page.read_bytes()).data
+        assert [told["name"] for told in data["gathers"]] == [str(model)]
+        assert {told["is_example"] for told in data["gathers"]} == {True}
+        assert data["commands"] == {
+            f"onnxgather certify {model}": (
+                "Proves that the models mean their descriptors."
+            )
+        }
+        del own.metadata_props[:]
+        onnx.save(own, model)
+        ran = call("show", str(model), "--html", str(page))
+        assert (ran.exit_code, ran.stderr) == (0, f"written: {page}\n")
         data = Page(page.read_bytes()).data
         assert {told["is_example"] for told in data["gathers"]} == {True}
         assert [*data["commands"]] == [f"onnxgather audit {model}"]
 
-    def test_several_files_have_one_command_for_programs_and_one_for_models(
-        self, tmp_path: Path
-    ) -> None:
+    def test_several_files_have_one_command_for_each_kind(self, tmp_path: Path) -> None:
         names = ("token_embedding.json", "image_remap.json", "token_embedding.onnx")
-        files, page = [str(MODELS / name) for name in names], tmp_path / "page.html"
+        foreign = tmp_path / "foreign.onnx"
+        model = onnx.load(MODELS / "token_embedding.onnx")
+        del model.metadata_props[:]
+        onnx.save(model, foreign)
+        files = [*(str(MODELS / name) for name in names), str(foreign)]
+        page = tmp_path / "page.html"
         assert call("show", *files, "--html", str(page)).exit_code == 0
         assert Page(page.read_bytes()).data["commands"] == {
             f"onnxgather convert {files[0]} {files[1]} -o models": (
                 "Writes the ONNX models."
             ),
-            f"onnxgather audit {files[2]}": "Says whether the indices stay in range.",
+            f"onnxgather certify {files[2]}": (
+                "Proves that the models mean their descriptors."
+            ),
+            f"onnxgather audit {foreign}": "Says whether the indices stay in range.",
         }
 
     @pytest.mark.slow

@@ -20,7 +20,7 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.options import OutOfRange
-from onnxgather.core.programs import running
+from onnxgather.core.programs import outside
 from onnxgather.core.programs.program import parse_program
 from onnxgather.core.programs.running import (
     PIECE,
@@ -107,38 +107,52 @@ class TestIndicesOutOfRange:
     @pytest.mark.parametrize(
         ("policy", "values", "told"),
         [
-            ("directml", "13, 11, 13", "does what DirectML does"),
+            (
+                "directml",
+                "13, 11, 13",
+                (
+                    "1 of 3 output elements differ, first OutputTensor[2]: 13 under"
+                    " directml, 10 under clamp; for the other: --out-of-range clamp"
+                ),
+            ),
             (
                 "clamp",
                 "13, 11, 10",
-                "is clamped; output elements that differ from DirectML's: 1 of 3",
+                (
+                    "1 of 3 output elements differ, first OutputTensor[2]: 10 under"
+                    " clamp, 13 under directml; for the other: --out-of-range directml"
+                ),
             ),
             (
                 "zero",
                 "0, 11, 0",
-                "gives 0; output elements that differ from DirectML's: 2 of 3",
+                (
+                    "2 of 3 output elements differ, first OutputTensor[0]: 0 under"
+                    " zero, 13 under directml; for the other: --out-of-range directml"
+                ),
             ),
         ],
     )
-    def test_a_note_counts_them_and_names_what_they_do(
+    def test_a_note_counts_them_and_says_what_another_policy_gives(
         self, policy: OutOfRange, values: str, told: str
     ) -> None:
         assert run(program_of([10, 11, 12, 13], [9, 1, -9]), policy) == (
             f"Resource 'y': {values}\n",
             [
-                "p.json: $.commands[0]: indices out of range: 2 of 3; such an index"
-                f" {told}"
+                "p.json: $.commands[0]: indices out of range: 2 of 3, first"
+                f" IndicesTensor[0] = 9; {told}"
             ],
         )
 
     def test_large_outputs_are_not_compared_with_directml(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(running, "COMPARED", 2)
+        monkeypatch.setattr(outside, "COMPARED", 2)
         _, notes = run(program_of([1, 2], [9, 0, 1]), "clamp")
         assert notes == [
-            "p.json: $.commands[0]: indices out of range: 1 of 3; such an index is"
-            " clamped; too many output elements to compare with DirectML's: 3"
+            "p.json: $.commands[0]: indices out of range: 1 of 3, first"
+            " IndicesTensor[0] = 9; too many output elements to compare with directml:"
+            " 3"
         ]
 
     @pytest.mark.parametrize("policy", ["clamp", "error", "zero", "directml"])

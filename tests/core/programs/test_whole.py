@@ -4,7 +4,7 @@ refuses."""
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import onnx
@@ -17,7 +17,7 @@ from small_programs import gather, shown, small_program
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.write import check_model
-from onnxgather.core.options import TARGETS
+from onnxgather.core.options import TARGETS, OutOfRange
 from onnxgather.core.programs.program import parse_program
 
 UINT = {"DataType": "UINT32"}
@@ -193,21 +193,27 @@ def test_an_index_out_of_range_reads_what_lies_behind_the_elements() -> None:
     text = small_program(
         {"x": X, "i": (3, 9), "y": Y}, gather("x", "i", "y", 2, 2, InputTensor=longer)
     )
-    assert outputs(text) == {"y_2": [14, 14, 0, 0]}
-    assert outputs(text, out_of_range="clamp") == {"y_2": [12, 12, 0, 0]}
+    assert outputs(text) == {"y_2": [12, 12, 0, 0]}
+    assert outputs(text, out_of_range="directml") == {"y_2": [14, 14, 0, 0]}
     assert outputs(text, out_of_range="zero") == {"y_2": [0, 0, 0, 0]}
 
 
 def test_known_indices_in_range_give_onnx_s_own_node_under_every_policy() -> None:
     text = small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
-    model = og.program_to_onnx(parse_program(text, "p.json"))
+    policies: tuple[OutOfRange, ...] = get_args(OutOfRange)
+    for policy in policies:
+        model = og.program_to_onnx(parse_program(text, "p.json"), policy)
+        assert [node.op_type for node in model.graph.node] == ["Min", "Cast", "Gather"]
+        assert [node.output[0] for node in model.graph.node] == [
+            "y.indices_clamped",
+            "y.indices_int32",
+            "y",
+        ]
+    # Without known indices, the nodes are those of the policy.
+    program = parse_program(text, "p.json")
+    model = og.program_to_onnx(program, inputs=["i"])
     assert [node.op_type for node in model.graph.node] == ["Min", "Cast", "Gather"]
-    assert [node.output[0] for node in model.graph.node] == [
-        "y.indices_clamped",
-        "y.indices_int32",
-        "y",
-    ]
-    model = og.program_to_onnx(parse_program(text, "p.json"), inputs=["i"])
+    model = og.program_to_onnx(program, "directml", inputs=["i"])
     assert "Mul" in {node.op_type for node in model.graph.node}
 
 

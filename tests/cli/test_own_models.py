@@ -1,0 +1,994 @@
+"""Models that onnxgather wrote: every command reads them as what they were made from,
+and judges the file itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import islice, product
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import onnx
+import pytest
+from command_line import DATA_4X3, DESC, SIGNED_DESC, files, outcome, program
+from fake_directml import done, fake_folder
+from folders import MODELS
+from onnx import TensorProto, helper, version_converter
+from own_models import merged_with_relu, stamped, with_wrong_bound
+
+import onnxgather as og
+from onnxgather.checking.corpus import random_cases
+from onnxgather.checking.results import read_report
+from onnxgather.core.execution.kernels import operators_library
+from onnxgather.core.model.own import drop_entries
+from onnxgather.core.options import TARGETS, OutOfRange, Target
+from onnxgather.core.programs.loading import load
+
+POLICIES: tuple[OutOfRange, ...] = get_args(OutOfRange)
+NATIVE = [target for target in TARGETS if target != "native" or operators_library()]
+DRAWN = ("both ends of each axis", "random bits", "wild indices")
+OF_ERROR = ("both ends of each axis", "random bits", "extreme data")
+TOLD = f"without data, so three cases are drawn: {', '.join(DRAWN)}"
+ANOTHER = "its metadata of onnxgather are of another graph"
+AS_ANY = "so it is read as any ONNX model"
+
+stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
+
+
+def save(model: onnx.ModelProto, path: str = "m.onnx") -> str:
+    Path(path).write_bytes(model.SerializeToString())
+    return path
+
+
+def inputs(
+    indices: Any = ((2, 7),), path: str = "in.npz", **names: str
+) -> tuple[str, str]:
+    """Write the inputs of DESC; return the option that gives them."""
+    data = names.get("InputTensor", "InputTensor")
+    places = names.get("IndicesTensor", "IndicesTensor")
+    np.savez(path, **{data: DATA_4X3, places: np.array(indices, np.uint32)})
+    return "--inputs", path
+
+
+def without_head(text: str) -> list[str]:
+    """The lines of a check without those on the machine and the lanes."""
+    return text.partition("\n\n")[2].splitlines()
+
+
+class TestRoundTrip:
+    """What `convert` writes is read by every command, with no option given."""
+
+    @pytest.mark.one_quick_in(5)
+    @pytest.mark.parametrize(("policy", "target"), [*product(POLICIES, NATIVE)])
+    def test_the_programs_of_the_repository(
+        self, policy: OutOfRange, target: Target
+    ) -> None:
+        programs = sorted(map(str, MODELS.glob("*.json")))
+        assert len(programs) == 16
+        made = outcome(
+            *("convert", *programs, "-o", "."),
+            *("--target", target, "--out-of-range", policy),
+        )
+        assert made[0] == 0
+        models = files()
+        assert len(models) == 16
+
+        code, text, error = outcome("certify", *models)
+        first, *lines, last = text.splitlines()
+        assert (code, error) == (0, "")
+        assert first.startswith(f"policy {policy}: ")
+        for model, line in zip(models, lines, strict=True):
+            # For WebGPU's provider, there may be a condition.
+            assert line.startswith(f"{model}: {policy}: proved"), line
+        assert last == "16 proved, 0 refuted, 0 undecided"
+
+        code, text, error = outcome("check", *models, "--json=report.json")
+        report = read_report(Path("report.json").read_bytes())
+        names = OF_ERROR if policy == "error" else DRAWN
+        wanted = [f"{model}: {name}" for model, name in product(models, names)]
+        assert code == 0
+        assert [case.name for case in report.cases] == wanted
+        assert {case.results[0].state for case in report.cases} == {"PASS"}
+        assert {(case.out_of_range, case.runs_file) for case in report.cases} == {
+            (policy, True)
+        }
+        drawn = f"without data, so three cases are drawn: {', '.join(names)}"
+        lines = [f"{model}: {drawn}" for model in models]
+        assert error.splitlines() == [*lines, "written: report.json"]
+        assert "NOTE      16 models: cpu ran the files themselves" in text
+
+        code, text, error = outcome("show", *models, "--json")
+        assert (code, error) == (0, "")
+        for shown, path in zip(json.loads(text), programs, strict=True):
+            (gather,) = shown["dispatchables"].values()
+            (source,) = load(path).dispatches
+            assert gather["descriptor"] == og.to_dict(source.descriptor)
+            assert (gather["target"], gather["out_of_range"]) == (target, policy)
+
+        for model, path in zip(models, programs, strict=True):
+            (source,) = load(path).dispatches
+            self.check_run_and_explain(model, source, policy)
+
+    def check_run_and_explain(
+        self, model: str, source: Any, policy: OutOfRange
+    ) -> None:
+        """Check that run prints the reference's elements, and explain their places."""
+        arrays = {"InputTensor": source.data, "IndicesTensor": source.indices}
+        np.savez("in.npz", **arrays)
+        output = og.reference(
+            source.descriptor, source.data, source.indices, policy
+        ).reshape(-1)
+        code, text, error = outcome("run", model, "--inputs", "in.npz", "--numbers")
+        assert (code, error) == (0, "")
+        values = text.removeprefix("Resource 'OutputTensor': ").rstrip("\n").split(", ")
+        assert len(values) == output.size
+        assert np.allclose(np.array(values, float), output.astype(float), rtol=1e-4)
+
+        rank = source.descriptor.output_tensor.dimension_count
+        at = ",".join(["0"] * rank)
+        code, text, error = outcome("explain", model, "--at", at)
+        assert (code, error) == (0, "")
+        assert text.startswith(f"output[{at}] = input[")
+        assert "IndicesTensor[" in text
+        code, text, error = outcome("explain", model, "--at", at, "--inputs", "in.npz")
+        assert (code, error) == (0, "")
+        assert text.startswith(f"output[{at}] = input[")
+
+    def test_repro_finds_nothing_wrong(self) -> None:
+        save(og.to_onnx(DESC))
+        assert outcome("repro", "m.onnx", "-o", "out") == (
+            0,
+            "3 cases pass on lane cpu: nothing to reproduce\n",
+            f"m.onnx: {TOLD}\n",
+        )
+        assert not Path("out").exists()
+
+    @pytest.mark.slow
+    def test_drawn_descriptors_of_all_operators(self) -> None:
+        """1,000 descriptors, each under a policy and for a target by turns."""
+        turns = [*product(POLICIES, NATIVE)]
+        sources: dict[str, tuple[og.Descriptor, OutOfRange, Target]] = {}
+        operators: set[str] = set()
+        for number, case in enumerate(islice(random_cases(1000, seed=50), 1000)):
+            policy, target = turns[number % len(turns)]
+            model = og.to_onnx(case.descriptor, policy, target)
+            sources[save(model, f"{number:04}.onnx")] = case.descriptor, policy, target
+            operators.add(case.operator)
+        assert len(operators) == 4
+        for path, (desc, policy, target) in sources.items():
+            read = load(path)
+            (dispatch,) = read.dispatches
+            assert (dispatch.descriptor, dispatch.out_of_range) == (desc, policy), path
+            assert og.to_dict(dispatch.descriptor) == og.to_dict(desc)
+            assert read.model is not None
+            assert read.model.target == target
+
+        code, text, _ = outcome("certify", *sources)
+        *lines, last = text.splitlines()[len(POLICIES) :]
+        assert code == 0
+        assert [line for line in lines if ": proved" not in line] == []
+        assert last == "1,000 proved, 0 refuted, 0 undecided"
+
+        code, text, _ = outcome("check", *sources, "--json")
+        report = read_report(text.encode())
+        assert len(report.cases) == 3000
+        wrong = [
+            (case.name, case.results[0].state, case.results[0].reason)
+            for case in report.cases
+            if case.results[0].state != "PASS"
+        ]
+        assert wrong == []
+        assert code == 0
+
+        shown = json.loads(outcome("show", *sources, "--json")[1])
+        for one, (desc, policy, target) in zip(shown, sources.values(), strict=True):
+            (gather,) = one["dispatchables"].values()
+            assert gather["descriptor"] == og.to_dict(desc)
+            assert (gather["target"], gather["out_of_range"]) == (target, policy)
+
+
+class TestNames:
+    """Models whose inputs have other names."""
+
+    @pytest.mark.parametrize(
+        ("names", "options"),
+        [
+            (
+                {"InputTensor": "g/InputTensor", "IndicesTensor": "g/IndicesTensor"},
+                {"prefix": "g/"},
+            ),
+            (
+                {"InputTensor": "x", "IndicesTensor": "i"},
+                {
+                    "names": {
+                        "InputTensor": "x",
+                        "IndicesTensor": "i",
+                        "OutputTensor": "y",
+                    }
+                },
+            ),
+        ],
+        ids=["prefix", "names"],
+    )
+    @pytest.mark.parametrize("policy", ["clamp", "error"])
+    def test_every_command_takes_them(
+        self, names: dict[str, str], options: dict[str, Any], policy: OutOfRange
+    ) -> None:
+        save(og.to_onnx(DESC, policy, **options))
+        (dispatch,) = load("m.onnx").dispatches
+        assert dispatch.descriptor == DESC
+        assert outcome("certify", "m.onnx")[1].splitlines()[1:] == [
+            f"m.onnx: {policy}: proved",
+            "1 proved, 0 refuted, 0 undecided",
+        ]
+        code, text, _ = outcome("check", "m.onnx")
+        assert code == 0
+        assert "cpu: 3 cases, 3 PASS" in text
+        given = inputs([[2, 0]], **names)
+        assert outcome("run", "m.onnx", *given) == (
+            0,
+            "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n",
+            "",
+        )
+        assert outcome("explain", "m.onnx", "--at", "1,1", *given) == (
+            0,
+            "output[1,1] = input[1, indices[1]] = input[1, 0] = 3\n",
+            "",
+        )
+        code, text, error = outcome("check", "m.onnx", *given)
+        assert (code, error) == (0, "")
+        assert "m.onnx: the given inputs  PASS" in text
+        # A refusal counts beside an output for valid indices, which has the names too.
+        code, text, error = outcome("check", "m.onnx", *inputs(**names))
+        assert (code, error) == (0, "")
+        assert "cpu: 1 case, 1 PASS" in text
+
+    def test_inputs_of_other_names_are_refused(self) -> None:
+        save(og.to_onnx(DESC, prefix="g/"))
+        for command in ("run", "explain", "check"):
+            assert outcome(command, "m.onnx", *inputs()) == (
+                2,
+                "",
+                (
+                    "Error: m.onnx: the given inputs hold 'InputTensor', but the"
+                    " model's inputs are 'g/InputTensor', 'g/IndicesTensor'; did you"
+                    ' mean "g/InputTensor"?\n'
+                ),
+            )
+
+
+class TestRun:
+    def test_it_asks_for_inputs(self) -> None:
+        save(og.to_onnx(DESC))
+        code, text, error = outcome("run", "m.onnx")
+        assert (code, text) == (2, "")
+        assert (
+            error.splitlines()[-1]
+            == "Error: --inputs FILE.npz must come with m.onnx, which has no data"
+        )
+
+    @pytest.mark.parametrize(
+        ("policy", "printed", "told"),
+        [
+            (
+                "clamp",
+                "2, 2, 5, 5, 8, 8, 11, 11",
+                (
+                    "3 of 8 output elements differ, first OutputTensor[0,1]: 2 under"
+                    " clamp, 7 under directml"
+                ),
+            ),
+            (
+                "zero",
+                "2, 0, 5, 0, 8, 0, 11, 0",
+                (
+                    "4 of 8 output elements differ, first OutputTensor[0,1]: 0 under"
+                    " zero, 7 under directml"
+                ),
+            ),
+            (
+                "directml",
+                "2, 7, 5, 10, 8, 11, 11, 11",
+                (
+                    "3 of 8 output elements differ, first OutputTensor[0,1]: 7 under"
+                    " directml, 2 under clamp"
+                ),
+            ),
+        ],
+    )
+    def test_it_runs_as_it_is(
+        self, policy: OutOfRange, printed: str, told: str
+    ) -> None:
+        save(og.to_onnx(DESC, policy))
+        assert outcome("run", "m.onnx", *inputs()) == (
+            0,
+            f"Resource 'OutputTensor': {printed}\n",
+            (
+                "m.onnx: indices out of range: 1 of 2, first IndicesTensor[0,1] = 7;"
+                f" {told}\n"
+            ),
+        )
+
+    def test_an_error_is_a_finding(self) -> None:
+        save(og.to_onnx(DESC, "error"))
+        assert outcome("run", "m.onnx", *inputs()) == (
+            1,
+            "",
+            "Error: m.onnx: IndicesTensor[0,1] must be in [0, 3), got 7\n",
+        )
+
+    @pytest.mark.parametrize(
+        ("options", "rule"),
+        [
+            (
+                ["--target", "cpu"],
+                "--target cpu must not come with m.onnx, as a model runs as it is",
+            ),
+            (
+                ["--out-of-range", "zero"],
+                (
+                    "--out-of-range zero must not come with m.onnx, as a model runs as"
+                    " it is"
+                ),
+            ),
+            (
+                ["--provider", "directml-dll"],
+                (
+                    "--provider directml-dll must come with a program that has data;"
+                    " onnxgather check m.onnx --lanes directml-dll runs a descriptor"
+                    " alone"
+                ),
+            ),
+        ],
+    )
+    def test_options_for_another_model_are_refused(
+        self, options: list[str], rule: str
+    ) -> None:
+        save(og.to_onnx(DESC))
+        code, text, error = outcome("run", "m.onnx", *inputs(), *options)
+        assert (code, text) == (2, "")
+        assert error.splitlines()[-1] == f"Error: {rule}"
+
+
+class TestExplain:
+    def test_names_stand_for_indices(self) -> None:
+        save(og.to_onnx(DESC))
+        assert outcome("explain", "m.onnx", "--at", "1,0") == (
+            0,
+            "output[1,0] = input[1, IndicesTensor[0,0]]\n",
+            "",
+        )
+        code, text, error = outcome("explain", "m.onnx")
+        assert (code, error) == (0, "")
+        assert text.splitlines() == [
+            f"output[{row},{column}] = input[{row}, IndicesTensor[0,{column}]]"
+            for row in range(4)
+            for column in range(2)
+        ]
+        assert json.loads(outcome("explain", "m.onnx", "--at", "1,0", "--json")[1]) == {
+            "text": "output[1,0] = input[1, IndicesTensor[0,0]]",
+            "at": [1, 0],
+            "index_places": [[0, 0]],
+        }
+
+    def test_inputs_give_the_elements_of_the_model_and_of_directml(self) -> None:
+        save(og.to_onnx(DESC, "zero"))
+        assert outcome("explain", "m.onnx", "--at", "1,1", *inputs()) == (
+            0,
+            (
+                "output[1,1] = input[1, indices[1]] = input[1, 7] = 0, 10 under"
+                " directml (index 7 is out of range of 3)\n"
+            ),
+            (
+                "m.onnx: the given inputs: indices out of range: 1 of 2, first"
+                " IndicesTensor[0,1] = 7; 4 of 8 output elements differ, first"
+                " OutputTensor[0,1]: 0 under zero, 7 under directml\n"
+            ),
+        )
+
+    def test_a_place_outside_is_a_sentence(self) -> None:
+        save(og.to_onnx(DESC))
+        code, text, error = outcome("explain", "m.onnx", "--at", "1,9")
+        assert (code, text) == (2, "")
+        assert (
+            error.splitlines()[-1]
+            == "Error: Invalid value for --at: at must have 2 coordinates within"
+            " OutputTensor.Sizes [4, 2], got [1, 9]"
+        )
+
+
+class TestCheckOptions:
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            (["--target", "cpu"], "--target cpu"),
+            (["--opset", "18"], "--opset 18"),
+            (["--wrap"], "--wrap"),
+            (["--lanes", "cpu@native"], "the lane cpu@native"),
+            (["--lane", f"cpu@native={sys.executable}"], "the lane cpu@native"),
+        ],
+    )
+    def test_options_for_another_model_are_refused(
+        self, options: list[str], told: str
+    ) -> None:
+        save(og.to_onnx(DESC))
+        program("p.json")
+        code, text, error = outcome("check", "p.json", "m.onnx", *options)
+        assert (code, text) == (2, "")
+        assert error.splitlines() == [
+            "Usage: onnxgather check [OPTIONS] [PATH]...",
+            "Try 'onnxgather check --help' for help.",
+            "",
+            f"Error: {told} must not come with m.onnx, as a model runs as it is",
+        ]
+
+    @pytest.mark.parametrize(
+        ("option", "told"),
+        [(["--wrap"], "--wrap"), (["--target", "cpu"], "--target cpu")],
+    )
+    def test_repro_refuses_them_too(self, option: list[str], told: str) -> None:
+        save(og.to_onnx(DESC))
+        code, text, error = outcome("repro", "m.onnx", "-o", "out", *option)
+        assert (code, text) == (2, "")
+        assert (
+            error.splitlines()[-1]
+            == f"Error: {told} must not come with m.onnx, as a model runs as it is"
+        )
+
+    @pytest.mark.parametrize("option", ["--target", "--model"])
+    def test_certify_proves_the_file_itself(self, option: str) -> None:
+        save(og.to_onnx(DESC))
+        value = "cpu" if option == "--target" else save(og.to_onnx(DESC), "o.onnx")
+        code, text, error = outcome("certify", "m.onnx", option, value)
+        assert (code, text) == (2, "")
+        assert (
+            error.splitlines()[-1]
+            == f"Error: {option} must not come with m.onnx, as the file itself is"
+            " proved"
+        )
+
+    def test_certify_takes_policy_and_target_of_the_model_of_an_option(self) -> None:
+        save(og.to_onnx(DESC, "zero", "cpu"))
+        assert outcome("certify", program("p.json"), "--model", "m.onnx") == (
+            0,
+            (
+                "policy zero: an index out of range gives 0\n"
+                "p.json: $.dispatchables.gather: zero, m.onnx: proved\n"
+                "1 proved, 0 refuted, 0 undecided\n"
+            ),
+            "",
+        )
+
+    def test_another_policy_is_asked_of_the_file(self) -> None:
+        save(og.to_onnx(DESC))
+        code, text, _ = outcome("check", "m.onnx", "--out-of-range", "zero")
+        assert code == 1
+        assert "m.onnx: wild indices            DIFF" in text
+        code, text, _ = outcome("certify", "m.onnx", "--out-of-range", "zero")
+        assert code == 1
+        assert text.splitlines()[1].startswith("m.onnx: zero: refuted: where ")
+
+    def test_cases_are_listed_and_chosen_by_name(self) -> None:
+        save(og.to_onnx(DESC))
+        assert outcome("check", "m.onnx", "--list") == (
+            0,
+            "".join(f"m.onnx: {name}\n" for name in DRAWN),
+            f"m.onnx: {TOLD}\n",
+        )
+        code, text, error = outcome("check", "--case", "m.onnx: random bits")
+        assert (code, error) == (0, f"m.onnx: {TOLD}\n")
+        assert without_head(text) == [
+            "                     cpu",
+            "m.onnx: random bits  PASS",
+            "",
+            "NOTE      m.onnx: cpu ran the file itself",
+            "",
+            "cpu: 1 case, 1 PASS",
+        ]
+
+
+def fake() -> str:
+    """A model whose last column cannot be reached, and whose digest is made anew."""
+    return save(stamped(with_wrong_bound(og.to_onnx(DESC))))
+
+
+class TestChangedWithItsDigest:
+    """A clamping constant was changed by hand, and the digest was made anew."""
+
+    def test_check_finds_it(self) -> None:
+        code, text, error = outcome("check", fake())
+        assert (code, error) == (1, f"m.onnx: {TOLD}\n")
+        lines = without_head(text)
+        assert lines[:5] == [
+            "                                cpu",
+            "m.onnx: both ends of each axis  DIFF",
+            "m.onnx: random bits             DIFF",
+            "m.onnx: wild indices            DIFF",
+            "",
+        ]
+        assert lines[-6:] == [
+            "NOTE      m.onnx: cpu ran the file itself",
+            "",
+            "cpu: 3 cases, 3 DIFF",
+            "",
+            "3 findings",
+            "3 cases on 1 lane: 0 agree bit for bit, 3 differences.",
+        ]
+
+    def test_certify_refutes_it(self) -> None:
+        code, text, error = outcome("certify", fake())
+        assert (code, error) == (1, "")
+        first, line, last = text.splitlines()
+        assert first == "policy clamp: an index out of range is clamped"
+        assert line.startswith("m.onnx: clamp: refuted: where IndicesTensor is ")
+        assert last == "0 proved, 1 refuted, 0 undecided"
+
+    def test_check_of_a_program_passes_beside_it(self) -> None:
+        code, text, _ = outcome("check", fake(), program("p.json"))
+        assert code == 1
+        assert "p.json: $.commands[0] (gather)  PASS" in text
+
+    def test_the_line_again_works_as_it_is_printed(self) -> None:
+        text = outcome("check", fake())[1]
+        commands = [
+            line.partition("again: ")[2]
+            for line in text.splitlines()
+            if "again: " in line
+        ]
+        assert commands[0] == (
+            "onnxgather check --case 'm.onnx: both ends of each axis' --lanes cpu"
+            " --out-of-range clamp"
+        )
+        for command in commands:
+            _, *words = shlex.split(command)
+            code, again, _ = outcome(*words)
+            assert code == 1
+            assert "cpu: 1 case, 1 DIFF" in again
+
+    def test_the_line_again_works_with_inputs(self) -> None:
+        given = inputs([[2, 0]])
+        code, text, error = outcome("check", fake(), *given)
+        assert (code, error) == (1, "")
+        (command,) = [
+            line.partition("again: ")[2]
+            for line in text.splitlines()
+            if "again: " in line
+        ]
+        assert command == (
+            "onnxgather check m.onnx --inputs INPUTS.npz --case 'm.onnx: the given"
+            " inputs' --lanes cpu --out-of-range clamp"
+        )
+        _, *words = shlex.split(command.replace("INPUTS.npz", "in.npz"))
+        assert outcome(*words)[0] == 1
+
+    def check_folder(self, folder: str) -> None:
+        """Check that the script of a repro shows the difference of the file."""
+        made = Path(folder)
+        assert (made / "model.onnx").read_bytes() == Path("m.onnx").read_bytes()
+        ran = subprocess.run(
+            [sys.executable, made / "repro.py"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 1, ran.stderr
+        assert "\nIt differs: 4 of 8 elements, first OutputTensor[0," in ran.stdout
+        issue = (made / "ISSUE.md").read_text(encoding="utf-8")
+        assert issue.startswith(
+            "# A model returns wrong elements for Gather of FLOAT32 data by UINT32"
+            " indices on CPUExecutionProvider\n"
+        )
+        words = " ".join(issue.split())
+        assert (
+            "`model.onnx` is a file as it was given. Its metadata say that it was made"
+            " from this: ONNX's `Gather` with `axis=1`"
+        ) in words
+        assert (
+            "The model is wrong, or the provider is: `onnxgather certify model.onnx`"
+            " says whether the model is right."
+        ) in words
+        code, text, _ = outcome("certify", f"{folder}/model.onnx")
+        assert (code, "refuted: " in text) == (1, True)
+
+    def test_repro_shows_it(self) -> None:
+        assert outcome("repro", fake(), "-o", "out") == (
+            0,
+            (
+                "out: A model returns wrong elements for Gather of FLOAT32 data by"
+                " UINT32 indices on CPUExecutionProvider; repro.py shows it\n"
+            ),
+            f"m.onnx: {TOLD}\n",
+        )
+        self.check_folder("out")
+
+    def test_repro_takes_a_case_or_inputs(self) -> None:
+        fake()
+        for given in (["--case", "wild indices"], [*inputs([[2, 2]])]):
+            code, text, _ = outcome("repro", "m.onnx", "-o", "out", *given)
+            assert (code, text.endswith("; repro.py shows it\n")) == (0, True)
+        assert outcome("repro", "m.onnx", "-o", "out", *inputs([[1, 0]])) == (
+            0,
+            (
+                "case 'm.onnx: the given inputs' passes on lane cpu: nothing to"
+                " reproduce\n"
+            ),
+            "",
+        )
+        code, text, error = outcome(
+            "repro", "m.onnx", "-o", "out", "--case", "x", *inputs()
+        )
+        assert (code, text) == (2, "")
+        assert error.splitlines()[-1] == "Error: --case must come without --inputs"
+
+    def test_repro_of_the_report_shows_it(self) -> None:
+        fake()
+        case = "m.onnx: random bits"
+        assert outcome("check", "--case", case, "--json=r.json")[0] == 1
+        content = json.loads(Path("r.json").read_bytes())
+        (entry,) = content["cases"]
+        assert (entry["file"], entry["command"]) == ("m.onnx", "random bits")
+        assert entry["runs_file"]
+        # The report is enough: the model is in it.
+        kept = Path("m.onnx").read_bytes()
+        os.remove("m.onnx")
+        assert outcome("repro", "r.json", "-o", "out") == (
+            0,
+            (
+                "out: A model returns wrong elements for Gather of FLOAT32 data by"
+                " UINT32 indices on CPUExecutionProvider; repro.py shows it\n"
+            ),
+            "",
+        )
+        Path("m.onnx").write_bytes(kept)
+        self.check_folder("out")
+        code, text, error = outcome("repro", "r.json", "-o", "out", *inputs())
+        assert (code, text) == (2, "")
+        assert (
+            error.splitlines()[-1]
+            == "Error: --inputs must come without a report, as its cases have theirs"
+        )
+
+    def test_a_report_of_several_findings_asks_for_a_case(self) -> None:
+        fake()
+        assert outcome("check", "m.onnx", "--json=r.json")[0] == 1
+        names = ", ".join(f"'m.onnx: {name}'" for name in DRAWN)
+        assert outcome("repro", "r.json", "-o", "out") == (
+            2,
+            "",
+            f"Error: r.json: case must name one, got {names}\n",
+        )
+        case = ("--case", "m.onnx: random bits")
+        assert outcome("repro", "r.json", "-o", "out", *case)[0] == 0
+        self.check_folder("out")
+
+    def test_a_report_with_another_model_is_refused(self) -> None:
+        fake()
+        case = ("--case", "m.onnx: random bits")
+        assert outcome("check", *case, "--json=r.json")[0] == 1
+        content = json.loads(Path("r.json").read_bytes())
+        content["cases"][0]["evidence"]["model"] = "AAAA"
+        Path("r.json").write_text(json.dumps(content), encoding="utf-8")
+        code, text, error = outcome("repro", "r.json", "-o", "out")
+        assert (code, text) == (2, "")
+        assert error.startswith("Error: r.json: case 'm.onnx: random bits': ")
+        assert len(error.splitlines()) == 1
+
+    @pytest.mark.skipif(not operators_library(), reason="needs the compiled library")
+    def test_a_native_model_is_run_with_our_library(self) -> None:
+        """The nodes of the kernel run, so that a change of the body is not seen."""
+        model = og.to_onnx(SIGNED_DESC, target="native")
+        save(stamped(model))
+        text = outcome("check", "m.onnx", "--json")[1]
+        report = read_report(text.encode())
+        nodes = {case.results[0].nodes for case in report.cases}
+        assert nodes == {("GATHER",)}
+
+
+class TestChangedWithoutDigest:
+    """A model of ours that was changed counts as one of others."""
+
+    def changed(self) -> str:
+        return save(with_wrong_bound(og.to_onnx(DESC)))
+
+    def test_certify_alone_judges_it_by_its_descriptor(self) -> None:
+        code, text, error = outcome("certify", self.changed())
+        assert (code, error) == (
+            1,
+            f"m.onnx: {ANOTHER}; it is judged by the descriptor in them\n",
+        )
+        assert text.splitlines()[1].startswith("m.onnx: clamp: refuted: where ")
+        # One that means its descriptor nevertheless is proved.
+        model = og.to_onnx(DESC, "zero")
+        model.graph.node[0].name = "another"
+        save(model)
+        assert outcome("certify", "m.onnx") == (
+            0,
+            (
+                "policy zero: an index out of range gives 0\n"
+                "m.onnx: zero: proved\n"
+                "1 proved, 0 refuted, 0 undecided\n"
+            ),
+            f"m.onnx: {ANOTHER}; it is judged by the descriptor in them\n",
+        )
+
+    def test_show_shows_its_nodes(self) -> None:
+        code, text, error = outcome("show", self.changed())
+        assert (code, error) == (0, f"m.onnx: {ANOTHER}, {AS_ANY}\n")
+        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+
+    def test_check_takes_its_nodes(self) -> None:
+        told = f"m.onnx: {ANOTHER}, {AS_ANY}\n"
+        assert outcome("check", self.changed()) == (
+            2,
+            "",
+            (
+                f"{told}Error: m.onnx: the inputs must hold an array for each input of"
+                " the model, got none for 'InputTensor', 'IndicesTensor'; give"
+                " --inputs FILE.npz\n"
+            ),
+        )
+        code, text, error = outcome("check", "m.onnx", *inputs())
+        assert (code, error) == (0, told)
+        assert "m.onnx: main graph: node 'OutputTensor'  PASS" in text
+
+    def test_explain_and_convert_take_its_nodes(self) -> None:
+        told = f"m.onnx: {ANOTHER}, {AS_ANY}\n"
+        given = ("explain", self.changed(), "--at", "0,0", *inputs())
+        code, text, error = outcome(*given)
+        assert (code, error) == (0, told)
+        assert text == "output[0,0] = input[0, indices[0]] = input[0, 1] = 1\n"
+        code, text, error = outcome("convert", "m.onnx", "-o", "d")
+        assert (code, error.splitlines()[0]) == (0, told.rstrip())
+        assert text.splitlines()[0] == "m.onnx -> d/m.001_OutputTensor.onnx"
+
+    def test_run_and_repro_say_what_they_take(self) -> None:
+        assert outcome("run", self.changed(), *inputs()) == (
+            2,
+            "",
+            (
+                "Error: m.onnx: must be a model that onnxgather wrote from a"
+                " descriptor, got one whose metadata of onnxgather are of another"
+                " graph; onnxgather audit (in Python og.audit) lists its gathers, and"
+                " onnxgather extract writes programs of them\n"
+            ),
+        )
+        assert outcome("repro", "m.onnx", "-o", "out") == (
+            2,
+            "",
+            (
+                f"m.onnx: {ANOTHER}, {AS_ANY}\n"
+                "Error: m.onnx: an ONNX model that onnxgather did not write must come"
+                " with --node, got none\n"
+            ),
+        )
+
+    def test_a_node_that_is_asked_for_is_one_of_the_graph(self) -> None:
+        """Of a model of ours, too: then nothing is said of its metadata."""
+        save(og.to_onnx(DESC))
+        code, text, error = outcome("show", "m.onnx", "--node", "OutputTensor")
+        assert (code, error) == (0, "")
+        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+        assert "IndicesTensor    INT32 [1, 2]" in text
+
+
+class TestOthers:
+    def test_a_network_of_ours_and_a_relu_is_read_as_any_model(self) -> None:
+        save(merged_with_relu(og.to_onnx(DESC)))
+        told = f"m.onnx: {ANOTHER}, {AS_ANY}\n"
+        code, text, error = outcome("show", "m.onnx")
+        assert (code, error) == (0, told)
+        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+        code, text, error = outcome("check", "m.onnx", *inputs())
+        assert (code, error) == (0, told)
+        assert "m.onnx: main graph: node 'OutputTensor'  PASS" in text
+        # Its Relu is no part of the descriptor.
+        assert outcome("certify", "m.onnx") == (
+            0,
+            (
+                "policy clamp: an index out of range is clamped\n"
+                "m.onnx: clamp: undecided: the operator Relu\n"
+                "0 proved, 0 refuted, 1 undecided\n"
+            ),
+            f"m.onnx: {ANOTHER}; it is judged by the descriptor in them\n",
+        )
+
+    def test_metadata_of_another_descriptor_name_the_file(self) -> None:
+        other = og.to_dict(
+            og.GatherDesc(
+                og.TensorDesc("FLOAT32", [5, 3]),
+                og.TensorDesc("UINT32", [1, 2]),
+                og.TensorDesc("FLOAT32", [5, 2]),
+                axis=1,
+                index_dimensions=1,
+            )
+        )
+        save(stamped(og.to_onnx(DESC), descriptor=other))
+        sentence = (
+            "Error: m.onnx: its metadata: the model's 'InputTensor' must be FLOAT32"
+            " [5, 3], as InputTensor of the descriptor is, got FLOAT32 [4, 3]\n"
+        )
+        for command in every_command():
+            assert outcome(*command) == (2, "", sentence), command
+
+    def test_a_policy_that_is_not_the_model_s_is_refuted(self) -> None:
+        save(stamped(og.to_onnx(DESC), out_of_range="zero"))
+        code, text, error = outcome("certify", "m.onnx")
+        assert (code, error) == (1, "")
+        assert text.splitlines()[1].startswith("m.onnx: zero: refuted: where ")
+        code, text, _ = outcome("check", "m.onnx")
+        assert (code, "m.onnx: wild indices            DIFF" in text) == (1, True)
+
+    @pytest.mark.parametrize(
+        "fields",
+        [{"out_of_range": "clap"}, {"target": "gpu"}, {"descriptor": []}],
+        ids=repr,
+    )
+    def test_metadata_that_cannot_be_read_are_told(
+        self, fields: dict[str, Any]
+    ) -> None:
+        save(stamped(og.to_onnx(DESC), **fields))
+        told = f"m.onnx: its metadata of onnxgather cannot be read, {AS_ANY}\n"
+        code, text, error = outcome("show", "m.onnx")
+        assert (code, error) == (0, told)
+        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+        assert outcome("certify", "m.onnx") == (
+            0,
+            (
+                "policy error: an index out of range is an error\n"
+                "m.onnx: node 'OutputTensor': error, portable: proved\n"
+                "1 proved, 0 refuted, 0 undecided\n"
+            ),
+            told,
+        )
+
+    def test_a_native_model_without_its_functions_says_so(self) -> None:
+        save(version_converter.convert_version(og.to_onnx(DESC, target="native"), 18))
+        told = f"m.onnx: {ANOTHER}, {AS_ANY}\n"
+        sentence = "Error: m.onnx: the model must have a gather, got none\n"
+        assert outcome("show", "m.onnx") == (2, "", told + sentence)
+        assert outcome("certify", "m.onnx") == (
+            0,
+            (
+                "policy clamp: an index out of range is clamped\n"
+                "m.onnx: clamp: undecided: the operator org.onnxgather.GATHER\n"
+                "0 proved, 0 refuted, 1 undecided\n"
+            ),
+            f"m.onnx: {ANOTHER}; it is judged by the descriptor in them\n",
+        )
+
+    def test_a_model_without_metadata_is_read_without_a_word(self) -> None:
+        model = og.to_onnx(DESC)
+        drop_entries(model)
+        code, text, error = outcome("show", save(model))
+        assert (code, error) == (0, "")
+        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+
+    def test_a_name_that_looks_like_our_key_is_no_entry(self) -> None:
+        """The file is read for the key; only metadata have it."""
+        node = helper.make_node("Gather", ["onnxgather.x", "i"], ["y"], axis=0)
+        values = [
+            helper.make_tensor_value_info("onnxgather.x", TensorProto.FLOAT, [4]),
+            helper.make_tensor_value_info("i", TensorProto.INT64, [2]),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]),
+        ]
+        graph = helper.make_graph([node], "g", values[:2], values[2:])
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        )
+        code, text, error = outcome("show", save(model))
+        assert (code, error) == (0, "")
+        assert text.splitlines()[0] == "m.onnx: node 'y'"
+
+
+def every_command() -> Iterator[list[str]]:
+    """Yield each command that reads a model, with what it needs."""
+    yield ["check", "m.onnx"]
+    yield ["certify", "m.onnx"]
+    yield ["show", "m.onnx"]
+    yield ["explain", "m.onnx", "--at", "0,0"]
+    yield ["run", "m.onnx", *inputs()]
+    yield ["repro", "m.onnx", "-o", "out"]
+
+
+def test_the_whole_of_a_program_names_its_program() -> None:
+    assert outcome("convert", program("p.json"), "--whole", "-o", "m.onnx")[0] == 0
+    sentence = (
+        "Error: m.onnx: the model must be of one descriptor, got the whole program"
+        " 'p.json'; give the program itself\n"
+    )
+    for command in every_command():
+        assert outcome(*command) == (2, "", sentence), command
+    assert not Path("out").exists()
+
+
+def test_a_large_model_is_checked_with_inputs_alone() -> None:
+    large = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [2**23, 1]),
+        og.TensorDesc("UINT32", [1, 2]),
+        og.TensorDesc("FLOAT32", [2, 1]),
+        axis=0,
+        index_dimensions=1,
+    )
+    save(og.to_onnx(large))
+    sentence = (
+        "Error: m.onnx: the tensors must have at most 33,554,432 bytes to be drawn;"
+        " --inputs FILE.npz gives data\n"
+    )
+    assert outcome("check", "m.onnx") == (2, "", sentence)
+    assert outcome("repro", "m.onnx", "-o", "out") == (2, "", sentence)
+    assert outcome("explain", "m.onnx", "--at", "1,0") == (
+        0,
+        "output[1,0] = input[IndicesTensor[0,1], 0]\n",
+        "",
+    )
+
+
+@stand_in
+class TestDirectMLItself:
+    """DirectML.dll, behind a stand-in for its host, runs the descriptor of a file."""
+
+    def lane(self, folder: Path, output: str) -> str:
+        folder.mkdir()
+        return f"directml-dll={fake_folder(folder, done(output))}"
+
+    def test_it_runs_the_descriptor_and_its_formula_judges(
+        self, tmp_path: Path
+    ) -> None:
+        save(og.to_onnx(DESC))
+        by_formula = "struct.pack('<8f', 2, 7, 5, 10, 8, 11, 11, 11)"
+        lane = self.lane(tmp_path / "dll", by_formula)
+        given = ("check", "m.onnx", *inputs(), "--lanes", "cpu", "--lane", lane)
+        code, text, error = outcome(*given)
+        assert (code, error) == (0, "")
+        table, note, counts = text.split("\n\n")[1:]
+        assert table.splitlines() == [
+            "                          cpu   directml-dll",
+            (
+                "m.onnx: the given inputs  PASS  PASS, its descriptor, with DirectML's"
+                " formula"
+            ),
+        ]
+        assert note.splitlines() == [
+            (
+                "NOTE      m.onnx: cpu ran the file itself; directml-dll ran its"
+                " descriptor"
+            ),
+            (
+                "NOTE      m.onnx: the given inputs: indices out of range: 1 of 2,"
+                " first IndicesTensor[0,1] = 7; 3 of 8 output elements differ, first"
+                " OutputTensor[0,1]: 2 under clamp, 7 under directml"
+            ),
+        ]
+        assert counts.splitlines() == [
+            "cpu: 1 case, 1 PASS",
+            "directml-dll: 1 case, 1 PASS, 1 with DirectML's formula",
+        ]
+
+    def test_a_wrong_file_differs_on_the_cpu_alone(self, tmp_path: Path) -> None:
+        fake()
+        right = "struct.pack('<8f', 2, 0, 5, 3, 8, 6, 11, 9)"
+        lane = self.lane(tmp_path / "dll", right)
+        given = ("check", "m.onnx", *inputs([[2, 0]]), "--lanes", "cpu", "--lane", lane)
+        code, text, _ = outcome(*given)
+        assert code == 1
+        assert "m.onnx: the given inputs  DIFF  PASS, its descriptor" in text
+        assert text.endswith(
+            "1 finding\n1 case on 2 lanes: 1 agree bit for bit, 1 difference.\n"
+        )
+
+    def test_repro_says_that_it_runs_no_model(self, tmp_path: Path) -> None:
+        save(og.to_onnx(DESC))
+        lane = self.lane(tmp_path / "dll", "bytes(32)")
+        code, text, error = outcome("repro", "m.onnx", "-o", "out", "--lane", lane)
+        assert (code, text) == (2, "")
+        assert (
+            error.splitlines()[-1]
+            == "Error: lane 'directml-dll' runs descriptors, not models; repro needs a"
+            " provider's lane, such as directml"
+        )
