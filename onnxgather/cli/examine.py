@@ -113,6 +113,7 @@ class Suspect:
 @arguments.inputs
 @arguments.flag("--wrap", help="Put the gather between two multiplications by one.")
 @arguments.flag("--no-reduce", help="Keep the case as it is.")
+@arguments.force
 @arguments.policy(default_in_help="directml; of a node and of a report: its own")
 @arguments.target(
     default_in_help=(
@@ -127,6 +128,7 @@ def repro_command(
     source: str,
     output: str,
     no_reduce: bool,
+    force: bool,
     timeout: float,
     reading: Reading,
     options: ReproOptions,
@@ -167,6 +169,7 @@ def repro_command(
             reported=reported,
             reduce=not no_reduce,
             tried=lambda: progress.count("Smaller cases tried:"),
+            force=force,
         )
     say(repro.text)
     if repro.stop is not None:

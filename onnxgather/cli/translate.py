@@ -27,7 +27,6 @@ from onnxgather.cli.outputs import (
     Job,
     Outputs,
     plan,
-    write_output,
 )
 from onnxgather.cli.sources import (
     STANDARD,
@@ -103,6 +102,7 @@ if TYPE_CHECKING:
     ),
 )
 @arguments.allow_outside
+@arguments.force
 @arguments.as_records(lowering=Lowering, reading=Reading)
 def convert_command(
     files: Sequence[str],
@@ -111,6 +111,7 @@ def convert_command(
     whole: bool,
     resources: Sequence[str],
     form: WebnnForm | None,
+    force: bool,
     lowering: Lowering,
     reading: Reading,
 ) -> int:
@@ -162,11 +163,12 @@ def convert_command(
     told_folders = {""}
     for number, job in enumerate(jobs, 1):
         with batch.step(job.source, number, len(jobs)):
+            job.check(force)
             if is_webnn:
                 content = _webnn_content(job, feature_level, form, lowering)
             else:
                 content = _content(job, feature_level, resources, lowering)
-            write_output(job.output, content, follow=job.output == output)
+            job.write(content, force)
             new_folder = new_folders[number - 1]
             if new_folder not in told_folders:
                 told_folders.add(new_folder)
@@ -294,6 +296,7 @@ def _webnn_content(
     help="Print 8-bit values as numbers, not as characters.",
 )
 @arguments.allow_outside
+@arguments.force
 def run_command(
     file: str,
     provider: str,
@@ -302,12 +305,14 @@ def run_command(
     output_folder: str,
     numbers: bool,
     allow_outside: bool,
+    force: bool,
 ) -> int:
     """Run the commands of a program and print the lines that dxdispatch prints.
 
-    FILE is read whole before anything runs. writeFile replaces plain files below DIR:
+    FILE is read whole before anything runs. writeFile writes plain files below DIR:
     none that is hidden or behind a link, unless --allow-outside is given, and none that
-    the program reads. The standard error tells how many indices are out of range.
+    the program reads. A file that is there must be empty or have these bytes already,
+    unless --force is given. The standard error tells how many indices are out of range.
 
     dxdispatch prints 8-bit values as the bytes themselves. On a terminal, bytes that
     are no plain ASCII are escaped; --numbers prints numbers.
@@ -355,6 +360,7 @@ def run_command(
             out_of_range,
             output_folder=output_folder,
             allow_outside=allow_outside,
+            force=force,
             note=partial(say, err=True),
             on_resources=on_resources,
             byte_form=_byte_form(numbers),

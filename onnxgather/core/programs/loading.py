@@ -92,7 +92,7 @@ def program_of_model(model: ModelProto, name: str) -> Program:
     if program is not None:
         return program
     rule = FOREIGN
-    if entries_of(model):
+    if entries_of(model) and own_entry(model) is None:
         rule = f"{FOREIGN}; {OF_ANOTHER_GRAPH}"
     raise FileFormatError(f"{name}: {rule}")
 
