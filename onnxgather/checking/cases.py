@@ -10,14 +10,20 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 import numpy as np
 
 from onnxgather.core.descriptors.arrays import Array, all_in_range, check_arrays
+from onnxgather.core.descriptors.drawn import (
+    MAX_DRAWN_BYTES,
+    bytes_of,
+    draw_names,
+    drawn,
+)
 from onnxgather.core.descriptors.operators import FACTS, Descriptor
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import IndexOutOfRangeError
 from onnxgather.core.gather import gather_of_node
-from onnxgather.core.options import OutOfRange
-from onnxgather.core.programs.program import Program
-from onnxgather.core.programs.running import told_outside
+from onnxgather.core.options import OutOfRange, Target
+from onnxgather.core.programs.outside import told_outside
+from onnxgather.core.programs.program import OwnModel, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,23 @@ class Origin:
     def name(self) -> str:
         """The name of the case."""
         return f"{self.file}: {self.command} ({self.dispatchable})"
+
+
+@dataclass(frozen=True, slots=True)
+class FileModel:
+    """An ONNX model of a file, which lanes run in place of one that they make."""
+
+    content: bytes
+    """The serialized model."""
+    inputs: tuple[str, ...]
+    """The names of its inputs: that for InputTensor, and that for IndicesTensor."""
+    target: Target
+
+    @classmethod
+    def of(cls, model: OwnModel) -> FileModel:
+        """Return the model of a program."""
+        inputs = tuple(value.name for value in model.proto.graph.input)
+        return cls(model.proto.SerializeToString(), inputs, model.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +125,11 @@ class DescriptorCase(_Arrays):
     """Whether the gather stands between two multiplications by one; see
     `wrapped_in`."""
     origin: Origin | None = None
+    model: FileModel | None = None
+    """The model that lanes run; None if they make a model of the descriptor."""
+    asked_as_directml: bool = False
+    """Whether another case of the corpus has these arrays under the policy "directml",
+    so that DirectML itself answers that one alone."""
 
     def __post_init__(self) -> None:
         """Check the arrays, and keep them without what subclasses of numpy's array add.
@@ -122,6 +150,11 @@ class DescriptorCase(_Arrays):
         return self.descriptor.operator
 
     @property
+    def runs_file(self) -> bool:
+        """Whether lanes run the file of a model."""
+        return self.model is not None
+
+    @property
     def dimension_count(self) -> int:
         """DimensionCount of all three tensors."""
         return self.descriptor.input_tensor.dimension_count
@@ -138,18 +171,25 @@ class DescriptorCase(_Arrays):
 
     @property
     def note(self) -> str | None:
-        """What is out of range in a program's case, unless the policy is DirectML's."""
-        if self.origin is None or self.out_of_range == "directml" or self.in_range:
+        """What is out of range in a program's case, and what another policy returns."""
+        if self.origin is None or self.in_range:
             return None
         return self.told(self.expected())
 
-    def told(self, output: Array | str) -> str:
-        """Return what is out of range, and how much of an output is not as DirectML's.
+    def told(self, output: Array | str, has_option: bool = True) -> str:
+        """Return what is out of range, and where an output is not as DirectML's.
 
-        The second part is left out if nothing differs.
+        Args:
+            output: As of `told_outside`.
+            has_option: As of `told_outside`.
         """
         return told_outside(
-            self.descriptor, self.data, self.indices, self.out_of_range, output
+            self.descriptor,
+            self.data,
+            self.indices,
+            self.out_of_range,
+            output,
+            has_option,
         )
 
     def expected(self) -> Array | str:
@@ -174,6 +214,8 @@ class NodeCase(_Arrays):
     wrapped: bool = False
     """Whether the node stands between two multiplications by one; see `wrapped_in`."""
 
+    model: ClassVar[None] = None
+    runs_file: ClassVar[bool] = False
     out_of_range: ClassVar[OutOfRange] = "error"
     in_range: ClassVar[bool] = True
     """The case counts as in range whatever its indices."""
@@ -199,36 +241,46 @@ Case: TypeAlias = DescriptorCase | NodeCase
 """One question to every lane."""
 
 
+def policy_of(program: Program, out_of_range: OutOfRange | None) -> OutOfRange:
+    """Return the policy of a program's cases.
+
+    Args:
+        program: The program.
+        out_of_range: The policy that the user names; None means that of a model of
+            onnxgather, or "clamp".
+    """
+    if out_of_range is not None:
+        return out_of_range
+    return "clamp" if program.model is None else program.model.out_of_range
+
+
 def program_cases(
     program: Program, out_of_range: OutOfRange | None
 ) -> Iterator[DescriptorCase]:
     """Yield a case for each dispatch of a program.
 
     A dispatch may read the output of an earlier dispatch. It reads what the reference
-    computed, or zeros if the reference refused an index.
+    computed, or zeros if the reference refused an index. A gather without data has the
+    cases that `drawn` draws.
 
     Args:
         program: The program.
-        out_of_range: The policy; None means that of `run`: "clamp" if every index is in
-            range, else "directml".
+        out_of_range: As of `policy_of`.
 
     Raises:
         OnnxGatherError: The program cannot run, not even with the reference.
     """
+    policy = policy_of(program, out_of_range)
 
     def computed(desc: Descriptor, data: Array, indices: Array) -> Array:
         try:
-            return reference(desc, data, indices, out_of_range or "directml")
+            return reference(desc, data, indices, policy)
         except IndexOutOfRangeError:
             output = desc.output_tensor
             return np.zeros(output.array_shape, output.data_type.numpy)
 
     for dispatch in program.dispatched(computed):
         origin = Origin(program.path, dispatch.path, dispatch.dispatchable)
-        policy = out_of_range
-        if policy is None:
-            in_range = all_in_range(dispatch.descriptor, dispatch.indices)
-            policy = "clamp" if in_range else "directml"
         yield DescriptorCase(
             origin.name,
             dispatch.descriptor,
@@ -237,12 +289,43 @@ def program_cases(
             policy,
             origin=origin,
         )
+    for name, dispatchable in program.without_data.items():
+        for arrays in drawn(dispatchable.descriptor, policy):
+            origin = Origin(program.path, arrays.name, name)
+            yield case_of_arrays(program, origin, policy, arrays.data, arrays.indices)
 
 
-def program_names(program: Program) -> Iterator[str]:
+def case_of_arrays(
+    program: Program,
+    origin: Origin,
+    policy: OutOfRange,
+    data: Array,
+    indices: Array,
+) -> DescriptorCase:
+    """Return the case of a gather that no command dispatches, with arrays for it."""
+    return DescriptorCase(
+        origin.name,
+        program.dispatchables[origin.dispatchable].descriptor,
+        data,
+        indices,
+        policy,
+        origin=origin,
+        model=None if program.model is None else FileModel.of(program.model),
+    )
+
+
+def program_names(
+    program: Program, out_of_range: OutOfRange | None = None
+) -> Iterator[str]:
     """Yield the names of the cases of a program, without running it."""
     for command in program.dispatch_commands:
         yield Origin(program.path, command.path, command.dispatchable).name
+    names = draw_names(policy_of(program, out_of_range))
+    for dispatchable, gather in program.without_data.items():
+        if bytes_of(gather.descriptor) > MAX_DRAWN_BYTES:
+            continue
+        for name in names:
+            yield Origin(program.path, name, dispatchable).name
 
 
 GATHER_NODES = tuple(dict.fromkeys(facts.onnx for facts in FACTS.values()))

@@ -169,7 +169,7 @@ _OPTIONS = (
     CheckOption("wrap", "Put each gather between two multiplications by one."),
     CheckOption(
         "out-of-range",
-        f"What an index out of range does: {either(POLICIES)}.  [default: directml; of"
+        f"What an index out of range does: {either(POLICIES)}.  [default: clamp; of"
         " the corpus, of --random and of ONNX models: each case's own]",
         "RULE",
         choices=tuple(POLICIES),

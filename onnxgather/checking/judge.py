@@ -5,6 +5,7 @@ A comparison gives the kind of the result, its facts and a sentence.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -79,10 +80,19 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
         info: The lane that answered.
         answer: The answer of the lane. Of two runs, a wrong one counts.
     """
+    # Case: DirectML itself, which knows no policy, and has an index out of range.
+    if isinstance(case, DescriptorCase) and answer.by_directml:
+        case = replace(case, out_of_range="directml")
     answer = with_wrong_first(case, answer)
     kind, facts = _facts(case, answer)
     result = result_of(
-        info, kind, nodes=answer.nodes, given_as=answer.given_as, **facts
+        info,
+        kind,
+        nodes=answer.nodes,
+        given_as=answer.given_as,
+        of_descriptor=answer.of_descriptor,
+        by_directml=answer.by_directml,
+        **facts,
     )
     if result.state != "DIFF" or answer.output is None or answer.again is None:
         return result

@@ -191,6 +191,12 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     known: str | None = None
     """Of KNOWN and FIXED: what the file of known differences says. A sentence for
     people."""
+    of_descriptor: bool = False
+    """Whether the lane ran the descriptor of the case's model, and not the model: it
+    runs no ONNX models."""
+    by_directml: bool = False
+    """Whether DirectML's formula judged the output in place of the case's policy, as
+    indices are out of range, and DirectML has a rule of its own for them."""
     given_as: str = ""
     """The data types that the provider was given in place of those that it lacks, such
     as `data as UINT32, indices as INT32`. The inputs and the outputs of the report are
@@ -200,6 +206,18 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     def bare_rule(self) -> str:
         """The rule without its numbers, which differ from case to case."""
         return re.sub(r"\[[^]]*\]|-?[0-9]+", "", self.rule or "")
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a cell says beside the state: what ran, and what judged it."""
+        remarks: list[str] = []
+        if self.given_as:
+            remarks.append(self.given_as)
+        if self.of_descriptor:
+            remarks.append("its descriptor")
+        if self.by_directml:
+            remarks.append("DirectML's formula")
+        return remarks
 
     @property
     def is_wrong(self) -> bool:
@@ -241,6 +259,8 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     descriptor: dict[str, Any] | None = None
     """In DxDispatch's spelling."""
     node: ForbiddenNode | None = None
+    model: bytes | None = None
+    """The ONNX model that the lanes ran, if they ran the file of a model."""
     expected: Blob | None = None
     """The output of the reference; absent where the case must be refused."""
     got: dict[str, Blob] = {}
@@ -254,8 +274,8 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def size(self) -> int:
-        """How many bytes the arrays have."""
-        return sum(len(blob.data) for blob in self.blobs)
+        """How many bytes the arrays and the model have."""
+        return sum(len(blob.data) for blob in self.blobs) + len(self.model or b"")
 
     @classmethod
     def of(cls, case: Case, got: Mapping[str, Array]) -> Evidence | None:
@@ -266,14 +286,17 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
             got: The outputs of the lanes that did not pass, by the names of the lanes.
         """
         arrays = [case.data, case.indices, *got.values()]
-        if sum(array.nbytes for array in arrays) > LARGEST_EVIDENCE:
-            return None
         descriptor = None
         node = None
+        model = None
         if isinstance(case, DescriptorCase):
             descriptor = to_dict(case.descriptor)
+            model = case.model.content if case.model else None
         else:
             node = case.node
+        size = sum(array.nbytes for array in arrays) + len(model or b"")
+        if size > LARGEST_EVIDENCE:
+            return None
         expected = None
         expected_output = case.expected()
         if not isinstance(expected_output, str):  # a text is the rule of a refusal
@@ -283,6 +306,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
             Blob.of(case.indices),
             descriptor,
             node,
+            model,
             expected,
             {lane: Blob.of(array) for lane, array in got.items()},
         )
@@ -313,6 +337,8 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     command: str | None = None
     """The path to its command in that file, such as `$.commands[0]`."""
     dispatchable: str | None = None
+    runs_file: bool = False
+    """Whether the file is an ONNX model that the lanes run as it is."""
     note: str | None = None
     """Of a program's case with an index out of range: how many there are, and how many
     output elements differ from DirectML's. A sentence for people."""

@@ -325,11 +325,13 @@ _target_of_convert = click.option(
 )
 proved_target = click.option(
     "--target",
-    default=["portable"],
     multiple=True,
     type=click.Choice([*PROVED_TARGETS]),
     metavar="TARGET",
-    help=f"Lowering to prove: {either([*PROVED_TARGETS])}.  [default: portable]",
+    help=(
+        f"Lowering to prove: {either([*PROVED_TARGETS])}.  [default: portable; a model"
+        " that onnxgather wrote is proved itself]"
+    ),
 )
 _webnn_form = click.option(
     "--form",
@@ -371,7 +373,10 @@ allow_outside = flag(
     ),
 )
 node = click.option("--node", metavar="NAME", help="Which gather of an ONNX model.")
-inputs = file("--inputs", help="The inputs of an ONNX model, as .npz.")
+inputs = file(
+    "--inputs",
+    help="The inputs of an ONNX model or of a descriptor alone, as .npz.",
+)
 shape = click.option(
     "--shape",
     "shapes",

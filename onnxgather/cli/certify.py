@@ -18,7 +18,9 @@ from onnxgather.cli.sources import Batch, Reading, gathers_in
 from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, located
-from onnxgather.core.options import POLICIES, OutOfRange, ProvedTarget
+from onnxgather.core.files import is_model
+from onnxgather.core.options import POLICIES, OutOfRange, ProvedTarget, Target
+from onnxgather.core.programs.program import BARE
 from onnxgather.proving.solvers import installed_solver
 
 if TYPE_CHECKING:
@@ -42,18 +44,18 @@ class CertifyOptions:
     reading: Reading
     outputs: Outputs
 
-    def pairs(self, of_program: bool) -> list[tuple[OutOfRange, ProvedTarget]]:
+    def pairs(
+        self, policy: OutOfRange, target: ProvedTarget
+    ) -> list[tuple[OutOfRange, ProvedTarget]]:
         """Return the policies, each with every target.
 
         Args:
-            of_program: Whether the descriptor is of a program. Without a named policy
-                an index out of range then does what it does in run and check. In a
-                gather of an ONNX model it is an error.
+            policy: The policy, if the user names none.
+            target: The target, if the user names none.
         """
-        policies: Sequence[OutOfRange] = self.out_of_range
-        if not policies:
-            policies = ["directml" if of_program else "error"]
-        pairs = itertools.product(policies, self.target)
+        policies = self.out_of_range or [policy]
+        targets = self.target or [target]
+        pairs = itertools.product(policies, targets)
         return [*dict.fromkeys(pairs)]
 
 
@@ -69,6 +71,9 @@ class Pairing:
     model: str | None
 
     def __str__(self) -> str:
+        # Case: the model has its descriptor in its metadata.
+        if self.model == self.name:
+            return f"{self.name}: {self.out_of_range}"
         return f"{self.name}: {self.out_of_range}, {self.model or self.target}"
 
     def certified(self, timeout: float) -> Certified:
@@ -91,7 +96,10 @@ class Pairing:
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
 @arguments.policy(
-    default_in_help="directml, as in run; of an ONNX model: error", multiple=True
+    default_in_help=(
+        "clamp; of a model that onnxgather wrote: its own; of other models: error"
+    ),
+    multiple=True,
 )
 @arguments.proved_target
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
@@ -113,10 +121,11 @@ class Pairing:
 def certify_command(**given: Any) -> int:
     """Prove that models mean their descriptors, for any data and every value of every index.
 
-    A FILE is a program; or a folder: all *.json files in it and below it; or a pattern
-    in quotes. A descriptor is proved, refuted, which is a finding, or undecided.
-    --out-of-range and --target may come several times. It needs a solver: pip install
-    z3-solver.
+    A FILE is a program or a descriptor, whose models are made and proved; or an ONNX
+    model that onnxgather wrote, which is itself proved; or a folder: all *.json files
+    in it and below it; or a pattern in quotes. A descriptor is proved, refuted, which
+    is a finding, or undecided. --out-of-range and --target may come several times. Most
+    proofs need a solver: pip install z3-solver.
     """  # noqa: E501
     options = CertifyOptions(**given)
     batch = Batch(prints=False)
@@ -159,32 +168,106 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
         OnnxGatherError: An output is an input.
         UsageError: --model comes with several descriptors, policies or targets.
     """
-    # Of equal descriptors under one pair, only the first is certified.
-    names = dict[tuple[Descriptor, OutOfRange, ProvedTarget], str]()
+    # Of equal descriptors whose models are made alike, only the first is certified.
+    names = dict[tuple[Descriptor, OutOfRange, ProvedTarget, str | None], str]()
     files = list[str]()
+    policy_of_model, target = _usual_pair(options, batch)
     for source in batch.sources(options.paths):
         with batch.step(source.path):
+            own = _own_descriptor(options, batch, source.path)
+            if own is not None:
+                files.append(source.path)
+                pairs = options.pairs(own.out_of_range, own.target)
+                for policy, target_of_file in pairs:
+                    key = (own.descriptor, policy, target_of_file, source.path)
+                    names.setdefault(key, source.path)
+                continue
             gathers = gathers_in(batch, source, options.reading)
             files += gathers.files
-            pairs = options.pairs(gathers.program is not None)
+            pairs = options.pairs(policy_of_model or gathers.policy, target)
             for name, desc in gathers.descriptors.items():
-                for policy, target in pairs:
-                    place = f"{source.path}: {gathers.where(name)}"
-                    names.setdefault((desc, policy, target), place)
+                for policy, target_of_pair in pairs:
+                    key = (desc, policy, target_of_pair, options.model)
+                    names.setdefault(key, gathers.place(name))
     if options.model:
         files.append(options.model)
     options.outputs.check_apart_from_models(files)
 
     if options.model and len(names) > 1:
-        count = len({desc for desc, _, _ in names})
-        pairs_count = len({(policy, target) for _, policy, target in names})
+        count = len({desc for desc, *_ in names})
+        pairs_count = len({(policy, target) for _, policy, target, _ in names})
         rule = "--model must come with one descriptor and one pair of rule and target"
         raise click.UsageError(f"{rule}, got {count:,} and {pairs_count}")
+    return [Pairing(name, *pairing) for pairing, name in names.items()]
 
-    return [
-        Pairing(name, desc, policy, target, options.model)
-        for (desc, policy, target), name in names.items()
-    ]
+
+def _usual_pair(
+    options: CertifyOptions, batch: Batch
+) -> tuple[OutOfRange | None, ProvedTarget]:
+    """Return the policy and the target of the model of --model, if onnxgather wrote it.
+
+    Else there is no policy, and the target is "portable".
+    """
+    if options.model is not None:
+        program = batch.read_own(options.model, Reading())
+        if program is not None and program.model is not None:
+            return program.model.out_of_range, program.model.target
+    return None, "portable"
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnDescriptor:
+    """What the metadata of a model say that it was made from."""
+
+    descriptor: Descriptor
+    out_of_range: OutOfRange
+    target: Target
+
+
+def _own_descriptor(
+    options: CertifyOptions, batch: Batch, path: str
+) -> _OwnDescriptor | None:
+    """Return what a file was made from, if it is a model that onnxgather wrote.
+
+    A model that was changed since counts where its inputs and outputs fit: the proof
+    says whether it still means the descriptor.
+
+    Raises:
+        OnnxGatherError: The metadata do not fit the model.
+        UsageError: An option names another model.
+    """
+    if not is_model(path) or options.reading.is_of_graph:
+        return None
+    # --help must not load onnx.
+    from onnxgather.core.programs.loading import (
+        changed_model,
+        model_with_entry,
+        own_program,
+    )
+
+    model = model_with_entry(path)
+    if model is None:
+        return None
+    program = own_program(model, path)
+    own = None
+    if program is not None and program.model is not None:
+        desc = program.dispatchables[BARE].descriptor
+        own = _OwnDescriptor(desc, program.model.out_of_range, program.model.target)
+    else:
+        changed = changed_model(model)
+        if changed is None:
+            return None
+        batch.tell(f"{path}: its graph was changed since onnxgather wrote it")
+        own = _OwnDescriptor(*changed)
+    option = ""
+    if options.target:
+        option = "--target"
+    elif options.model:
+        option = "--model"
+    if option:
+        rule = f"{option} must not come with {path}"
+        raise click.UsageError(f"{rule}, as the file itself is proved")
+    return own
 
 
 def _json(batch: Batch, certificates: Mapping[Pairing, Certified]) -> bytes:

@@ -23,7 +23,13 @@ from onnxgather.cli.terminal import BY_SIGNAL, Interrupted, say
 from onnxgather.core.checks import check_choice, listed, number_of
 from onnxgather.core.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
 from onnxgather.core.files import is_model
-from onnxgather.core.options import FORMATS, FormatName, OutOfRange, Target
+from onnxgather.core.options import (
+    DEFAULT_OPSET,
+    FORMATS,
+    FormatName,
+    OutOfRange,
+    Target,
+)
 
 if TYPE_CHECKING:
     from onnxgather.checking.known_differences import Known
@@ -145,8 +151,10 @@ def check_command(**values: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
     A lane is an execution provider or another runtime, in this environment or
-    elsewhere. A PATH is a program; or an ONNX model, with --inputs; or a folder: all
-    *.json files in it and below it; or a pattern in quotes, such as 'tests/*.json'.
+    elsewhere. A PATH is a program; or a descriptor alone; or an ONNX model that
+    onnxgather wrote, which the lanes run as it is; or another model, with --inputs; or
+    a folder: all *.json files in it and below it; or a pattern in quotes, such as
+    'tests/*.json'. Where a descriptor has no data, three cases are drawn.
     """
     options = CheckOptions(**values).with_source()
     outputs = options.outputs
@@ -175,6 +183,7 @@ def check_command(**values: Any) -> int:
             _find_cases(options, batch, paths, selection.files, selection.invalid)
             files = chain.from_iterable(cases.files for cases in selection.files)
             outputs.check_apart_from_models(chain(read, files))
+            _check_models_run_as_they_are(options, selection.files)
             _select(options, batch, selection)
             if options.listing:
                 return _list(batch, selection)
@@ -185,6 +194,34 @@ def check_command(**values: Any) -> int:
         report = _checked(options, batch, selection, lanes, known_differences)
         _write(options, batch, report, before)
         return batch.finish(codes(report))
+
+
+def _check_models_run_as_they_are(
+    options: CheckOptions, files: Sequence[FileCases]
+) -> None:
+    """Check that no option asks for another model than that of a file.
+
+    Raises:
+        UsageError: One does.
+    """
+    from onnxgather.checking.lanes.python import target_of_lane
+
+    option = ""
+    lanes = options.lanes
+    names = [*(lanes.lanes or ()), *lanes.pythons]
+    targets = [name for name in names if target_of_lane(name, None)]
+    if options.target is not None:
+        option = f"--target {options.target}"
+    elif lanes.opset != DEFAULT_OPSET:
+        option = f"--opset {lanes.opset}"
+    elif options.wrap:
+        option = "--wrap"
+    elif targets:
+        option = f"the lane {targets[0]}"
+    for file in files:
+        if option and file.runs_file:
+            rule = f"{option} must not come with {file.path}"
+            raise click.UsageError(f"{rule}, as a model runs as it is")
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ import click
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
 from onnxgather.cli.outputs import Outputs
-from onnxgather.cli.sources import Batch, JsonCommand, Reading
+from onnxgather.cli.sources import Batch, JsonCommand, Reading, case_with_inputs
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import shown
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from onnxgather.checking.cases import Case
     from onnxgather.checking.lanes.lane import LaneInfo
     from onnxgather.checking.results import Report
+    from onnxgather.core.programs.program import Program
 
 
 @click.command("doctor", cls=JsonCommand)
@@ -114,7 +115,9 @@ class Suspect:
 @arguments.flag("--wrap", help="Put the gather between two multiplications by one.")
 @arguments.flag("--no-reduce", help="Keep the case as it is.")
 @arguments.force
-@arguments.policy(default_in_help="directml; of a node and of a report: its own")
+@arguments.policy(
+    default_in_help="clamp; of a model, of a node and of a report: its own"
+)
 @arguments.target(
     default_in_help=(
         "the one that run uses for the lane's provider; of a report: the lane's; of a"
@@ -135,10 +138,11 @@ def repro_command(
 ) -> int:
     """Write a folder with the smallest model whose result on a lane still differs.
 
-    SOURCE is a program, a report of `check --json`, or an ONNX model with --node and
-    --inputs. DIR gets model.onnx, inputs.npz, the text of an issue, and a repro.py that
-    needs only onnxruntime, or the runtime of the lane, numpy and the module beside it.
-    On the lane of a browser it gets a repro.html instead.
+    SOURCE is a program, a descriptor alone, a report of `check --json`, an ONNX model
+    that onnxgather wrote, or another one with --node and --inputs. DIR gets model.onnx,
+    inputs.npz, the text of an issue, and a repro.py that needs only onnxruntime, or the
+    runtime of the lane, numpy and the module beside it. On the lane of a browser it
+    gets a repro.html instead.
     """
     from onnxgather.checking.repro.flow import make_repro
 
@@ -236,15 +240,18 @@ def _suspect(
 
     if reading.node is not None:
         return _of_node(source, reading, options, timeout)
-    if reading.inputs is not None:
-        raise click.UsageError("--inputs must come with --node")
     report = find_report(source)
     if report is not None:
         return _of_report(source, report, options)
-    if is_model(source):
-        rule = f"{source}: an ONNX model must come with --node"
-        raise OnnxGatherError(f"{rule}, got none")
-    return _of_program(source, reading, options)
+    batch = Batch()
+    if not is_model(source):
+        program = batch.read(source, reading.allow_outside)
+    else:
+        program = batch.read_own(source, reading)
+        if program is None:
+            rule = f"{source}: an ONNX model of others must come with --node"
+            raise OnnxGatherError(f"{rule}, got none")
+    return _of_program(program, reading, options)
 
 
 def _of_node(
@@ -301,10 +308,16 @@ def _of_report(source: str, report: Report, options: ReproOptions) -> Suspect | 
     return Suspect(case, target, reported)
 
 
-def _of_program(source: str, reading: Reading, options: ReproOptions) -> Suspect:
-    """Return the case of a dispatch of a program."""
+def _of_program(program: Program, reading: Reading, options: ReproOptions) -> Suspect:
+    """Return the case of a dispatch of a program, or of a descriptor alone."""
     from onnxgather.checking.repro import plan
 
-    program = Batch().read(source, reading.allow_outside)
-    case = plan.case_of_program(program, options.out_of_range, options.name)
+    if reading.inputs is not None:
+        case = case_with_inputs(program, reading, options.out_of_range)
+    else:
+        case = plan.case_of_program(program, options.out_of_range, options.name)
+    if case.runs_file and (options.target or options.wrap):
+        option = "--wrap" if options.wrap else f"--target {options.target}"
+        rule = f"{option} must not come with {program.path}"
+        raise click.UsageError(f"{rule}, as a model runs as it is")
     return Suspect(case, options.target)

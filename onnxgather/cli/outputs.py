@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Source
+from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Source, placed
 from onnxgather.cli.terminal import has_colours, is_terminal, json_bytes, say, width
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.operators import Descriptor
@@ -290,6 +290,11 @@ class Job:
             marked = with_line(content) if is_text else content
             write_made(self.output, [marked], force)
 
+    @property
+    def place(self) -> str:
+        """Where the gather or the program is, as messages have it."""
+        return placed(self.source, self.where)
+
 
 MODEL_ENDINGS = (".onnx",)
 """The endings of the files of ONNX models."""
@@ -335,7 +340,7 @@ def plan(
     for gathers in all_gathers:
         jobs += _jobs(gathers, output, only_file, whole, endings[0])
         inputs += gathers.files
-    named_files = [(job.output, f"{job.where} of {job.source}") for job in jobs]
+    named_files = [(job.output, job.place) for job in jobs]
     sentences = clashes(named_files, inputs)
     return [
         replace(job, is_named=job.output == output, clash=sentence)

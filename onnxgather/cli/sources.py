@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnxgather.checking.cases import Case, DescriptorCase, program_cases, program_names
+from onnxgather.checking.cases import (
+    Case,
+    DescriptorCase,
+    Origin,
+    case_of_arrays,
+    policy_of,
+    program_cases,
+    program_names,
+)
 from onnxgather.cli.terminal import (
     Interrupted,
     Progress,
@@ -22,8 +30,8 @@ from onnxgather.cli.terminal import (
 )
 from onnxgather.cli.unforeseen import foreseen, is_lack_of_memory, say_where
 from onnxgather.core.checks import listed, shown
+from onnxgather.core.descriptors.drawn import MAX_DRAWN_BYTES, draw_names
 from onnxgather.core.descriptors.operators import Descriptor
-from onnxgather.core.documents import Field
 from onnxgather.core.errors import (
     FINDINGS,
     GOOD,
@@ -35,6 +43,7 @@ from onnxgather.core.errors import (
 from onnxgather.core.files import is_model, reason
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.program import (
+    BARE,
     MAX_PROGRAM_BYTES,
     Program,
     parse_program,
@@ -79,14 +88,20 @@ class Reading:
     def check_models(self, *paths: str) -> None:
         """Check that the options for models come with a model.
 
+        --inputs may also come with a descriptor alone.
+
         Raises:
             UsageError: No path is an ONNX model.
         """
-        needs_model = self.node is not None or self.inputs is not None or self.shapes
-        if needs_model and not any(map(is_model, paths)):
-            rule = "--node, --shape and --inputs must come with an ONNX model"
+        if self.is_of_graph and not any(map(is_model, paths)):
+            rule = "--node and --shape must come with an ONNX model"
             names = ", ".join(paths) or "none"
             raise click.UsageError(f"{rule}, got {names}")
+
+    @property
+    def is_of_graph(self) -> bool:
+        """Whether an option is about the graph of a model, whoever wrote the model."""
+        return self.node is not None or bool(self.shapes)
 
     def arrays(self) -> dict[str, GivenArray]:
         """Return the inputs of a model, by name; they are not unpacked yet.
@@ -111,7 +126,8 @@ class FileGathers:
     descriptors: Mapping[str, Descriptor]
     """By the names of dispatchables or nodes."""
     program: Program | None = None
-    """The program; None if the gathers are those of an ONNX model."""
+    """The program, perhaps of a model that onnxgather wrote; None if the gathers are
+    those of an ONNX model of others."""
     stems: Mapping[str, str] = field(default_factory=dict[str, str])
     """How the files of the gathers of a model are named, as extract names their
     folders."""
@@ -125,11 +141,31 @@ class FileGathers:
             return {"": self.program}
         return self.descriptors
 
+    @property
+    def policy(self) -> OutOfRange:
+        """What an index out of range does, if the user names no policy.
+
+        A node of an ONNX model fails.
+        """
+        return "error" if self.program is None else policy_of(self.program, None)
+
     def where(self, name: str) -> str:
-        """Return where a gather is: `$.dispatchables.gather` or `node 'gather'`."""
+        """Return where a gather is: `$.dispatchables.gather` or `node 'gather'`.
+
+        The text is empty if the file is one descriptor.
+        """
         if self.program is None:
             return f"node {shown(name)}"
-        return Field({name: None}, "$.dispatchables").member(name).path
+        return self.program.dispatchables[name].path
+
+    def place(self, name: str) -> str:
+        """Return the file, and where a gather is in it."""
+        return placed(self.source.path, self.where(name))
+
+
+def placed(path: str, where: str) -> str:
+    """Return a place in a file as messages have it; it may be the file alone."""
+    return f"{path}: {where}" if where else path
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +178,8 @@ class FileCases:
     names: Sequence[str]
     """The names of the cases, which are known before any case is made."""
     cases: Iterator[Case]
+    runs_file: bool = False
+    """Whether lanes run the file itself, a model that onnxgather wrote."""
     refused: Sequence[str] = ()
     """Why the file, or a gather of it, is no case: DirectML refuses a gather, or an
     input of a dispatch shares bytes with the output."""
@@ -231,6 +269,33 @@ class Batch:
             self.tell(f"{path}: left out, as only gathers are translated: {names}")
         return program
 
+    def read_own(self, path: str, reading: Reading) -> Program | None:
+        """Read a model that onnxgather wrote; None for a model of others.
+
+        Tell if the model was changed since. None too where the user asks for a node of
+        the graph.
+
+        Raises:
+            OnnxGatherError: As `own_program`.
+        """
+        if reading.is_of_graph:
+            return None
+        # --help must not load onnx.
+        from onnxgather.core.programs.loading import (
+            OF_ANOTHER_GRAPH,
+            is_changed,
+            model_with_entry,
+            own_program,
+        )
+
+        model = model_with_entry(path)
+        if model is None:
+            return None
+        program = own_program(model, path)
+        if program is None and is_changed(model):
+            self.tell(f"{path}: {OF_ANOTHER_GRAPH}")
+        return program
+
     def tell(self, text: str) -> None:
         """Print a line on the standard error."""
         self.progress.clear()
@@ -266,8 +331,11 @@ def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
     path = source.path
     reading.check_models(path)
     descriptors = dict[str, Descriptor]()
-    if not is_model(path):
+    if is_model(path):
+        program = batch.read_own(path, reading)
+    else:
         program = batch.read(path, reading.allow_outside)
+    if program is not None:
         if not program.dispatchables:
             raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
         for name, dispatchable in program.dispatchables.items():
@@ -298,23 +366,89 @@ def cases_in(
         batch: It prints what is left out.
         path: The file.
         reading: How it is read.
-        out_of_range: The policy; None means that of each node, and that of `run` for
-            programs.
+        out_of_range: The policy; None means that of each node of a model of others,
+            and else as of `policy_of`.
 
     Raises:
         OnnxGatherError: The file is not as it must be, or it holds no case.
         DescriptorError: A descriptor of a program breaks a rule of DirectML.
     """
     if is_model(path):
-        return _cases_of_model(batch, path, reading, out_of_range)
-    program = batch.read(path, reading.allow_outside)
-    if not program.dispatch_commands:
-        raise FileFormatError(f"{path}: $.commands must hold a dispatch")
+        program = batch.read_own(path, reading)
+        if program is None:
+            return _cases_of_model(batch, path, reading, out_of_range)
+    else:
+        program = batch.read(path, reading.allow_outside)
+    if not program.dispatchables:
+        raise FileFormatError(f"{path}: $.dispatchables must hold a gather")
     in_place = [*program.in_place()]
     if in_place:
-        return FileCases(path, program.files, [], iter(()), in_place)
+        return FileCases(path, program.files, [], iter(()), refused=in_place)
+    runs_file = program.model is not None
+    if reading.inputs is not None:
+        case = case_with_inputs(program, reading, out_of_range)
+        files = [*program.files, reading.inputs]
+        return FileCases(path, files, [case.name], iter([case]), runs_file)
+
+    names = [*program_names(program, out_of_range)]
+    _tell_of_drawn(batch, program, out_of_range, names)
     cases = program_cases(program, out_of_range)
-    return FileCases(path, program.files, [*program_names(program)], cases)
+    return FileCases(path, program.files, names, cases, runs_file)
+
+
+def _tell_of_drawn(
+    batch: Batch,
+    program: Program,
+    out_of_range: OutOfRange | None,
+    names: Sequence[str],
+) -> None:
+    """Tell which gathers have no data, so that their cases are drawn.
+
+    Raises:
+        FileFormatError: They need too much memory, and there is no other case.
+    """
+    path = program.path
+    if not program.without_data:
+        return
+    if not names:
+        rule = f"the tensors must have at most {MAX_DRAWN_BYTES} bytes to be drawn"
+        raise FileFormatError(f"{path}: {rule}; --inputs FILE.npz gives data")
+    drawn = ", ".join(draw_names(policy_of(program, out_of_range)))
+    # Case: the file is one descriptor, or a model.
+    subject = path
+    if [*program.without_data] != [BARE]:
+        subject = f"{path}: {listed([*program.without_data], 4)}"
+    batch.tell(f"{subject}: without data, so three cases are drawn: {drawn}")
+
+
+def case_with_inputs(
+    program: Program, reading: Reading, out_of_range: OutOfRange | None
+) -> DescriptorCase:
+    """Return the case of a descriptor alone, with the arrays that the user gives.
+
+    Raises:
+        OnnxGatherError: The program has data, or the arrays are not those of its
+            inputs.
+    """
+    from onnxgather.core.model.given_inputs import checked
+    from onnxgather.core.model.network import read_network
+    from onnxgather.core.model.write import to_onnx
+
+    path = program.path
+    if [*program.without_data] != [BARE] or len(program.dispatchables) > 1:
+        rule = "--inputs must come with a model or with one descriptor alone"
+        raise OnnxGatherError(f"{rule}, got {path}")
+    if program.model is None:
+        model = to_onnx(program.dispatchables[BARE].descriptor)
+    else:
+        model = program.model.proto
+    network = read_network(model, place=path)
+    arrays = checked(network, reading.arrays())
+    data, indices = [arrays[name] for name in network.main.inputs]
+    origin = Origin(path, "inputs", BARE)
+    return case_of_arrays(
+        program, origin, policy_of(program, out_of_range), data, indices
+    )
 
 
 def _cases_of_model(
@@ -338,7 +472,7 @@ def _cases_of_model(
         else:
             batch.tell(f"{path}: left out: {sentence}")
     names = [case.name for case in cases]
-    return FileCases(path, [path], names, iter(cases), refused)
+    return FileCases(path, [path], names, iter(cases), refused=refused)
 
 
 def read_source(path: str, allow_outside: bool) -> Program:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +16,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 from click.core import ParameterSource
 
 from onnxgather.checking.cases import DescriptorCase, program_cases
@@ -34,6 +35,7 @@ from onnxgather.cli.sources import (
     FileGathers,
     JsonCommand,
     Reading,
+    case_with_inputs,
     gathers_in,
     read_source,
 )
@@ -41,8 +43,15 @@ from onnxgather.cli.terminal import Progress, is_terminal, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import number_of, printable, shown
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.explain import (
+    Explanation,
+    NamedSource,
+    explain_all,
+    explanation_text,
+    named_source,
+    named_sources,
+)
 from onnxgather.core.descriptors.explain import explain as explain_element
-from onnxgather.core.descriptors.explain import explain_all, explanation_text
 from onnxgather.core.descriptors.feature_levels import (
     FEATURE_LEVELS,
     check_feature_level,
@@ -59,7 +68,7 @@ from onnxgather.core.execution.providers import DIRECTML_DLL, PROVIDERS, Provide
 from onnxgather.core.files import first_missing_folder, is_model
 from onnxgather.core.options import TARGETS, WEBNN, OutOfRange, Target, WebnnForm
 from onnxgather.core.programs.program import MAX_COMPARED_BYTES, Program
-from onnxgather.core.programs.running import ByteForm, execute
+from onnxgather.core.programs.running import ByteForm, execute, printed
 from onnxgather.core.programs.writer import write_program_of_zeros
 
 if TYPE_CHECKING:
@@ -120,7 +129,7 @@ def convert_command(
     A FILE may also be a folder: all *.json files in it and below it; or a pattern in
     quotes; or -, the standard input. Models go beside their programs as NAME.onnx, or
     as NAME.DISPATCHABLE.onnx where a program has several gathers. With --whole a
-    program is one model, and an index out of range does by default what it does in run.
+    program is one model.
     """
     if resources and not whole:
         raise click.UsageError("--input must come with --whole")
@@ -137,9 +146,6 @@ def convert_command(
             raise click.UsageError("--form must not come with --whole")
     elif form is not None:
         raise click.UsageError(f"--form must come with --target {WEBNN}")
-    # A whole program does by default what it does in run.
-    if whole and source_of("out_of_range") is ParameterSource.DEFAULT:
-        lowering["out_of_range"] = "directml"
     batch = Batch()
     all_gathers: list[FileGathers] = []
     for source in batch.sources(files):
@@ -223,8 +229,7 @@ def _check_convertible(
                 in_model = next(in_whole)
             difference = under_policy.told(in_model.expected())
             if difference:
-                advice = "--out-of-range directml keeps DirectML's elements"
-                batch.tell(f"{case.name}: {difference}; {advice}")
+                batch.tell(f"{case.name}: {difference}")
     except FileFormatError as error:
         batch.tell(f"{error}; so it is not known what an index out of range changes")
 
@@ -237,7 +242,7 @@ def _content(
     from onnxgather.core.programs.whole import program_to_onnx
 
     content = job.content
-    place = f"{job.source}: {job.where}"
+    place = job.place
     level = feature_level or FEATURE_LEVELS[-1]
     if isinstance(content, Program):
         with located(place):
@@ -267,13 +272,13 @@ def _webnn_content(
     level = feature_level or FEATURE_LEVELS[-1]
     policy = lowering["out_of_range"]
     if isinstance(content, Program):
-        with located(f"{job.source}: {job.where}"):
+        with located(job.place):
             for dispatchable in content.dispatchables.values():
                 check_feature_level(dispatchable.descriptor, level)
         # An error of the program says its place by itself.
         program = program_to_webnn(content, policy)
     else:
-        with located(f"{job.source}: {job.where}"):
+        with located(job.place):
             check_feature_level(content, level)
             program = to_webnn(content, policy, form or "bytes")
     if job.output.lower().endswith(".json"):
@@ -284,7 +289,10 @@ def _webnn_content(
 @click.command("run")
 @click.argument("file", type=arguments.FILE, metavar="FILE")
 @arguments.run_on
-@arguments.policy(default_in_help="directml, as dxdispatch", default="directml")
+@arguments.inputs
+@arguments.policy(
+    default_in_help="directml, as dxdispatch; of a model that onnxgather wrote: its own"
+)
 @arguments.target(default_in_help="the one that suits the provider")
 @arguments.folder(
     "--output-folder",
@@ -297,17 +305,21 @@ def _webnn_content(
 )
 @arguments.allow_outside
 @arguments.force
+@arguments.as_records(reading=Reading)
 def run_command(
     file: str,
     provider: str,
-    out_of_range: OutOfRange,
+    out_of_range: OutOfRange | None,
     target: Target | None,
     output_folder: str,
     numbers: bool,
-    allow_outside: bool,
     force: bool,
+    reading: Reading,
 ) -> int:
     """Run the commands of a program and print the lines that dxdispatch prints.
+
+    A descriptor alone, and a model that onnxgather wrote, run on the arrays of
+    --inputs; a model runs as it is.
 
     FILE is read whole before anything runs. writeFile writes plain files below DIR:
     none that is hidden or behind a link, unless --allow-outside is given, and none that
@@ -339,12 +351,25 @@ def run_command(
 
     on_dll = provider == DIRECTML_DLL
     if on_dll:
-        _check_options_of_dll(target, out_of_range)
+        _check_options_of_dll(target, out_of_range or "directml")
     # Before the program, as a variable that is wrong is no fault of the program.
     hosts.find_runtime(PROVIDERS.get(provider, Provider(provider)), warm=True)
-    program = read_source(file, allow_outside)
+    allow_outside = reading.allow_outside
+    program = _program_to_run(file, allow_outside)
     for note in program.notes:
         say(f"{file}: {note}", err=True)
+    if reading.inputs is not None or _needs_inputs(program):
+        if program.model is None:
+            out_of_range = out_of_range or "directml"
+        case = _case_to_run(program, reading, out_of_range, target, provider)
+        if not case.in_range:
+            has_option = not case.runs_file
+            note = case.told(case.expected(), has_option=has_option)
+            say(f"{file}: {note}", err=True)
+        for piece in _printed_output(case, program, provider, target, numbers):
+            say(piece, end="")
+        return GOOD
+    out_of_range = out_of_range or "directml"
     with ExitStack() as stack:
         on_resources = None
         if on_dll:
@@ -368,6 +393,85 @@ def run_command(
         for piece in pieces:
             say(piece, end="")
     return GOOD
+
+
+def _program_to_run(file: str, allow_outside: bool) -> Program:
+    """Read a program, or the descriptor of a model that onnxgather wrote.
+
+    Raises:
+        OnnxGatherError: As `read_program` and `program_of_model`.
+    """
+    if not is_model(file):
+        return read_source(file, allow_outside)
+    # A program loads no onnx.
+    from onnxgather.core.model.values import load_model
+    from onnxgather.core.programs.loading import program_of_model
+
+    return program_of_model(load_model(file), file)
+
+
+def _needs_inputs(program: Program) -> bool:
+    """Return whether a program has descriptors alone, which have no data."""
+    return bool(program.without_data) and not program.commands
+
+
+def _case_to_run(
+    program: Program,
+    reading: Reading,
+    out_of_range: OutOfRange | None,
+    target: Target | None,
+    provider: str,
+) -> DescriptorCase:
+    """Return a descriptor with the arrays of --inputs.
+
+    Raises:
+        UsageError: There are no arrays, or an option is not for this file.
+    """
+    if reading.inputs is None:
+        raise click.UsageError(
+            f"--inputs FILE.npz must come with {program.path}, which has no data"
+        )
+    if provider == DIRECTML_DLL:
+        rule = f"--provider {DIRECTML_DLL} must come with a program that has data"
+        lane = f"onnxgather check {program.path} --lanes {DIRECTML_DLL}"
+        raise click.UsageError(f"{rule}; {lane} runs a descriptor alone")
+    option = ""
+    if program.model is not None:
+        if out_of_range is not None:
+            option = f"--out-of-range {out_of_range}"
+        elif target is not None:
+            option = f"--target {target}"
+    if option:
+        rule = f"{option} must not come with {program.path}"
+        raise click.UsageError(f"{rule}, as a model runs as it is")
+    return case_with_inputs(program, reading, out_of_range)
+
+
+def _printed_output(
+    case: DescriptorCase,
+    program: Program,
+    provider: str,
+    target: Target | None,
+    numbers: bool,
+) -> Iterator[bytes]:
+    """Run a descriptor alone or a model, and yield its output as `print` prints it."""
+    from onnxgather.core.execution.session import Session, run
+
+    if program.model is None:
+        output = run(
+            case.descriptor,
+            case.data,
+            case.indices,
+            case.out_of_range,
+            provider,
+            target,
+        )
+    else:
+        output = Session(program.model.proto, provider).run(case.data, case.indices)
+    data_type = case.descriptor.output_tensor.data_type
+    content = np.ascontiguousarray(output).reshape(-1).view(np.uint8)
+    form = _byte_form(numbers)
+    return printed("OutputTensor", data_type, content, False, form)
 
 
 def _byte_form(numbers: bool) -> ByteForm:
@@ -407,7 +511,9 @@ def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
     "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
 @arguments.policy(
-    default_in_help="clamp; of an ONNX model: error, as its gathers have it"
+    default_in_help=(
+        "clamp; of a model that onnxgather wrote: its own; of other models: error"
+    )
 )
 @arguments.model_options
 @arguments.webnn
@@ -471,10 +577,6 @@ class DescribedFile:
         noun = "dispatchables" if self.gathers.program else "gathers"
         return {"file": self.gathers.source.path, noun: self.descriptions}
 
-    def place(self, name: str) -> str:
-        """Return the file and the place of a gather in it."""
-        return f"{self.gathers.source.path}: {self.gathers.where(name)}"
-
 
 def _described(
     batch: Batch,
@@ -488,13 +590,19 @@ def _described(
 
     # None where the option is not given.
     policy: OutOfRange | None = lowering["out_of_range"]
+    given_target = lowering["target"]
+    source_of = click.get_current_context().get_parameter_source
     described: list[DescribedFile] = []
     for source in batch.sources(files):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, reading)
-            # A node of an ONNX model fails at an index out of range.
-            own_policy = "clamp" if gathers.program else "error"
-            lowering["out_of_range"] = policy or own_policy
+            lowering["out_of_range"] = policy or gathers.policy
+            program = gathers.program
+            own = None if program is None else program.model
+            lowering["target"] = given_target
+            # Case: a model that onnxgather wrote has a target of its own.
+            if own is not None and source_of("target") is ParameterSource.DEFAULT:
+                lowering["target"] = own.target
             descriptions = {
                 name: describe(desc, **lowering, webnn=webnn)
                 for name, desc in gathers.descriptors.items()
@@ -510,7 +618,7 @@ def _say_described(described: Sequence[DescribedFile]) -> None:
     texts = list[str]()
     for file in described:
         for name, description in file.descriptions.items():
-            title = printable(file.place(name))
+            title = printable(file.gathers.place(name))
             texts.append(f"{title}\n\n{description_text(description)}")
     if texts:
         say("\n\n\n".join(texts), as_is=True)
@@ -531,7 +639,7 @@ def page_of(described: Sequence[DescribedFile], left_out: Sequence[str] = ()) ->
         for name, description in file.descriptions.items():
             desc = file.gathers.descriptors[name]
             lessons.append(
-                lesson(file.place(name), desc, description, arrays.get(name))
+                lesson(file.gathers.place(name), desc, description, arrays.get(name))
             )
 
     paths = [*dict.fromkeys(file.gathers.source.path for file in described)]
@@ -542,7 +650,7 @@ def page_of(described: Sequence[DescribedFile], left_out: Sequence[str] = ()) ->
 def _arrays_of(file: DescribedFile) -> dict[str, tuple[Array, Array]]:
     """Return data and indices of the first dispatch of each gather of a program."""
     program = file.gathers.program
-    if program is None:
+    if program is None or program.without_data:
         return {}
     # All gathers of a file are described under one policy.
     policy = next(iter(file.descriptions.values())).out_of_range
@@ -585,7 +693,11 @@ def _next_commands(described: Sequence[DescribedFile]) -> dict[str, str]:
 )
 @arguments.node
 @arguments.inputs
-@arguments.policy(default_in_help="directml")
+@arguments.policy(
+    default_in_help=(
+        "clamp; of a model that onnxgather wrote: its own; of other models: error"
+    )
+)
 @arguments.json_file("elements")
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, outputs=Outputs)
@@ -599,57 +711,111 @@ def explain_command(
 ) -> int:
     """Say which index and which input element an element of OutputTensor comes from.
 
-    Without --at, say so of every element, and show the inputs.
+    Without --at, say so of every element, and show the inputs. A descriptor alone, and
+    a model that onnxgather wrote, have no data: without --inputs, names stand for the
+    values of indices.
     """
     reading.check_models(file)
-    if is_model(file):
-        from onnxgather.extracting.extract import case_of_node
-
-        with foreseen(f"{file}: cannot be read"):
-            case = case_of_node(file, reading.arrays(), reading.node)
-        read = [file]
-        if reading.inputs:
-            read.append(reading.inputs)
-    else:
+    batch = Batch(prints=False)
+    program = None
+    if not is_model(file):
         program = Batch().read(file, reading.allow_outside)
+    elif not reading.is_of_graph:
+        program = batch.read_own(file, reading)
+    read = [file]
+    if program is not None:
         read = [program.path, *program.files]
-        case = _case_of_dispatch(program, file, number, out_of_range)
-    if not isinstance(case, DescriptorCase):  # ONNX forbids the node
-        raise OnnxGatherError(f"{case.name}: {case.node.rule}")
+    if reading.inputs is not None:
+        read.append(reading.inputs)
     outputs.check_apart_from_models(read)
     outputs.check_writable()
 
-    arrays = case.descriptor, case.data, case.indices
-    policy = out_of_range or ("clamp" if case.in_range else "directml")
+    place = None
+    if at is not None:
+        place = _coordinates(at)
     try:
-        if at is None:
-            explanation = explain_all(*arrays, policy)
-            text = explanation_text(*arrays, explanation)
+        if program is not None and program.without_data and reading.inputs is None:
+            desc = _descriptor_by_number(program, number)
+            explanation, text = _explained_by_names(desc, place)
         else:
-            explanation = explain_element(*arrays, _coordinates(at), policy)
-            text = str(explanation)
+            case = _case_to_explain(file, program, number, out_of_range, reading)
+            if case.note is not None:
+                batch.tell(f"{case.name}: {case.note}")
+            explanation, text = _explained(case, place)
     except DescriptorError as error:  # it can be about the coordinates only
         raise click.BadParameter(str(error), param_hint="--at") from None
-    batch = Batch(prints=False)
     is_printed = outputs.write(batch, {"--json": partial(json_bytes, explanation)})
     if not is_printed:
         say(text, as_is=at is None)
     return batch.finish()
 
 
-def _case_of_dispatch(
-    program: Program, file: str, number: int, out_of_range: OutOfRange | None
+def _explained(
+    case: DescriptorCase, at: Sequence[int] | None
+) -> tuple[Explanation | list[Explanation], str]:
+    """Return what is said of one output element or of all, as data and as text."""
+    arrays = case.descriptor, case.data, case.indices
+    if at is not None:
+        explanation = explain_element(*arrays, at, case.out_of_range)
+        return explanation, str(explanation)
+    explanations = explain_all(*arrays, case.out_of_range)
+    return explanations, explanation_text(*arrays, explanations)
+
+
+def _explained_by_names(
+    desc: Descriptor, at: Sequence[int] | None
+) -> tuple[NamedSource | list[NamedSource], str]:
+    """Return the same as `_explained` of a descriptor without data."""
+    if at is not None:
+        source = named_source(desc, at)
+        return source, str(source)
+    sources = named_sources(desc)
+    return sources, "\n".join(map(str, sources))
+
+
+def _case_to_explain(
+    file: str,
+    program: Program | None,
+    number: int,
+    out_of_range: OutOfRange | None,
+    reading: Reading,
 ) -> DescriptorCase:
-    """Return the case of a dispatch, by its number from 1.
+    """Return the case of a dispatch, or of a node of a model of others.
 
     Raises:
         FileFormatError: The program has fewer dispatches.
+        OnnxGatherError: ONNX forbids the node, or the inputs do not fit.
     """
+    if program is None:
+        from onnxgather.extracting.extract import case_of_node
+
+        with foreseen(f"{file}: cannot be read"):
+            case = case_of_node(file, reading.arrays(), reading.node)
+        if not isinstance(case, DescriptorCase):
+            raise OnnxGatherError(f"{case.name}: {case.node.rule}")
+        return replace(case, out_of_range=out_of_range or "error")
+    if reading.inputs is not None:
+        return case_with_inputs(program, reading, out_of_range)
     cases = [*program_cases(program, out_of_range)]
-    if number > len(cases):
-        rule = f"$.commands must hold {number} dispatches for --dispatch {number}"
-        raise FileFormatError(f"{file}: {rule}, got {len(cases)}")
+    _check_number(program, number, len(cases))
     return cases[number - 1]
+
+
+def _descriptor_by_number(program: Program, number: int) -> Descriptor:
+    """Return a descriptor without data, by its number from 1.
+
+    Raises:
+        FileFormatError: The program has fewer.
+    """
+    gathers = [*program.without_data.values()]
+    _check_number(program, number, len(gathers))
+    return gathers[number - 1].descriptor
+
+
+def _check_number(program: Program, number: int, count: int) -> None:
+    if number > count:
+        rule = f"the file must have {number} dispatches for --dispatch {number}"
+        raise FileFormatError(f"{program.path}: {rule}, got {count}")
 
 
 def _coordinates(text: str) -> Sequence[int]:

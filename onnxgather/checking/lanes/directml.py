@@ -254,9 +254,10 @@ _TOTAL_SIZE = 4
 class DirectMLLane:
     """DirectML.dll, behind its host.
 
-    The lane runs descriptors, and DirectML has one rule for indices out of range. So
-    three cases are NOT-RUN: a forbidden node, a wrapped gather, and an index out of
-    range under another policy than "directml".
+    The lane runs descriptors, so two cases are NOT-RUN: a forbidden node and a wrapped
+    gather. DirectML has one rule for indices out of range. So it judges the case of
+    another policy; where the corpus asks the same under "directml", that case alone
+    runs.
 
     Args:
         name: The name that the user gave the lane.
@@ -311,7 +312,15 @@ class DirectMLLane:
         count = math.prod(tensor.array_shape)  # without the padding
         values = np.frombuffer(answer.output, tensor.data_type.numpy, count)
         output = values.reshape(tensor.array_shape)
-        return Answer(AnswerKind.RAN, None, nodes, output)
+        by_directml = case.out_of_range != "directml" and not case.in_range
+        return Answer(
+            AnswerKind.RAN,
+            None,
+            nodes,
+            output,
+            of_descriptor=case.runs_file,
+            by_directml=by_directml,
+        )
 
     def close(self) -> None:
         """End the host."""
@@ -326,7 +335,7 @@ def _why_not_run(case: Case) -> str | None:
         return f"{rule} this node"
     if case.wrapped:
         return f"{rule} a gather between operators"
-    if case.out_of_range != "directml" and not case.in_range:
+    if case.asked_as_directml:
         rule = f"{LIBRARY} has a rule of its own for indices out of range"
         return f'{rule}, which out_of_range="{case.out_of_range}" is not'
     return None
@@ -384,7 +393,7 @@ def _wrong_everywhere(case: DescriptorCase) -> bytes:
     Each element is the right element with every bit inverted; zeros fill the gaps
     between the elements. So an element that DirectML does not write differs.
     """
-    right = reference(case.descriptor, case.data, case.indices, case.out_of_range)
+    right = reference(case.descriptor, case.data, case.indices, "directml")
     right_bits = right.view(f"u{right.itemsize}")
     offsets = np.arange(right_bits.size).reshape(right_bits.shape)
     offsets_of_elements = elements(case.descriptor.output_tensor, offsets)

@@ -70,6 +70,12 @@ class Answer(msgspec.Struct, frozen=True):
 
     given_as: str = ""
     """The data types that the provider was given in place of those that it lacks."""
+    of_descriptor: bool = False
+    """Whether the lane ran the descriptor of a model's metadata, as it runs no ONNX
+    model."""
+    by_directml: bool = False
+    """Whether the output is to be judged by DirectML's formula, though the policy of
+    the case is another: indices are out of range, and the lane is DirectML itself."""
     again: Array | None = None
     """Of RAN on a lane that runs each case twice, over other free memory: the second
     output."""

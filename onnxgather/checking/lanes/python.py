@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, smallest_case
+from onnxgather.checking.cases import (
+    Case,
+    DescriptorCase,
+    FileModel,
+    NodeCase,
+    smallest_case,
+)
 from onnxgather.checking.lanes.adapter_worker import AdapterWorker, adapter_of
 from onnxgather.checking.lanes.lane import (
     CASE_TIMEOUT,
@@ -49,6 +55,7 @@ from onnxgather.core.execution.providers import (
 from onnxgather.core.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.core.execution.session import threads_for
 from onnxgather.core.model.protos import operators
+from onnxgather.core.model.values import loaded
 from onnxgather.core.model.write import to_onnx, to_onnx_for_webnn
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, Target
 
@@ -173,6 +180,12 @@ class ModelLane:
         if self.provider.runs_programs:
             return self._answer_of_program(case)
         substitute = substitute_for(case, self.provider)
+        if case.model is not None and substitute is not None:
+            reason = (
+                f"{self.provider.name} must be given {substitute.given_as}, and a file"
+                " runs as it is"
+            )
+            return Answer(AnswerKind.NOT_RUN, reason)
         for_webnn = self.is_for_webnn
         try:
             question = question_of(
@@ -180,13 +193,18 @@ class ModelLane:
             )
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        feeds = [question.inputs]
-        # A refusal counts only beside an output for valid indices.
-        if isinstance(case, DescriptorCase) and case.must_refuse:
-            zeros = np.zeros_like(case.indices)
-            feeds.insert(0, {**question.inputs, "IndicesTensor": zeros})
+        library = self._operators
+        if case.model is not None:
+            library = kernels.operators_of(
+                self.provider, case.model.target, self.operators
+            )
         answer = self.run(
-            question.model, feeds, question.threads, question.operators, substitute
+            question.model,
+            feeds_of(case, question),
+            question.threads,
+            question.operators,
+            substitute,
+            library,
         )
         if substitute is not None:
             answer = replace(answer, given_as=substitute.given_as)
@@ -202,7 +220,8 @@ class ModelLane:
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
         answer = self.run(given.module, given.feeds)
-        return with_own_type(answer, case.descriptor.output_tensor)
+        answer = with_own_type(answer, case.descriptor.output_tensor)
+        return replace(answer, of_descriptor=case.runs_file)
 
     def run(
         self,
@@ -211,6 +230,7 @@ class ModelLane:
         threads: int = 0,
         sent: Counter[str] | None = None,
         substitute: Substitute | None = None,
+        library: str | None = None,
     ) -> Answer:
         """Have the worker run a model on each of several sets of inputs.
 
@@ -221,12 +241,14 @@ class ModelLane:
             threads: How many threads ONNX Runtime may use; 0 means one per core.
             sent: How often each operator is in the model; None if any may have run.
             substitute: What the model computes in place of the gather of the inputs.
+            library: The library of onnxgather's own operators, if the model needs it.
         """
         feeds_of_model = feeds
         if substitute is not None:
             feeds_of_model = substitute.feeds(feeds)
         try:
-            ran = self._worker.run(model, self._session(threads), feeds_of_model, sent)
+            session = self._session(threads, library)
+            ran = self._worker.run(model, session, feeds_of_model, sent)
         except NoAnswerError as error:
             return Answer.none(error)
         except NotRunError as error:
@@ -237,7 +259,7 @@ class ModelLane:
         nodes = tuple(operator for _, operator in ran.assignment)
         expanded = self._expanded_operators(nodes, sent or Counter())
         if expanded:
-            return self._expanded(expanded)
+            return self._expanded(expanded, library)
         outputs = ran.outputs
         if substitute is not None:
             outputs = substitute.outputs(outputs)
@@ -250,15 +272,15 @@ class ModelLane:
             return Answer(AnswerKind.FAILED, output, nodes, answers_in_range=in_range)
         return Answer(AnswerKind.RAN, None, nodes, output, in_range)
 
-    def _session(self, threads: int) -> dict[str, Any]:
+    def _session(self, threads: int, operators: str | None) -> dict[str, Any]:
         """Return what the worker must know to make the session."""
         session: dict[str, Any] = {
             "provider": self.provider.name,
             "threads": threads,
             "library": self.library,
         }
-        if self._operators:
-            session["operators"] = self._operators
+        if operators:
+            session["operators"] = operators
         return session
 
     def _not_run(self, error: NotRunError) -> Answer:
@@ -309,10 +331,10 @@ class ModelLane:
             return own
         return set()
 
-    def _expanded(self, operators: AbstractSet[str]) -> Answer:
+    def _expanded(self, operators: AbstractSet[str], library: str | None) -> Answer:
         """Return the answer if a body ran in place of the kernel of an operator."""
         detail = f"the body of {', '.join(operators)} ran"
-        if not self._operators:
+        if not library:
             detail = kernels.why_not()
         reason = self.provider.why_not_run("operators", detail)
         return Answer(AnswerKind.NOT_RUN, reason, how="operators", detail=detail)
@@ -458,6 +480,17 @@ class Question(NamedTuple):
     """How often each operator is in the model."""
 
 
+def feeds_of(case: Case, question: Question) -> list[dict[str, Array]]:
+    """Return the inputs of each run of a case; the last are those of the case."""
+    feeds = [question.inputs]
+    # A refusal counts only beside an output for valid indices.
+    if isinstance(case, DescriptorCase) and case.must_refuse:
+        _, indices_name, *_ = question.inputs
+        zeros = np.zeros_like(case.indices)
+        feeds.insert(0, {**question.inputs, indices_name: zeros})
+    return feeds
+
+
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:
     """Return what a provider runs in place of a case's gather.
 
@@ -518,6 +551,8 @@ def question_of(
             node.output_shape,
             opset,
         )
+    elif case.model is not None:
+        return _question_of_file(case, case.model)
     else:
         threads = threads_for(case.descriptor)
         desc = case.descriptor
@@ -533,6 +568,15 @@ def question_of(
         model = wrapped(model)
         inputs["One"] = np.ones((), case.data.dtype)
     return Question(model.SerializeToString(), inputs, threads, operators(model))
+
+
+def _question_of_file(case: DescriptorCase, model: FileModel) -> Question:
+    """Return the question of a case whose model is that of a file."""
+    _, proto = loaded(model.content)
+    arrays = (case.data, case.indices)
+    inputs = dict(zip(model.inputs, arrays, strict=True))
+    threads = threads_for(case.descriptor)
+    return Question(model.content, inputs, threads, operators(proto))
 
 
 _FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")

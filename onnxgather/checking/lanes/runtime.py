@@ -32,6 +32,7 @@ from onnxgather.checking.lanes.lane import (
     LaneInfo,
 )
 from onnxgather.checking.lanes.python import (
+    feeds_of,
     interpreter,
     question_of,
     target_of_lane,
@@ -172,12 +173,8 @@ class RuntimeLane:
             question = question_of(case, self._target, opset=self.opset)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        feeds = [question.inputs]
+        feeds = feeds_of(case, question)
         must_refuse = isinstance(case, DescriptorCase) and case.must_refuse
-        # A refusal counts only beside an output for valid indices.
-        if must_refuse:
-            zeros = np.zeros_like(case.indices)
-            feeds.insert(0, {**question.inputs, "IndicesTensor": zeros})
         try:
             result = self._worker.run(question.model, case.name, feeds)
         except NoAnswerError as error:

@@ -112,8 +112,8 @@ def _case_row(case: CaseResult) -> _Row:
     row = _plain_row(title(case))
     for result in case.results:
         text: str = result.state
-        if result.given_as:
-            text += f", {result.given_as}"
+        for remark in result.remarks:
+            text += f", {remark}"
         row.append((text, result.state))
     return row
 

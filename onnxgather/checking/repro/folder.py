@@ -158,6 +158,8 @@ def _is_one_node(case: DescriptorCase) -> bool:
     # The other policies, unsigned indices and strides take more nodes.
     if case.out_of_range != "error" or case.indices.dtype.kind != "i":
         return False
+    if case.runs_file:
+        return False
     tensors_of_case = [getattr(case.descriptor, name) for name in TENSORS]
     return all(tensor.strides is None for tensor in tensors_of_case)
 

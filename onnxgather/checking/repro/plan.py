@@ -9,6 +9,7 @@ from typing import TypeVar
 from onnxgather.checking.cases import (
     Case,
     DescriptorCase,
+    FileModel,
     NodeCase,
     Origin,
     program_cases,
@@ -20,7 +21,9 @@ from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.spelling import from_dict
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.gather import ATTRIBUTES
+from onnxgather.core.model.values import loaded
 from onnxgather.core.options import OutOfRange
+from onnxgather.core.programs.loading import program_of_model
 from onnxgather.core.programs.program import Program
 
 T = TypeVar("T", DescriptorCase, CaseResult)
@@ -36,7 +39,7 @@ def case_of_program(
 
     Args:
         program: The program.
-        out_of_range: The policy; None means that of `run`.
+        out_of_range: As of `policy_of`.
         name: The case's name, its command, such as `$.commands[0]`, or its
             dispatchable; None if the program has one dispatch.
 
@@ -166,7 +169,22 @@ def _case_with_evidence(entry: CaseResult, evidence: Evidence) -> Case:
         entry.out_of_range,
         entry.wrapped,
         origin,
+        _model_of(evidence, entry.name),
     )
+
+
+def _model_of(evidence: Evidence, name: str) -> FileModel | None:
+    """Return the model that the lanes ran; None if they made it.
+
+    Raises:
+        OnnxGatherError: It is no model that onnxgather wrote.
+    """
+    if evidence.model is None:
+        return None
+    _, proto = loaded(evidence.model)
+    own = program_of_model(proto, name).model
+    assert own is not None, "the program is that of a model"
+    return FileModel.of(own)
 
 
 def _check_node(case: NodeCase) -> None:

@@ -6,7 +6,7 @@ so that a mistake in `gather` does not change it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -71,6 +71,9 @@ class Explanation(msgspec.Struct, frozen=True):
     """The bytes of the value in hexadecimal, in the order of memory."""
     notes: tuple[str, ...]
     """The parts of the text in parentheses."""
+    other_value: str | None = None
+    """Where the bytes differ: the value that DirectML returns; under the policy
+    "directml", the value if the index is clamped."""
 
     def __str__(self) -> str:
         return self.text
@@ -136,9 +139,7 @@ def explain(
     read_offsets = offsets(desc, element.read, element.indexed, out_of_range)
     offset = int(read_offsets.item())
     is_inside = 0 <= offset < data.size
-    value = np.zeros(1, data.dtype)
-    if is_inside:
-        value = data.reshape(-1)[offset : offset + 1]
+    value = _value(desc, data, element, out_of_range)
     number: str | None = value_text(value[0])
     outcome = f" = {number}"
     last_notes: list[str] = []
@@ -163,8 +164,13 @@ def explain(
     # DirectML reads by the offset, which the text has already.
     input_element = None if out_of_range == "directml" else after
     last_notes += _notes_of_buffers(element, input_element)
-    output = f"output[{','.join(map(str, element.at))}]"
-    equation = f"{output} = {_equation(element)}"
+    other: OutOfRange = "clamp" if out_of_range == "directml" else "directml"
+    other_value = None
+    other_element = _value(desc, data, element, other)
+    if number is None or other_element.tobytes() != value.tobytes():
+        other_value = value_text(other_element[0])
+        outcome += f", {other_value} under {other}"
+    equation = f"{_output(element.at)} = {_equation(element)}"
     return Explanation(
         equation + text + outcome + _parenthesis(last_notes),
         element.at,
@@ -176,7 +182,73 @@ def explain(
         number,
         None if number is None else value.tobytes().hex(),
         (*notes, *last_notes),
+        other_value,
     )
+
+
+class NamedSource(msgspec.Struct, frozen=True):
+    """What an output element is read from, whatever the values of the indices.
+
+    str() returns the line `text`.
+    """
+
+    text: str
+    """Such as `output[0,0] = input[0, IndicesTensor[0,0]]`."""
+    at: Coordinates
+    """The element of OutputTensor."""
+    index_places: tuple[Coordinates, ...]
+    """The elements of IndicesTensor that it depends on: an element per coordinate of a
+    tuple."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def named_source(desc: Descriptor, at: Sequence[int]) -> NamedSource:
+    """Say where an output element comes from, with names for the values of indices.
+
+    Args:
+        desc: Any of the four gather descriptors.
+        at: As for `explain`.
+
+    Raises:
+        DescriptorError: OutputTensor has no element `at`.
+    """
+    tensor = desc.indices_tensor
+    zeros = np.zeros(tensor.array_shape, tensor.data_type.numpy)
+    element = _element(desc, zeros, _checked(desc.output_tensor, at))
+    names = [str(coordinate) for coordinate in element.before]
+    for axis, place in zip(element.indexed, element.index_places, strict=True):
+        names[axis] = f"IndicesTensor[{','.join(map(str, place))}]"
+    text = f"{_output(element.at)} = input[{', '.join(names)}]"
+    return NamedSource(text, element.at, element.index_places)
+
+
+def named_sources(desc: Descriptor) -> list[NamedSource]:
+    """Say where each output element comes from, in row-major order.
+
+    Args:
+        desc: As for `named_source`.
+
+    Raises:
+        DescriptorError: OutputTensor has more than `MOST_EXPLAINED` elements.
+    """
+    return [named_source(desc, at) for at in _all_places(desc)]
+
+
+def _output(at: Coordinates) -> str:
+    return f"output[{','.join(map(str, at))}]"
+
+
+def _value(
+    desc: Descriptor, data: Array, element: _Element, out_of_range: OutOfRange
+) -> Array:
+    """Return the value of an output element under a policy, as an array of one."""
+    read_offsets = offsets(desc, element.read, element.indexed, out_of_range)
+    offset = int(read_offsets.item())
+    if 0 <= offset < data.size:
+        return data.reshape(-1)[offset : offset + 1]
+    return np.zeros(1, data.dtype)
 
 
 def explain_all(
@@ -194,14 +266,19 @@ def explain_all(
         DescriptorError: As `explain`; or OutputTensor has more than `MOST_EXPLAINED`
             elements.
     """
+    places = _all_places(desc)
+    return [explain(desc, data, indices, at, out_of_range) for at in places]
+
+
+def _all_places(desc: Descriptor) -> Iterator[Coordinates]:
+    """Return the coordinates of all output elements, of which there may not be many."""
     sizes = desc.output_tensor.sizes
     rule = (
         f"at must be given where OutputTensor has more than {MOST_EXPLAINED} elements"
     )
     count = prod(sizes)
     require(count <= MOST_EXPLAINED, rule, count)
-    places = np.ndindex(*sizes)
-    return [explain(desc, data, indices, at, out_of_range) for at in places]
+    return np.ndindex(*sizes)
 
 
 def explanation_text(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from mmap import ACCESS_READ, mmap
+from os import PathLike, fspath
 
-from onnxgather.core.checks import shown
+from onnxgather.core.checks import check_type, shown
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import from_dict, tensors
 from onnxgather.core.errors import FileFormatError, OnnxGatherError, located
@@ -19,6 +19,7 @@ from onnxgather.core.model.values import (
     ValueType,
     load_model,
 )
+from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.programs.program import (
     BARE,
     Dispatchable,
@@ -41,7 +42,7 @@ OF_ANOTHER_GRAPH = (
 
 
 def load(
-    source: str | os.PathLike[str] | Mapping[str, object] | ModelProto,
+    source: str | PathLike[str] | Mapping[str, object] | ModelProto,
     *,
     allow_outside: bool = False,
 ) -> Program:
@@ -68,10 +69,8 @@ def load(
         return program_of_model(source, "the model")
     if isinstance(source, Mapping):
         return program_of(dict(source), "the program", allow_outside=allow_outside)
-    if not isinstance(source, str | os.PathLike):
-        rule = "source must be a path, a dict or an onnx.ModelProto"
-        raise OnnxGatherError(f"{rule}, got {shown(source)}")
-    path = os.fspath(source)
+    check_type("source", source, "a path, a dict or an onnx.ModelProto", str, PathLike)
+    path = fspath(source)
     if is_model(path):
         return program_of_model(load_model(path), path)
     return read_program(path, allow_outside=allow_outside)
@@ -97,31 +96,30 @@ def program_of_model(model: ModelProto, name: str) -> Program:
     raise FileFormatError(f"{name}: {rule}")
 
 
-def own_program_in(path: str) -> Program | None:
-    """Return the program of a file if it is a model that onnxgather wrote.
-
-    Raises:
-        FileFormatError: As `own_program`.
-        DescriptorError: As `own_program`.
-        OnnxGatherError: The file cannot be read.
-    """
-    return own_program(load_model(path), path) if _may_have_entry(path) else None
-
-
-def _may_have_entry(path: str) -> bool:
-    """Return whether a file has the text that our entries start with.
+def model_with_entry(path: str) -> ModelProto | None:
+    """Return the model in a file; None if nothing says that onnxgather wrote it.
 
     A large model of others is then not read for its metadata alone.
+
+    Raises:
+        OnnxGatherError: The file cannot be read.
     """
     try:
         with (
             open(path, "rb") as stream,
             mmap(stream.fileno(), 0, access=ACCESS_READ) as content,
         ):
-            return content.find(KEY.encode()) >= 0
-    # Case: whoever reads the file says what is wrong with it.
+            if content.find(KEY.encode()) < 0:
+                return None
+    # Case: whoever reads the file next says what is wrong with it.
     except (OSError, ValueError):
-        return False
+        return None
+    return load_model(path)
+
+
+def is_changed(model: ModelProto) -> bool:
+    """Return whether onnxgather wrote a model that was changed since."""
+    return bool(entries_of(model)) and own_entry(model) is None
 
 
 def own_program(model: ModelProto, name: str) -> Program | None:
@@ -151,15 +149,17 @@ def own_program(model: ModelProto, name: str) -> Program | None:
     return Program(name, {}, {BARE: Dispatchable(desc, {}, "")}, (), model=own)
 
 
-def changed_model(model: ModelProto) -> tuple[ModelEntry, Descriptor] | None:
-    """Return the entry of a model whose graph was changed, with its descriptor.
+def changed_model(model: ModelProto) -> tuple[Descriptor, OutOfRange, Target] | None:
+    """Return the descriptor, the policy and the target of a model that was changed.
 
     It is None if no entry of the model has a descriptor that fits its inputs and
     outputs.
     """
     for entry in entries_of(model):
+        if entry.out_of_range is None or entry.target is None:
+            continue
         with suppress(OnnxGatherError):
-            return entry, _fitting(model, entry)
+            return _fitting(model, entry), entry.out_of_range, entry.target
     return None
 
 

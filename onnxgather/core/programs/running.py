@@ -9,7 +9,6 @@ characters of names and paths that a terminal obeys are escaped.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,17 +21,16 @@ import numpy as np
 from onnxgather.core.descriptors.arrays import (
     Array,
     all_in_range,
-    indices_outside,
 )
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
-from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import read_descriptor, tensors
 from onnxgather.core.documents import Field
 from onnxgather.core.errors import located, printable
 from onnxgather.core.files import replace_file
-from onnxgather.core.options import POLICIES, OutOfRange
+from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.memory import DispatchCommand, Memory
+from onnxgather.core.programs.outside import told_outside
 from onnxgather.core.programs.program import PrintCommand, Program, WriteFileCommand
 from onnxgather.core.programs.resources import Bytes
 from onnxgather.core.replacing import has_bytes
@@ -47,10 +45,6 @@ descriptor and, for each tensor, the resource and the offset in bytes there."""
 
 PIECE = 2**14
 """The most values that are formatted at once."""
-
-COMPARED = 2**22
-"""The most output elements that are compared with DirectML's where an index is out of
-range."""
 
 NOT_REPLACED = (
     "must name a file that is new, is empty or has these bytes already, as bytes do not"
@@ -149,7 +143,7 @@ def execute(
         """Run an operator with its real bindings."""
         desc, data, indices, _ = memory.operands(command)
         if not all_in_range(desc, indices):
-            remark = told_outside(desc, data, indices, "directml", None)
+            remark = told_outside(desc, data, indices, "directml", None, False)
             note_on_file(f"{command.path}: {remark}")
         bound = [memory.bound(command, role) for role in tensors(desc)]
         output, _ = bound[-1]
@@ -235,50 +229,6 @@ def _target(program: Program, folder: str, allow_outside: bool, field: Field) ->
 
 def _is_plain_name(name: str) -> bool:
     return name.isprintable() and re.fullmatch(_PLAIN_NAME, name) is not None
-
-
-def told_outside(
-    desc: Descriptor,
-    data: Array,
-    indices: Array,
-    policy: OutOfRange,
-    output: Array | str | None,
-) -> str:
-    """Return how many indices are out of range, and how much that matters.
-
-    Args:
-        desc: The descriptor.
-        data: InputTensor, with what lies behind its elements in the buffer, as DirectML
-            reads it.
-        indices: IndicesTensor.
-        policy: What an index out of range does.
-        output: OutputTensor under the policy; another value where there is none, or
-            where it is not known.
-
-    Returns:
-        The sentence; empty if every index is in range and the outputs are equal.
-    """
-    outside = indices_outside(desc, indices)
-    count = np.count_nonzero(outside)
-    text = (
-        f"indices out of range: {count} of {outside.size}; such an index"
-        f" {POLICIES[policy].brief}"
-    )
-    # Case 1: there is no output to compare with DirectML's.
-    if not isinstance(output, np.ndarray) or policy == "directml":
-        return text
-    # Case 2: the comparison would take too long.
-    size = math.prod(desc.output_tensor.sizes)
-    if size > COMPARED:
-        return f"{text}; too many output elements to compare with DirectML's: {size}"
-    # Case 3: the outputs are compared bit for bit.
-    wanted = reference(desc, data, indices, "directml")
-    bits = f"u{output.itemsize}"
-    different = np.count_nonzero(output.view(bits) != wanted.view(bits))
-    comparison = f"output elements that differ from DirectML's: {different} of {size}"
-    if count:
-        return f"{text}; {comparison}"
-    return comparison if different else ""
 
 
 def _is_plain_ascii(content: Bytes) -> bool:

@@ -34,7 +34,7 @@ Lowered = Callable[[Descriptor, OutOfRange], Graph]
 
 def program_to_onnx(
     program: Program | str | os.PathLike[str],
-    out_of_range: OutOfRange = "directml",
+    out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
     opset: int = DEFAULT_OPSET,
     threads: int | None = None,

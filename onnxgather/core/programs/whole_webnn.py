@@ -76,7 +76,7 @@ class WholeWebnnProgram:
 
 
 def program_to_webnn(
-    program: Program | str | os.PathLike[str], out_of_range: OutOfRange = "directml"
+    program: Program | str | os.PathLike[str], out_of_range: OutOfRange = "clamp"
 ) -> WholeWebnnProgram:
     """Return the WebNN program that computes what a DxDispatch program dispatches.
 
