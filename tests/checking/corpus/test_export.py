@@ -412,7 +412,8 @@ def test_an_export_replaces_an_earlier_one_and_leaves_nothing_of_it(
             export(few()[:2], name, tmp_path / name)
             assert contents(folder) == contents(tmp_path / name)
             assert {path.name for path in folder.iterdir()} <= {
-                *("cases", "refused", "cases.jsonl", "README.md", "index.json")
+                *("cases", "refused", "cases.jsonl", "README.md", "index.json"),
+                "SHA256SUMS",
             }
 
 
@@ -428,7 +429,7 @@ def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
         with pytest.raises(OnnxGatherError, match=r"^no more$"):
             export(broken(), name, tmp_path)
         assert contents(tmp_path) == before
-        assert len(list(tmp_path.iterdir())) == 4
+        assert len(list(tmp_path.iterdir())) == 5
 
 
 class _Moves:
