@@ -266,7 +266,7 @@ class TestConvert:
             "",
             "".join(
                 f"Error: p/x.{name}.onnx must not be written twice, for"
-                " $.dispatchables.a of x.json and $.dispatchables.A of x.json\n"
+                " x.json: $.dispatchables.a and x.json: $.dispatchables.A\n"
                 for name in "aA"
             ),
         )
@@ -362,15 +362,15 @@ class TestConvert:
             (
                 ["x.json", "./x.json"],
                 (
-                    "./x.onnx must not be written twice, for $.dispatchables.gather of"
-                    " x.json and $.dispatchables.gather of ./x.json"
+                    "./x.onnx must not be written twice, for x.json:"
+                    " $.dispatchables.gather and ./x.json: $.dispatchables.gather"
                 ),
             ),
             (
                 ["a", "b/x.json", "-o", "o"],
                 (
-                    "o/x.onnx must not be written twice, for $.dispatchables.gather of"
-                    " a/x.json and $.dispatchables.gather of b/x.json"
+                    "o/x.onnx must not be written twice, for a/x.json:"
+                    " $.dispatchables.gather and b/x.json: $.dispatchables.gather"
                 ),
             ),
             (["in.onnx"], "in.onnx must not be written, as it is an input"),
