@@ -56,7 +56,7 @@ class Description(MetadataHookInterface):
 
 def version_of(root: str) -> str:
     """Return the version that the package names."""
-    module = Path(root, "onnxgather", "__init__.py").read_text(encoding="utf-8")
+    module = Path(root, "onnxgather", "core", "version.py").read_text(encoding="utf-8")
     (version,) = re.findall(r'^__version__ = "(.+)"$', module, re.MULTILINE)
     return version
 

@@ -303,7 +303,7 @@ def compared(
         with build.package.imported():
             package: Any = import_module("onnxgather")
             # Older revisions have this module elsewhere.
-            prepared = import_module(package.Gather.__module__)
+            prepared = import_module(package.Gather.__call__.__module__)
             with patch.object(prepared, "python_kernels", return_value=build.kernels):
                 own_desc = package.from_dict(desc)
                 gather = package.Gather(own_desc, threads=options.threads)

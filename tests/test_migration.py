@@ -12,6 +12,7 @@ import pytest
 from command_line import call
 from cpp_programs import compile_program, needs_headers
 from folders import MODELS, ROOT
+from public_names import CALLED
 from wpt import BROWSER, Server, results_of_browser
 
 import onnxgather as og
@@ -184,14 +185,8 @@ def test_the_table_of_defaults_has_every_function_with_a_policy() -> None:
         if option == "out_of_range="
     }
     of_package: dict[str, object] = {}
-    for name in og.__all__:
-        function = getattr(og, name)
-        if not inspect.isroutine(function) and not inspect.isclass(function):
-            continue
-        try:
-            parameters = inspect.signature(function).parameters
-        except ValueError:  # a class of Python itself
-            continue
+    for name in CALLED:
+        parameters = inspect.signature(getattr(og, name)).parameters
         if "out_of_range" in parameters:
             of_package[name] = parameters["out_of_range"].default
     assert of_page == of_package

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from command_line import SIGNED_DESC as DESC
 from folders import MODELS
+from public_names import CALLED as CALLED_NAMES
 
 import onnxgather as og
 
@@ -72,8 +73,8 @@ def with_no_memory(call: Any, *arguments: Any) -> None:
         call(*arguments)
 
 
-OF_PYTHON = ("OPERATORS", "Descriptor", "OutOfRange", "TensorDataType", "TensorFlags")
-"""Public names that are no calls, or enums, where Python says what a wrong value is."""
+OF_PYTHON = ("TensorDataType", "TensorFlags")
+"""Enums, where Python says what a wrong value is."""
 
 WRONG: list[Any] = [
     None,
@@ -88,8 +89,8 @@ WRONG: list[Any] = [
 
 CALLS = [
     (name, parameter)
-    for name in og.__all__
-    if name not in OF_PYTHON and not name.endswith("Error")
+    for name in CALLED_NAMES
+    if name not in OF_PYTHON
     for parameter in inspect.signature(getattr(og, name)).parameters
 ]
 

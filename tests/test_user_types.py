@@ -37,6 +37,29 @@ def hardened(wanted: og.Descriptor, policy: og.OutOfRange) -> onnx.ModelProto:
     return og.harden(model, "zero", shapes={"InputTensor": (4, 3)})
 
 
+def worst(audit: og.Audit) -> og.AuditedGather | None:
+    for gather in audit.gathers:
+        index_range: og.IndexRange = gather.range
+        conditions: tuple[og.Condition, ...] = index_range.conditions
+        if conditions or index_range.state != "proved":
+            return gather
+    return None
+
+
+def written(program: og.Program, target: og.Target) -> list[onnx.ModelProto]:
+    dispatches: tuple[og.Dispatch, ...] = program.dispatches
+    return [og.to_onnx(each.descriptor, target=target) for each in dispatches]
+
+
+def certified(target: og.ProvedTarget) -> og.Counterexample | None:
+    certificate: og.Certified = og.certify(desc, target=target)
+    return certificate.counterexample
+
+
+def in_browser(form: og.WebnnForm) -> og.WebnnProgram:
+    return og.to_webnn(desc, form=form)
+
+
 try:
     output: npt.NDArray[Any] = og.run(desc, data, indices, "error")
     gather = og.Gather(desc, threads=2)
@@ -45,6 +68,13 @@ try:
         session.run({"InputTensor": data, "IndicesTensor": indices})
 except og.IndexOutOfRangeError as error:
     code: int = error.exit_code
+results: tuple[og.Result, ...] = og.check(desc, data, indices)
+why: og.Explanation = og.explain(desc, data, indices, (0, 0))
+described: og.Description = og.show(desc)
+whole: og.WholeWebnnProgram = og.program_to_webnn("gather.json")
+parts: list[og.Extracted] = og.extract("model.onnx", {"ids": indices}, "parts")
+first: og.AuditedGather | None = worst(og.audit("model.onnx"))
+models: list[onnx.ModelProto] = written(og.load("gather.json"), "cpu")
 is_wide: bool = desc.input_tensor.data_type == "FLOAT64"
 state: str = og.certify(desc).state
 count: int = len(og.audit(og.to_onnx(desc)).gathers)

@@ -66,6 +66,7 @@ from onnxgather.core.model.network import (
 from onnxgather.core.model.values import (
     ModelProto,
 )
+from onnxgather.core.public import public
 
 LARGEST_NAMED = 256
 """The largest open size that a hint names to meet a condition."""
@@ -139,6 +140,7 @@ class AuditedModel:
         return list(nodes.values())
 
 
+@public
 def audit(
     model: str | os.PathLike[str] | ModelProto,
     inputs: Mapping[str, Array] | None = None,
@@ -151,6 +153,8 @@ def audit(
     no_negative: bool = False,
 ) -> Audit:
     """Return what DirectML makes of each gather of a model, and where its indices go.
+
+    The `verdict` of the result says whether a wrong input can leave an axis.
 
     Args:
         model: A file, or the model itself.
@@ -172,6 +176,15 @@ def audit(
             it must be.
         ProviderError: There are inputs, levels or runtimes, but no CPU provider; it
             cannot start, or takes too long.
+
+    Example:
+        >>> audit = og.audit("models/networks/keywords.onnx")
+        >>> for gather in audit.gathers:
+        ...     print(gather.node, gather.range.state, *gather.range.conditions)
+        length proved
+        position_embedding proved-if size 1 of words (length) is at most 16
+        word_embedding proved-if each value of words is from -32 to 31
+        keep_best proved
     """
     graphs = Levels(levels, runtimes)
     network = read_network(model)

@@ -139,6 +139,9 @@ class AuditedLevels:
     cannot be audited."""
     notes: list[str] = field(default_factory=list[str])
     """Why a graph was not audited, a sentence each."""
+    not_proved: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The nodes that are not proved and that the file does not have, by the versions.
+    """
 
     @property
     def runtimes(self) -> list[AskedRuntime]:
@@ -146,7 +149,11 @@ class AuditedLevels:
         levels_by_version: dict[str, list[str]] = {}
         for graph in self.graphs:
             levels_by_version.setdefault(graph.version, []).append(graph.level)
-        return [AskedRuntime(*item) for item in levels_by_version.items()]
+        runtimes: list[AskedRuntime] = []
+        for version, levels in levels_by_version.items():
+            not_proved = self.not_proved.get(version, [])
+            runtimes.append(AskedRuntime(version, levels, not_proved=not_proved))
+        return runtimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,8 +436,8 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
 
     Args:
         file: The audit of the graph of the file.
-        levels: The audits of the other graphs. A note is added for each of their
-            gathers that is not proved and that the file does not have.
+        levels: The audits of the other graphs. Each of their gathers that is not
+            proved and that the file does not have is added, with a note.
     """
     if not levels.graphs and not levels.refused:
         return file
@@ -445,6 +452,10 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
                 f"{where} runs {node}, which the file does not have, and which is not"
                 " proved in range"
             )
+            nodes = levels.not_proved.setdefault(graph.version, [])
+            # Most graphs have a node again that a lower level has.
+            if operation.label not in nodes:
+                nodes.append(operation.label)
         for key in file.gathers:
             match = matches.of(key)
             row = RuntimeLevel(

@@ -24,12 +24,21 @@ from onnxgather.core.checks import (
     number_of,
     printable,
 )
+from onnxgather.core.public import public
 
 RANGE_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
 """The states of a range, from the best to the worst."""
 
 DECIDED = ("proved", "out-of-range")
 """The states that more sizes do not change."""
+
+ModelVerdict = Literal["can-leave", "perhaps", "never", "no-index"]
+"""What is said of a model. can-leave: an index is known that leaves its axis, or inputs
+are known that lead to one. perhaps: neither such inputs nor a proof of each gather.
+never: each gather is proved. no-index: no operator carries indices."""
+
+_FROM_THE_WORST: tuple[ModelVerdict, ...] = ("can-leave", "perhaps", "never")
+"""The verdicts on a gather."""
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -82,10 +91,22 @@ class AskedRuntime(msgspec.Struct, frozen=True):
     levels: list[str]
     """The levels of optimization whose graphs were audited."""
     provider: str = "cpu"
+    not_proved: list[str] = []
+    """The nodes with indices of these graphs that the file does not have, and that are
+    not proved."""
 
 
+@public
 class AuditedGather(msgspec.Struct, frozen=True):
-    """One gather of a model."""
+    """One gather of a model.
+
+    Example:
+        >>> gather = og.audit("models/networks/keywords.onnx").gathers[2]
+        >>> gather.node, gather.op, gather.data.sizes, gather.indices.type
+        ('word_embedding', 'Gather', (32, 8), 'INT64')
+        >>> gather.range.state
+        'proved-if'
+    """
 
     node: str
     """The name of the node; its first output if the name is empty or not unique."""
@@ -112,6 +133,17 @@ class AuditedGather(msgspec.Struct, frozen=True):
     """None if no graph of ONNX Runtime was audited."""
 
     @property
+    def verdict(self) -> ModelVerdict:
+        """What the gather alone says of the model."""
+        if self.range.state == "proved":
+            return "never"
+        is_wrong = self.range.state == "out-of-range"
+        # Inputs beyond an exact condition take an index out of range.
+        if is_wrong or any(condition.exact for condition in self.range.conditions):
+            return "can-leave"
+        return "perhaps"
+
+    @property
     def is_settled(self) -> bool:
         """Whether all sizes are known, and the state of the indices is decided."""
         # A run that shows sizes can then say nothing more of it.
@@ -131,8 +163,19 @@ class NotJudged(msgspec.Struct, frozen=True):
     domain: str
 
 
+@public
 class Audit(msgspec.Struct, frozen=True):
-    """The audit of a model."""
+    """The audit of a model.
+
+    Example:
+        >>> audit = og.audit("models/networks/keywords.onnx")
+        >>> audit
+        <Audit of 4 gathers: 2 proved, 2 proved-if>
+        >>> [gather.node for gather in audit.proved_if]
+        ['position_embedding', 'word_embedding']
+        >>> audit.contract["assumes"]
+        'open sizes of inputs are at least 1'
+    """
 
     gathers: list[AuditedGather]
     notes: list[str] = []
@@ -156,7 +199,7 @@ class Audit(msgspec.Struct, frozen=True):
     """What options say of the inputs, as sentences: ranges, the ids of a tokenizer,
     contracts, and the sizes on which a proof rests. The contract is for such inputs
     alone."""
-    schema: int = 2
+    schema: int = 3
 
     def __repr__(self) -> str:
         # The records of all gathers would fill the screen of a notebook.
@@ -174,6 +217,18 @@ class Audit(msgspec.Struct, frozen=True):
             text = f"{gather.op}, {gather.place}: {gather.range.state}"
             rows.append((gather.node, text))
         return html_table(repr(self)[1:-1], rows)
+
+    @property
+    def verdict(self) -> ModelVerdict:
+        """Whether a wrong input can leave an axis: the worst verdict on a gather."""
+        verdicts = {gather.verdict for gather in self.gathers}
+        # A graph that ONNX Runtime runs may have nodes that the file does not have.
+        if any(asked.not_proved for asked in self.runtimes):
+            verdicts.add("perhaps")
+        for verdict in _FROM_THE_WORST:
+            if verdict in verdicts:
+                return verdict
+        return "no-index"
 
     @property
     def out_of_range(self) -> list[AuditedGather]:

@@ -25,6 +25,7 @@ from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.output.result_states import State
+from onnxgather.core.public import public
 
 LARGEST_EXAMPLE = 2**9
 """The most bytes of inputs that a report holds of a case that passed."""
@@ -136,10 +137,19 @@ class ArrayType(msgspec.Struct, frozen=True):
         return list(self.shape)
 
 
+@public
 class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """What became of one case on one lane.
 
     Of kind unproved it is about the allowed node.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> indices = np.array([[2, 7]], np.int64)
+        >>> (result,) = og.check(desc, data, indices, target="portable")
+        >>> result.state, result.nodes
+        ('PASS', ('Reshape', 'Cast', 'Clip', 'Cast', 'Gather'))
     """
 
     lane: str

@@ -37,6 +37,7 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.model.write import VERSION
 from onnxgather.core.options import TARGETS, OutOfRange, Target
 from onnxgather.core.output.result_states import BAD
+from onnxgather.core.public import public
 
 _Judged: TypeAlias = tuple[Result, Array | None]
 """The result of a case on a lane, and the output of the lane if it is wrong."""
@@ -110,6 +111,7 @@ class Team:
         _close(self._lanes)
 
 
+@public
 def check(
     desc: Descriptor,
     data: Array,
@@ -137,6 +139,14 @@ def check(
 
     Raises:
         OnnxGatherError: An argument is not as it must be.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> indices = np.array([[2, 7]], np.int64)
+        >>> for result in og.check(desc, data, indices, lanes=["cpu"]):
+        ...     print(result.lane, result.state)
+        cpu PASS
     """
     case = DescriptorCase("gather", desc, data, indices, out_of_range)
     lanes = sequence("lanes", lanes)

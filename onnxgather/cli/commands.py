@@ -16,7 +16,6 @@ from typing import Any, NoReturn, TextIO
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from onnxgather import __version__
 from onnxgather.cli.terminal import (
     BY_SIGNAL,
     Interrupted,
@@ -32,6 +31,7 @@ from onnxgather.cli.unforeseen import (
 )
 from onnxgather.core.checks import printable
 from onnxgather.core.errors import GOOD, UNUSABLE, OnnxGatherError
+from onnxgather.core.version import SUMMARY, __version__
 
 _BROKEN_PIPE = BY_SIGNAL + 13
 
@@ -241,16 +241,13 @@ _NAMES_AND_HELP = [
     commands=_NAMES_AND_HELP,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    help=f"{SUMMARY}\n\nA program is DxDispatch's: JSON, comments allowed.",
 )
 @click.option(
     "--debug", is_flag=True, help="Show where a failure is that nothing foresees."
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main(debug: bool) -> None:
-    """Turn DirectML gather descriptors into ONNX models, run them, check them.
-
-    A program is DxDispatch's: JSON, comments allowed.
-    """
     del debug  # `say_where` reads it
 
 

@@ -84,7 +84,14 @@ class _Hardening:
         return f"{self.model} -> {self.output}: {nodes} rewritten"
 
 
-@click.command("harden", cls=JsonCommand)
+_EXAMPLES = """\b
+Examples:
+  onnxgather harden models/networks/keywords.onnx -o hardened.onnx --verify
+  onnxgather harden models -o hardened --out-of-range zero
+"""
+
+
+@click.command("harden", cls=JsonCommand, epilog=_EXAMPLES)
 @click.argument(
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL..."
 )

@@ -44,6 +44,21 @@ if TYPE_CHECKING:
     from onnxgather.extracting.extract import Extracted
 
 
+_AUDIT_EXAMPLES = """\b
+Examples:
+  onnxgather audit models/networks/keywords.onnx
+  onnxgather audit models --fail-on not-proved --markdown audit.md
+"""
+
+_EXTRACT_EXAMPLES = """\b
+Examples:
+  onnxgather extract models/networks/keywords.onnx --all -o gathers \\
+      --inputs models/networks/keywords.npz
+  onnxgather extract models/networks/keywords.onnx --node word_embedding \\
+      --inputs models/networks/keywords.npz -o word_embedding
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
     """The arguments and options of `onnxgather audit`."""
@@ -82,7 +97,7 @@ class AuditOptions:
         return not self.inputs_format.suffix
 
 
-@click.command("audit", cls=JsonCommand)
+@click.command("audit", cls=JsonCommand, epilog=_AUDIT_EXAMPLES)
 @click.argument(
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL..."
 )
@@ -146,6 +161,8 @@ def audit_command(**values: Any) -> int:
     """Say of each gather what DirectML makes of it, and whether its indices are in range.
 
     Other operators that carry indices are judged too, such as scatters and embeddings.
+    The first line says whether a wrong input can leave an axis: it can, perhaps, or
+    never.
 
     A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in
     quotes. A range is proved from the constants and the operators of the model;
@@ -494,7 +511,7 @@ def _record(report: AuditReport, is_single: bool, baseline: Baseline) -> dict[st
         rows = list[dict[str, Any]]()
         for model, finished_audit in report.models.items():
             rows.append({"model": model, **_record_of_model(finished_audit.audit)})
-        record = {"schema": 2, "verdict": report_verdict(report), "models": rows}
+        record = {"schema": 3, "verdict": report_verdict(report), "models": rows}
         if report.unusable:
             record["unusable"] = report.unusable
     if baseline.path:
@@ -504,9 +521,7 @@ def _record(report: AuditReport, is_single: bool, baseline: Baseline) -> dict[st
 
 def _record_of_model(audit: Audit) -> dict[str, Any]:
     """Return the record of a model, with its verdict."""
-    from onnxgather.auditing.output.verdict import verdict_of
-
-    return {"verdict": verdict_of(audit), **asdict(audit)}
+    return {"verdict": audit.verdict, **asdict(audit)}
 
 
 def _say(
@@ -517,6 +532,7 @@ def _say(
     from onnxgather.auditing.output.overview import overview_lines
     from onnxgather.auditing.output.reports import baseline_lines
     from onnxgather.auditing.output.text import lines, next_lines, provider_lines
+    from onnxgather.auditing.output.verdict import colour_of
 
     output_lines = list[str]()
     if is_single:
@@ -531,12 +547,14 @@ def _say(
         output_lines += baseline_lines(report, baseline)
     escaped_lines = [printable(line) for line in output_lines]
     if has_colours():
-        escaped_lines = list(coloured(escaped_lines))
+        audits = [finished.audit for finished in report.models.values()]
+        verdict = colour_of(audits, report.left_out)
+        escaped_lines = list(coloured(escaped_lines, verdict))
     for line in escaped_lines:
         say(line, as_is=True)
 
 
-@click.command("extract", cls=JsonCommand)
+@click.command("extract", cls=JsonCommand, epilog=_EXTRACT_EXAMPLES)
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
 @click.option(
     "--node", metavar="NAME", help="The gather of that name, or with such an output."

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Generator
 from typing import ClassVar, Self
 
+from onnxgather.core.public import public
+
 # The exit codes of the commands.
 
 GOOD = 0
@@ -36,8 +38,18 @@ def printable(text: str) -> str:
     return "".join(parts)
 
 
+@public
 class OnnxGatherError(Exception):
-    """Base of every error that onnxgather raises for bad input."""
+    """Base of every error that onnxgather raises for bad input.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
+        >>> try:
+        ...     og.to_onnx(desc, target="cuda")
+        ... except og.OnnxGatherError as error:
+        ...     print(error)
+        target must be one of portable, cpu, webgpu, native, got 'cuda'
+    """
 
     exit_code: ClassVar[int] = UNUSABLE
     """The exit code of a command that ends with this error."""
@@ -62,27 +74,59 @@ class OnnxGatherError(Exception):
         return error
 
 
+@public
 class DescriptorError(OnnxGatherError):
-    """A descriptor, or an array for one of its tensors, breaks a rule of DirectML."""
+    """A descriptor, or an array for one of its tensors, breaks a rule of DirectML.
+
+    Example:
+        >>> og.TensorDesc("FLOAT32", [4, 0])
+        Traceback (most recent call last):
+        onnxgather.DescriptorError: Sizes[1] must be at least 1, got 0
+    """
 
     exit_code = FINDINGS
 
 
+@public
 class FileFormatError(OnnxGatherError):
     """A file or dict is not what DxDispatch reads.
 
     The message names the file and the path to the field.
+
+    Example:
+        >>> og.from_dict({"type": "DML_OPERATOR_GATHER", "desc": {"InputTensor": 5}})
+        Traceback (most recent call last):
+        onnxgather.FileFormatError: $.desc.InputTensor must be an object, got 5
     """
 
 
+@public
 class ProviderError(OnnxGatherError):
-    """An execution provider is missing, or did not run what it was asked to run."""
+    """An execution provider is missing, or did not run what it was asked to run.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
+        >>> session = og.Session(desc, "cpu")
+        >>> session.close()
+        >>> session.run(np.zeros(3, np.float32), np.array([2, 0], np.int64))
+        Traceback (most recent call last):
+        onnxgather.ProviderError: the session on CPUExecutionProvider is closed
+    """
 
     exit_code = NOT_RUN
 
 
+@public
 class IndexOutOfRangeError(OnnxGatherError):
-    """An index is out of range where out_of_range="error" forbids it."""
+    """An index is out of range where out_of_range="error" forbids it.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
+        >>> data = np.array([10, 20, 30], np.float32)
+        >>> og.reference(desc, data, np.array([2, 7], np.int64), "error")
+        Traceback (most recent call last):
+        onnxgather.IndexOutOfRangeError: IndicesTensor[1] must be in [-3, 3), got 7
+    """
 
     exit_code = FINDINGS
 

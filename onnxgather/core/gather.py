@@ -36,6 +36,7 @@ from onnxgather.core.descriptors.operators import (
 )
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import DescriptorError
+from onnxgather.core.public import public
 
 Sizes = tuple[int, ...]
 
@@ -349,6 +350,7 @@ def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> G
     return Geometry(directml, data, indices, number)
 
 
+@public
 def from_onnx(
     op_type: str,
     data: TensorDesc | tuple[str, Sequence[int]],
@@ -371,6 +373,11 @@ def from_onnx(
             the rule. A node with an empty tensor has no descriptor, as the provider
             does nothing there.
         OnnxGatherError: There is no operator of that name.
+
+    Example:
+        >>> og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]), axis=-1)
+        GatherDesc(TensorDesc('FLOAT32', (3, 2)), TensorDesc('INT64', (1, 2)),
+        TensorDesc('FLOAT32', (3, 2)), axis=1, index_dimensions=1)
     """
     check_choice("op_type", op_type, ATTRIBUTES)
     data_type, data_sizes = _type_and_sizes("InputTensor", data)

@@ -41,6 +41,7 @@ from onnxgather.core.model.given_inputs import GivenArray, checked
 from onnxgather.core.model.network import Network, Operation, Scope, read_network
 from onnxgather.core.model.values import DIRECTML_NAMES, sizes_text, type_name
 from onnxgather.core.programs.writer import program_files
+from onnxgather.core.public import public
 
 _MADE_BY = "onnxgather extract"
 
@@ -53,8 +54,17 @@ _FOLDER = FolderKind(
 )
 
 
+@public
 class Extracted(msgspec.Struct, frozen=True):
-    """A gather that was taken out of a model, or why it was not."""
+    """A gather that was taken out of a model, or why it was not.
+
+    Example:
+        >>> path = "models/networks/keywords.onnx"
+        >>> inputs = np.load("models/networks/keywords.npz")
+        >>> (word,) = og.extract(path, inputs, "gathers", node="word_embedding")
+        >>> word.folder, word.executions, word.descriptor["type"]
+        ('gathers/001_word_embedding', 1, 'DML_OPERATOR_GATHER')
+    """
 
     node: str
     place: str
@@ -314,6 +324,7 @@ def _check_type(role: str, array: Array) -> None:
         raise OnnxGatherError(f"{rule}, got {name}")
 
 
+@public
 def extract(
     path: str | Path,
     inputs: Mapping[str, GivenArray],
@@ -336,6 +347,16 @@ def extract(
     Raises:
         OnnxGatherError: As `gather_cases`; or the folder holds other files.
         ProviderError: There is no CPU provider.
+
+    Example:
+        >>> path = "models/networks/keywords.onnx"
+        >>> inputs = np.load("models/networks/keywords.npz")
+        >>> for gather in og.extract(path, inputs, "gathers"):
+        ...     print(gather.node, gather.folder or gather.left_out)
+        length gathers/001_length
+        position_embedding gathers/002_position_embedding
+        word_embedding gathers/003_word_embedding
+        keep_best it did not run with these inputs
     """
     for name, value in (("path", path), ("folder", folder)):
         check_type(name, value, "a path", str, Path)

@@ -26,6 +26,7 @@ from onnxgather.core.options import (
     OutOfRange,
     ProvedTarget,
 )
+from onnxgather.core.public import public
 from onnxgather.proving import terms
 from onnxgather.proving.claims import AnyModel, Claim, claims
 from onnxgather.proving.counterexamples import Counterexample, counterexample
@@ -51,8 +52,18 @@ WEBNN_DIFFERS = (
 CertificateState: TypeAlias = Literal["proved", "refuted", "undecided"]
 
 
+@public
 class Certified(msgspec.Struct, frozen=True, kw_only=True):
-    """A certificate: whether a model means its descriptor."""
+    """A certificate: whether a model means its descriptor.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> certificate = og.certify(desc, "directml")
+        >>> certificate.state, certificate.out_of_range, certificate.target
+        ('proved', 'directml', 'portable')
+        >>> certificate.descriptor["type"]
+        'DML_OPERATOR_GATHER'
+    """
 
     state: CertificateState
     digest: str
@@ -103,6 +114,7 @@ class _Verdict(NamedTuple):
     counterexample: Counterexample | None = None
 
 
+@public
 def certify(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
@@ -129,6 +141,13 @@ def certify(
         OnnxGatherError: An option is not one of those above, the model cannot be read
             or does not fit the descriptor, or there is no solver:
             `pip install z3-solver`.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> og.certify(desc)
+        <Certified proved>
+        >>> og.certify(desc, "zero", model=og.to_onnx(desc, "clamp")).state
+        'refuted'
     """
     check_type("timeout", timeout, "a number of seconds", int, float)
     # NaN is refused too, which a comparison with <= would let pass.

@@ -23,6 +23,7 @@ from onnxgather.core.errors import IndexOutOfRangeError
 from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup, line
 from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.values import ValueType, loaded, values_of
+from onnxgather.core.public import public
 from onnxgather.proving.claims import AnyModel, Claim, tensor_names
 from onnxgather.proving.formula import GatherFormula
 from onnxgather.proving.quirks import (
@@ -51,8 +52,17 @@ LARGEST_RUN = 2**28
 _OF_LOW_HALVES = "what the formula says", "something else before ONNX Runtime 1.32"
 
 
+@public
 class Counterexample(msgspec.Struct, frozen=True):
-    """Inputs with which the CPU provider ran a model that breaks its descriptor."""
+    """Inputs with which the CPU provider ran a model that breaks its descriptor.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [1]))
+        >>> clamped = og.to_onnx(desc, "clamp")
+        >>> wrong = og.certify(desc, "zero", model=clamped).counterexample
+        >>> wrong.indices, wrong.expected, wrong.found
+        ({0: 3}, 0.0, 3.0)
+    """
 
     indices: dict[int, int]
     """The elements of IndicesTensor's array that are not 0, by their positions."""

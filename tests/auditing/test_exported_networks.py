@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 import re
+import zipfile
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -18,7 +19,7 @@ from exported_networks import EACH, NETWORKS
 from folders import ROOT
 from four_levels import OUT_OF_BOUNDS
 from network_draft import Feeds, numbers, results, session
-from strength import measured
+from strength import ZIP, measured
 
 import onnxgather as og
 from onnxgather.auditing.proof.contract import Condition
@@ -63,15 +64,27 @@ def test_so_many_gathers_of_the_networks_are_proved() -> None:
 
 
 @pytest.mark.slow
-def test_the_readme_counts_the_networks_whose_indices_a_wrong_input_takes_out() -> None:
+def test_the_readme_counts_the_networks_whose_indices_a_wrong_input_takes_out(
+    tmp_path: Path,
+) -> None:
     """An exact condition says that inputs beyond it take an index out of range."""
     exact = 0
     for model, _ in NETWORKS.values():
-        conditions = og.audit(model).contract["conditions"]
-        exact += any(condition["exact"] for condition in conditions)
+        audited = og.audit(model)
+        conditions = audited.contract["conditions"]
+        has_exact = any(condition["exact"] for condition in conditions)
+        assert (audited.verdict == "can-leave") == has_exact
+        exact += has_exact
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     claim = f"In {exact} of the {len(NETWORKS)} exported networks of its tests"
     assert claim in page
+
+    with zipfile.ZipFile(ZIP) as archive:
+        archive.extractall(tmp_path)
+    result = call("audit", str(tmp_path))
+    first_line = "20 of 29: a wrong input can leave an axis; 2: perhaps; 7: never"
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, first_line)
+    assert first_line.startswith(f"{exact} of {len(NETWORKS)}: ")
 
 
 @pytest.mark.one_quick_in(4)

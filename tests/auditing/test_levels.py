@@ -23,7 +23,10 @@ from runtime_faults import IS_OLD
 
 import onnxgather as og
 from onnxgather.auditing import levels as graphs
-from onnxgather.auditing.records import AuditedGather
+from onnxgather.auditing.graph_audit import AuditedGraph, audit_graph
+from onnxgather.auditing.proof.contract import Contract
+from onnxgather.auditing.records import AskedRuntime, Audit, AuditedGather
+from onnxgather.core.model.network import read_network
 
 VERSION = onnxruntime.__version__
 
@@ -199,6 +202,45 @@ def test_a_model_that_onnx_runtime_does_not_open_is_audited_by_the_file() -> Non
     not_judged, note = audited.notes
     assert note.startswith(f"ONNX Runtime {VERSION} does not open the model: ")
     assert not_judged.startswith("not judged: 1 node of own (Mine)")
+
+
+PROVED = """<ir_version: 9, opset_import: ["" : 21]>
+g (float[8] t, int64[N] i) => (float[1] y) <int64[1] five = {5}>
+{ [kept] y = Gather(t, five) }
+"""
+WITH_ANOTHER = """<ir_version: 9, opset_import: ["" : 21]>
+g (float[8] t, int64[N] i) => (float[1] y, float[M] z) <int64[1] five = {5}>
+{ [kept] y = Gather(t, five)  [another] z = Gather(t, i) }
+"""
+
+
+def of_graph(text: str) -> AuditedGraph:
+    """Return the audit of a graph alone."""
+    network = read_network(parser.parse_model(text))
+    return audit_graph(network, {}, {}, Contract.of(network, (), False))
+
+
+def test_a_gather_that_a_graph_has_and_the_file_has_not_is_in_the_verdict() -> None:
+    file = of_graph(PROVED)
+    for text, not_proved, verdict in (
+        (PROVED, [], "never"),
+        (WITH_ANOTHER, ["another"], "perhaps"),
+    ):
+        graph = of_graph(text)
+        levels = graphs.AuditedLevels(
+            [graphs.RuntimeGraph("1.32.0", name, graph) for name in ("basic", "all")]
+        )
+        gathers = [*graphs.with_levels(file, levels).gathers.values()]
+        assert [gather.range.state for gather in gathers] == ["proved"]
+        asked = AskedRuntime("1.32.0", ["basic", "all"], not_proved=not_proved)
+        assert levels.runtimes == [asked]
+        assert Audit(gathers, runtimes=levels.runtimes).verdict == verdict
+        assert levels.notes == [
+            f"ONNX Runtime 1.32.0 at level {level} runs Gather '{name}', which the"
+            " file does not have, and which is not proved in range"
+            for level in ("basic", "all")
+            for name in not_proved
+        ]
 
 
 FOLDED = """<ir_version: 8, opset_import: ["" : 17]>

@@ -79,7 +79,7 @@ def test_what_is_proved_under_conditions_has_them_and_shapes_are_one_line() -> N
     assert outcome("audit", embedding()) == (
         0,
         f"""\
-m.onnx: in range under conditions; 3 gathers: 1 proved under conditions, 2 proved in range
+m.onnx: a wrong input can leave an axis; 3 gathers: 1 proved under conditions, 2 proved in range
 proved if     tokens (Gather, main graph): each value of ids is from -4 to 3
 proved        fixed (Gather, main graph): constant
 shapes        on the CPU, 1 gather: 1 proved in range
@@ -119,7 +119,7 @@ def test_gathers_that_are_not_proved_are_grouped_with_their_providers_once() -> 
     assert (
         wild(167)
         == f"""\
-m.onnx: 167 gathers: 167 not proved in range
+m.onnx: perhaps a wrong input can leave an axis; 167 gathers: 167 not proved in range
 not proved    167 gathers, because of x:
     wild0 (Gather, main graph) and 166 more: index unbounded; the axis has 4 elements
 {ASSUMES}{PROVIDERS}\
@@ -134,7 +134,7 @@ def test_all_lists_each_gather() -> None:
     assert (
         wild(2, "--all", "--shape", "x=5,2")
         == f"""\
-m.onnx: 2 gathers: 2 not proved in range
+m.onnx: perhaps a wrong input can leave an axis; 2 gathers: 2 not proved in range
 not proved    2 gathers, because of x:
     wild0 (Gather, main graph): index unbounded; the axis has 4 elements
     wild1 (Gather, main graph): index unbounded; the axis has 4 elements
@@ -145,7 +145,7 @@ not proved    2 gathers, because of x:
             "audit", embedding(), "--all", "--shape", "ids=5,2", "--range", "ids=0:5"
         )[1]
         == f"""\
-m.onnx: can leave an axis; 3 gathers: 1 out of range, 2 proved in range
+m.onnx: a wrong input can leave an axis; 3 gathers: 1 out of range, 2 proved in range
 OUT OF RANGE  tokens (Gather, main graph): can leave its axis: the range given of ids contains 5, \
 and the axis has 4 elements; in range if each value of ids is from -4 to 3
 proved        counted (Gather, main graph): 1 of 2, constant
@@ -216,7 +216,7 @@ def test_the_indices_of_a_run_are_told() -> None:
     assert (
         wild(1, "--inputs", "x.npz")
         == f"""\
-m.onnx: 1 gather: 1 not proved in range
+m.onnx: perhaps a wrong input can leave an axis; 1 gather: 1 not proved in range
 not proved    1 gather, because of x:
     wild0 (Gather, main graph): index unbounded; the axis has 4 elements; seen 1..2
 run           the run reached 1 gather: each index was in range
@@ -243,7 +243,7 @@ def test_an_index_out_of_range_is_a_finding() -> None:
     assert (
         told
         == f"""\
-m.onnx: 1 gather: 1 out of range
+m.onnx: a wrong input can leave an axis; 1 gather: 1 out of range
 OUT OF RANGE  tokens (Gather, main graph): indices[1,1] is 4, by the given inputs, on an axis of 4
     directml  No error: returns another element of the tensor, here `input[3,2]`
 run           the run reached 1 gather: 1 had an index out of range
@@ -304,7 +304,7 @@ def test_a_gather_of_unknown_sizes_is_told_to_be_so_and_not_to_need_a_range() ->
     assert (
         text.partition("assumes")[0]
         == f"""\
-m.onnx: 1 gather: 1 not proved in range
+m.onnx: perhaps a wrong input can leave an axis; 1 gather: 1 not proved in range
 not proved    1 gather; the size is unknown behind data (Reshape); `--inputs FILE.npz` may tell it:
     wild (Gather, main graph): index unbounded
 {RUNTIME}"""  # noqa: E501
@@ -327,7 +327,7 @@ def pooled() -> str:
 def test_the_node_that_lost_a_size_is_told_with_the_shape_that_tells_it() -> None:
     text = outcome("audit", pooled())[1]
     assert text.startswith("""\
-m.onnx: 2 gathers: 2 not proved in range
+m.onnx: perhaps a wrong input can leave an axis; 2 gathers: 2 not proved in range
 not proved    2 gathers; the size is unknown behind shrink (SpaceToDepth); `--shape x=1,3,12,12` tells it:
     pick (Gather, main graph): index 0..3
     other (Gather, main graph): index 1
@@ -339,7 +339,8 @@ not proved    2 gathers; the size is unknown behind shrink (SpaceToDepth); `--sh
         "told_by": "--shape x=1,3,12,12",
     }
     text = outcome("audit", "m.onnx", "--shape", "x=1,3,12,12")[1]
-    assert text.startswith("m.onnx: 2 gathers: 2 proved in range\n")
+    sentence = "an input can never leave an axis, if inputs are as given"
+    assert text.startswith(f"m.onnx: {sentence}; 2 gathers: 2 proved in range\n")
 
 
 def test_gathers_of_one_cause_share_a_line() -> None:
@@ -375,7 +376,8 @@ def test_a_gather_that_directml_refuses_is_a_finding() -> None:
     assert (
         text
         == f"""\
-m.onnx: 1 gather: 1 refused by DirectML, 1 proved in range
+m.onnx: an input can never leave an axis; \
+1 gather: 1 refused by DirectML, 1 proved in range
 REFUSED       odd (GatherElements, main graph): IndicesTensor.Sizes[1] must be \
 InputTensor.Sizes[1] (3), as it is not at Axis, got 2
 proved        odd (GatherElements, main graph): constant
@@ -597,7 +599,7 @@ def test_a_model_without_gathers_is_good() -> None:
 def test_json_is_printed_or_written() -> None:
     path = embedding()
     printed = json.loads(outcome("audit", path, "--json")[1])
-    assert printed["schema"] == 2
+    assert printed["schema"] == 3
     assert [gather["node"] for gather in printed["gathers"]] == [
         "tokens",
         "counted",
@@ -605,7 +607,7 @@ def test_json_is_printed_or_written() -> None:
     ]
     code, text, _ = outcome("audit", path, "--json=a.json")
     assert code == 0
-    assert text.startswith("m.onnx: in range under conditions; 3 gathers: ")
+    assert text.startswith("m.onnx: a wrong input can leave an axis; 3 gathers: ")
     assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
 
 
@@ -620,7 +622,7 @@ def test_several_models_have_a_table_lines_of_open_gathers_and_one_json() -> Non
     assert (
         text
         == f"""\
-1 of 3 models is in range under conditions; 1 has no index; 1 was not audited
+1 of 3: a wrong input can leave an axis; 1: no index; 1 was not audited
 
 model     operators  out of range  refused  not proved  proved if  proved
 m.onnx            3             0        0           0          1       2
@@ -659,14 +661,16 @@ next          to see what is open in a model, and what would tell more; the wors
     assert (code, json.loads(text)["unusable"]) == (2, [error[7:-1]])
     text = outcome("audit", other, one, "--all")[1]
     no_index = "n.onnx: no gather, and no other operator with indices"
-    assert text.count(f"\n\n{no_index}\nm.onnx: in range under conditions; 3 ") == 1
+    assert (
+        text.count(f"\n\n{no_index}\nm.onnx: a wrong input can leave an axis; 3 ") == 1
+    )
     each = [json.loads(outcome("audit", path, "--json")[1]) for path in (one, other)]
     told = [
         {"model": path, **audit} for path, audit in zip((one, other), each, strict=True)
     ]
     code, text, _ = outcome("audit", one, other, "--json", "--fail-on", "proved-if")
-    verdict = "1 of 2 models is in range under conditions; 1 has no index"
-    record = {"schema": 2, "verdict": verdict, "models": told}
+    verdict = "1 of 2: a wrong input can leave an axis; 1: no index"
+    record = {"schema": 3, "verdict": verdict, "models": told}
     assert (code, json.loads(text)) == (1, record)
     assert call("audit", other, other, "--fail-on", "proved-if").exit_code == 0
 
@@ -678,7 +682,7 @@ def test_the_first_line_counts_models_that_the_given_inputs_do_not_fit() -> None
         save(neg, name)
     inputs = ("--inputs", npz(ids=[[0, 1]]), "--levels", "none")
     code, text, error = outcome("audit", ".", *inputs, "--html", "a.html")
-    line = "1 of 3 models is in range under conditions; 2 were not audited"
+    line = "1 of 3: a wrong input can leave an axis; 2 were not audited"
     assert (code, text.splitlines()[0]) == (2, line)
     said = "the given inputs hold 'ids', but the model's inputs are 'x'"
     errors = [f"Error: ./{name}: {said}\n" for name in ("n.onnx", "o.onnx")]
@@ -749,7 +753,7 @@ def test_inputs_are_made_from_the_one_audit_of_the_model(
         assert made["words"].any()
 
 
-def test_json_has_every_field_of_schema_2() -> None:
+def test_json_has_every_field_of_schema_3() -> None:
     path = embedding(NODES[:1])
     digest = f"sha256:{hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
     code, text, _ = outcome("audit", path, "--range", "ids=-4:5", "--json")
@@ -767,8 +771,8 @@ def test_json_has_every_field_of_schema_2() -> None:
         "exact": True,
     }
     assert json.loads(text) == {
-        "schema": 2,
-        "verdict": "out-of-range",
+        "schema": 3,
+        "verdict": "can-leave",
         "assumes": "open sizes of inputs are at least 1",
         "not_judged": [],
         "given": ["each value of ids is from -4 to 5"],
@@ -836,6 +840,7 @@ def test_json_has_every_field_of_schema_2() -> None:
                 "version": onnxruntime.__version__,
                 "provider": "cpu",
                 "levels": ["basic", "extended", "all"],
+                "not_proved": [],
             }
         ],
         "notes": [],

@@ -168,7 +168,7 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
     assert 0 < len(found["models"]) == int(told[2].replace(",", "")) < 2000
     assert re.search(rf"^{told[2]} models? ", text, re.MULTILINE)
     left_out = 2000 - len(found["models"])
-    assert "of 2,000 models " in found["verdict"]
+    assert " of 2,000: a wrong input can leave an axis; " in found["verdict"]
     assert found["verdict"].endswith(f"; {left_out:,} were not audited")
 
 

@@ -59,8 +59,7 @@ def models() -> None:
 
 
 VERDICT = (
-    "1 of 3 models can leave an axis; 1 is not proved in range; 1 has a gather that"
-    " DirectML refuses"
+    "2 of 3: a wrong input can leave an axis; 1 has a gather that DirectML refuses"
 )
 BROKEN = "m/d.onnx: must be an ONNX model, got bytes that are cut short, or no model"
 SAID = {
@@ -184,14 +183,73 @@ def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(
         ("files", BROKEN): [("error", "unusable", f"unusable: {BROKEN}", BROKEN)],
     }
     verdicts = [one.attrib for one in root.iter("property")]
-    states = ("not-proved", "out-of-range")
-    assert verdicts == [{"name": "verdict", "value": state} for state in states]
+    assert verdicts == [{"name": "verdict", "value": "can-leave"}] * 2
     assert root.attrib == {
         "name": "onnxgather audit",
         "tests": "5",
         "failures": "4" if strict else "2",
         "errors": "1",
     }
+
+
+def test_each_report_has_the_verdict_of_each_model() -> None:
+    nodes = {
+        "far": [WRONG],
+        "exact": [OPEN],
+        "wild": WILD,
+        "proved": [node("Gather", ["table", "which"], "first")],
+        "none": [node("Neg", ["x"], "y")],
+    }
+    verdicts = {
+        "m/exact.onnx": "can-leave",
+        "m/far.onnx": "can-leave",
+        "m/none.onnx": "no-index",
+        "m/proved.onnx": "never",
+        "m/wild.onnx": "perhaps",
+    }
+    for name, own in nodes.items():
+        save(f"m/{name}.onnx", *own)
+    line = "2 of 5: a wrong input can leave an axis; 1: perhaps; 1: never; 1: no index"
+    files = ("--json=a.json", "--junit", "a.xml", "--sarif", "a.sarif")
+    pages = ("--markdown", "a.md", "--html", "a.html")
+    code, text, _ = outcome("audit", "m", "--levels", "none", *files, *pages)
+    assert (code, text.splitlines()[0]) == (1, line)
+    record = json.loads(Path("a.json").read_bytes())
+    assert (record["schema"], record["verdict"]) == (3, line)
+    assert {one["model"]: one["verdict"] for one in record["models"]} == verdicts
+    assert {one["schema"] for one in record["models"]} == {3}
+    suites = ET.parse("a.xml").getroot().iter("testsuite")
+    properties = {
+        suite.get("name"): suite.find("properties/property") for suite in suites
+    }
+    assert {
+        name: one.attrib for name, one in properties.items() if one is not None
+    } == {
+        name: {"name": "verdict", "value": verdict}
+        for name, verdict in verdicts.items()
+    }
+    (run,) = json.loads(Path("a.sarif").read_bytes())["runs"]
+    assert run["properties"] == {"verdict": line}
+    assert Path("a.md").read_text(encoding="utf-8").startswith(f"## {line}\n")
+    page = Path("a.html").read_text(encoding="utf-8")
+    headline, rest = line.split("; ", 1)
+    assert f"<h1>{headline}</h1>" in page
+    assert f'<p class="more">{rest}</p>' in page
+    # The worst first, each in the colour of its verdict.
+    badges = re.findall(
+        r'data-verdict="([\w-]+)">\s*<summary><span class="badges">'
+        r'<span class="badge ([A-Z-]+)">([\w-]+)<',
+        page,
+    )
+    assert badges == [
+        *[("can-leave", "DIFF", "can-leave")] * 2,
+        ("perhaps", "NOT-RUN", "perhaps"),
+        ("never", "PASS", "never"),
+        ("no-index", "PASS", "no-index"),
+    ]
+    assert '<header class="bad">' in page
+    for path, verdict in verdicts.items():
+        assert onnxgather.audit(path, levels=()).verdict == verdict
 
 
 @pytest.mark.usefixtures("models")
@@ -598,7 +656,9 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
             ("failure", SAID["odd"]),
         ]
         text = outcome(*given, "--markdown", "-")[1]
-        assert text.startswith("## 1 of 1 model can leave an axis; 1 has a gather ")
+        assert text.startswith(
+            "## 1 of 1: a wrong input can leave an axis; 1 has a gather "
+        )
         assert "\n\n1 new finding in 1 model.\n\n" in text
         assert "- **known out-of-range** m/c.onnx: fixed " in text
         assert "- **new refused** m/c.onnx: odd " in text

@@ -3,17 +3,71 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from command_line import call, outcome, program, spawn
+from folders import MODELS
 
 import onnxgather
 from onnxgather.cli.commands import COMMANDS, OTHER_WORDS, TASKS, find_command
+
+EXIT_CODES: dict[str, int] = {}
+"""The exit codes of examples that do not end with 0."""
+
+
+def examples_of(*command: str) -> list[str]:
+    """Return the examples at the end of the help of a command, each as one line."""
+    text = call(*command, "--help").stdout
+    _, _, end = text.partition("\n  Examples:\n")
+    # A backslash says that the next line belongs to the same command.
+    lines = end.replace("\\\n", " ").splitlines()
+    return [" ".join(line.split()) for line in lines if line.strip()]
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command, also of those in a group."""
+    for name in COMMANDS:
+        command = find_command(name)
+        if isinstance(command, click.Group):
+            yield from ((name, inner) for inner in command.commands)
+        else:
+            yield (name,)
+
+
+EXAMPLES = {
+    " ".join(command): examples
+    for command in commands()
+    if (examples := examples_of(*command))
+}
+"""The examples of each command that has some."""
+
+
+class TestExamples:
+    def test_these_commands_have_two_examples(self) -> None:
+        for command in ("audit", "harden", "extract"):
+            assert len(EXAMPLES[command]) == 2
+
+    @pytest.mark.parametrize("command", EXAMPLES)
+    def test_the_examples_of_a_command_run_in_a_checkout(
+        self, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shutil.copytree(MODELS, tmp_path / "models")
+        monkeypatch.chdir(tmp_path)
+        for example in EXAMPLES[command]:
+            assert example.startswith(f"onnxgather {command} ")
+            _, *words = shlex.split(example)
+            result = call(*words)
+            assert result.exit_code == EXIT_CODES.get(example, 0), result.output
+            assert result.output
 
 
 class TestHelp:

@@ -89,7 +89,7 @@ def test_inputs_are_made_at_both_ends_of_each_condition() -> None:
     # The standard output is for JSON alone.
     options = ("--write-inputs", "other", "--boundary", "--json")
     _, text, error = audited(*options)
-    assert json.loads(text)["schema"] == 2
+    assert json.loads(text)["schema"] == 3
     assert error == f"written: other, 3 files\n{lines}"
     contract = og.audit("m.onnx", levels=[]).contract
     for number, end in ((1, -3), (2, 2)):

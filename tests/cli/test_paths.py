@@ -168,7 +168,7 @@ def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
     for paths in (["a.onnx"], ["a.onnx", "b.onnx"]):
         for _ in range(2):
             assert outcome("audit", *paths, "--json=out.json")[0] == 0
-        assert json.loads(Path("out.json").read_bytes())["schema"] == 2
+        assert json.loads(Path("out.json").read_bytes())["schema"] == 3
     Path("notes").write_text("mine", encoding="utf-8")
     code, _, error = outcome("audit", "a.onnx", "--json", "notes")
     assert (code, error) == (

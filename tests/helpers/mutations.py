@@ -47,6 +47,7 @@ import click
 import mutants
 import numpy as np
 import onnx
+import public_names
 from click.testing import CliRunner
 from mutants import mutated_bytes, mutated_json, mutated_model
 from random_networks import graph
@@ -91,12 +92,7 @@ CHUNK = 5000
 NAMES = "names"
 """All public names that are called, each as often."""
 
-CALLED: dict[str, Any] = {
-    name: getattr(og, name)
-    for name in og.__all__
-    if name not in ("Descriptor", "OPERATORS", "OutOfRange")
-    and not name.endswith("Error")
-}
+CALLED: dict[str, Any] = {name: getattr(og, name) for name in public_names.CALLED}
 """The public names that are called."""
 
 PARAMETERS = {

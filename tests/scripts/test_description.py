@@ -10,6 +10,7 @@ from hatchling.metadata.core import CoreMetadata, ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 import onnxgather as og
+from onnxgather.core.version import SUMMARY
 
 REPOSITORY = "https://forge.example/someone/onnxgather"
 TAG = f"v{og.__version__}"
@@ -44,6 +45,12 @@ def test_each_link_leads_to_the_files_of_the_tag(
     for path in paths:
         assert (ROOT / path).is_file()
     assert re.sub(rf"{REPOSITORY}/(raw|blob)/{TAG}/", "", core.readme) == README
+
+
+def test_the_summary_on_the_index_is_the_sentence_of_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert metadata(monkeypatch, "").description == SUMMARY
 
 
 def test_the_index_names_the_pages_of_the_project(

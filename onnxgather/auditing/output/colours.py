@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from onnxgather.core.output.result_states import in_colour
+from onnxgather.core.output.result_states import STATES, State, in_colour
 
 RED = "1;31"
 GREEN = "32"
@@ -27,17 +27,18 @@ _LABEL = re.compile(r"(?P<blanks> *)(?P<label>[A-Za-z]+(?: [A-Za-z]+)*)(?=  )")
 """The first words of a line, if at least two blanks follow."""
 
 
-def coloured(lines: Sequence[str]) -> Iterator[str]:
+def coloured(lines: Sequence[str], verdict: State) -> Iterator[str]:
     """Yield the lines of an audit with the colours for a terminal.
 
     Args:
         lines: The lines, without characters that a terminal obeys. The first is the
             verdict.
+        verdict: The state of a result that has the colour of the verdict.
     """
     for number, line in enumerate(lines):
         label = _LABEL.match(line)
         if number == 0:
-            yield in_colour(line, BOLD)
+            yield in_colour(line, f"{BOLD};{STATES[verdict].colour}")
         elif label is None:
             yield line
         else:

@@ -31,9 +31,10 @@ from onnxgather.auditing.output.text import (
 from onnxgather.auditing.output.verdict import (
     VERDICTS,
     badness_of,
+    colour_of,
     not_judged_text,
-    verdict_of,
     verdict_of_models,
+    verdict_text,
 )
 from onnxgather.auditing.output.way_to_gather import WayStep
 from onnxgather.auditing.proof.contract import NamedSizes
@@ -63,8 +64,8 @@ _COLOURS = {state: colour for state, (colour, _) in _STATES.items()}
 
 _MEANINGS = {state: meaning for state, (_, meaning) in _STATES.items()}
 
-_MOODS = {"proved": "good", "proved-if": "open", "not-proved": "open"}
-"""The mood of the head by the worst state; it is bad with any other state."""
+_MOODS = {"PASS": "good", "NOT-RUN": "open"}
+"""The mood of the head by its colour; it is bad with any other colour."""
 
 
 def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
@@ -90,11 +91,11 @@ def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
 
     first = audits[paths[0]].audit
     name = _text(paths[0])
-    verdict = f"{name}: {VERDICTS[verdict_of(first)].alone}"
+    verdict = f"{name}: {verdict_text(first)}"
     rest = not_judged_text([first]).removeprefix("; ")
+    every = [finished.audit for finished in audits.values()]
     if left_out or not is_alone:
         name = number_of(len(audits) + left_out, "model")
-        every = [finished.audit for finished in audits.values()]
         # The heading is short: it says how many models have the worst state.
         verdict, _, rest = verdict_of_models(every, left_out).partition("; ")
     texts = {
@@ -102,7 +103,7 @@ def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
         "verdict": verdict,
         "rest": rest,
         "census": summary(Audit(gathers)),
-        "mood": _MOODS.get(_worst(gathers), "bad"),
+        "mood": _MOODS.get(colour_of(every, left_out), "bad"),
         "models": "".join(sections),
         "providers": _providers(gathers, is_alone),
     }
@@ -137,11 +138,10 @@ def _section_texts(
 ) -> dict[str, str]:
     """Return the texts on a model; its pictures are appended to the details."""
     audit = finished.audit
-    worst = _worst(audit.gathers)
     return {
         "path": _text(path),
-        "worst": worst,
-        "badge": _badge(worst),
+        "verdict": audit.verdict,
+        "badge": _badge(audit.verdict, VERDICTS[audit.verdict].colour),
         "bar": _bar(audit.gathers),
         "counts": _counts(audit.gathers),
         "notes": _listed("<li>", audit.notes, "</li>"),
@@ -264,12 +264,6 @@ def _state(gather: AuditedGather) -> str:
     return state
 
 
-def _worst(gathers: Iterable[AuditedGather]) -> str:
-    """Return the worst state of gathers."""
-    states = list(_COLOURS)
-    return min(map(_state, gathers), key=states.index, default="proved")
-
-
 def _rank(gather: AuditedGather) -> tuple[int, bool]:
     """Return the place in the page: the worst first, those that compute shapes last."""
     states = list(_COLOURS)
@@ -295,9 +289,9 @@ def _fields(facts: Iterable[tuple[str, str | None]]) -> str:
     return f'<dl class="fields">{"".join(rows)}</dl>'
 
 
-def _badge(state: str) -> str:
-    """Return a state in its colour, as HTML."""
-    return f'<span class="badge {_COLOURS[state]}">{_text(state)}</span>'
+def _badge(word: str, colour: str) -> str:
+    """Return a word in a colour, as HTML."""
+    return f'<span class="badge {colour}">{_text(word)}</span>'
 
 
 def _group(
@@ -310,7 +304,7 @@ def _group(
     """Return the gathers of one state and one cause, with their entries, as HTML."""
     gathers = [gather for gather, _ in members]
     entries = "".join(entry for _, entry in members)
-    head = f"{_badge(state)} {counted(gathers)}: {_text(cause)}"
+    head = f"{_badge(state, _COLOURS[state])} {counted(gathers)}: {_text(cause)}"
     # Proved gathers that compute shapes are many, and need no look.
     is_open = " open"
     if cause == SHAPES:
@@ -373,7 +367,7 @@ def _entry(gather: AuditedGather, sizes: NamedSizes, detail: int | None) -> str:
         attributes += f' data-detail="{detail}"'
     start = f'<details class="entry" {attributes}>'
 
-    badge = f'<span class="badges">{_badge(state)}</span>'
+    badge = f'<span class="badges">{_badge(state, _COLOURS[state])}</span>'
     name = f'<span class="name">{_text(gather.node)}</span>'
     reason = f'<span class="reason">{_text(_reason(gather, sizes))}</span>'
     head = f"<summary>{badge}{name}{reason}</summary>"

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from onnxgather import __version__
 from onnxgather.auditing.output.findings import (
     AuditReport,
     Baseline,
@@ -19,11 +18,12 @@ from onnxgather.auditing.output.findings import (
     path_from,
 )
 from onnxgather.auditing.output.text import named, next_commands
-from onnxgather.auditing.output.verdict import verdict_of, verdict_of_models
+from onnxgather.auditing.output.verdict import verdict_of_models
 from onnxgather.auditing.records import Audit, not_judged_texts
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.output.junit import add_testcase, junit_document
 from onnxgather.core.output.markdown import markdown_document, plain, table_row
+from onnxgather.core.version import __version__
 
 LEVELS: Mapping[FindingState, tuple[str, str]] = {
     "out-of-range": ("error", "An index is out of range."),
@@ -128,7 +128,7 @@ def audit_junit(report: AuditReport) -> bytes:
 def _add_verdict(suite: ET.Element, audit: Audit) -> None:
     """Add the verdict of a model to its testsuite."""
     properties = ET.SubElement(suite, "properties")
-    verdict = {"name": "verdict", "value": verdict_of(audit)}
+    verdict = {"name": "verdict", "value": audit.verdict}
     ET.SubElement(properties, "property", verdict)
 
 

@@ -21,10 +21,9 @@ import numpy as np
 from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
 from onnxgather.auditing.output.verdict import (
-    VERDICTS,
     badness_of,
     not_judged_text,
-    verdict_of,
+    verdict_text,
 )
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
 from onnxgather.auditing.proof.ranges import GivenEnd, IndexRange, Lost
@@ -581,14 +580,11 @@ def _options(audit: Audit, start: str) -> str:
 
 
 def first_line(audit: Audit) -> str:
-    """Return the verdict of a model, and how many gathers there are by state.
-
-    If all gathers are in one state, the counts say the verdict.
-    """
-    states = {gather.range.state for gather in audit.gathers}
+    """Return the verdict of a model, and how many gathers there are by state."""
     line = summary(audit)
-    if len(states) > 1:
-        line = f"{VERDICTS[verdict_of(audit)].alone}; {line}"
+    # Of a model without gathers these counts say the verdict.
+    if audit.verdict != "no-index":
+        line = f"{verdict_text(audit)}; {line}"
     return line + not_judged_text([audit])
 
 

@@ -1,87 +1,108 @@
-"""The verdict of an audit: the worst state of a model, and how many models have it."""
+"""What is said of the verdict of a model, and how many models have it."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from onnxgather.auditing.records import Audit
+from onnxgather.auditing.records import Audit, ModelVerdict
 from onnxgather.core.checks import number_of
-
-NO_INDEX = "no-index"
-"""The verdict of a model without gathers and other operators with indices."""
+from onnxgather.core.output.result_states import State
 
 
 @dataclass(frozen=True, slots=True)
-class Predicate:
-    """What is said of a model whose worst gather has a state."""
+class VerdictFacts:
+    """What is said of a model with a verdict, and in which colour."""
 
-    alone: str
-    """What the line of a single model says."""
-    of_one: str
-    """The predicate of one of several models."""
-    of_several: str
-    """The predicate of several models."""
+    sentence: str
+    colour: State
+    """The state of a result that has the colour."""
 
 
-VERDICTS = {
-    # An index is known that is out of range: a constant, one of a run, or one that the
-    # given range of an input leads to.
-    "out-of-range": Predicate(
-        "can leave an axis", "can leave an axis", "can leave an axis"
-    ),
-    # Neither such an index nor a proof is known.
-    "not-proved": Predicate(
-        "not proved in range", "is not proved in range", "are not proved in range"
-    ),
-    "proved-if": Predicate(
-        "in range under conditions",
-        "is in range under conditions",
-        "are in range under conditions",
-    ),
-    "proved": Predicate("in range", "is in range", "are in range"),
-    NO_INDEX: Predicate("no index", "has no index", "have no index"),
+VERDICTS: dict[ModelVerdict, VerdictFacts] = {
+    "can-leave": VerdictFacts("a wrong input can leave an axis", "DIFF"),
+    "perhaps": VerdictFacts("perhaps a wrong input can leave an axis", "NOT-RUN"),
+    "never": VerdictFacts("an input can never leave an axis", "PASS"),
+    "no-index": VerdictFacts("no index", "PASS"),
 }
-"""The verdicts from the worst, by the state of the worst gather of a model."""
+"""The verdicts from the worst."""
 
 
-def verdict_of(audit: Audit) -> str:
-    """Return the verdict of a model: the state of its worst gather, or `NO_INDEX`."""
-    states = {gather.range.state for gather in audit.gathers}
-    return next((state for state in VERDICTS if state in states), NO_INDEX)
+def verdict_text(audit: Audit) -> str:
+    """Return what is said of a model."""
+    sentence = VERDICTS[audit.verdict].sentence
+    if audit.verdict == "never":
+        sentence += _as_given([audit])
+    return sentence
 
 
-def badness_of(audit: Audit) -> tuple[int, int]:
-    """Return a key that sorts models: the worst verdict first, then the most gathers.
+def _as_given(audits: Iterable[Audit]) -> str:
+    """Return for which inputs alone the gathers of models are proved.
 
-    Only the gathers count that have the state of the verdict.
+    The text is the end of a sentence; it is empty if they are proved for all inputs.
     """
-    verdict = verdict_of(audit)
-    count = sum(gather.range.state == verdict for gather in audit.gathers)
-    return list(VERDICTS).index(verdict), -count
+    for audit in audits:
+        # Of a run only its own sizes are known.
+        is_of_run = any(gather.range.sizes_from == "run" for gather in audit.gathers)
+        if audit.given or is_of_run:
+            return ", if inputs are as given"
+    return ""
+
+
+def badness_of(audit: Audit) -> tuple[int, int, int]:
+    """Return a key that sorts models, the worst first.
+
+    It is the worst verdict, then the most gathers out of range, then the most gathers
+    with the verdict.
+    """
+    count = sum(gather.verdict == audit.verdict for gather in audit.gathers)
+    rank = list(VERDICTS).index(audit.verdict)
+    return rank, -len(audit.out_of_range), -count
+
+
+def colour_of(audits: Collection[Audit], left_out: int = 0) -> State:
+    """Return the state of a result that has the colour of models: that of the worst.
+
+    Args:
+        audits: The audits of the models.
+        left_out: How many models more were to be audited, but were not.
+    """
+    worst = min(audits, key=badness_of)
+    colour = VERDICTS[worst.verdict].colour
+    if colour == "DIFF":
+        return colour
+    if any(audit.refused for audit in audits):
+        return "ERROR"
+    # Nothing is known of the others, so the colour is not that of a proof.
+    if left_out or any(audit.not_judged for audit in audits):
+        return VERDICTS["perhaps"].colour
+    return colour
 
 
 def verdict_of_models(audits: Collection[Audit], left_out: int = 0) -> str:
-    """Return the verdict of several models, in one line.
+    """Return the verdicts of several models, in one line.
 
     Args:
         audits: Their audits.
         left_out: How many models more were to be audited, but were not.
     """
-    counts = Counter(map(verdict_of, audits))
-    all_models = number_of(len(audits) + left_out, "model")
+    audits_by_verdict: dict[ModelVerdict, list[Audit]] = {}
+    for audit in audits:
+        audits_by_verdict.setdefault(audit.verdict, []).append(audit)
+    total = len(audits) + left_out
     parts = list[str]()
-    for state, verdict in VERDICTS.items():
-        count = counts[state]
-        if not count:
+    for verdict, facts in VERDICTS.items():
+        members = audits_by_verdict.get(verdict, [])
+        if not members:
             continue
-        # The first part says how many models there are.
-        subject = f"{count:,}"
-        if not parts:
-            subject = f"{count:,} of {all_models}"
-        predicate = verdict.of_one if count == 1 else verdict.of_several
-        parts.append(f"{subject} {predicate}")
+        # The first part has the sentence and says how many models there are.
+        if parts:
+            part = f"{len(members):,}: {verdict.replace('-', ' ')}"
+        else:
+            part = f"{len(members):,} of {total:,}: {facts.sentence}"
+        if verdict == "never":
+            part += _as_given(members)
+        parts.append(part)
     refused = sum(bool(audit.refused) for audit in audits)
     if refused:
         verb = "has" if refused == 1 else "have"
@@ -90,7 +111,7 @@ def verdict_of_models(audits: Collection[Audit], left_out: int = 0) -> str:
         verb = "was" if left_out == 1 else "were"
         subject = f"{left_out:,}"
         if not parts:
-            subject = f"{left_out:,} of {all_models}"
+            subject = f"{left_out:,} of {number_of(total, 'model')}"
         parts.append(f"{subject} {verb} not audited")
     return "; ".join(parts) + not_judged_text(audits)
 

@@ -21,6 +21,7 @@ from onnxgather.core.descriptors.arrays import Array, plain_array
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.files import got
 from onnxgather.core.json_files import decoding, whole
+from onnxgather.core.public import public
 
 if TYPE_CHECKING:
     from onnxgather.core.model.network import Network
@@ -71,11 +72,20 @@ Each dimension is an input and a number from 0.
 """
 
 
+@public
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A condition on the inputs of a model.
 
     It has at least one end, but for the values of a float input: without an end they
     are any numbers, and none is NaN.
+
+    Example:
+        >>> audit = og.audit("models/networks/keywords.onnx")
+        >>> (condition,) = audit.gathers[2].range.conditions
+        >>> print(condition)
+        each value of words is from -32 to 31
+        >>> condition.admits(31), condition.admits(32)
+        (True, False)
     """
 
     of: Literal["values", "difference", "size", "sizes"]
@@ -520,6 +530,7 @@ def _check_columns(
         raise FileFormatError(f"{where}.columns {rule}, got {last_column}")
 
 
+@public
 def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
     """Check that the inputs of a model meet its contract.
 
@@ -531,6 +542,14 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
         OnnxGatherError: They do not. The message names the input, the element and the
             condition.
         FileFormatError: The contract cannot be read, or breaks a rule.
+
+    Example:
+        >>> contract = og.audit("models/networks/keywords.onnx").contract
+        >>> og.check_inputs(contract, {"words": np.array([[3, 31]], np.int64)})
+        >>> og.check_inputs(contract, {"words": np.array([[3, 99]], np.int64)})
+        Traceback (most recent call last):
+        onnxgather.OnnxGatherError: input 'words' must meet 'each value of words is from
+        -32 to 31', got 99 at [0, 1]
     """
     rules = decoded(contract)
     check_type("inputs", inputs, "a mapping from names", Mapping)

@@ -31,6 +31,7 @@ from onnxgather.core.lowering.graph import new_name
 from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.values import NUMBERS
 from onnxgather.core.model.write import VERSION
+from onnxgather.core.public import public
 
 OK = "ok"
 """The output that says whether all rules hold."""
@@ -60,6 +61,7 @@ _LARGEST_PLAIN = 2**62
 """The largest number that INT64 computes: differences of two such numbers fit too."""
 
 
+@public
 def contract_model(
     contract: GivenContract, model: str | os.PathLike[str] | onnx.ModelProto
 ) -> onnx.ModelProto:
@@ -79,6 +81,13 @@ def contract_model(
         OnnxGatherError: The contract is of another model, or has a condition that no
             guard can compute.
         FileFormatError: The contract cannot be read, or breaks a rule.
+
+    Example:
+        >>> path = "models/networks/keywords.onnx"
+        >>> guard = og.contract_model(og.audit(path).contract, path)
+        >>> ok, broken = og.Session(guard).run({"words": np.array([[3, 99]], np.int64)})
+        >>> ok, [guard.metadata_props[1 + number].value for number in broken]
+        (array(False), ['each value of words is from -32 to 31'])
     """
     network = read_network(model)
     rules = read_contract(contract, network)

@@ -95,6 +95,7 @@ from onnxgather.core.model.network import (
     taken,
 )
 from onnxgather.core.model.values import ValueType, numbers_in
+from onnxgather.core.public import public
 
 WEIGHTS = 2**16
 """Constants of more elements are not read, unless they are integers."""
@@ -1255,8 +1256,15 @@ class GivenEnd(msgspec.Struct, frozen=True):
     """Which of the coordinates that the range has."""
 
 
+@public
 class IndexRange(msgspec.Struct, frozen=True):
-    """The range of the indices of a gather, a number for each coordinate of a tuple."""
+    """The range of the indices of a gather, a number for each coordinate of a tuple.
+
+    Example:
+        >>> first, *_ = og.audit("models/networks/keywords.onnx").gathers
+        >>> first.range.state, first.range.low, first.range.high, first.range.size
+        ('proved', (1,), (1,), (2,))
+    """
 
     state: Literal["proved", "proved-if", "not-proved", "out-of-range"]
     """Proved: each index is in range, or there is no index. Proved if: the same if the

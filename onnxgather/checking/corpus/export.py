@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from onnxgather import __version__
 from onnxgather.checking.cases import (
     Case,
     DescriptorCase,
@@ -37,6 +36,7 @@ from onnxgather.core.folders import FilesDigest, FolderKind
 from onnxgather.core.lowering.webnn.requirements import REQUIRED_RANK
 from onnxgather.core.options import FORMATS, POLICIES, FormatName, OutOfRange
 from onnxgather.core.programs.writer import write_program
+from onnxgather.core.version import __version__
 
 MADE_BY = "onnxgather corpus export"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from onnxgather import __version__
 from onnxgather.checking.cases import Case, case_beside
 from onnxgather.checking.corpus.built_in import built_in_cases
 from onnxgather.checking.corpus.export import (
@@ -24,6 +23,7 @@ from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import reason
 from onnxgather.core.folders import FilesDigest
 from onnxgather.core.json_files import decoding, whole
+from onnxgather.core.version import __version__
 
 LARGEST_INDEX = 2**26
 """The most bytes of an `index.json` that is read."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxgather.core.checks import shown, suggestion
 from onnxgather.core.errors import DescriptorError
+from onnxgather.core.public import public
 
 TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
 
@@ -45,10 +46,17 @@ _SPELLINGS = _NUMPY_CODES | {
 """How others spell the types, in lower case; "" is for types that no gather accepts."""
 
 
+@public
 class TensorDataType(enum.StrEnum):
     """`DML_TENSOR_DATA_TYPE`: the eleven types that gathers accept.
 
     UINT4 and INT4 exist in the header, but no gather accepts them at any feature level.
+
+    Example:
+        >>> og.TensorDesc("DML_TENSOR_DATA_TYPE_FLOAT16", [4]).data_type
+        <TensorDataType.FLOAT16: 'FLOAT16'>
+        >>> og.TensorDataType.FLOAT16.size, og.TensorDataType.FLOAT16.numpy
+        (2, dtype('float16'))
     """
 
     FLOAT64 = "FLOAT64"

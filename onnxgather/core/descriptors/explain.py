@@ -30,6 +30,7 @@ from onnxgather.core.descriptors.reference import coordinates, directml_strides,
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import IndexOutOfRangeError
 from onnxgather.core.options import OutOfRange
+from onnxgather.core.public import public
 
 Coordinates = tuple[int, ...]
 """The coordinates of an element of a tensor, one per dimension."""
@@ -42,10 +43,18 @@ _NO_OFFSET = -1
 """The offset of an output element that is read from nowhere."""
 
 
+@public
 class Explanation(msgspec.Struct, frozen=True):
     """One output element and what it is read from, in DirectML's coordinates.
 
     str() returns the line `text`.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
+        >>> data = np.array([10, 20, 30], np.float32)
+        >>> why = og.explain(desc, data, np.array([2, 7], np.int64), at=(1,))
+        >>> why.before, why.after, why.value, why.notes
+        ((7,), (2,), '30', ('7 is past the end, clamped to 2',))
     """
 
     text: str
@@ -111,6 +120,7 @@ It has a text, its notes, and that element.
 """
 
 
+@public
 def explain(
     desc: Descriptor,
     data: Array,
@@ -133,6 +143,16 @@ def explain(
     Raises:
         DescriptorError: An array does not fit its tensor, or OutputTensor has no
             element `at`.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
+        >>> data = np.array([10, 20, 30], np.float32)
+        >>> indices = np.array([2, 7], np.int64)
+        >>> print(og.explain(desc, data, indices, at=(0,)))
+        output[0] = input[indices[0]] = input[2] = 30
+        >>> print(og.explain(desc, data, indices, at=(1,)))
+        output[1] = input[indices[1]] = input[7] -> input[2] (7 is past the end,
+        clamped to 2) = 30
     """
     data, indices = check_arrays(desc, data, indices, out_of_range)
     element = _element(desc, indices, _checked(desc.output_tensor, at))

@@ -6,6 +6,7 @@ from onnxgather.core.checks import check_choice, require
 from onnxgather.core.descriptors.arrays import check_descriptor
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import FACTS, Descriptor
+from onnxgather.core.public import public
 
 FEATURE_LEVELS = (
     "1_0",
@@ -66,8 +67,18 @@ def feature_requirements(desc: Descriptor) -> list[tuple[str, str]]:
     ]
 
 
+@public
 def minimum_feature_level(desc: Descriptor) -> str:
-    """Return the lowest feature level that accepts a descriptor, such as "2_1"."""
+    """Return the lowest feature level that accepts a descriptor, such as "2_1".
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT16", [8]), ("INT64", [2]))
+        >>> og.minimum_feature_level(desc)
+        '3_0'
+        >>> desc = og.from_onnx("Gather", ("FLOAT64", [8]), ("INT64", [2]))
+        >>> og.minimum_feature_level(desc)
+        '4_1'
+    """
     levels = [level for level, _ in feature_requirements(desc)]
     return max(levels, key=FEATURE_LEVELS.index)
 

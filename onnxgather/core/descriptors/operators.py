@@ -19,6 +19,7 @@ from onnxgather.core.descriptors.datatypes import INDEX_TYPES
 from onnxgather.core.descriptors.strides import overlaps
 from onnxgather.core.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.core.errors import DescriptorError
+from onnxgather.core.public import public
 
 _INDEX_RULE = f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}"
 
@@ -103,6 +104,7 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
         require(output == fitted, rule, list(output))
 
 
+@public
 class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_GATHER_OPERATOR_DESC`: `out[a…, i…, b…] = in[a…, idx[i…], b…]`.
 
@@ -117,6 +119,18 @@ class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
 
     Raises:
         DescriptorError: A rule is broken, or the descriptor's meaning is undefined.
+
+    Example:
+        >>> desc = og.GatherDesc(
+        ...     input_tensor=og.TensorDesc("FLOAT32", [3, 2]),
+        ...     indices_tensor=og.TensorDesc("UINT32", [1, 2]),
+        ...     output_tensor=og.TensorDesc("FLOAT32", [3, 2]),
+        ...     axis=1, index_dimensions=1)
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> og.reference(desc, data, np.array([[1, 0]], np.uint32))
+        array([[2., 1.],
+               [4., 3.],
+               [6., 5.]], dtype=float32)
     """
 
     operator: ClassVar[str] = "GATHER"
@@ -155,6 +169,7 @@ class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         return cropped
 
 
+@public
 class GatherElementsDesc(
     GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
 ):
@@ -168,6 +183,16 @@ class GatherElementsDesc(
 
     Raises:
         DescriptorError: A rule is broken.
+
+    Example:
+        >>> desc = og.GatherElementsDesc(
+        ...     input_tensor=og.TensorDesc("FLOAT32", [3, 2]),
+        ...     indices_tensor=og.TensorDesc("UINT32", [1, 2]),
+        ...     output_tensor=og.TensorDesc("FLOAT32", [1, 2]),
+        ...     axis=0)
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> og.reference(desc, data, np.array([[2, 0]], np.uint32))
+        array([[5., 2.]], dtype=float32)
     """
 
     operator: ClassVar[str] = "GATHER_ELEMENTS"
@@ -265,6 +290,7 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         require(data_batches == index_batches, rule, index_batches)
 
 
+@public
 class GatherNDDesc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_GATHER_ND_OPERATOR_DESC`: an index is a tuple of coordinates.
 
@@ -279,11 +305,22 @@ class GatherNDDesc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
 
     Raises:
         DescriptorError: A rule is broken.
+
+    Example:
+        >>> desc = og.GatherNDDesc(
+        ...     input_tensor=og.TensorDesc("FLOAT32", [3, 2]),
+        ...     indices_tensor=og.TensorDesc("UINT32", [2, 2]),
+        ...     output_tensor=og.TensorDesc("FLOAT32", [1, 2]),
+        ...     input_dimension_count=2, indices_dimension_count=2)
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> og.reference(desc, data, np.array([[0, 1], [2, 0]], np.uint32))
+        array([[2., 5.]], dtype=float32)
     """
 
     operator: ClassVar[str] = "GATHER_ND"
 
 
+@public
 class GatherND1Desc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_GATHER_ND1_OPERATOR_DESC`: GATHER_ND in each of the batches.
 
@@ -300,6 +337,17 @@ class GatherND1Desc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
 
     Raises:
         DescriptorError: A rule is broken, or the descriptor's meaning is undefined.
+
+    Example:
+        >>> desc = og.GatherND1Desc(
+        ...     input_tensor=og.TensorDesc("FLOAT32", [3, 2]),
+        ...     indices_tensor=og.TensorDesc("UINT32", [3, 1]),
+        ...     output_tensor=og.TensorDesc("FLOAT32", [1, 3]),
+        ...     input_dimension_count=2, indices_dimension_count=2,
+        ...     batch_dimension_count=1)
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> og.reference(desc, data, np.array([[1], [0], [1]], np.uint32))
+        array([[2., 3., 6.]], dtype=float32)
     """
 
     operator: ClassVar[str] = "GATHER_ND1"
@@ -312,6 +360,7 @@ class GatherND1Desc(_TupleDesc, frozen=True, cache_hash=True, rename="pascal"):
 
 
 Descriptor = GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc
+"""Any of the four gather descriptors."""
 
 TENSORS = ("input_tensor", "indices_tensor", "output_tensor")
 

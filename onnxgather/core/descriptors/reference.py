@@ -26,12 +26,14 @@ from onnxgather.core.descriptors.operators import (
 )
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.options import OutOfRange
+from onnxgather.core.public import public
 
 _Coordinates = tuple[list[Array], list[int]]
 """An array of coordinates for each dimension of InputTensor, and the indexed
 dimensions."""
 
 
+@public
 def reference(
     desc: Descriptor, data: Array, indices: Array, out_of_range: OutOfRange = "clamp"
 ) -> Array:
@@ -54,6 +56,13 @@ def reference(
     Raises:
         DescriptorError: An array does not fit its tensor.
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> og.reference(desc, data, np.array([[2, 7]], np.int64), "zero")
+        array([[5., 6.],
+               [0., 0.]], dtype=float32)
     """
     data, indices = check_arrays(desc, data, indices, out_of_range)
     offset = source_map(desc, indices, out_of_range)

@@ -22,6 +22,7 @@ from onnxgather.core.descriptors.operators import (
 from onnxgather.core.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.core.documents import Field, quoted
 from onnxgather.core.errors import DescriptorError
+from onnxgather.core.public import public
 
 OPERATOR_PREFIX = "DML_OPERATOR_"
 
@@ -32,6 +33,7 @@ _OTHER_KINDS = {
 }
 
 
+@public
 def from_dict(value: object) -> Descriptor:
     """Read a descriptor from a dict in DxDispatch's spelling.
 
@@ -43,10 +45,20 @@ def from_dict(value: object) -> Descriptor:
         FileFormatError: A field is missing or has a wrong type; the message has the
             path to it.
         DescriptorError: The descriptor breaks a rule of DirectML.
+
+    Example:
+        >>> data = {"DataType": "FLOAT32", "Sizes": [4]}
+        >>> indices = {"DataType": "UINT32", "Sizes": [4]}
+        >>> desc = {"InputTensor": data, "IndicesTensor": indices, "OutputTensor": data}
+        >>> desc["Axis"] = 0
+        >>> og.from_dict({"type": "DML_OPERATOR_GATHER_ELEMENTS", "desc": desc})
+        GatherElementsDesc(TensorDesc('FLOAT32', (4,)), TensorDesc('UINT32', (4,)),
+        TensorDesc('FLOAT32', (4,)), axis=0)
     """
     return read_descriptor(Field(value))
 
 
+@public
 def to_dict(desc: Descriptor) -> dict[str, Any]:
     """Return a descriptor as a dict that `from_dict` reads.
 
@@ -54,6 +66,14 @@ def to_dict(desc: Descriptor) -> dict[str, Any]:
 
     Raises:
         DescriptorError: `desc` is not a descriptor.
+
+    Example:
+        >>> desc = og.from_onnx("GatherElements", ("FLOAT32", [4]), ("INT64", [2]))
+        >>> written = og.to_dict(desc)
+        >>> written["type"], written["desc"]["IndicesTensor"]
+        ('DML_OPERATOR_GATHER_ELEMENTS', {'DataType': 'INT64', 'Sizes': [2]})
+        >>> og.from_dict(written) == desc
+        True
     """
     check_descriptor(desc)
     fields: dict[str, Any] = {}

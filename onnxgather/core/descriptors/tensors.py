@@ -21,6 +21,7 @@ from onnxgather.core.checks import (
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.strides import in_order, packed_strides
 from onnxgather.core.errors import DescriptorError
+from onnxgather.core.public import public
 
 FLAG_PREFIX = "DML_TENSOR_FLAG_"
 
@@ -29,8 +30,14 @@ LEAST_ALIGNMENT = 16
 (measured)."""
 
 
+@public
 class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
-    """`DML_TENSOR_FLAGS`."""
+    """`DML_TENSOR_FLAGS`.
+
+    Example:
+        >>> og.TensorDesc("FLOAT32", [4], flags=og.TensorFlags.OWNED_BY_DML)
+        TensorDesc('FLOAT32', (4,), flags='OWNED_BY_DML')
+    """
 
     NONE = 0
     OWNED_BY_DML = 1
@@ -61,6 +68,7 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
     _missing_ = parse
 
 
+@public
 class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     """`DML_BUFFER_TENSOR_DESC`: the type, sizes and strides of a tensor in a buffer.
 
@@ -79,6 +87,13 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
     Raises:
         DescriptorError: A value breaks a rule; the message starts with the field's
             name.
+
+    Example:
+        >>> tensor = og.TensorDesc("FLOAT16", [2, 3], strides=[4, 1])
+        >>> tensor
+        TensorDesc('FLOAT16', (2, 3), strides=(4, 1))
+        >>> tensor.element_count, tensor.total_tensor_size_in_bytes, tensor.array_shape
+        (8, 16, (8,))
     """
 
     data_type: TensorDataType

@@ -14,6 +14,7 @@ from types import ModuleType
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution.providers import PROVIDERS, Provider
 from onnxgather.core.options import Target
+from onnxgather.core.public import public
 
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 _OPERATORS = Path(__file__).parents[2] / f"onnxgather_operators{_SUFFIX}"
@@ -55,6 +56,7 @@ def operators_of(
     return library or operators_library()
 
 
+@public
 def custom_ops_library() -> str:
     """Return the path of the library that runs models of target "native" fast.
 
@@ -62,6 +64,16 @@ def custom_ops_library() -> str:
 
     Raises:
         ProviderError: The library is not there.
+
+    Example:
+        >>> import onnxruntime
+        >>> options = onnxruntime.SessionOptions()
+        >>> options.register_custom_ops_library(og.custom_ops_library())
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> model = og.to_onnx(desc, target="native").SerializeToString()
+        >>> session = onnxruntime.InferenceSession(model, options)
+        >>> session.get_outputs()[0].name
+        'OutputTensor'
     """
     path = operators_library()
     if path is None:

@@ -24,6 +24,7 @@ from onnxgather.core.execution.kernels import python_kernels
 from onnxgather.core.gather import Sizes
 from onnxgather.core.loops import POLICY_NUMBERS, Loops, loops_of
 from onnxgather.core.options import MOST_THREADS, OutOfRange, usable_cores
+from onnxgather.core.public import public
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ _INDEX_NUMBERS = {"UINT32": 0, "UINT64": 1, "INT32": 2, "INT64": 3}
 """The numbers of the index types in `native/kernels/kernel.h`."""
 
 
+@public
 class Gather:
     """A gather, prepared for many calls of the form `gather(data, indices, out)`.
 
@@ -61,6 +63,14 @@ class Gather:
         IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range`
             is "error".
         OnnxGatherError: `out_of_range` or `threads` is not valid.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> gather = og.Gather(desc, "clamp", indices=np.array([[2, 0]], np.int64))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> gather(data)
+        array([[5., 6.],
+               [1., 2.]], dtype=float32)
     """
 
     def __init__(

@@ -68,6 +68,7 @@ from onnxgather.core.options import (
     Target,
     usable_cores,
 )
+from onnxgather.core.public import public
 
 if TYPE_CHECKING:
     from onnxgather.core.execution.elsewhere.substitutes import Substitute
@@ -80,6 +81,7 @@ THREADED_ELEMENTS = 2**15
 time."""
 
 
+@public
 def run(
     desc: Descriptor,
     data: Any,
@@ -110,6 +112,13 @@ def run(
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
         ProviderError: The provider is missing, fails, or did not get every node; or its
             arithmetic reads an index in part.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> og.run(desc, data, np.array([[2, 7]], np.int64), provider="cpu")
+        array([[5., 6.],
+               [5., 6.]], dtype=float32)
     """
     try:
         session = open_session(desc, out_of_range, provider, target)
@@ -122,6 +131,7 @@ def run(
     return session.run(data, indices)
 
 
+@public
 class Session:
     """The model of a descriptor, or any model, on one provider: prepared to run often.
 
@@ -151,6 +161,14 @@ class Session:
         OnnxGatherError: The source is no descriptor and no model, or an option is
             unknown.
         ProviderError: The provider is missing, cannot start, or did not get every node.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        >>> with og.Session(desc, "cpu") as session:
+        ...     session.run(data, np.array([[2, 0]], np.int64))
+        array([[5., 6.],
+               [1., 2.]], dtype=float32)
     """
 
     _opened: Opened | OpenedThere | OpenedProgram | None = None

@@ -34,6 +34,7 @@ from onnxgather.core.options import (
     Target,
     WebnnForm,
 )
+from onnxgather.core.public import public
 
 TEXT_WIDTH = 80
 """Columns of the text."""
@@ -111,8 +112,18 @@ class DescribedWebnn(msgspec.Struct, frozen=True):
     nodes: tuple[DescribedNode, ...]
 
 
+@public
 class Description(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A descriptor and its model, as `onnxgather show --json` prints them."""
+    """A descriptor and its model, as `onnxgather show --json` prints them.
+
+    Example:
+        >>> desc = og.from_onnx("GatherElements", ("FLOAT32", [3]), ("INT64", [2]))
+        >>> described = og.show(desc, out_of_range="zero")
+        >>> described.formula.equation
+        'out[i] = in[idx[i]]'
+        >>> described.formula.range
+        '-3 <= idx < 3, from the end where negative; an index out of range gives 0'
+    """
 
     descriptor: dict[str, Any]
     """In DxDispatch's spelling."""
@@ -144,6 +155,7 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"<pre>{escape(str(self))}</pre>"
 
 
+@public
 def show(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
@@ -166,6 +178,15 @@ def show(
     Raises:
         OnnxGatherError: An argument is not as it must be, or `to_webnn` refuses the
             descriptor.
+
+    Example:
+        >>> desc = og.from_onnx("GatherElements", ("FLOAT32", [3]), ("INT64", [2]))
+        >>> for node in og.show(desc).nodes:
+        ...     print(node.operator, node.why, sep=": ")
+        Cast: keeps the order and every bound, unlike Less, Min, Max and Clip of INT64
+        Clip: clamps to the axis; negative indices stay and count from its end
+        Cast: an index type that GatherElements takes
+        GatherElements: DML_OPERATOR_GATHER_ELEMENTS
     """
     check_descriptor(desc)
     check_choice("out_of_range", out_of_range, POLICIES)

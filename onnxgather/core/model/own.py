@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from onnxgather import __version__
 from onnxgather.core.options import OutOfRange, Target
+from onnxgather.core.version import __version__
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto

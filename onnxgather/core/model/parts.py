@@ -27,11 +27,13 @@ from onnxgather.core.model.protos import domain_of, names_in
 from onnxgather.core.model.values import ValueType
 from onnxgather.core.model.write import to_onnx
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, OutOfRange, Target
+from onnxgather.core.public import public
 
 PACK = f"{NATIVE_DOMAIN}.functions"
 """The domain of the functions of `functions`."""
 
 
+@public
 def add_to(
     model: ModelProto | GraphProto,
     desc: Descriptor,
@@ -64,6 +66,15 @@ def add_to(
     Raises:
         OnnxGatherError: A value is not there, has another type than its tensor, or is
             there already; or as `to_onnx`.
+
+    Example:
+        >>> rows = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> model = og.to_onnx(rows, "error")
+        >>> column = og.from_onnx("Gather", ("FLOAT32", [2, 2]), ("INT64", [1]), axis=1)
+        >>> last = np.array([[1]], np.int64)
+        >>> og.add_to(model, column, input="OutputTensor", indices=last, output="last")
+        >>> [node.output[0] for node in model.graph.node]
+        ['indices', 'OutputTensor', 'last']
     """
     kinds = "an onnx.ModelProto or an onnx.GraphProto"
     check_type("model", model, kinds, ModelProto, GraphProto)
@@ -112,6 +123,7 @@ def _unused_prefix(model: ModelProto, output: str) -> str:
     return prefix
 
 
+@public
 def functions(
     descs: Iterable[Descriptor],
     out_of_range: OutOfRange = "clamp",
@@ -130,6 +142,13 @@ def functions(
 
     Raises:
         OnnxGatherError: As `to_onnx`.
+
+    Example:
+        >>> row = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [1]))
+        >>> column = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [1]), axis=1)
+        >>> pack = og.functions([row, column])
+        >>> [f"{function.domain}.{function.name}" for function in pack[:2]]
+        ['org.onnxgather.functions.GATHER', 'org.onnxgather.functions.GATHER_2']
     """
     given = sequence("descs", descs)
     if len(given) == LONGEST_SEQUENCE:

@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnxgather import __version__
 from onnxgather.core.checks import check_choice, check_name, mapping, shown, uint
 from onnxgather.core.descriptors.arrays import (
     Array,
@@ -48,6 +47,8 @@ from onnxgather.core.options import (
     OutOfRange,
     Target,
 )
+from onnxgather.core.public import public
+from onnxgather.core.version import __version__
 
 VERSION = __version__
 
@@ -58,6 +59,7 @@ LARGEST_MODEL = 2**31 - 1
 """The most bytes of a serialized protobuf message."""
 
 
+@public
 def to_onnx(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
@@ -97,6 +99,14 @@ def to_onnx(
         DescriptorError: `indices` does not fit IndicesTensor.
         IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range`
             is "error".
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> model = og.to_onnx(desc, out_of_range="clamp")
+        >>> [node.op_type for node in model.graph.node]
+        ['Reshape', 'Cast', 'Clip', 'Cast', 'Gather']
+        >>> [node.op_type for node in og.to_onnx(desc, "error").graph.node]
+        ['Reshape', 'Gather']
     """
     check_descriptor(desc)
     opset, threads = check_lowering(out_of_range, target, opset, threads)

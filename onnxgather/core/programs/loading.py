@@ -28,6 +28,7 @@ from onnxgather.core.programs.program import (
     program_of,
     read_program,
 )
+from onnxgather.core.public import public
 
 FOREIGN = (
     "must be a model that onnxgather wrote from a descriptor, got another model: see"
@@ -41,6 +42,7 @@ OF_ANOTHER_GRAPH = (
 """What is said of a model that was changed since onnxgather wrote it."""
 
 
+@public
 def load(
     source: str | PathLike[str] | Mapping[str, object] | ModelProto,
     *,
@@ -64,6 +66,19 @@ def load(
             path to the field.
         DescriptorError: A descriptor breaks a rule of DirectML.
         OnnxGatherError: The file of a model cannot be read.
+
+    Example:
+        >>> (gather,) = og.load("models/gather_3_swap_columns.json").dispatches
+        >>> gather.data
+        array([[1., 2.],
+               [3., 4.],
+               [5., 6.]], dtype=float32)
+        >>> gather.indices
+        array([[1, 0]], dtype=uint32)
+        >>> og.reference(gather.descriptor, gather.data, gather.indices)
+        array([[2., 1.],
+               [4., 3.],
+               [6., 5.]], dtype=float32)
     """
     if isinstance(source, ModelProto):
         return program_of_model(source, "the model")

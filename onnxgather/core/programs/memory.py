@@ -22,6 +22,7 @@ from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import FileFormatError, located
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.resources import Bytes, Resource
+from onnxgather.core.public import public
 
 Evaluate = Callable[[Descriptor, Array, Array], Array]
 """Computes OutputTensor from a descriptor, InputTensor and IndicesTensor."""
@@ -61,9 +62,18 @@ class DispatchCommand:
     inputs are the dispatchable's."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A gather of a program, with what it reads."""
+    """A gather of a program, with what it reads.
+
+    Example:
+        >>> (gather,) = og.load("models/gather_3_swap_columns.json").dispatches
+        >>> gather.name, gather.out_of_range
+        ('gather', 'clamp')
+        >>> gather.descriptor.output_tensor
+        TensorDesc('FLOAT32', (3, 2))
+    """
 
     name: str
     """The name of its dispatchable."""

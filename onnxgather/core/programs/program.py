@@ -47,6 +47,7 @@ from onnxgather.core.programs.resources import (
     read_resource,
     refuse_image,
 )
+from onnxgather.core.public import public
 
 if TYPE_CHECKING:
     from onnxgather.core.model.values import ModelProto
@@ -131,12 +132,20 @@ class OwnModel:
     """The target that the model was made for."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Program:
     """A DxDispatch program that can run: every name it uses exists, every size fits.
 
     It may also be a descriptor alone, or that of a model which onnxgather wrote. Then
     it has no resources and no commands.
+
+    Example:
+        >>> program = og.load("models/bilinear_corners.json")
+        >>> [*program.resources]
+        ['image', 'corners', 'pixels']
+        >>> [gather.name for gather in program.dispatches]
+        ['gather']
     """
 
     path: str

@@ -27,11 +27,13 @@ from onnxgather.core.model.write import check_lowering, write_model
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
 from onnxgather.core.programs.memory import DispatchCommand
 from onnxgather.core.programs.program import Program, read_program
+from onnxgather.core.public import public
 
 Lowered = Callable[[Descriptor, OutOfRange], Graph]
 """Makes the graph of a gather under a policy."""
 
 
+@public
 def program_to_onnx(
     program: Program | str | os.PathLike[str],
     out_of_range: OutOfRange = "clamp",
@@ -67,6 +69,13 @@ def program_to_onnx(
             cannot be read; or a value is bound as two data types.
         DescriptorError: A descriptor in the file breaks a rule of DirectML.
         OnnxGatherError: An option is not valid, or the model would exceed 2 GiB.
+
+    Example:
+        >>> model = og.program_to_onnx("models/bilinear_corners.json", inputs=["image"])
+        >>> [value.name for value in model.graph.input]
+        ['image']
+        >>> [value.name for value in model.graph.output]
+        ['pixels']
     """
     opset, threads = check_lowering(out_of_range, target, opset, threads)
     check_type(

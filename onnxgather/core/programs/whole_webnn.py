@@ -29,14 +29,22 @@ from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.memory import DispatchCommand
 from onnxgather.core.programs.program import Program, read_program
+from onnxgather.core.public import public
 
 _WORD = 4
 """The bytes of an int32."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class WholeWebnnProgram:
-    """The gathers of a DxDispatch program as one WebNN graph, which is data."""
+    """The gathers of a DxDispatch program as one WebNN graph, which is data.
+
+    Example:
+        >>> program = og.program_to_webnn("models/gather_3_swap_columns.json")
+        >>> program.sizes_in_bytes, program.commands
+        ({'input': 24, 'indices': 8, 'output': 24}, {'$.commands[1]': 'output'})
+    """
 
     out_of_range: OutOfRange
     graph: StepList
@@ -75,6 +83,7 @@ class WholeWebnnProgram:
         )
 
 
+@public
 def program_to_webnn(
     program: Program | str | os.PathLike[str], out_of_range: OutOfRange = "clamp"
 ) -> WholeWebnnProgram:
@@ -96,6 +105,10 @@ def program_to_webnn(
         DescriptorError: A descriptor in the file breaks a rule of DirectML.
         OnnxGatherError: The policy is no policy or "error", or a tensor has 2^31
             elements or more.
+
+    Example:
+        >>> og.program_to_webnn("models/gather_3_swap_columns.json")
+        <WholeWebnnProgram, 7 steps>
     """
     check_policy(out_of_range)
     if out_of_range == "error":

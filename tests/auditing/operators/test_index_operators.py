@@ -212,7 +212,8 @@ def test_every_input_that_holds_indices_has_its_coordinate() -> None:
         *(None, None),
     )
     assert told(embedding(kinds="types"), ranges={"ids": (0, 3)}) == [
-        "m: 1 operator with indices: 1 proved under conditions",
+        "m: a wrong input can leave an axis; 1 operator with indices: 1 proved under"
+        " conditions",
         (
             "proved if     embed (EmbedLayerNormalization, main graph): each value of"
             " types is from 0 to 1"
@@ -234,7 +235,7 @@ def test_every_input_that_holds_indices_has_its_coordinate() -> None:
 
 def test_a_constant_out_of_range_is_told_with_the_input_that_holds_it() -> None:
     assert told(embedding("fixed")) == [
-        "m: 1 operator with indices: 1 out of range",
+        "m: a wrong input can leave an axis; 1 operator with indices: 1 out of range",
         (
             "OUT OF RANGE  embed (EmbedLayerNormalization, main graph): input_ids[0,1]"
             " is 5, a constant, not from 0 to 3"

@@ -97,7 +97,7 @@ NAMES = ("g1", "g2", "g3", "g4", "g5", "g6", "g7")
 OUTPUTS = [*(info(name, INT64) for name in NAMES), info("rows", INT64), listed("out")]
 
 TEXT = """\
-m.onnx: not proved in range; 8 gathers and 5 other operators with indices: 12 not proved in range, 1 proved in range
+m.onnx: perhaps a wrong input can leave an axis; 8 gathers and 5 other operators with indices: 12 not proved in range, 1 proved in range
 not proved    1 operator with indices; the size is unknown behind after (SequenceInsert); `--inputs FILE.npz` may tell it:
     index (SequenceAt, body of loop): index 0..2
 not proved    2 gathers, because of SequenceConstruct made:

@@ -21,9 +21,9 @@ def audited(*options: str) -> str:
     return call("audit", str(KEYWORDS), "--inputs", str(INPUTS), *options).stdout
 
 
-def test_the_verdict_is_bold_and_each_label_has_the_colour_of_its_state() -> None:
+def test_the_verdict_and_each_label_have_the_colour_of_their_states() -> None:
     lines = [
-        "m.onnx: can leave an axis; 2 gathers",
+        "m.onnx: a wrong input can leave an axis; 2 gathers",
         "OUT OF RANGE  a (Gather): index 9 of 4",
         "    directml  No error: returns zeros",
         "REFUSED       b (Gather): rank 9",
@@ -35,8 +35,8 @@ def test_the_verdict_is_bold_and_each_label_has_the_colour_of_its_state() -> Non
         "",
         "    onnxgather harden m.onnx -o out.onnx",
     ]
-    assert list(coloured(lines)) == [
-        "\x1b[1mm.onnx: can leave an axis; 2 gathers\x1b[0m",
+    assert list(coloured(lines, "DIFF")) == [
+        "\x1b[1;1;31mm.onnx: a wrong input can leave an axis; 2 gathers\x1b[0m",
         "\x1b[1;31mOUT OF RANGE\x1b[0m  a (Gather): index 9 of 4",
         "    \x1b[2mdirectml\x1b[0m  No error: returns zeros",
         "\x1b[1;31mREFUSED\x1b[0m       b (Gather): rank 9",
@@ -64,6 +64,31 @@ def test_audit_prints_colours_where_they_are_shown(
     assert "\x1b" not in audited("--json")
 
 
+GIVEN = ("--range", "words=0:31", "--shape", "words=2,12")
+REMAP = str(MODELS / "image_remap.onnx")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "colour"),
+    [
+        # Inputs beyond the exact conditions leave an axis.
+        ((str(KEYWORDS),), "1;31"),
+        ((REMAP, str(KEYWORDS)), "1;31"),
+        ((str(KEYWORDS), *GIVEN), "32"),
+        # The options are for no input of this model, so it is not audited.
+        ((REMAP, str(KEYWORDS), *GIVEN), "33"),
+    ],
+)
+def test_the_first_line_has_the_colour_of_harm_if_a_wrong_input_can_leave(
+    arguments: tuple[str, ...], colour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    first_line = call("audit", *arguments).stdout.splitlines()[0]
+    assert first_line.startswith(f"\x1b[1;{colour}m")
+    assert first_line.endswith("\x1b[0m")
+
+
 def test_a_colour_in_a_name_is_escaped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -72,4 +97,4 @@ def test_a_colour_in_a_name_is_escaped(
     path = tmp_path / "\x1b[31mred.onnx"
     path.write_bytes(KEYWORDS.read_bytes())
     first_line = call("audit", str(path)).stdout.splitlines()[0]
-    assert first_line.startswith(f"\x1b[1m{tmp_path}/\\x1b[31mred.onnx: ")
+    assert first_line.startswith(f"\x1b[1;1;31m{tmp_path}/\\x1b[31mred.onnx: ")

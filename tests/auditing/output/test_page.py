@@ -87,7 +87,7 @@ def test_a_gather_has_its_proof_and_its_picture() -> None:
         "2",
     ]
     assert found.texts["h1"] == [
-        "tokens: in range under conditions",
+        "tokens: a wrong input can leave an axis",
     ]
     census = "3 gathers: 1 proved under conditions, 2 proved in range"
     assert found.texts["p"][1] == census
@@ -240,17 +240,17 @@ def several() -> bytes:
 
 def test_several_models_have_a_section_each() -> None:
     found = Page(several())
-    assert found.texts["h1"] == ["1 of 3 models can leave an axis"]
-    rest = "1 is in range under conditions; 1 has no index"
+    assert found.texts["h1"] == ["2 of 3: a wrong input can leave an axis"]
+    rest = "1: no index"
     assert found.texts["p"][1] == rest
     census = "2 gathers: 1 out of range, 1 proved under conditions"
     assert census in found.texts["p"]
     providers = "What an index out of range of Gather does"
     assert found.texts["h2"] == ["bad", printable(HOSTILE), "good", providers]
-    assert [value for name, value in found.attributes if name == "data-worst"] == [
-        "out-of-range",
-        "proved-if",
-        "proved",
+    assert [value for name, value in found.attributes if name == "data-verdict"] == [
+        "can-leave",
+        "can-leave",
+        "no-index",
     ]
     assert not any("alert" in value for _, value in found.attributes)
     assert len(found.texts["script"]) == 2
@@ -331,14 +331,9 @@ def test_several_models_have_a_line_each_and_the_worst_is_first(
 ) -> None:
     assert probed(tmp_path, several(), SEVERAL, width) == {
         "lines": [
-            ["out-of-range", "bad", "", "1 out of range"],
-            [
-                "proved-if",
-                printable(HOSTILE),
-                "",
-                "1 proved if",
-            ],
-            ["proved", "good", "", "no index"],
+            ["can-leave", "bad", "", "1 out of range"],
+            ["can-leave", printable(HOSTILE), "", "1 proved if"],
+            ["no-index", "good", "", "no index"],
         ],
         "bars": [[["1 out-of-range", True]], [["1 proved-if", True]], []],
         "before": [[False, False, False], [False, False, False]],

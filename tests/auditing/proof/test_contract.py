@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import re
 import subprocess
@@ -1016,11 +1015,13 @@ def test_both_outcomes_are_drawn(outcome: bool) -> None:
     assert len(case[0]["conditions"]) > 1
 
 
-def field_table(kind: type) -> str:
+def field_table(name: str) -> str:
     """The fields of a class with their docstrings, as a table of a page."""
-    (made,) = ast.parse(inspect.getsource(kind)).body
+    file = ROOT / "onnxgather/auditing/proof/contract.py"
+    nodes = ast.parse(file.read_text(encoding="utf-8")).body
+    classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
     lines = ["| field | meaning |", "| --- | --- |"]
-    for one, after in pairwise(made.body if isinstance(made, ast.ClassDef) else []):
+    for one, after in pairwise(classes[name].body):
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
             assert isinstance(after, ast.Expr), one.target.id
             assert isinstance(after.value, ast.Constant), one.target.id
@@ -1030,9 +1031,9 @@ def field_table(kind: type) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("kind", [Contract, Condition])
-def test_the_page_has_the_fields_in_the_words_of_the_classes(kind: type) -> None:
-    assert field_table(kind) in (ROOT / "docs/proof.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["Contract", "Condition"])
+def test_the_page_has_the_fields_in_the_words_of_the_classes(name: str) -> None:
+    assert field_table(name) in (ROOT / "docs/proof.md").read_text(encoding="utf-8")
 
 
 def test_the_page_has_the_fields_that_each_kind_of_condition_needs() -> None:

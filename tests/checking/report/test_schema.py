@@ -111,7 +111,8 @@ def sections() -> Iterator[str]:
     for name in names:
         schema = components[name]
         made: Any = classes[name]
-        yield f"## {name}\n\n{plain(made.__doc__)}\n"
+        prose, _, _ = (made.__doc__ or "").partition("Example:\n")
+        yield f"## {name}\n\n{plain(prose)}\n"
         if issubclass(made, Enum):
             rows = [
                 f"| `{member.value}` | {said(made, member.name)} |" for member in made

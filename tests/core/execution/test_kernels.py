@@ -82,8 +82,9 @@ class TestBuilding:
             shutil.copy(ROOT / name, self.root)
         native = "onnxgather/native"
         shutil.copytree(ROOT / native, self.root / native)
-        for module in ("py.typed", "__init__.py"):
-            shutil.copy(ROOT / "onnxgather" / module, self.root / "onnxgather")
+        (self.root / "onnxgather" / "core").mkdir()
+        for module in self.PYTHON:
+            shutil.copy(ROOT / module, self.root / module)
         for variable in ("ONNXGATHER_NATIVE", "CC"):
             monkeypatch.delenv(variable, raising=False)
         monkeypatch.setenv("CFLAGS", "-O0")  # quicker to compile
@@ -117,7 +118,12 @@ class TestBuilding:
     }
     WHY_NOT = "onnxgather/no_kernels.txt"
     CAPTURE = "onnxgather/native/directml_capture.h"
-    PYTHON = {"onnxgather/__init__.py", "onnxgather/py.typed"}
+    PYTHON = {
+        "onnxgather/__init__.py",
+        "onnxgather/__init__.pyi",
+        "onnxgather/core/version.py",
+        "onnxgather/py.typed",
+    }
     PURE = "py3-none-any", {*PYTHON, WHY_NOT, CAPTURE, *HOST}
 
     @built

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from onnxgather import __version__
 from onnxgather.core.descriptors.arrays import Array, axis_sizes
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import tensors, to_dict
@@ -24,6 +23,7 @@ from onnxgather.core.lowering.webnn.steps import (
     little_endian,
 )
 from onnxgather.core.options import POLICIES, OutOfRange
+from onnxgather.core.version import __version__
 
 _WIDTH = 120
 """The most columns of a line that has both a call and its comment."""

@@ -32,6 +32,7 @@ from onnxgather.core.lowering.webnn.steps import (
     little_endian,
 )
 from onnxgather.core.options import WEBNN_FORMS, OutOfRange, WebnnForm
+from onnxgather.core.public import public
 
 MOST_COUNTED = 2**31 - 1
 """The most elements of a tensor, as offsets are int32."""
@@ -46,11 +47,20 @@ _INDEX_TYPES = ("INT64", "INT32", "UINT32")
 """The data types of indices that WebNN can compare or cast."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class WebnnProgram:
     """A WebNN graph as calls of an MLGraphBuilder, which is data.
 
     `to_webnn` makes it of a descriptor.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT32", [2]))
+        >>> program = og.to_webnn(desc, form="typed")
+        >>> program
+        <WebnnProgram of DML_OPERATOR_GATHER, 11 steps>
+        >>> program.to_dict()["inputs"]["IndicesTensor"]
+        {'dataType': 'int32', 'shape': [2]}
     """
 
     descriptor: Descriptor
@@ -87,6 +97,7 @@ class WebnnProgram:
         return module_text(self.descriptor, self.out_of_range, self.graph)
 
 
+@public
 def to_webnn(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
@@ -113,6 +124,14 @@ def to_webnn(
             of the form "typed", a tensor has 2^31 elements or more, or `data` exceeds
             256 MiB.
         DescriptorError: `desc` is no descriptor, or `data` does not fit InputTensor.
+
+    Example:
+        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
+        >>> program = og.to_webnn(desc)
+        >>> program
+        <WebnnProgram of DML_OPERATOR_GATHER, 16 steps>
+        >>> program.to_javascript().splitlines()[0]
+        '// DML_OPERATOR_GATHER as a WebNN graph. An index out of range is clamped.'
     """
     check_descriptor(desc)
     check_policy(out_of_range)
