@@ -18,6 +18,7 @@ from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.core.files import is_model
+from onnxgather.core.folders import check_outside
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def repro_command(
     """
     from onnxgather.checking.repro.flow import make_repro
 
+    check_outside([source, reading.inputs], output)
     suspect = _suspect(source, reading, options, timeout)
     _check_lane(options)
     if suspect is None:

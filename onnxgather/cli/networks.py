@@ -32,6 +32,7 @@ from onnxgather.cli.terminal import has_colours, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.errors import FINDINGS, printable
 from onnxgather.core.files import check_new_folder
+from onnxgather.core.folders import check_outside
 
 if TYPE_CHECKING:
     from onnxgather.auditing.audit import AuditedModel
@@ -588,6 +589,7 @@ def extract_command(
         raise click.UsageError("give either --node NAME or --all")
     outputs.check_apart_from_models([model, inputs])
     outputs.check_writable()
+    check_outside([inputs], output)
     batch = Batch(prints=False)
     with foreseen(f"{model}: cannot be read"):
         gathers = write(model, read_inputs(inputs), output, node, force)

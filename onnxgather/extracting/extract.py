@@ -34,7 +34,7 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import from_dict, to_dict
 from onnxgather.core.errors import DescriptorError, OnnxGatherError
 from onnxgather.core.execution.providers import PROVIDERS
-from onnxgather.core.folders import FolderKind
+from onnxgather.core.folders import FolderKind, check_outside
 from onnxgather.core.gather import gather_of_node
 from onnxgather.core.model.cropping import constant_data
 from onnxgather.core.model.given_inputs import GivenArray, checked
@@ -345,7 +345,8 @@ def extract(
             files that others put there are left; else either is an error.
 
     Raises:
-        OnnxGatherError: As `gather_cases`; or the folder holds other files.
+        OnnxGatherError: As `gather_cases`; or the folder holds the model, or other
+            files.
         ProviderError: There is no CPU provider.
 
     Example:
@@ -366,6 +367,7 @@ def extract(
     folder_path = str(folder)
     arrays = mapping("inputs", inputs)
     check_type("force", force, "True or False", bool)
+    check_outside([model_path], folder_path)
     _FOLDER.check(folder_path, force)
     records: list[Extracted] = []
 
