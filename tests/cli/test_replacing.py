@@ -246,6 +246,7 @@ def test_what_a_user_has_there_stays_and_the_other_file_is_written(
 
 
 @POSIX
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("intruder", LINKS)
 def test_a_link_stays_with_its_target(place: Place, intruder: Intruder) -> None:
@@ -253,6 +254,7 @@ def test_a_link_stays_with_its_target(place: Place, intruder: Intruder) -> None:
 
 
 @POSIX
+@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("intruder", [a_folder, *LINKS])
 def test_force_replaces_no_folder_and_no_link(place: Place, intruder: Intruder) -> None:
@@ -494,6 +496,7 @@ class TestExtract:
         assert outcome(*self.ALL)[0] == 0
         assert tree() != before
 
+    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize("intruder", PLAIN)
     @pytest.mark.parametrize("name", ["repro.py", "model.onnx"])
     def test_a_file_that_was_changed_stays(self, intruder: Intruder, name: str) -> None:

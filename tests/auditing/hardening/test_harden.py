@@ -30,6 +30,7 @@ from onnxgather.core.model import wire
 from onnxgather.core.model.network import read_network
 from onnxgather.core.model.own import drop_entries, own_entry
 from onnxgather.core.options import OutOfRange
+from onnxgather.core.replacing import check_replaceable
 
 MODEL = parser.parse_model("""
 <ir_version: 8, opset_import: ["" : 17]>
@@ -142,6 +143,8 @@ def test_external_data_stays_in_its_file(tmp_path: Path) -> None:
     path = saved(tmp_path / "a", external=True)
     output = str(tmp_path / "a" / "out.onnx")
     harden_file(Premises(read_network(path)), output)
+    assert own_entry(loaded(output)) is not None
+    check_replaceable(output)
     tensor = loaded(output).graph.initializer[0]
     assert tensor == loaded(path).graph.initializer[0]
     assert {file.name for file in (tmp_path / "a").iterdir()} == {
