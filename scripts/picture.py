@@ -1,4 +1,4 @@
-"""Makes the pictures of the README and the site from a page of `onnxgather show`.
+"""Makes the picture of an index out of range from a page of `onnxgather show`.
 
 It needs Chromium: `python scripts/picture.py [CHROMIUM]`. The page is shown in part;
 nothing is drawn into it.
@@ -14,19 +14,13 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
-WIDE, NARROW = (900, 230), (390, 500)
-"""The sizes of windows in pixels."""
+PICTURE = DOCS / "picture.png"
 
-PICTURES = {
-    "picture.png": (WIDE, "light"),
-    "picture-dark.png": (WIDE, "dark"),
-    "picture-narrow.png": (NARROW, "light"),
-    "picture-narrow-dark.png": (NARROW, "dark"),
-}
-"""For each picture in docs/ the window, and the colours that the system prefers."""
+WIDTH, HEIGHT = 900, 230
+"""The size of the window in pixels."""
 
-SCHEMES = {"dark": 0, "light": 1}
-"""Chromium's numbers."""
+LIGHT = 1
+"""Chromium's number for a system that prefers light colours."""
 
 PROGRAM = {
     "resources": {
@@ -74,7 +68,7 @@ PART = (
 
 
 def make(chromium: str) -> None:
-    """Write the pictures."""
+    """Write the picture."""
     with tempfile.TemporaryDirectory() as folder:
         program, page = Path(folder) / "program.json", Path(folder) / "page.html"
         program.write_text(json.dumps(PROGRAM), encoding="utf-8")
@@ -90,20 +84,19 @@ def make(chromium: str) -> None:
         subprocess.run([sys.executable, "-m", *show], check=True)
         text = page.read_text(encoding="utf-8")
         page.write_text(text.replace("</head>", f"{PART}</head>"), encoding="utf-8")
-        for name, ((width, height), scheme) in PICTURES.items():
-            command = [
-                chromium,
-                "--headless",
-                "--no-sandbox",
-                "--hide-scrollbars",
-                f"--user-data-dir={folder}/profile",
-                f"--window-size={width},{height}",
-                "--force-device-scale-factor=1.5",
-                f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
-                f"--screenshot={DOCS / name}",
-                page.as_uri(),
-            ]
-            subprocess.run(command, check=True, capture_output=True, timeout=60)
+        command = [
+            chromium,
+            "--headless",
+            "--no-sandbox",
+            "--hide-scrollbars",
+            f"--user-data-dir={folder}/profile",
+            f"--window-size={WIDTH},{HEIGHT}",
+            "--force-device-scale-factor=1.5",
+            f"--blink-settings=preferredColorScheme={LIGHT}",
+            f"--screenshot={PICTURE}",
+            page.as_uri(),
+        ]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
 if __name__ == "__main__":

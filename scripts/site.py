@@ -1,9 +1,9 @@
 """Builds a site with live examples: `python scripts/site.py [FOLDER]`.
 
 It needs the extras `docs` and `cpu`. The pages keep their places beside one another, so
-that their links hold. The first page is the site's own and stands in the place of the
-README, with whose sentences it begins. The examples and the matrix are what `audit`,
-`show` and `check` write while the site is built. Open index.html of the folder.
+that their links hold. The first page is the README. The examples and the matrix are
+what `audit`, `show` and `check` write while the site is built. Open index.html of the
+folder.
 """
 
 from __future__ import annotations
@@ -20,20 +20,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-
-START = ROOT / "scripts" / "site_pages" / "start.md"
-"""The first page, with the names of parts of the README."""
-
-README = re.compile(
-    r"# onnxgather\n\n\*\*(?P<question>.+?)\*\* (?P<answer>.+?)\n\n"
-    r".*?\n\*(?P<caption>[^*]+)\*\n",
-    re.DOTALL,
-)
-"""How the README begins: a question, its answer, pictures and a caption."""
 
 FIRST = {
     "Start": "README.md",
@@ -44,12 +33,15 @@ FIRST = {
 
 NAV = {
     "Guides": [
+        "docs/README.md",
         "install",
+        "migrate-directml",
+        "directml-provider",
+        "parity-tests",
+        "capture",
         "models",
         "hardening",
         "guards",
-        "migrate-directml",
-        "capture",
         "webnn",
         "provider-ci",
         "runtimes",
@@ -109,8 +101,7 @@ STYLE = "site.css"
 
 CSS = """
 body::before { display: none; }
-table, .terminal { display: block; overflow-x: auto; }
-.terminal img { border: 0; min-width: 56rem; }
+table { display: block; overflow-x: auto; }
 code { box-decoration-break: clone; -webkit-box-decoration-break: clone; }
 code span { white-space: nowrap; }
 pre code { font-size: .85rem; }
@@ -135,18 +126,8 @@ footer { font-weight: 400; }
 .dropdown-menu { --bs-dropdown-link-active-bg: rgb(var(--blue)); }
 .dropdown-item { white-space: normal; }
 @media (min-width: 992px) { .dropdown-item { max-width: 24rem; min-width: 100%; width: max-content; } }
-.landing img { border-radius: 10px; margin: 0; padding: 0; }
-.landing figure { margin: 1.5rem 0; }
-.landing figcaption { margin-top: .5rem; }
-.doors { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); gap: 1rem; margin: 1.5rem 0; }
-.doors > div { border: 1px solid var(--bs-border-color); border-radius: 10px; display: flex; flex-direction: column; padding: 1rem; }
-.doors h2 { font-size: 1.2rem; margin-top: 0; }
-.doors pre { margin-top: auto; }
-.doors p:last-child { margin-bottom: 0; }
-.container:has(.landing) .col-md-3 { display: none; }
-.container:has(.landing) .col-md-9 { width: 100%; }
 """  # noqa: E501
-"""A wide table or terminal scrolls by itself, and the page does not. A command is
+"""A wide table scrolls by itself, and the page does not. A command is
 broken into lines, and an option stays on its line. The theme's own blue is too pale for
 text, and behind text, and so are its greys. Its headings are too thin, and its code is
 too small."""
@@ -210,17 +191,6 @@ EXAMPLES = {
 """The pages that are made with the site, by the names of their files."""
 
 
-def start_page(readme: str) -> str:
-    """Return the first page, which begins with the sentences of the README."""
-    beginning = README.match(readme)
-    if beginning is None:
-        raise ValueError(
-            "README.md must begin with a question in bold, its answer, pictures and a "
-            "caption in italics"
-        )
-    return Template(START.read_text("utf-8")).substitute(beginning.groupdict())
-
-
 def write_example(name: str, folder: Path) -> None:
     """Run the command of an example, which writes a page into the folder."""
     page = folder / f"{name}.html"
@@ -260,9 +230,6 @@ def write_sources(folder: Path) -> None:
         copy = pages / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-    # Links to the README lead to the first page.
-    start = start_page((ROOT / "README.md").read_text("utf-8"))
-    (pages / "README.md").write_text(start, encoding="utf-8")
     with ThreadPoolExecutor() as pool:
         runs = [pool.submit(write_example, name, pages / "docs") for name in EXAMPLES]
     for run in runs:

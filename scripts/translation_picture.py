@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import onnxgather as og
+from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import header_names
 from onnxgather.core.descriptors.reference import source_map
 from onnxgather.core.descriptors.spelling import tensors
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "translation.svg"
 PROGRAM = ROOT / "models" / "gather_2_concatenate_rows.json"
 
-WIDTH, HEIGHT = 640, 470
+WIDTH, HEIGHT = 640, 490
 LINE = 21
 CELL = 34
 SPACE = 26
@@ -27,7 +28,8 @@ HEAD = f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}">
 <style>
 svg {{ color: #1f2328; background: #fff }}
-text {{ fill: currentColor; font: 14px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace }}
+text {{ fill: currentColor; font: 14px ui-monospace, Menlo, Consolas, \
+'DejaVu Sans Mono', monospace }}
 .title {{ font: bold 14px system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif }}
 .soft {{ fill: #656d76 }}
 .box {{ fill: #ddf4ff; stroke: #0969da }}
@@ -120,7 +122,7 @@ def nodes(desc: og.Descriptor, x: float, y: float) -> str:
     return "".join(parts)
 
 
-def grid(name: str, array: np.ndarray, x: float, y: float) -> str:
+def grid(name: str, array: Array, x: float, y: float) -> str:
     """Return a matrix with its name."""
     parts = [text(x, y - 10, name, "soft")]
     for (row, column), value in np.ndenumerate(array):
@@ -131,7 +133,7 @@ def grid(name: str, array: np.ndarray, x: float, y: float) -> str:
     return "".join(parts)
 
 
-def elements(desc: og.Descriptor, data: np.ndarray, indices: np.ndarray, y: float) -> str:
+def elements(desc: og.Descriptor, data: Array, indices: Array, y: float) -> str:
     """Return the tensors of a gather, with an arrow to each row of the output."""
     output = og.reference(desc, data, indices)
     x_of_data, x_of_indices, x_of_output = 20, 232, 500

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import re
 import shutil
 import subprocess
 import sys
-from itertools import chain
 from pathlib import Path
 from rlcompleter import Completer
 from typing import Any
@@ -16,19 +14,21 @@ import cli_page
 import click
 import numpy as np
 import pytest
+import translation_picture
 from click import shell_completion
 from click.testing import CliRunner
 from corpus_cases import corpus
 from folders import ROOT
 from page_blocks import BLOCKS, PAGES, Block
-from picture import PICTURES
+from picture import PICTURE
 from rings import but_slow
 from runtime_faults import CPU_COMPARES_HALVES
 
 import onnxgather as og
 from onnxgather.cli import main
-from onnxgather.cli.commands import TASKS, find_command
+from onnxgather.cli.commands import find_command
 from onnxgather.core.options import OPSETS
+from onnxgather.core.version import SUMMARY
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -166,21 +166,18 @@ def test_commands_in_the_sentences_of_a_page_exist(page: Path) -> None:
             )
 
 
-def test_the_first_command_of_the_readme_prints_what_is_promised(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ((path, promised),) = re.findall(
-        r"&& \.venv/bin/onnxgather audit (\S+)\n```\n\n```\n(.+?\n)```",
-        README,
-        re.DOTALL,
-    )
-    monkeypatch.chdir(ROOT)
-    with pytest.raises(SystemExit, match="0"):
-        main(["audit", path], prog_name="onnxgather")
-    printed = capsys.readouterr().out.splitlines()
-    lines = [line for line in promised.splitlines() if line != "..."]
-    assert lines
-    assert [line for line in printed if line in lines] == lines
+def test_the_first_sentence_is_that_of_the_package() -> None:
+    sentence = f"**onnxgather t{SUMMARY.removeprefix('T')}**"
+    assert README.split("\n\n")[1].startswith(sentence)
+    assert (og.__doc__ or "").startswith(SUMMARY)
+    assert (main.help or "").startswith(SUMMARY)
+
+
+def test_readme_and_pages_name_the_structs_of_the_header() -> None:
+    page = (ROOT / "docs" / "migrate-directml.md").read_text(encoding="utf-8")
+    for operator in og.OPERATORS:
+        assert f"`DML_{operator}_OPERATOR_DESC`" in README
+        assert f"`DML_{operator}_OPERATOR_DESC`" in page
 
 
 def test_each_public_name_stands_on_the_page_on_python() -> None:
@@ -189,57 +186,20 @@ def test_each_public_name_stands_on_the_page_on_python() -> None:
     assert set(og.__all__) == set(re.findall(r"`(\w+)`", rows)) & {*dir(og)}
 
 
-def test_table_of_commands_is_that_of_the_program() -> None:
-    (block,) = re.findall(r"```\n(onnxgather audit MODEL.+?)```", README, re.DOTALL)
-    for line in block.splitlines():
-        usage, told = re.split(r" {2,}", line)
-        _, name, *words = usage.split()
-        command, listed = find_command(name), main.commands[name]
-        if isinstance(command, click.Group):
-            command = listed = command.commands[words[0]]
-        assert listed.get_short_help_str(80).lower().startswith(told.split()[0]), line
-        options = {flag for parameter in command.params for flag in parameter.opts}
-        assert {
-            word.strip("[]") for word in words if word.strip("[").startswith("-")
-        } <= options
-    assert [line.split()[1] for line in block.splitlines()] == [*chain(*TASKS.values())]
-
-
 def test_the_page_of_commands_is_what_their_help_says() -> None:
     assert cli_page.PAGE.read_text(encoding="utf-8") == cli_page.page()
 
 
-def test_the_terminal_in_the_readme_shows_what_the_command_prints(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    picture = (ROOT / "docs" / "audit.svg").read_text(encoding="utf-8")
-    lines: dict[str, str] = {}
-    for position, text in re.findall(
-        r'<text [^>]*y="([\d.]+)"[^>]*>(.*?)</text>', picture
-    ):
-        lines[position] = lines.get(position, "") + html.unescape(text).replace(
-            "\xa0", " "
-        )
-    command, *shown, end = lines.values()
-    monkeypatch.chdir(ROOT)
-    program, *arguments = command.removeprefix("$ ").split()
-    assert program == "onnxgather"
-    printed = CliRunner().invoke(main, arguments).output.splitlines()
-    assert [line.strip() for line in shown] == [
-        line.strip() for line in printed[: len(shown)]
-    ]
-    assert len(shown) > 3
-    assert end.strip() == "..."
-    assert f"![{command.removeprefix('$ ')} prints: " in README
-    (verdict,) = re.findall(r"prints: ([^\]]+)\]\(docs/audit.svg\)", README)
-    assert printed[0].endswith(verdict)
+def test_the_picture_of_a_translation_is_what_the_package_computes() -> None:
+    text = translation_picture.PICTURE.read_text(encoding="utf-8")
+    assert text == translation_picture.picture()
+    assert "](docs/translation.svg)" in README
     # A picture in a page must load nothing.
-    assert "url(http" not in picture
+    assert not re.search(r"url\((?!#)|href", text)
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_is_small(name: str) -> None:
-    picture = (ROOT / "docs" / name).read_bytes()
+def test_the_picture_of_an_index_out_of_range_is_small() -> None:
+    picture = PICTURE.read_bytes()
     assert "](docs/picture.png)" in README
     assert picture.startswith(b"\x89PNG")
     assert len(picture) < 150_000
@@ -261,15 +221,15 @@ def test_line_that_switches_completion_on_prints_a_script(
 
 
 def test_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 110
+    assert len(README.splitlines()) <= 120
 
 
 def test_readme_counts_the_models_and_the_corpus() -> None:
     assert len(list((ROOT / "models").glob("*.json"))) == 16
-    assert "`models/` has sixteen programs" in README
+    assert "such as the sixteen of `models/`" in README
     names = {case.name for case in corpus()}
     page = (ROOT / "docs" / "provider-ci.md").read_text(encoding="utf-8")
-    assert f"`check` puts {len(names):,} cases" in README
+    assert f"strides: {len(names):,} cases agree" in README
     assert f"`--corpus` is {len(names):,} cases" in page
     assert f"a corpus of {len(names):,} cases" in CHANGELOG
     (case,) = re.findall(r"repro report.json --case (gather/\S+)", page)

@@ -12,6 +12,7 @@ import click
 from msgspec.structs import asdict
 
 from onnxgather.cli import arguments, sources
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, Reading, gathers_in
@@ -91,7 +92,7 @@ class Pairing:
             )
 
 
-@click.command("certify", cls=sources.JsonCommand)
+@click.command("certify", cls=sources.JsonCommand, epilog=examples_of("certify"))
 @click.argument(
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )

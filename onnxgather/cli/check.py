@@ -17,6 +17,7 @@ from onnxgather.checking.cases import Case
 from onnxgather.checking.check_options import CHECK_OPTIONS
 from onnxgather.cli import arguments
 from onnxgather.cli.choice import Choice
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch, FileCases, JsonCommand, Reading, cases_in
 from onnxgather.cli.terminal import BY_SIGNAL, Interrupted, say
@@ -109,7 +110,7 @@ class CheckOptions:
 @click.command(
     "check",
     cls=JsonCommand,
-    epilog=f"{HELP_ON_LANES}\n{HELP_ON_STATES}",
+    epilog=f"{HELP_ON_LANES}\n{HELP_ON_STATES}\n{examples_of('check')}",
 )
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
 @arguments.of_check("corpus")
@@ -397,7 +398,11 @@ def corpus_command() -> None:
     """Export the cases that `check --corpus` runs."""
 
 
-@corpus_command.command("export", short_help="Write the corpus for others to run.")
+@corpus_command.command(
+    "export",
+    short_help="Write the corpus for others to run.",
+    epilog=examples_of("corpus export"),
+)
 @click.option(
     "--format",
     "name",
@@ -433,7 +438,10 @@ def report_command() -> None:
 
 
 @report_command.command(
-    "merge", cls=JsonCommand, short_help="Make one report of several."
+    "merge",
+    cls=JsonCommand,
+    short_help="Make one report of several.",
+    epilog=examples_of("report merge"),
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @arguments.json_file("whole", "-o")

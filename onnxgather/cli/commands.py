@@ -37,9 +37,9 @@ _BROKEN_PIPE = BY_SIGNAL + 13
 
 COMMANDS = {
     "audit": ("networks", "Say what becomes of each gather of an ONNX model."),
-    "certify": ("certify", "Prove that models mean their descriptors."),
+    "certify": ("certify", "Prove models for every index."),
     "check": ("check", "Compare providers with the reference."),
-    "convert": ("translate", "Write programs as ONNX models."),
+    "convert": ("translate", "Write descriptors and programs as ONNX models."),
     "corpus": ("check", "Export the built-in corpus."),
     "doctor": ("examine", "Say which wheels and providers work."),
     "explain": ("translate", "Say where an output element comes from."),
@@ -49,15 +49,15 @@ COMMANDS = {
     "report": ("check", "Make one report of several."),
     "repro": ("examine", "Reduce a difference to a folder that shows it."),
     "run": ("translate", "Run a program, print what dxdispatch prints."),
-    "show": ("translate", "Explain programs' gathers and their models."),
+    "show": ("translate", "Explain gathers and their models."),
 }
 """The commands by name: the file of each in this package, and its line in the help."""
 
 TASKS = {
+    "DirectML's gathers": ("convert", "run", "show", "explain", "certify"),
+    "Providers and runtimes": ("check", "repro", "report", "corpus", "judge"),
     "ONNX models": ("audit", "harden", "extract"),
-    "DirectML programs": ("run", "show", "explain", "convert"),
-    "Providers": ("check", "repro", "report", "corpus", "judge"),
-    "Proofs and setup": ("certify", "doctor"),
+    "Setup": ("doctor",),
 }
 """The commands by the tasks that the help groups them by."""
 
@@ -248,6 +248,7 @@ _NAMES_AND_HELP = [
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main(debug: bool) -> None:
+    """Run a command of onnxgather."""
     del debug  # `say_where` reads it
 
 

@@ -11,6 +11,7 @@ import click
 
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.sources import Batch, JsonCommand, Reading, case_with_inputs
 from onnxgather.cli.terminal import Progress, json_bytes, say
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from onnxgather.core.programs.program import Program
 
 
-@click.command("doctor", cls=JsonCommand)
+@click.command("doctor", cls=JsonCommand, epilog=examples_of("doctor"))
 @arguments.lanes
 @arguments.json_file("findings")
 @arguments.as_records(lanes=Lanes, outputs=Outputs)
@@ -90,7 +91,7 @@ class Suspect:
     """The lane as a report describes it."""
 
 
-@click.command("repro")
+@click.command("repro", epilog=examples_of("repro"))
 @click.argument("source", type=arguments.FILE, metavar="SOURCE")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
 @click.option(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnxgather.cli import arguments
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import Outputs, check_no_terminal, write_in_pieces
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
@@ -84,14 +85,7 @@ class _Hardening:
         return f"{self.model} -> {self.output}: {nodes} rewritten"
 
 
-_EXAMPLES = """\b
-Examples:
-  onnxgather harden models/networks/keywords.onnx -o hardened.onnx --verify
-  onnxgather harden models -o hardened --out-of-range zero
-"""
-
-
-@click.command("harden", cls=JsonCommand, epilog=_EXAMPLES)
+@click.command("harden", cls=JsonCommand, epilog=examples_of("harden"))
 @click.argument(
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL..."
 )

@@ -12,6 +12,7 @@ import msgspec
 from onnxgather.cli import arguments
 from onnxgather.cli.check import HELP_ON_STATES
 from onnxgather.cli.choice import Choice
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import Batch, JsonCommand
 
@@ -30,7 +31,9 @@ class JudgeOptions:
     with_paths: bool
 
 
-@click.command("judge", cls=JsonCommand, epilog=HELP_ON_STATES)
+@click.command(
+    "judge", cls=JsonCommand, epilog=f"{HELP_ON_STATES}\n{examples_of('judge')}"
+)
 @click.argument("exported", type=arguments.FOLDER, metavar="EXPORT")
 @click.argument("answers", type=arguments.FOLDER, metavar="ANSWERS")
 @arguments.choice()

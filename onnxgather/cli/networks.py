@@ -22,6 +22,7 @@ from onnxgather.cli.contracts import (
     is_guard,
     without_model,
 )
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import (
     Folder,
     Outputs,
@@ -43,21 +44,6 @@ if TYPE_CHECKING:
     from onnxgather.auditing.records import Audit
     from onnxgather.core.model.given_inputs import GivenArray
     from onnxgather.extracting.extract import Extracted
-
-
-_AUDIT_EXAMPLES = """\b
-Examples:
-  onnxgather audit models/networks/keywords.onnx
-  onnxgather audit models --fail-on not-proved --markdown audit.md
-"""
-
-_EXTRACT_EXAMPLES = """\b
-Examples:
-  onnxgather extract models/networks/keywords.onnx --all -o gathers \\
-      --inputs models/networks/keywords.npz
-  onnxgather extract models/networks/keywords.onnx --node word_embedding \\
-      --inputs models/networks/keywords.npz -o word_embedding
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +84,7 @@ class AuditOptions:
         return not self.inputs_format.suffix
 
 
-@click.command("audit", cls=JsonCommand, epilog=_AUDIT_EXAMPLES)
+@click.command("audit", cls=JsonCommand, epilog=examples_of("audit"))
 @click.argument(
     "paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL..."
 )
@@ -555,7 +541,7 @@ def _say(
         say(line, as_is=True)
 
 
-@click.command("extract", cls=JsonCommand, epilog=_EXTRACT_EXAMPLES)
+@click.command("extract", cls=JsonCommand, epilog=examples_of("extract"))
 @click.argument("model", type=arguments.FILE, metavar="MODEL")
 @click.option(
     "--node", metavar="NAME", help="The gather of that name, or with such an output."

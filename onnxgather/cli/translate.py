@@ -22,6 +22,7 @@ from click.core import ParameterSource
 from onnxgather.checking.cases import DescriptorCase, program_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
+from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import (
     MODEL_ENDINGS,
     WEBNN_ENDINGS,
@@ -286,7 +287,7 @@ def _webnn_content(
     return program.to_javascript().encode()
 
 
-@click.command("run")
+@click.command("run", epilog=examples_of("run"))
 @click.argument("file", type=arguments.FILE, metavar="FILE")
 @arguments.run_on
 @arguments.inputs
@@ -506,7 +507,7 @@ def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
         raise click.UsageError(f"{rule}, {reason}")
 
 
-@click.command("show", cls=JsonCommand)
+@click.command("show", cls=JsonCommand, epilog=examples_of("show"))
 @click.argument(
     "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
 )
@@ -681,7 +682,7 @@ def _next_commands(described: Sequence[DescribedFile]) -> dict[str, str]:
     return commands
 
 
-@click.command("explain", cls=JsonCommand)
+@click.command("explain", cls=JsonCommand, epilog=examples_of("explain"))
 @click.argument("file", type=arguments.FILE, metavar="FILE")
 @click.option(
     "--at",

@@ -41,7 +41,7 @@ def test_each_link_leads_to_the_files_of_the_tag(
             is_image = path.endswith((".png", ".svg"))
             assert (kind, tag) == ("raw" if is_image else "blob", TAG)
             paths.append(path)
-    assert {"docs/audit.svg", "docs/picture.png", "docs/models.md"} <= {*paths}
+    assert {"docs/translation.svg", "docs/picture.png", "docs/models.md"} <= {*paths}
     for path in paths:
         assert (ROOT / path).is_file()
     assert re.sub(rf"{REPOSITORY}/(raw|blob)/{TAG}/", "", core.readme) == README
