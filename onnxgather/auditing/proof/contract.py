@@ -228,7 +228,7 @@ class Contract(
     conditions: tuple[Condition, ...]
     """All of these hold."""
     made_by: str | None = None
-    """Who wrote the file, of a file in a folder of contracts; None of any other."""
+    """Who wrote the file, of a file in a folder of contracts; left out of any other."""
 
     @classmethod
     def of(
