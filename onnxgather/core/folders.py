@@ -25,12 +25,7 @@ from onnxgather.core.files import (
     reason,
     sentence_on,
 )
-from onnxgather.core.replacing import (
-    CHANGED,
-    NOT_WRITTEN,
-    check_replaceable,
-    with_line,
-)
+from onnxgather.core.replacing import CHANGED, check_replaceable, with_line
 
 SUMS = "SHA256SUMS"
 """The file of a folder that lists the digests of the others, as sha256sum reads it."""
@@ -191,7 +186,8 @@ class FolderKind:
                     if not force:
                         rule = f"{full_path} must not be in an earlier {self.name}"
                         raise OnnxGatherError(
-                            f"{rule}, as {NOT_WRITTEN}; --force leaves it there"
+                            f"{rule}, as the {self.name} did not write it; --force"
+                            " leaves it there"
                         )
                 elif not force and _digest(full_path) != digests[path]:
                     rule = f"{full_path} must not be replaced"
@@ -235,7 +231,7 @@ class FolderKind:
                 is_free = False
             if not is_free:
                 rule = f"{folder / path} must not be replaced"
-                raise OnnxGatherError(f"{rule}, as {NOT_WRITTEN}")
+                raise OnnxGatherError(f"{rule}, as the {self.name} did not write it")
         aside = partial_path(folder)
         aside.mkdir()
         # The last name is moved away first and written last: a folder that lacks the

@@ -525,7 +525,7 @@ class TestExtract:
             rule = "out: the folder must be new, empty or an earlier extract"
             assert (code, error) == (2, f"Error: {rule}, got 'note.txt'\n")
         else:
-            why = "in an earlier extract, as onnxgather did not write it"
+            why = "in an earlier extract, as the extract did not write it"
             self.refused(path, f"{why}; --force leaves it there")
             assert outcome(*self.ALL, "--force")[0] == 0
         assert tree() == before
@@ -537,18 +537,18 @@ class TestExtract:
         own = Path(path).read_bytes()
         Path(path).unlink()
         intruder(Path(path), own)
-        why = "in an earlier extract, as onnxgather did not write it"
+        why = "in an earlier extract, as the extract did not write it"
         self.refused(path, f"{why}; --force leaves it there")
-        self.refused(path, "replaced, as onnxgather did not write it", "--force")
+        self.refused(path, "replaced, as the extract did not write it", "--force")
 
     def test_a_folder_of_a_user_stays(self) -> None:
         path = f"{self.BELOW}/repro.py"
         Path(path).unlink()
         a_folder(Path(path), b"")
         inner = f"{path}/precious"
-        why = "in an earlier extract, as onnxgather did not write it"
+        why = "in an earlier extract, as the extract did not write it"
         self.refused(inner, f"{why}; --force leaves it there")
-        self.refused(inner, "replaced, as onnxgather did not write it", "--force")
+        self.refused(inner, "replaced, as the extract did not write it", "--force")
 
     @pytest.mark.parametrize("name", ["inputs.npz", "model.onnx"])
     def test_no_input_is_deleted(self, name: str) -> None:

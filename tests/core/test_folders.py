@@ -136,7 +136,7 @@ class TestFilesOfOthers:
         (folder / path).write_bytes(b"mine")
         rule = f"{folder / path} must not be in an earlier thing"
         assert refusal(folder) == (
-            f"{rule}, as onnxgather did not write it; --force leaves it there"
+            f"{rule}, as the thing did not write it; --force leaves it there"
         )
         for _ in range(2):
             KIND.write(str(folder), NEW_PARTS, force=True)
@@ -155,7 +155,7 @@ class TestFilesOfOthers:
             with pytest.raises(OnnxGatherError) as caught:
                 KIND.write(str(folder), PARTS, force=True)
             assert str(caught.value) == (
-                f"{folder / path} must not be replaced, as onnxgather did not write it"
+                f"{folder / path} must not be replaced, as the thing did not write it"
             )
             assert contents(folder) == before
             (folder / path).unlink()
@@ -174,7 +174,7 @@ class TestFilesOfOthers:
         else:
             link.unlink(missing_ok=True)
         link.symlink_to(target)
-        assert "must not be in an earlier thing, as onnxgather" in refusal(folder)
+        assert "must not be in an earlier thing, as the thing" in refusal(folder)
         is_in_the_way = path in ("one", "one/a")
         if is_in_the_way:
             with pytest.raises(OnnxGatherError, match="must not be replaced"):
@@ -203,7 +203,7 @@ class TestFilesOfOthers:
         else:
             (folder / SUMS).write_text(content)
             wanted = (
-                f"{folder / 'mark'} must not be in an earlier thing, as onnxgather did"
+                f"{folder / 'mark'} must not be in an earlier thing, as the thing did"
                 " not write it; --force leaves it there"
             )
         if content:

@@ -459,7 +459,7 @@ def test_an_export_that_cannot_be_moved_leaves_the_earlier_one(
             # The new export has no case that must be refused.
             held = [case for case in few() if why_left_out(case, name) is None][:2]
             assert not any(case.must_refuse for case in held)
-            move_count = count + 3
+            move_count = count + 4
             for failing in range(1, move_count + 1):
                 monkeypatch.setattr(os, "replace", moves := _Moves(failing))
                 with pytest.raises(OnnxGatherError) as caught:
