@@ -16,9 +16,9 @@ from functools import partial
 from hashlib import file_digest, sha256
 from typing import BinaryIO
 
-from onnxgather import __version__
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import reason, write_pieces
+from onnxgather.core.version import __version__
 
 NOT_WRITTEN = "onnxgather did not write it"
 CHANGED = "somebody changed it since onnxgather wrote it"
