@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable
 from functools import partial
 from hashlib import file_digest, sha256
-from typing import BinaryIO
+from io import BufferedReader
 
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import reason, write_pieces
@@ -126,7 +126,7 @@ def _name_of(mode: int) -> str:
     return "a device or a pipe"
 
 
-def _objection(stream: BinaryIO) -> str:
+def _objection(stream: BufferedReader) -> str:
     """Return why a file must not be replaced; empty if it may be."""
     head = stream.read(_LONGEST_HEAD)
     if not head:

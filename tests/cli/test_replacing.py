@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from command_line import DESC, POSIX, changed, outcome, program
-from onnx import compose, helper, parser
+from model_metadata import merged_with_a_relu
+from onnx import parser
 
 import onnxgather as og
 from onnxgather.core.options import POLICIES, TARGETS, OutOfRange, Target
@@ -114,18 +114,7 @@ def a_program_of_a_user(path: Path, _: bytes) -> str:
 
 
 def a_network_of_ours_and_a_relu(path: Path, _: bytes) -> str:
-    ours = compose.add_prefix(og.to_onnx(DESC), "g/")
-    relu = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("Relu", ["x"], ["y"])],
-            "relu",
-            [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 2])],
-            [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4, 2])],
-        ),
-        ir_version=ours.ir_version,
-        opset_imports=ours.opset_import,
-    )
-    merged = compose.merge_models(ours, relu, [("g/OutputTensor", "x")])
+    merged = merged_with_a_relu(og.to_onnx(DESC))
     path.write_bytes(merged.SerializeToString())
     return CHANGED
 
