@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from model_metadata import merged_with_a_relu
 from onnx import parser
 
 import onnxgather as og
+from onnxgather.auditing.hardening import harden
+from onnxgather.core.model import write
 from onnxgather.core.options import POLICIES, TARGETS, OutOfRange, Target
 
 NETWORK = """
@@ -322,6 +325,39 @@ def test_the_program_beside_the_model_of_a_network_is_read_and_runs() -> None:
     code, text, error = outcome("run", "part/a.001_y.json")
     assert (code, error) == (0, "")
     assert text == "Resource 'output': 0, 0, 0, 0, 0, 0\n"
+
+
+def test_a_file_that_must_stay_is_told_before_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("it worked in vain")
+
+    for path in ("d/a.onnx", "o/a.onnx"):
+        Path(path).parent.mkdir(exist_ok=True)
+        a_text(Path(path), b"")
+    monkeypatch.setattr(write, "to_onnx", fail)
+    monkeypatch.setattr(harden, "harden_file", fail)
+    for command in (("convert", "d/a.json"), ("harden", "n/a.onnx", "-o", "o")):
+        code, _, error = outcome(*command)
+        assert (code, error.count(NOT_WRITTEN)) == (2, 1)
+
+
+def test_a_file_that_comes_during_the_work_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harden_file = harden.harden_file
+
+    def during_work(premises: Any, output: str, *rest: Any) -> Any:
+        a_text(Path(output), b"")
+        return harden_file(premises, output, *rest)
+
+    Path("o").mkdir()
+    monkeypatch.setattr(harden, "harden_file", during_work)
+    code, _, error = outcome("harden", "n/a.onnx", "-o", "o")
+    sentence = f"Error: o/a.onnx must not be replaced, {NOT_WRITTEN}\n"
+    assert (code, error) == (2, sentence)
+    assert Path("o/a.onnx").read_bytes() == b"mine\n"
 
 
 def test_a_clash_of_names_fails_those_files_alone() -> None:

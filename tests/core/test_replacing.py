@@ -208,6 +208,23 @@ def test_a_link_is_never_replaced(
 
 
 @POSIX
+def test_a_link_that_comes_after_the_check_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "target").write_bytes(b"mine")
+    path = tmp_path / "file"
+    check = replacing.check_replaceable
+
+    def check_and_link(path_to_check: str, force: bool) -> None:
+        check(path_to_check, force)
+        path.symlink_to(tmp_path / "target")
+
+    monkeypatch.setattr(replacing, "check_replaceable", check_and_link)
+    write_made(str(path), [b"new"])
+    assert (tmp_path / "target").read_bytes() == b"mine"
+
+
+@POSIX
 @pytest.mark.parametrize("force", [False, True])
 def test_a_pipe_is_never_replaced(tmp_path: Path, force: bool) -> None:
     path = tmp_path / "pipe"
