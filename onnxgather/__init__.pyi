@@ -45,7 +45,6 @@ from onnxgather.core.lowering.webnn.program import WebnnProgram as WebnnProgram
 from onnxgather.core.lowering.webnn.program import to_webnn as to_webnn
 from onnxgather.core.model.parts import add_to as add_to
 from onnxgather.core.model.parts import functions as functions
-from onnxgather.core.model.write import to_onnx as to_onnx
 from onnxgather.core.options import OutOfRange as OutOfRange
 from onnxgather.core.options import ProvedTarget as ProvedTarget
 from onnxgather.core.options import Target as Target
@@ -62,5 +61,6 @@ from onnxgather.extracting.extract import extract as extract
 from onnxgather.proving.certify import Certified as Certified
 from onnxgather.proving.certify import certify as certify
 from onnxgather.proving.counterexamples import Counterexample as Counterexample
+from onnxgather.proving.verified import to_onnx as to_onnx
 
 __all__: list[str]

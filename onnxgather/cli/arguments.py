@@ -289,7 +289,7 @@ hardening = click.option(
 
 
 class Lowering(TypedDict):
-    """The values of the options that `lowering` adds to a command."""
+    """The values of the options that say how a model is made."""
 
     out_of_range: OutOfRange
     target: Target
@@ -309,9 +309,12 @@ _opset = number(
     help="Version of the ONNX operator set.",
 )
 _target_of_model = target(default_in_help="portable", default="portable")
-_policy_of_model = policy(default_in_help="clamp", default="clamp")
+_policy_of_convert = policy(
+    default_in_help=(
+        "clamp; of a model that onnxgather wrote: its own; of other models: error"
+    )
+)
 model_options = _together(_target_of_model, _threads, _opset)
-lowering = _together(_policy_of_model, model_options)
 
 _target_of_convert = click.option(
     "--target",
@@ -349,7 +352,7 @@ webnn = click.option(
     help="Show the WebNN program too, in the form bytes or typed.",
 )
 conversion = _together(
-    _policy_of_model, _target_of_convert, _webnn_form, _threads, _opset
+    _policy_of_convert, _target_of_convert, _webnn_form, _threads, _opset
 )
 
 # The options of programs and of ONNX models that are read.

@@ -22,7 +22,6 @@ from onnxgather.core.errors import FINDINGS, located
 from onnxgather.core.files import is_model
 from onnxgather.core.options import POLICIES, OutOfRange, ProvedTarget, Target
 from onnxgather.core.programs.program import BARE
-from onnxgather.proving.solvers import installed_solver
 
 if TYPE_CHECKING:
     from onnxgather.proving.certify import Certified
@@ -130,8 +129,6 @@ def certify_command(**given: Any) -> int:
     """  # noqa: E501
     options = CertifyOptions(**given)
     batch = Batch(prints=False)
-    # Without a solver, no file is read.
-    installed_solver()
     pairings = _pairings(options, batch)
     options.outputs.check_writable()
     work = partial(Pairing.certified, timeout=options.timeout)

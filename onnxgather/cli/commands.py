@@ -21,6 +21,7 @@ from onnxgather.cli.terminal import (
     Interrupted,
     abandon,
     say,
+    say_error,
     signals_handled,
 )
 from onnxgather.cli.unforeseen import (
@@ -39,7 +40,7 @@ COMMANDS = {
     "audit": ("networks", "Say what becomes of each gather of an ONNX model."),
     "certify": ("certify", "Prove models for every index."),
     "check": ("check", "Compare providers with the reference."),
-    "convert": ("translate", "Write descriptors and programs as ONNX models."),
+    "convert": ("convert", "Write descriptors and programs as ONNX models."),
     "corpus": ("check", "Export the built-in corpus."),
     "doctor": ("examine", "Say which wheels and providers work."),
     "explain": ("translate", "Say where an output element comes from."),
@@ -170,7 +171,7 @@ class Commands(click.Group):
                 raise
             sentence = "there is not enough memory"
         if sentence:
-            say(f"Error: {sentence}", err=True)
+            say_error(sentence)
         sys.exit(code)
 
     def format_commands(

@@ -57,11 +57,7 @@ def finished(
                         raise OnnxGatherError(f"{item}: {text}") from None
                     except OSError as error:
                         raise OnnxGatherError(f"{item}: {reason(error)}") from None
-    except KeyboardInterrupt as error:
-        # A solver turns SIGINT into an interrupt of its own.
-        stop = Interrupted(signal.SIGINT)
-        if isinstance(error, Interrupted):
-            stop = error
+    except Interrupted as stop:
         batch.stop = stop
         with batch.step(""):
             count = f"{len(done):,} of {number_of(total, noun)}"

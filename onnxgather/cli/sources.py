@@ -21,15 +21,17 @@ from onnxgather.checking.cases import (
     program_cases,
     program_names,
 )
+from onnxgather.cli.left_out import left_out
 from onnxgather.cli.terminal import (
     Interrupted,
     Progress,
     is_terminal,
     say,
+    say_error,
     signals_handled,
 )
 from onnxgather.cli.unforeseen import foreseen, is_lack_of_memory, say_where
-from onnxgather.core.checks import listed, shown
+from onnxgather.core.checks import listed, number_of, shown
 from onnxgather.core.descriptors.drawn import MAX_DRAWN_BYTES, draw_names
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import (
@@ -57,6 +59,9 @@ STANDARD = "-"
 """The name of the standard input as a source, and of the standard output as a file to
 write."""
 
+PROGRAM_ENDING = ".json"
+"""The ending of the files of programs."""
+
 _BEST_TO_WORST = (GOOD, NOT_RUN, FINDINGS, UNUSABLE)
 
 
@@ -68,6 +73,8 @@ class Source:
     inside: str
     """The path below the folder that the user named, or the file's name if the user
     named that."""
+    is_named: bool = True
+    """Whether the user named the file, and not a folder around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,17 +203,63 @@ class Batch:
     def __init__(self, *, prints: bool = True) -> None:
         self.failures: list[tuple[str, OnnxGatherError]] = []
         """The names of the files that failed, each with its error."""
+        self.left_out = 0
+        """How many files of folders are left out, as they are no programs."""
         self.stop: Interrupted | None = None
         """The signal that ended the work."""
+        self._held: list[OnnxGatherError] | None = None
+        """The errors that are printed later; None if each is printed at once."""
         self.progress = Progress(hidden=prints and is_terminal(sys.stdout))
 
-    def sources(self, paths: Sequence[str], ending: str = ".json") -> list[Source]:
-        """Return the files that the paths name, as `find_sources` returns them."""
+    def sources(
+        self, paths: Sequence[str], ending: str = PROGRAM_ENDING
+    ) -> list[Source]:
+        """Return the files that the paths name, as `find_sources` returns them.
+
+        Of folders, JSON files that are no programs are left out, which is told.
+        """
         sources: list[Source] = []
+        names: list[str] = []
         for path in paths:
             with self.step(path):
-                sources += find_sources(path, ending)
+                found = find_sources(path, ending)
+                kept = found
+                if ending == PROGRAM_ENDING:
+                    kept = self._without_others(found, names)
+                sources += kept
+                if not kept:
+                    others = number_of(len(found), "JSON file")
+                    rule = f"{path}: the folder must have a program"
+                    raise FileFormatError(f"{rule}, got {others} of other kinds")
+        if names:
+            count = number_of(len(names), "JSON file")
+            are_none = "is no program" if len(names) == 1 else "are no programs"
+            self.tell(f"{count} {are_none}: {listed(names, 4)}")
         return sources
+
+    def _without_others(
+        self, sources: Sequence[Source], names: list[str]
+    ) -> list[Source]:
+        """Return the sources without JSON files of folders that are no programs.
+
+        The names of those that are nothing of DirectML are added to `names`; of a
+        descriptor of another operator it is told at once.
+        """
+        kept: list[Source] = []
+        for source in sources:
+            other = None if source.is_named else left_out(source.path)
+            if other is None:
+                kept.append(source)
+                continue
+            self.left_out += 1
+            if other:
+                self._tell_left_out(source.path, other)
+            else:
+                names.append(source.inside)
+        return kept
+
+    def _tell_left_out(self, path: str, names: str) -> None:
+        self.tell(f"{path}: left out, as only gathers are translated: {names}")
 
     @contextlib.contextmanager
     def step(
@@ -241,11 +294,33 @@ class Batch:
             self._keep_failure(name, OnnxGatherError(sentence))
 
     def _keep_failure(self, name: str, error: OnnxGatherError) -> None:
-        """Print an error of a file, and keep it."""
+        """Print an error of a file, perhaps later, and keep it."""
+        self.failures.append((name, error))
+        if self._held is None:
+            self._say_error(error)
+        else:
+            self._held.append(error)
+
+    def _say_error(self, error: OnnxGatherError) -> None:
         self.progress.clear()
         say_where(error)
-        self.tell(f"Error: {error}")
-        self.failures.append((name, error))
+        say_error(str(error))
+
+    @contextlib.contextmanager
+    def errors_last(self) -> Generator[None]:
+        """Print the errors of the block behind its lines, if a terminal shows these.
+
+        Among hundreds of lines an error would not be seen there.
+        """
+        if is_terminal(sys.stdout):
+            self._held = []
+        try:
+            yield
+        finally:
+            held = self._held or []
+            self._held = None
+            for error in held:
+                self._say_error(error)
 
     @contextlib.contextmanager
     def first_signal_kept(self) -> Generator[None]:
@@ -265,8 +340,7 @@ class Batch:
         for note in program.notes:
             self.tell(f"{path}: {note}")
         if program.left_out:
-            names = listed(program.left_out, 4)
-            self.tell(f"{path}: left out, as only gathers are translated: {names}")
+            self._tell_left_out(path, listed(program.left_out, 4))
         return program
 
     def read_own(self, path: str, reading: Reading) -> Program | None:
@@ -432,14 +506,14 @@ def case_with_inputs(
     """
     from onnxgather.core.model.given_inputs import checked
     from onnxgather.core.model.network import read_network
-    from onnxgather.core.model.write import to_onnx
+    from onnxgather.core.model.write import descriptor_model
 
     path = program.path
     if [*program.without_data] != [BARE] or len(program.dispatchables) > 1:
         rule = "--inputs must come with a model or with one descriptor alone"
         raise OnnxGatherError(f"{rule}, got {path}")
     if program.model is None:
-        model = to_onnx(program.dispatchables[BARE].descriptor)
+        model = descriptor_model(program.dispatchables[BARE].descriptor)
     else:
         model = program.model.proto
     network = read_network(model, place=path)
@@ -526,7 +600,7 @@ def find_sources(path: str, ending: str) -> list[Source]:
     if not files:
         rule = f"{path}: the folder must have a *{ending} file"
         raise FileFormatError(f"{rule}, got none")
-    return [Source(file, os.path.relpath(file, path)) for file in files]
+    return [Source(file, os.path.relpath(file, path), False) for file in files]
 
 
 def _files_below(path: str, ending: str) -> Iterator[str]:

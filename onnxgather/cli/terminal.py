@@ -200,6 +200,18 @@ def say(
         abandon(stream)
 
 
+def say_error(sentence: str) -> None:
+    """Print an error on the standard error; a terminal shows its first word in red."""
+    if has_colours(sys.stderr):
+        # Late, as few commands end with an error on a terminal.
+        from onnxgather.core.output.result_states import STATES, in_colour
+
+        word = in_colour("Error:", STATES["DIFF"].colour)
+        say(f"{word} {printable(sentence)}", err=True, as_is=True)
+    else:
+        say(f"Error: {sentence}", err=True)
+
+
 def _write_bytes(stream: TextIO, content: bytes) -> None:
     stream.buffer.write(content)
     stream.buffer.flush()
@@ -243,15 +255,15 @@ def width() -> int:
     return max(40, terminal_size.columns)
 
 
-def has_colours() -> bool:
-    """Return whether the standard output shows colours.
+def has_colours(stream: TextIO | None = None) -> bool:
+    """Return whether a stream shows colours, by default the standard output.
 
     NO_COLOR forbids them, FORCE_COLOR asks for them, else a terminal shows them unless
     it is dumb.
     """
     if os.environ.get("NO_COLOR"):
         return False
-    capable = is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
+    capable = is_terminal(stream or sys.stdout) and os.environ.get("TERM") != "dumb"
     return capable or bool(os.environ.get("FORCE_COLOR"))
 
 

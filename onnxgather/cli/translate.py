@@ -1,4 +1,4 @@
-"""The commands `convert`, `run`, `show` and `explain`, for programs.
+"""The commands `run`, `show` and `explain`, for programs.
 
 Commands return their exit code. The commands that need onnx or onnxruntime import them,
 so that `--help` and `show` answer at once.
@@ -24,11 +24,7 @@ from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
 from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import (
-    MODEL_ENDINGS,
-    WEBNN_ENDINGS,
-    Job,
     Outputs,
-    plan,
 )
 from onnxgather.cli.sources import (
     STANDARD,
@@ -53,238 +49,21 @@ from onnxgather.core.descriptors.explain import (
     named_sources,
 )
 from onnxgather.core.descriptors.explain import explain as explain_element
-from onnxgather.core.descriptors.feature_levels import (
-    FEATURE_LEVELS,
-    check_feature_level,
-)
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import (
     GOOD,
     DescriptorError,
     FileFormatError,
     OnnxGatherError,
-    located,
 )
 from onnxgather.core.execution.providers import DIRECTML_DLL, PROVIDERS, Provider
-from onnxgather.core.files import first_missing_folder, is_model
-from onnxgather.core.options import TARGETS, WEBNN, OutOfRange, Target, WebnnForm
-from onnxgather.core.programs.program import MAX_COMPARED_BYTES, Program
+from onnxgather.core.files import is_model
+from onnxgather.core.options import OutOfRange, Target, WebnnForm
+from onnxgather.core.programs.program import Program
 from onnxgather.core.programs.running import ByteForm, execute, printed
-from onnxgather.core.programs.writer import write_program_of_zeros
 
 if TYPE_CHECKING:
     from onnxgather.core.lowering.show import Description
-
-
-@click.command("convert")
-@click.argument(
-    "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
-)
-@arguments.file(
-    "-o",
-    "--output",
-    metavar="PATH",
-    help=(
-        "A folder; or, if there is one model, a file that ends in .onnx, or - for the"
-        " output. With --target webnn a file ends in .mjs or .json."
-    ),
-)
-@arguments.conversion
-@click.option(
-    "--feature-level",
-    type=click.Choice(FEATURE_LEVELS),
-    metavar="LEVEL",
-    help="Refuse descriptors that need more than this level, such as 3_0.",
-)
-@arguments.node
-@arguments.shape
-@arguments.flag(
-    "--whole", help="Write each program as one model, all dispatches in order."
-)
-@click.option(
-    "--input",
-    "resources",
-    multiple=True,
-    metavar="NAME",
-    help=(
-        "With --whole: a resource that is a graph input.  [default: those with"
-        " sourcePath]"
-    ),
-)
-@arguments.allow_outside
-@arguments.force
-@arguments.as_records(lowering=Lowering, reading=Reading)
-def convert_command(
-    files: Sequence[str],
-    output: str | None,
-    feature_level: str | None,
-    whole: bool,
-    resources: Sequence[str],
-    form: WebnnForm | None,
-    force: bool,
-    lowering: Lowering,
-    reading: Reading,
-) -> int:
-    """Write an ONNX model, or a WebNN program, for each gather of each program.
-
-    A FILE may also be a folder: all *.json files in it and below it; or a pattern in
-    quotes; or -, the standard input. Models go beside their programs as NAME.onnx, or
-    as NAME.DISPATCHABLE.onnx where a program has several gathers. With --whole a
-    program is one model.
-    """
-    if resources and not whole:
-        raise click.UsageError("--input must come with --whole")
-    source_of = click.get_current_context().get_parameter_source
-    # Of a program for WebNN, the lowering has no target.
-    is_webnn = lowering["target"] not in TARGETS
-    if is_webnn:
-        for option in ("input", "opset", "threads"):
-            parameter = "resources" if option == "input" else option
-            if source_of(parameter) is not ParameterSource.DEFAULT:
-                rule = f"--{option} must not come with --target {WEBNN}"
-                raise click.UsageError(f"{rule}, as it is for ONNX models")
-        if whole and form is not None:
-            raise click.UsageError("--form must not come with --whole")
-    elif form is not None:
-        raise click.UsageError(f"--form must come with --target {WEBNN}")
-    batch = Batch()
-    all_gathers: list[FileGathers] = []
-    for source in batch.sources(files):
-        with batch.step(source.path):
-            gathers = gathers_in(batch, source, reading)
-            if gathers.program:
-                policy = lowering["out_of_range"]
-                _check_convertible(batch, gathers.program, policy, whole)
-            elif whole:
-                rule = "--whole must come with programs"
-                raise click.UsageError(f"{rule}, got {source.path}")
-            all_gathers.append(gathers)
-
-    # Some gathers of a file may fail while others are read; such a file is read.
-    read = {gathers.source.path for gathers in all_gathers}
-    unread = [path for path, _ in batch.failures if path not in read]
-    endings = WEBNN_ENDINGS if is_webnn else MODEL_ENDINGS
-    jobs = plan(all_gathers, output, unread, whole, endings)
-    # Each new folder is told once, without the folders in it.
-    new_folders = [first_missing_folder(job.output) for job in jobs]
-    told_folders = {""}
-    for number, job in enumerate(jobs, 1):
-        with batch.step(job.source, number, len(jobs)):
-            job.check(force)
-            if is_webnn:
-                content = _webnn_content(job, feature_level, form, lowering)
-            else:
-                content = _content(job, feature_level, resources, lowering)
-            job.write(content, force)
-            new_folder = new_folders[number - 1]
-            if new_folder not in told_folders:
-                told_folders.add(new_folder)
-                batch.tell(f"new folder: {new_folder}")
-            if job.output != STANDARD:
-                batch.say(f"{job.source} -> {job.output}")
-            # A WebNN program of a whole program has inputs for all its resources.
-            if not is_webnn and not resources:
-                note = _note_on_no_inputs(job)
-                if note:
-                    batch.tell(note)
-    return batch.finish()
-
-
-def _note_on_no_inputs(job: Job) -> str:
-    """Return a sentence if the model of a whole program has no inputs, else nothing."""
-    from onnxgather.core.programs.whole import inputs_to_name
-
-    if not isinstance(job.content, Program):
-        return ""
-    names = inputs_to_name(job.content)
-    if not names:
-        return ""
-    options = " ".join(f"--input {quote(name)}" for name in names)
-    rule = "the model has no inputs, as the program contains all data"
-    return f"{job.source}: {rule}; to give it inputs, add {options}"
-
-
-def _check_convertible(
-    batch: Batch, program: Program, policy: OutOfRange, whole: bool
-) -> None:
-    """Check that no dispatch is in place; name those that DirectML runs otherwise.
-
-    These have indices out of range, with those indices that `run` has. In one model of
-    the whole program, a dispatch reads what earlier ones compute under the policy; in a
-    model of its own, what they compute in DirectML.
-    """
-    program.check_apart()
-    try:
-        if policy == "directml" or program.in_range():
-            return
-        program.check_run(MAX_COMPARED_BYTES)
-        cases = program_cases(program, "directml")
-        # The dispatches of the whole program run in step with those of DirectML.
-        in_whole = None
-        if whole and policy != "error":
-            in_whole = program_cases(program, policy)
-        for case in cases:
-            under_policy = replace(case, out_of_range=policy)
-            in_model = under_policy
-            if in_whole is not None:
-                in_model = next(in_whole)
-            difference = under_policy.told(in_model.expected())
-            if difference:
-                batch.tell(f"{case.name}: {difference}")
-    except FileFormatError as error:
-        batch.tell(f"{error}; so it is not known what an index out of range changes")
-
-
-def _content(
-    job: Job, feature_level: str | None, resources: Sequence[str], lowering: Lowering
-) -> bytes:
-    """Return the content of a file that `convert` writes."""
-    from onnxgather.core.model.write import check_model, to_onnx
-    from onnxgather.core.programs.whole import program_to_onnx
-
-    content = job.content
-    place = job.place
-    level = feature_level or FEATURE_LEVELS[-1]
-    if isinstance(content, Program):
-        with located(place):
-            for dispatchable in content.dispatchables.values():
-                check_feature_level(dispatchable.descriptor, level)
-        # An error of the program says its place by itself.
-        model = program_to_onnx(content, **lowering, inputs=resources or None)
-    else:
-        with located(place):
-            check_feature_level(content, level)
-            if job.output.endswith(".json"):
-                return write_program_of_zeros(content, job.where).encode()
-            model = to_onnx(content, **lowering)
-    with located(place):
-        check_model(model)
-    return model.SerializeToString(deterministic=True)
-
-
-def _webnn_content(
-    job: Job, feature_level: str | None, form: WebnnForm | None, lowering: Lowering
-) -> bytes:
-    """Return the WebNN program that `convert` writes: as a module, or as JSON."""
-    from onnxgather.core.lowering.webnn.program import to_webnn
-    from onnxgather.core.programs.whole_webnn import program_to_webnn
-
-    content = job.content
-    level = feature_level or FEATURE_LEVELS[-1]
-    policy = lowering["out_of_range"]
-    if isinstance(content, Program):
-        with located(job.place):
-            for dispatchable in content.dispatchables.values():
-                check_feature_level(dispatchable.descriptor, level)
-        # An error of the program says its place by itself.
-        program = program_to_webnn(content, policy)
-    else:
-        with located(job.place):
-            check_feature_level(content, level)
-            program = to_webnn(content, policy, form or "bytes")
-    if job.output.lower().endswith(".json"):
-        return program.to_json().encode()
-    return program.to_javascript().encode()
 
 
 @click.command("run", epilog=examples_of("run"))

@@ -18,7 +18,7 @@ from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.lowering.webnn.program import WebnnProgram, to_webnn
 from onnxgather.core.model.network import Network, read_network
-from onnxgather.core.model.write import check_model, to_onnx
+from onnxgather.core.model.write import check_model, descriptor_model
 from onnxgather.core.options import (
     POLICIES,
     PROVED_TARGETS,
@@ -31,7 +31,7 @@ from onnxgather.proving import terms
 from onnxgather.proving.claims import AnyModel, Claim, claims
 from onnxgather.proving.counterexamples import Counterexample, counterexample
 from onnxgather.proving.formula import GatherFormula, formula_of
-from onnxgather.proving.solvers import Solved, installed_solver, solved
+from onnxgather.proving.solvers import TIME_IS_UP, Solved, solved
 from onnxgather.proving.tensors import Run, UndecidedError, ensure
 from onnxgather.proving.webnn import webnn_claims
 
@@ -125,6 +125,9 @@ def certify(
 ) -> Certified:
     """Prove that a model means a descriptor, for any data and any value of every index.
 
+    Most proofs need a solver: `pip install z3-solver`. Without one such a model is
+    undecided.
+
     Args:
         desc: Any of the four gather descriptors.
         out_of_range: What an index out of range does; see `OutOfRange`.
@@ -138,9 +141,8 @@ def certify(
             the CPU provider of ONNX Runtime does before version 1.32.
 
     Raises:
-        OnnxGatherError: An option is not one of those above, the model cannot be read
-            or does not fit the descriptor, or there is no solver:
-            `pip install z3-solver`.
+        OnnxGatherError: An option is not one of those above, or the model cannot be
+            read or does not fit the descriptor.
 
     Example:
         >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
@@ -157,7 +159,6 @@ def certify(
     check_descriptor(desc)
     check_choice("out_of_range", out_of_range, POLICIES)
     check_choice("target", target, PROVED_TARGETS)
-    installed_solver()
     end = time.monotonic() + timeout
     formula, preconditions = formula_of(desc, out_of_range, target)
     if target == WEBNN:
@@ -173,7 +174,7 @@ def certify(
         verdict = webnn_verdict(program, formula, end)
     else:
         if model is None:
-            model = to_onnx(desc, out_of_range, target)
+            model = descriptor_model(desc, out_of_range, target)
         network = read_network(model)
         digest = network.digest
         verdict = _verdict(model, network, formula, end, low_halves)
@@ -289,7 +290,7 @@ def _answers(
     """
     scripts = set[str]()
     for claim in all_claims:
-        ensure(time.monotonic() < end, "the time is up")
+        ensure(time.monotonic() < end, TIME_IS_UP)
         # The normal form alone shows this claim.
         if claim.conclusion is True:
             continue

@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from threading import Lock, Thread
+from importlib.util import find_spec
+from threading import TIMEOUT_MAX, Lock, Thread, Timer
 from typing import Literal
 
 import msgspec
@@ -43,6 +44,19 @@ SPARE = 5
 """The seconds of a processor that such a program gets for a script beyond those of its
 solver."""
 
+OVERTIME = 30
+"""The seconds after the time of a script at which a program without an answer is ended.
+Such a program has a broken solver, or a machine that starts it slowly."""
+
+TIME_IS_UP = "the time is up"
+"""Why a script is unknown for which no time is left."""
+
+TIMEOUT = "timeout"
+"""The end of the reason of a script that its solver had no time for."""
+
+NO_SOLVER = "a proof needs z3 or cvc5, which are not installed: pip install z3-solver"
+"""Why a script is unknown where no solver is installed."""
+
 _PROGRAM = "from onnxgather.proving.solvers import serve_scripts; serve_scripts()"
 _REASON = re.compile(r'\(:reason-unknown "?([^")]+)')
 _DECLARED = re.compile(r"\(declare-const (\S+) Int\)")
@@ -51,6 +65,10 @@ _VALUE = re.compile(r"\(\((\S+) (?:(\d+)|\(- (\d+)\))\)\)")
 _lock = Lock()
 _programs = dict[str, subprocess.Popen[bytes]]()
 """The program of each solver that waits for a script."""
+
+
+class NoSolverError(OnnxGatherError):
+    """A solver is not installed."""
 
 
 class Solved(msgspec.Struct, frozen=True):
@@ -68,17 +86,20 @@ def installed_solver(name: str | None = None) -> str:
     """Return the name of a solver that is installed, by default the first of `SOLVERS`.
 
     Raises:
-        OnnxGatherError: It is not installed.
+        NoSolverError: It is not installed.
     """
     for solver in SOLVERS:
         if name not in (None, solver):
             continue
-        with suppress(ImportError):
-            import_module(solver)
+        # A solver is not imported here: only its program needs it, and it may be
+        # broken.
+        if find_spec(solver) is not None:
             return solver
-    missing = f"{name}, which is" if name else "z3 or cvc5, which are"
+    if name is None:
+        raise NoSolverError(NO_SOLVER)
     wheel = "cvc5" if name == "cvc5" else "z3-solver"
-    raise OnnxGatherError(f"a proof needs {missing} not installed: pip install {wheel}")
+    rule = f"a proof needs {name}, which is not installed"
+    raise NoSolverError(f"{rule}: pip install {wheel}")
 
 
 def solve(
@@ -97,7 +118,7 @@ def solve(
             same place on each machine; 0 is any number.
 
     Raises:
-        OnnxGatherError: The solver is not installed.
+        NoSolverError: The solver is not installed.
     """
     name = installed_solver(solver)
     request = msgspec.json.encode([script, seconds, steps])
@@ -105,11 +126,11 @@ def solve(
     with _lock:
         program = _programs.pop(name, None)
         if program is not None:
-            line = _answer(program, request)
+            line = _answer(program, request, seconds)
         # Case: no program waited, or it was ended while it waited.
         if program is None or line is None:
             program = _started(name)
-            line = _answer(program, request)
+            line = _answer(program, request, seconds)
         if line:
             _programs[name] = program
             return msgspec.json.decode(line, type=Solved)
@@ -117,14 +138,19 @@ def solve(
         return Solved("unknown", why=f"{name}: its program ended with code {code}")
 
 
-def _answer(program: subprocess.Popen[bytes], request: bytes) -> bytes | None:
+def _answer(
+    program: subprocess.Popen[bytes], request: bytes, seconds: float
+) -> bytes | None:
     """Return what a program answers to a script, as a line.
 
-    The line is empty if the script ended the program. None if the program had ended
-    before; its end is then complete.
+    The line is empty if the script ended the program, or had no answer in time. None if
+    the program had ended before; its end is then complete.
     """
     assert program.stdin
     assert program.stdout
+    limit = Timer(min(seconds, TIMEOUT_MAX - OVERTIME) + OVERTIME, program.kill)
+    limit.daemon = True
+    limit.start()
     try:
         try:
             program.stdin.write(request + b"\n")
@@ -136,6 +162,8 @@ def _answer(program: subprocess.Popen[bytes], request: bytes) -> bytes | None:
     except BaseException:  # a signal, which does not wait for the solver
         _end(program)
         raise
+    finally:
+        limit.cancel()
     # Case: the program was ended while it wrote.
     if not line.endswith(b"\n"):
         return b""
@@ -146,12 +174,18 @@ _proved = set[tuple[str, str | None]]()
 
 
 def solved(script: str, seconds: float, solver: str | None = None) -> Solved:
-    """Solve a script of ours as `solve` does; what is proved is kept."""
+    """Solve a script of ours as `solve` does; what is proved is kept.
+
+    Without a solver it is unknown.
+    """
     if (script, solver) in _proved:
         return Solved("unsat")
     if seconds <= 0:
-        return Solved("unknown", why="the time is up")
-    answer = solve(script, seconds, solver)
+        return Solved("unknown", why=TIME_IS_UP)
+    try:
+        answer = solve(script, seconds, solver)
+    except NoSolverError as error:
+        return Solved("unknown", why=str(error))
     if answer.verdict == "unsat":
         _proved.add((script, solver))
     return answer

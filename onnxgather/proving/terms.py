@@ -17,6 +17,8 @@ from hashlib import blake2b
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
+from onnxgather.proving.solvers import TIME_IS_UP
+
 
 class Term:
     """An integer or a truth that is not known. Equal terms are one object.
@@ -138,7 +140,7 @@ def _term(kind: str, args: tuple[Any, ...], low: int = 0, high: int = 1) -> Term
     key = (kind, args, low, high)
     term = _terms.get(key)
     if time.monotonic() > _deadline.get():
-        raise TimeoutError("the time is up")
+        raise TimeoutError(TIME_IS_UP)
     if term is None:
         term = Term()
         term.kind = kind

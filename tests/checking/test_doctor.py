@@ -40,7 +40,7 @@ from onnxgather.checking.results import Result, ResultKind
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution import kernels, runtime
 from onnxgather.core.execution.providers import PROVIDERS
-from onnxgather.core.model.write import to_onnx
+from onnxgather.core.model.write import descriptor_model
 
 pytestmark = pytest.mark.skipif(
     os.name == "nt", reason="the stand-in interpreter is a shell script"
@@ -516,7 +516,7 @@ class TestProviders:
     def test_each_case_is_one_node(self) -> None:
         assert tuple(case.name for case in CASES) == NAMES
         for case in CASES:
-            model = to_onnx(case.descriptor, case.out_of_range)
+            model = descriptor_model(case.descriptor, case.out_of_range)
             assert [node.op_type for node in model.graph.node] == [case.name]
 
     @pytest.mark.slow

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import DESC, POSIX, outcome, program
+from command_line import DESC, POSIX, SIGNED_DESC, outcome, program
 
 import onnxgather as og
 from onnxgather.checking.corpus import random_cases
 from onnxgather.core.model.values import ModelProto
 from onnxgather.core.options import POLICIES, TARGETS
+from onnxgather.proving import solvers
 
 WHERE = "a.json: $.dispatchables.gather"
 CLAMP = "policy clamp: an index out of range is clamped\n"
@@ -248,13 +249,26 @@ def test_a_model_that_does_not_fit_is_unusable(made: ModelProto, said: str) -> N
         og.certify(DESC, model=made)
 
 
-def test_no_solver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_is_needed_only_where_the_normal_form_does_not_decide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("z3", "cvc5"):
         monkeypatch.setitem(sys.modules, name, None)
-    told = "a proof needs z3 or cvc5, which are not installed: pip install z3-solver"
-    assert outcome("certify", "a.json") == (2, "", f"Error: {told}\n")
-    with pytest.raises(og.OnnxGatherError, match=re.escape(told)):
-        og.certify(DESC)
+    monkeypatch.setattr(solvers, "_proved", set[object]())  # what others have proved
+    program("a.json")
+    program("b.json", SIGNED_DESC, indices=np.array([[0, 1]]))
+    why = "a proof needs z3 or cvc5, which are not installed: pip install z3-solver"
+    told = (
+        f"{CLAMP}{WHERE}: clamp, portable: proved\n"
+        f"b.json: $.dispatchables.gather: clamp, portable: undecided: {why}\n"
+        "1 proved, 0 refuted, 1 undecided\n"
+    )
+    assert outcome("certify", "a.json", "b.json") == (0, told, "")
+    given = ("certify", "a.json", "b.json", "--fail-on", "undecided")
+    assert outcome(*given) == (1, told, "")
+    assert og.certify(DESC).state == "proved"
+    undecided = og.certify(SIGNED_DESC)
+    assert (undecided.state, undecided.why) == ("undecided", why)
 
 
 class TestFromPython:

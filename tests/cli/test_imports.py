@@ -37,6 +37,8 @@ USED: dict[tuple[str, ...], set[str]] = {
     ("show", DESCRIPTOR): {"numpy"},
     ("convert", DESCRIPTOR, "--target", "webnn", "-o", "x.mjs"): {"numpy", "numpy.ma"},
     ("convert", DESCRIPTOR, "-o", "x.onnx"): WITH_ONNX,
+    ("convert", DESCRIPTOR, "-o", "x.onnx", "--verify"): WITH_ONNX | {"onnxruntime"},
+    ("certify", DESCRIPTOR): WITH_ONNX,
     ("run", DESCRIPTOR): WITH_ONNX | {"onnxruntime"},
     ("harden", MODEL, "-o", "x.onnx"): WITH_ONNX,
     ("audit", MODEL): WITH_ONNX | {"xml.etree"},

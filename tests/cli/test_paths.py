@@ -77,7 +77,9 @@ def test_where_no_model_is_found_it_is_one_sentence(path: str, sentence: str) ->
 def test_programs_come_from_patterns_too() -> None:
     program("p/b.json")
     program("p/a.json")
-    converted = "p/a.json -> p/a.onnx\np/b.json -> p/b.onnx\n"
+    converted = (
+        "p/a.json -> p/a.onnx\np/b.json -> p/b.onnx\n2 programs: 2 models written\n"
+    )
     assert outcome("convert", "p/*.json") == (0, converted, "")
     code, text, _ = outcome("check", "p/?.json", "--json")
     assert (code, len(json.loads(text)["cases"])) == (0, 2)

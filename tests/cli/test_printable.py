@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command_line import DESC, POSIX, call, changed, program, renamed
 
-from onnxgather.core.model.write import to_onnx
+from onnxgather.core.model.write import descriptor_model
 
 HOSTILE = "x\x1b[2J\x9b31m\u202e\u2066\u2028\udcff\nforged"
 """An escape sequence, a C1 control, changed directions, a line separator, a byte, a new
@@ -166,7 +166,7 @@ def test_the_folder_of_an_export() -> None:
 @pytest.mark.parametrize("where", ["node", "value"])
 def test_a_name_in_a_model(where: str) -> None:
     name = HOSTILE.replace("\udcff", "")
-    model = to_onnx(DESC)
+    model = descriptor_model(DESC)
     if where == "node":
         model.graph.node[-1].name = name
     else:

@@ -19,7 +19,7 @@ from command_line import DESC, POSIX, files, program, spawn
 from onnx import helper
 
 from onnxgather.cli import main
-from onnxgather.core.model.write import to_onnx
+from onnxgather.core.model.write import descriptor_model
 
 PRINTING = [
     ["--help"],
@@ -166,7 +166,7 @@ class TestProcess:
             done = subprocess.run(command, input=text, capture_output=True, check=False)
             return done.returncode, done.stdout, done.stderr
 
-        model = to_onnx(DESC).SerializeToString(deterministic=True)
+        model = descriptor_model(DESC).SerializeToString(deterministic=True)
         assert fed("convert", "-", "-o", "-") == (0, model, b"")
         assert fed("convert", "-", "-o", "o") == (
             0,

@@ -267,9 +267,15 @@ class TestUsage:
         )
 
 
-WILD = "indices out of range: 2 of 4; such an index"
-KEEPS = "--out-of-range directml keeps DirectML's elements\n"
+WILD = "indices out of range: 2 of 4, first"
+KEEPS = "for the other: --out-of-range directml\n"
 UNKNOWN = "so it is not known what an index out of range changes\n"
+CLAMPED = (
+    "1 of 4 output elements differ, first OutputTensor[1]: 11 under clamp, 14 under"
+    " directml"
+)
+CHANGED = CLAMPED.replace("OutputTensor[1]", "OutputTensor[0]")
+NINE = "indices out of range: 1 of 4, first IndicesTensor[0] = 9"
 UINT = {"DataType": "UINT32"}
 
 
@@ -285,18 +291,21 @@ class TestConvert:
     @pytest.mark.parametrize(
         ("options", "told"),
         [
-            ((), "is clamped; output elements that differ from DirectML's: 1 of 4"),
+            ((), CLAMPED),
             (
                 ("--out-of-range", "zero"),
-                "gives 0; output elements that differ from DirectML's: 2 of 4",
+                (
+                    "2 of 4 output elements differ, first OutputTensor[0]: 0 under"
+                    " zero, 14 under directml"
+                ),
             ),
-            (("--out-of-range", "error"), "is an error"),
-            (("--out-of-range", "directml"), None),
-            (("--whole",), None),
             (
-                ("--whole", "--out-of-range", "clamp"),
-                "is clamped; output elements that differ from DirectML's: 1 of 4",
+                ("--out-of-range", "error"),
+                "OutputTensor[0] is an error, 14 under directml",
             ),
+            (("--out-of-range", "directml"), None),
+            (("--whole",), CLAMPED),
+            (("--whole", "--out-of-range", "directml"), None),
         ],
     )
     def test_it_tells_where_an_index_out_of_range_does_something_else_than_in_directml(
@@ -307,7 +316,8 @@ class TestConvert:
         indices = {"initialValuesDataType": "INT32", "initialValues": [9, -9, 1, 0]}
         wild = gather("x", "i", "y", 4, 4, IndicesTensor={"DataType": "INT32"})
         path = written({"x": X, "i": indices, "y": Y}, wild)
-        line = f"p.json: $.commands[0] (g0): {WILD} {told}; {KEEPS}"
+        place = "p.json: $.commands[0] (g0)"
+        line = f"{place}: {WILD} IndicesTensor[0] = 9; {told}; {KEEPS}"
         lines = line if told else ""
         lines += no_inputs(options, "--input x --input i")
         assert outcome("convert", path, *options) == (0, "p.json -> p.onnx\n", lines)
@@ -317,9 +327,9 @@ class TestConvert:
         t = {"initialValuesDataType": "UINT32", "initialValues": [0] * 4}
         program = {"x": X, "i": (0, 9, 9, 9), "j": (0, 0, 1, 2), "t": t, "y": Y}
         path = written(program, first, gather("x", "t", "y", 4, 4))
-        told = "is clamped; output elements that differ from DirectML's: 0 of 4"
+        told = "IndicesTensor[2] = 9; the output is the same under directml"
         code, _, err = outcome("convert", path)
-        assert (code, err) == (0, f"p.json: $.commands[1] (g1): {WILD} {told}; {KEEPS}")
+        assert (code, err) == (0, f"p.json: $.commands[1] (g1): {WILD} {told}\n")
 
     def test_nothing_is_told_where_all_are_in_range_or_there_is_no_dispatch(
         self,
@@ -348,30 +358,16 @@ class TestConvert:
             (
                 (),
                 9,
-                (
-                    "indices out of range: 1 of 4; such an index is clamped; output"
-                    " elements that differ from DirectML's: 0 of 4"
-                ),
+                f"{NINE}; the output is the same under directml\n",
             ),
-            (
-                ("--whole", "--out-of-range", "clamp"),
-                9,
-                (
-                    "indices out of range: 1 of 4; such an index is clamped; output"
-                    " elements that differ from DirectML's: 1 of 4"
-                ),
-            ),
+            (("--whole",), 9, f"{NINE}; {CHANGED}; {KEEPS}"),
             (
                 ("--whole", "--out-of-range", "error"),
                 9,
-                "indices out of range: 1 of 4; such an index is an error",
+                f"{NINE}; OutputTensor[0] is an error, 14 under directml; {KEEPS}",
             ),
             ((), 3, None),
-            (
-                ("--whole", "--out-of-range", "clamp"),
-                3,
-                "output elements that differ from DirectML's: 1 of 4",
-            ),
+            (("--whole",), 3, f"{CHANGED}; {KEEPS}"),
             (("--whole", "--out-of-range", "error"), 3, None),
         ],
     )
@@ -390,16 +386,19 @@ class TestConvert:
         first = gather("d", "i", "t", 4, 4, **more)
         path = written(resources, first, gather("x", "t", "y", 4, 4))
         code, _, err = outcome("convert", path, *options)
-        brief = "is an error" if "error" in options else "is clamped"
-        if "error" not in options:
-            brief += "; output elements that differ from DirectML's: 1 of 4"
-        start = (
-            "p.json: $.commands[0] (g0): indices out of range: 1 of 4; such an index"
-            f" {brief}"
+        brief = (
+            "1 of 4 output elements differ, first OutputTensor[0]: 0 under clamp,"
+            f" {last} under directml"
         )
-        lines = f"{start}; {KEEPS}"
+        if "error" in options:
+            brief = f"OutputTensor[0] is an error, {last} under directml"
+        start = (
+            "p.json: $.commands[0] (g0): indices out of range: 1 of 4, first"
+            " IndicesTensor[0] = -9"
+        )
+        lines = f"{start}; {brief}; {KEEPS}"
         if told:
-            lines += f"p.json: $.commands[1] (g1): {told}; {KEEPS}"
+            lines += f"p.json: $.commands[1] (g1): {told}"
         lines += no_inputs(options, "--input d --input i --input x")
         assert (code, err) == (0, lines)
 

@@ -27,7 +27,10 @@ def test_a_folder_gives_its_regular_files_alone() -> None:
     os.symlink("x.json", "models/y.json")
     code, out, err = outcome("convert", "models", "-o", "out")
     assert (code, err) == (0, "new folder: out\n")
-    assert out == "models/x.json -> out/x.onnx\nmodels/y.json -> out/y.onnx\n"
+    assert out == (
+        "models/x.json -> out/x.onnx\nmodels/y.json -> out/y.onnx\n"
+        "2 programs: 2 models written\n"
+    )
 
 
 @POSIX
@@ -36,7 +39,7 @@ def test_a_link_that_leads_nowhere_is_told() -> None:
     os.symlink("gone", "models/y.json")
     assert outcome("convert", "models") == (
         2,
-        "models/x.json -> models/x.onnx\n",
+        "models/x.json -> models/x.onnx\n2 programs: 1 model written, 1 error\n",
         "Error: models/y.json: no such file or directory\n",
     )
 

@@ -74,7 +74,7 @@ class TestProgress:
         now[0] += 2
         with batch.step("xxx"):
             raise og.OnnxGatherError("no")
-        assert err.text == "xxx\r   \rError: no\n"
+        assert err.text == "xxx\r   \r\x1b[1;31mError:\x1b[0m no\n"
         assert batch.finish() == 2
 
     @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ class TestConvert:
             0,
             (
                 "in/Y.JSON -> out/Y.onnx\nin/a/x.json -> out/a/x.onnx\nin/b/x.json ->"
-                " out/b/x.onnx\nz.json -> out/z.onnx\n"
+                " out/b/x.onnx\nz.json -> out/z.onnx\n4 programs: 4 models written\n"
             ),
             "new folder: out\n",
         )
@@ -286,7 +286,10 @@ class TestConvert:
         changed("bb.json", **content)
         assert outcome("convert", ".", "none.json", "-o", "o") == (
             2,
-            "./a.json -> o/a.onnx\n./c.json -> o/c.onnx\n",
+            (
+                "./a.json -> o/a.onnx\n./c.json -> o/c.onnx\n"
+                "5 programs: 2 models written, 3 errors\n"
+            ),
             (
                 "Error: ./b.json: line 1 column 2: expected a field name in double"
                 " quotes, got the end of the text\nError: ./bb.json:"
@@ -473,15 +476,15 @@ class TestConvert:
     def test_a_model_is_checked_before_it_is_written(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        to_onnx = write.to_onnx
+        descriptor_model = write.descriptor_model
 
         def wrong(*_: object, **__: object) -> onnx.ModelProto:
-            model = to_onnx(DESC)
+            model = descriptor_model(DESC)
             model.graph.node[0].op_type = "Nonsense"
             return model
 
         program("x.json")
-        monkeypatch.setattr(write, "to_onnx", wrong)
+        monkeypatch.setattr(write, "descriptor_model", wrong)
         code, out, err = outcome("convert", "x.json")
         assert (code, out) == (2, "")
         assert err.startswith(
@@ -690,12 +693,12 @@ class TestRun:
     ) -> None:
         made: list[object] = []
 
-        def to_onnx(*given: Any, **more: Any) -> object:
+        def descriptor_model(*given: Any, **more: Any) -> object:
             made.append(given[2])
-            return write.to_onnx(*given, **more)
+            return write.descriptor_model(*given, **more)
 
         session_module.open_session.cache_clear()
-        monkeypatch.setattr(session_module, "to_onnx", to_onnx)
+        monkeypatch.setattr(session_module, "descriptor_model", descriptor_model)
         program = str(MODELS / "token_embedding.json")
         ran = outcome("run", program, "--target", target)
         assert made == [target]

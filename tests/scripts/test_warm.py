@@ -30,7 +30,7 @@ from onnxgather.core.execution.elsewhere.hosts import find_runtime, made_folder
 from onnxgather.core.execution.elsewhere.worker import Worker
 from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.execution.runtime import MAGIC
-from onnxgather.core.model.write import to_onnx
+from onnxgather.core.model.write import descriptor_model
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not shutil.which("setpriv"),
@@ -533,7 +533,7 @@ class InferenceSession(InferenceSession):
 """A stand-in with DirectML's provider, which notes its number, and opens models
 slowly."""
 
-MODEL = to_onnx(DESC, "clamp", "portable").SerializeToString()
+MODEL = descriptor_model(DESC, "clamp", "portable").SerializeToString()
 
 
 class TestRun:

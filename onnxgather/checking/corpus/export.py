@@ -295,7 +295,7 @@ def _onnx_test(case: Case, expected: Array | str) -> Entry:
     another folder, as ONNX's runners would fail it.
     """
     from onnxgather.checking.node_models import bare_model, tensor_bytes
-    from onnxgather.core.model.write import to_onnx
+    from onnxgather.core.model.write import descriptor_model
 
     if isinstance(case, NodeCase):
         node = case.node
@@ -303,7 +303,7 @@ def _onnx_test(case: Case, expected: Array | str) -> Entry:
             node.operator, node.attributes, case.data, case.indices, node.output_shape
         )
     else:
-        model = to_onnx(case.descriptor, case.out_of_range)
+        model = descriptor_model(case.descriptor, case.out_of_range)
 
     kind = "refused" if isinstance(expected, str) else "cases"
     folder = f"{kind}/{answer_folder(case.name, 'onnx')}"

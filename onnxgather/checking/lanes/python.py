@@ -56,7 +56,7 @@ from onnxgather.core.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.core.execution.session import threads_for
 from onnxgather.core.model.protos import operators
 from onnxgather.core.model.values import loaded
-from onnxgather.core.model.write import to_onnx, to_onnx_for_webnn
+from onnxgather.core.model.write import descriptor_model, to_onnx_for_webnn
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, Target
 
 _IS_ABSENT = "No module named 'onnxruntime'"
@@ -562,7 +562,9 @@ def question_of(
         if for_webnn:
             model = to_onnx_for_webnn(desc, case.out_of_range, opset)
         else:
-            model = to_onnx(desc, case.out_of_range, target, opset, threads=threads)
+            model = descriptor_model(
+                desc, case.out_of_range, target, opset, threads=threads
+            )
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
     if case.wrapped:
         model = wrapped(model)

@@ -60,7 +60,7 @@ from onnxgather.core.model.values import (
     sizes_text,
     values_of,
 )
-from onnxgather.core.model.write import to_onnx, to_onnx_for_webnn
+from onnxgather.core.model.write import descriptor_model, to_onnx_for_webnn
 from onnxgather.core.options import (
     MOST_THREADS,
     TARGETS,
@@ -360,7 +360,7 @@ class Session:
         if target is None and self.provider.needs_webnn:
             return to_onnx_for_webnn(desc, self._policy)
         suitable = target_of(name, target)
-        return to_onnx(desc, self._policy, suitable, threads=threads)
+        return descriptor_model(desc, self._policy, suitable, threads=threads)
 
     def _with_own_types(self, values: Mapping[str, ValueType]) -> dict[str, ValueType]:
         """Return the values of the model, with the data types of the descriptor."""

@@ -25,7 +25,7 @@ from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.model.functions import add_function
 from onnxgather.core.model.protos import domain_of, names_in
 from onnxgather.core.model.values import ValueType
-from onnxgather.core.model.write import to_onnx
+from onnxgather.core.model.write import descriptor_model
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, OutOfRange, Target
 from onnxgather.core.public import public
 
@@ -100,7 +100,9 @@ def add_to(
     if opset is None:
         opset = DEFAULT_OPSET
     version = opsets.get("", opset)
-    part = to_onnx(desc, out_of_range, target, version, array, threads, prefix, names)
+    part = descriptor_model(
+        desc, out_of_range, target, version, array, threads, prefix, names
+    )
     # Only a native part has a function, that of its single node.
     for node, function in zip(part.graph.node, part.functions, strict=False):
         add_function(node, function, whole.functions)
@@ -159,7 +161,7 @@ def functions(
     called: list[FunctionProto] = []
     taken = set[str]()
     for desc in given:
-        part = to_onnx(desc, out_of_range, "native", opset)
+        part = descriptor_model(desc, out_of_range, "native", opset)
         (node,) = part.graph.node
         (function,) = part.functions
         add_function(node, function, called)

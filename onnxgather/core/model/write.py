@@ -47,7 +47,6 @@ from onnxgather.core.options import (
     OutOfRange,
     Target,
 )
-from onnxgather.core.public import public
 from onnxgather.core.version import __version__
 
 VERSION = __version__
@@ -59,8 +58,7 @@ LARGEST_MODEL = 2**31 - 1
 """The most bytes of a serialized protobuf message."""
 
 
-@public
-def to_onnx(
+def descriptor_model(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
@@ -70,32 +68,11 @@ def to_onnx(
     prefix: str = "",
     names: Mapping[str, str] | None = None,
 ) -> onnx.ModelProto:
-    """Return an ONNX model that computes what a descriptor computes.
-
-    The inputs InputTensor and IndicesTensor and the output OutputTensor have the
-    descriptor's data types. Their shapes are the tensors' `sizes`; of a tensor with
-    strides it is the shape of its 1-D buffer.
-
-    Args:
-        desc: Any of the four gather descriptors.
-        out_of_range: What an index out of range does; see `OutOfRange`.
-        target: "portable" is standard ONNX for every provider, "cpu" what ONNX
-            Runtime's CPU provider runs fastest, "webgpu" what its WebGPU provider
-            computes, "native" one node of onnxgather's own operators beside a function
-            of standard ONNX.
-        opset: The version of the ONNX operator set, 13 to the newest that both the
-            installed onnx and the oldest supported ONNX Runtime know.
-        indices: The array of IndicesTensor if it is known. It becomes an initializer
-            instead of a graph input, and all arithmetic on indices is done beforehand.
-        threads: How many threads the model will run on, 1 or more, for `target="cpu"`
-            to choose its graph by; None stands for 2.
-        prefix: What stands before each name of the model: of its values and nodes.
-        names: The names of InputTensor, IndicesTensor and OutputTensor that are others,
-            without the prefix.
+    """Return the model that the public `to_onnx` describes.
 
     Raises:
-        OnnxGatherError: An option is not one of those above, or the model would exceed
-            2 GiB.
+        OnnxGatherError: An option is not one of those of `to_onnx`, or the model would
+            exceed 2 GiB.
         DescriptorError: `indices` does not fit IndicesTensor.
         IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range`
             is "error".

@@ -59,6 +59,8 @@ def told_outside(
     other_output = elements(desc.output_tensor, reference(desc, data, indices, other))
     # Case 1: there is no output under the policy.
     if policy == "error":
+        if not outside.any():
+            return ""
         first = _first(source_map(desc, indices, "zero") < 0)
         place = _place("OutputTensor", first)
         theirs = value_text(other_output[first])

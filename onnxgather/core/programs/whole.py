@@ -77,7 +77,33 @@ def program_to_onnx(
         >>> [value.name for value in model.graph.output]
         ['pixels']
     """
-    opset, threads = check_lowering(out_of_range, target, opset, threads)
+    opset, _ = check_lowering(out_of_range, target, opset, threads)
+    whole = whole_program(program, out_of_range, target, threads, inputs)
+    program = whole.program
+    metadata = {
+        "program": printable(os.path.basename(program.path)),
+        "commands": {path: value.name for path, value in whole.shown.items()},
+        "out_of_range": out_of_range,
+        "target": target,
+    }
+    # A graph has a name, in UTF-8, which the name of a file need not be.
+    title = printable(Path(program.path).stem) or "program"
+    return write_model(whole.graph, title, opset, metadata, whole.outputs())
+
+
+def whole_program(
+    program: Program | str | os.PathLike[str],
+    out_of_range: OutOfRange,
+    target: Target,
+    threads: int | None,
+    inputs: Collection[str] | None,
+) -> WholeProgram:
+    """Return a program as one graph, from the arguments of `program_to_onnx`.
+
+    Raises:
+        OnnxGatherError: As `program_to_onnx`.
+    """
+    _, threads = check_lowering(out_of_range, target, DEFAULT_OPSET, threads)
     check_type(
         "program",
         program,
@@ -100,15 +126,7 @@ def program_to_onnx(
                 "inputs must name resources whose values before the first command count"
             )
             raise OnnxGatherError(f"{program.path}: {rule}, got {shown(name)}")
-    metadata = {
-        "program": printable(os.path.basename(program.path)),
-        "commands": {path: value.name for path, value in whole.shown.items()},
-        "out_of_range": out_of_range,
-        "target": target,
-    }
-    # A graph has a name, in UTF-8, which the name of a file need not be.
-    title = printable(Path(program.path).stem) or "program"
-    return write_model(whole.graph, title, opset, metadata, whole.outputs())
+    return whole
 
 
 def inputs_to_name(program: Program) -> list[str]:
@@ -160,10 +178,12 @@ class WholeProgram:
     ) -> None:
         program.check_apart()
         program.check_run()
-        self._program = program
+        self.program = program
         self._policy: OutOfRange = out_of_range
         self._lowered = lowered
         self.graph = Graph()
+        self.gathers: list[tuple[Descriptor, OutOfRange]] = []
+        """For each dispatch, the descriptor and the policy of its nodes."""
         self.written: list[Value] = []
         """For each dispatch, the resource that it writes, after it."""
         self.shown: dict[str, Value] = {}
@@ -196,7 +216,7 @@ class WholeProgram:
 
     def _check_names(self) -> None:
         """Check that all dispatches are gathers, and that resources can name values."""
-        program = self._program
+        program = self.program
         if program.other:
             read_descriptor(program.other)  # raises, as it is no gather
         if not program.dispatch_commands:
@@ -208,13 +228,13 @@ class WholeProgram:
 
     def _first_values(self) -> dict[str, Value]:
         values: dict[str, Value] = {}
-        for name, tensor in _first_tensors(self._program).items():
+        for name, tensor in _first_tensors(self.program).items():
             values[name] = self._first_value(name, tensor)
         return values
 
     def _first_value(self, name: str, tensor: TensorDesc | None) -> Value:
         """Return the graph input for what a resource holds before the first command."""
-        resource = self._program.resources[name]
+        resource = self.program.resources[name]
         if tensor is None:  # no tensor is bound to it: a command shows it
             data_type = resource.data_type or TensorDataType.UINT8
         else:
@@ -226,7 +246,7 @@ class WholeProgram:
         return self.graph.input(name, data_type.numpy, shape)
 
     def _add_commands(self) -> None:
-        for command in self._program.commands:
+        for command in self.program.commands:
             if isinstance(command, DispatchCommand):
                 self._dispatch(command)
             else:
@@ -237,7 +257,7 @@ class WholeProgram:
         self.graph.inputs = list(self.inputs.values())
         for name, value in self._first.items():
             if name not in self.inputs:
-                content = self._program.resources[name].initial_bytes().data
+                content = self.program.resources[name].initial_bytes().data
                 array = np.ndarray(value.shape, value.dtype, content)
                 self.graph.constants[value.name] = array
 
@@ -257,12 +277,14 @@ class WholeProgram:
                 arguments[role] = self._read(command, role, tensor)
 
         name = command.bindings[OUTPUT].resource
-        covers_all = _covers(output, self._program.resources[name].size_in_bytes)
+        covers_all = _covers(output, self.program.resources[name].size_in_bytes)
         before = None if covers_all else self._value(command, OUTPUT, output)
         if name not in self._now:  # its first value may have the resource's own name
             graph.names.discard(name)
         packed = TensorDesc(output.data_type, output.sizes)
-        gather = self._lowered(replace(desc, output_tensor=packed), out_of_range)
+        packed_desc = replace(desc, output_tensor=packed)
+        self.gathers.append((packed_desc, out_of_range))
+        gather = self._lowered(packed_desc, out_of_range)
         if covers_all and output.is_packed:
             written = graph.inline(gather, arguments, name)
         else:
@@ -335,7 +357,7 @@ class WholeProgram:
         values = self._first if is_owned(tensor) else self._now
         value = values[name]
         if value.dtype != tensor.data_type.numpy:
-            path = self._program.resources[name].path
+            path = self.program.resources[name].path
             data_type = value.dtype.name.upper()
             tensor_name = f"{role} of {command.path}"
             rule = f"{path} must be bound as {data_type} to {tensor_name} too"
@@ -351,7 +373,7 @@ class WholeProgram:
             return False
         if self._now[name] is not self._first.get(name):  # an earlier dispatch wrote it
             return False
-        return self._program.in_range_at_first(command)
+        return self.program.in_range_at_first(command)
 
     def _shown_value(self, name: str) -> Value:
         """Return the value of a resource, as an output."""

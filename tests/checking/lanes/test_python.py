@@ -205,7 +205,7 @@ class TestWhatCounts:
     def test_a_model_that_folds_away_on_the_cpu_is_not_run(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real = write.to_onnx
+        real = write.descriptor_model
 
         def folded(*arguments: Any, **options: Any) -> Any:
             model = real(*arguments, **options)
@@ -219,7 +219,7 @@ class TestWhatCounts:
 
         lane = ModelLane("cpu", PROVIDERS["cpu"])
         lane.start()
-        monkeypatch.setattr("onnxgather.checking.lanes.python.to_onnx", folded)
+        monkeypatch.setattr("onnxgather.checking.lanes.python.descriptor_model", folded)
         answer = lane.answer(case())
         lane.close()
         assert answer == Answer(

@@ -1,0 +1,335 @@
+"""The command `convert`, which writes programs as ONNX models or for WebNN.
+
+What needs onnx is imported when it is needed, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from shlex import quote
+
+import click
+
+from onnxgather.checking.cases import program_cases
+from onnxgather.cli import arguments
+from onnxgather.cli.converted import (
+    Conversions,
+    Converted,
+    ConvertOptions,
+    converted_of,
+    is_program_beside,
+)
+from onnxgather.cli.examples import examples_of
+from onnxgather.cli.outputs import (
+    MODEL_ENDINGS,
+    WEBNN_ENDINGS,
+    Job,
+    Outputs,
+    plan,
+)
+from onnxgather.cli.sources import (
+    STANDARD,
+    Batch,
+    FileGathers,
+    JsonCommand,
+    Reading,
+    Source,
+    gathers_in,
+)
+from onnxgather.cli.terminal import Interrupted, json_bytes
+from onnxgather.core.checks import number_of
+from onnxgather.core.descriptors.feature_levels import (
+    FEATURE_LEVELS,
+)
+from onnxgather.core.errors import FileFormatError, OnnxGatherError
+from onnxgather.core.files import check_apart, first_missing_folder, is_model
+from onnxgather.core.options import OutOfRange
+from onnxgather.core.programs.program import MAX_COMPARED_BYTES, Program
+
+
+@click.command("convert", cls=JsonCommand, epilog=examples_of("convert"))
+@click.argument(
+    "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
+)
+@arguments.file(
+    "-o",
+    "--output",
+    metavar="PATH",
+    help=(
+        "A folder; or, if there is one model, a file that ends in .onnx, or - for the"
+        " output. With --target webnn a file ends in .mjs or .json."
+    ),
+)
+@arguments.flag(
+    "--verify",
+    help=(
+        "Run each model on ONNX Runtime's CPU provider, with the program's data and"
+        " with three drawn cases, and prove it where 10 seconds are enough; write no"
+        " model that differs from the descriptor. Most proofs need a solver: pip"
+        " install z3-solver."
+    ),
+)
+@arguments.conversion
+@click.option(
+    "--feature-level",
+    type=click.Choice(FEATURE_LEVELS),
+    metavar="LEVEL",
+    help="Refuse descriptors that need more than this level, such as 3_0.",
+)
+@arguments.node
+@arguments.shape
+@arguments.flag(
+    "--whole", help="Write each program as one model, all dispatches in order."
+)
+@click.option(
+    "--input",
+    "resources",
+    multiple=True,
+    metavar="NAME",
+    help=(
+        "With --whole: a resource that is a graph input.  [default: those with"
+        " sourcePath]"
+    ),
+)
+@arguments.json_file("list of models")
+@arguments.allow_outside
+@arguments.force
+@arguments.as_records(options=ConvertOptions, reading=Reading, outputs=Outputs)
+def convert_command(
+    files: Sequence[str],
+    output: str | None,
+    options: ConvertOptions,
+    reading: Reading,
+    outputs: Outputs,
+) -> int:
+    """Write an ONNX model, or a WebNN program, for each gather of each program.
+
+    A FILE is a program, a descriptor alone or a list of them, or an ONNX model; or a
+    folder: all *.json files in it and below it that may be programs; or a pattern in
+    quotes; or -, the standard input. Models go beside their programs as NAME.onnx, or
+    as NAME.DISPATCHABLE.onnx where a program has several gathers. With --whole a
+    program is one model.
+    """
+    options.check()
+    if outputs.json_file == STANDARD == output:
+        rule = "--json must have a FILE, as --json=FILE"
+        raise click.UsageError(f"{rule}, where a model goes to the standard output")
+    if options.verify and not options.is_webnn:
+        # No model is made where none can run.
+        from onnxgather.proving.verify import check_runs_models
+
+        check_runs_models()
+    outputs.check_writable()
+    batch = Batch(prints=False)
+    work = Conversions(batch, options)
+    with batch.errors_last():
+        sources = batch.sources(files)
+        for number, source in enumerate(sources, 1):
+            with batch.step(source.path, number, len(sources)):
+                work.gathers[source.path] = _read(work, source, output, reading)
+        jobs = _jobs(work, sources, output, outputs)
+        _convert_all(work, jobs, prints=outputs.json_file != STANDARD)
+    is_printed = outputs.write(batch, {"--json": partial(_manifest, work)})
+    # The only file needs no count.
+    is_batch = len(sources) > 1 or batch.left_out > 0
+    if sources and is_batch and not is_printed:
+        batch.say(_counts(work, sources))
+    return batch.finish()
+
+
+def _read(
+    work: Conversions, source: Source, output: str | None, reading: Reading
+) -> FileGathers:
+    """Return the gathers of a file that can be converted.
+
+    Raises:
+        OnnxGatherError: The file cannot be read, or its gathers cannot be converted.
+        UsageError: An option does not go with the file.
+    """
+    options = work.options
+    gathers = gathers_in(work.batch, source, reading)
+    program = gathers.program
+    if program is None or (options.whole and program.model):
+        if options.whole:
+            rule = "--whole must come with programs"
+            raise click.UsageError(f"{rule}, got {source.path}")
+        return gathers
+    if options.whole and not program.commands and not program.resources:
+        rule = "must be a program with commands to be one model"
+        raise OnnxGatherError(f"{source.path}: {rule}, got descriptors alone")
+    # Case: the model beside a model would have its name.
+    if program.model and output is None and not options.is_webnn:
+        rule = "the new model must come with -o PATH"
+        raise OnnxGatherError(f"{source.path}: {rule}, as {source.path} is the input")
+    policy = options.out_of_range or gathers.policy
+    _check_convertible(work.batch, program, policy, options.whole)
+    return gathers
+
+
+def _jobs(
+    work: Conversions, sources: Sequence[Source], output: str | None, outputs: Outputs
+) -> list[Job]:
+    """Return the files to write.
+
+    Raises:
+        OnnxGatherError: As `plan`; or the file of --json is an input or a model.
+        UsageError: As `plan`.
+    """
+    options = work.options
+    all_gathers: list[FileGathers] = []
+    for source in sources:
+        # A file that is named twice is there twice, so that the clash is seen.
+        if source.path in work.gathers:
+            all_gathers.append(replace(work.gathers[source.path], source=source))
+    # Some gathers of a file may fail while others are read; such a file is read.
+    unread = [path for path, _ in work.batch.failures if path not in work.gathers]
+    endings = WEBNN_ENDINGS if options.is_webnn else MODEL_ENDINGS
+    jobs = plan(all_gathers, output, unread, options.whole, endings)
+    if outputs.json_file is not None:
+        named_file = (outputs.json_file, "--json")
+        read = [file for gathers in all_gathers for file in gathers.files]
+        check_apart([named_file], [*read, *unread])
+        # Whether the models are apart from one another is seen before.
+        for job in jobs:
+            check_apart([(job.output, job.place), named_file], ())
+    return jobs
+
+
+def _convert_all(work: Conversions, jobs: Sequence[Job], prints: bool) -> None:
+    """Write the files, and print a line for each. A signal ends the work.
+
+    Args:
+        work: The files that were read.
+        jobs: The files to write.
+        prints: Whether the lines of models are printed.
+    """
+    batch = work.batch
+    # Each new folder is told once, without the folders in it.
+    new_folders = [first_missing_folder(job.output) for job in jobs]
+    told_folders = {""}
+    try:
+        for number, job in enumerate(jobs, 1):
+            with batch.step(job.source, number, len(jobs)):
+                job.check(work.options.force)
+                converted = converted_of(work, job)
+                job.write(converted.content, work.options.force)
+                new_folder = new_folders[number - 1]
+                if new_folder not in told_folders:
+                    told_folders.add(new_folder)
+                    batch.tell(f"new folder: {new_folder}")
+                _tell(work, job, converted, prints)
+    except Interrupted as stop:
+        batch.stop = stop
+        with batch.step(""):
+            count = f"{len(work.rows):,} of {number_of(len(jobs), work.options.noun)}"
+            sentence = f"interrupted by {stop.name} after {count}"
+            raise OnnxGatherError(sentence) from None
+
+
+def _tell(work: Conversions, job: Job, converted: Converted, prints: bool) -> None:
+    """Print the line of a file that was written, and keep what --json says of it."""
+    batch = work.batch
+    verified = converted.verified
+    line = f"{job.source} -> {job.output}"
+    if verified is not None:
+        line += f": {verified}"
+    if job.output != STANDARD and prints:
+        batch.say(line)
+    elif job.output == STANDARD and verified is not None:
+        batch.tell(f"{job.source}: {verified}")
+    # Case: the program beside the model of a gather of a network.
+    if is_program_beside(work, job):
+        return
+    gathers = work.gathers[job.source]
+    names = {gathers.where(name): name for name in gathers.descriptors}
+    row = {
+        "program": job.source,
+        "dispatchable": None if work.options.whole else names[job.where],
+        "model": job.output,
+        "inputs": converted.inputs,
+        "out_of_range": work.policy(job.source),
+        "target": work.options.target,
+        "verified": verified,
+    }
+    work.rows.append(row)
+    # A WebNN program of a whole program has inputs for all its resources.
+    if not work.options.is_webnn and not work.options.resources:
+        note = _note_on_no_inputs(job)
+        if note:
+            batch.tell(note)
+
+
+def _counts(work: Conversions, sources: Sequence[Source]) -> str:
+    """Return the last line, such as `3 programs: 2 models written, 1 error`."""
+    batch = work.batch
+    # Some of the files may be models.
+    are_programs = not any(is_model(source.path) for source in sources)
+    noun = "program" if are_programs else "file"
+    parts = [f"{number_of(len(work.rows), work.options.noun)} written"]
+    if batch.left_out:
+        parts.append(f"{number_of(batch.left_out, 'file')} left out")
+    if batch.failures:
+        parts.append(number_of(len(batch.failures), "error"))
+    return f"{number_of(len(sources), noun)}: {', '.join(parts)}"
+
+
+def _manifest(work: Conversions) -> bytes:
+    """Return what --json writes."""
+    errors = list[dict[str, str | None]]()
+    for name, error in work.batch.failures:
+        errors.append({"file": name or None, "error": str(error)})
+    manifest = {
+        "schema": 1,
+        "files": work.rows,
+        "left_out": work.batch.left_out,
+        "errors": errors,
+    }
+    return json_bytes(manifest)
+
+
+def _note_on_no_inputs(job: Job) -> str:
+    """Return a sentence if the model of a whole program has no inputs, else nothing."""
+    from onnxgather.core.programs.whole import inputs_to_name
+
+    if not isinstance(job.content, Program):
+        return ""
+    names = inputs_to_name(job.content)
+    if not names:
+        return ""
+    options = " ".join(f"--input {quote(name)}" for name in names)
+    rule = "the model has no inputs, as the program contains all data"
+    return f"{job.source}: {rule}; to give it inputs, add {options}"
+
+
+def _check_convertible(
+    batch: Batch, program: Program, policy: OutOfRange, whole: bool
+) -> None:
+    """Check that no dispatch is in place; name those that DirectML runs otherwise.
+
+    These have indices out of range, with those indices that `run` has. In one model of
+    the whole program, a dispatch reads what earlier ones compute under the policy; in a
+    model of its own, what they compute in DirectML.
+    """
+    program.check_apart()
+    try:
+        if policy == "directml" or program.in_range():
+            return
+        program.check_run(MAX_COMPARED_BYTES)
+        cases = program_cases(program, "directml")
+        # The dispatches of the whole program run in step with those of DirectML.
+        in_whole = None
+        if whole and policy != "error":
+            in_whole = program_cases(program, policy)
+        # Behind them are the cases of gathers without data, which are drawn.
+        for _, case in zip(program.dispatch_commands, cases, strict=False):
+            under_policy = replace(case, out_of_range=policy)
+            in_model = under_policy
+            if in_whole is not None:
+                in_model = next(in_whole)
+            difference = under_policy.told(in_model.expected())
+            if difference:
+                batch.tell(f"{case.name}: {difference}")
+    except FileFormatError as error:
+        batch.tell(f"{error}; so it is not known what an index out of range changes")
