@@ -336,7 +336,7 @@ def test_a_file_that_must_stay_is_told_before_the_work(
     for path in ("d/a.onnx", "o/a.onnx"):
         Path(path).parent.mkdir(exist_ok=True)
         a_text(Path(path), b"")
-    monkeypatch.setattr(write, "to_onnx", fail)
+    monkeypatch.setattr(write, "descriptor_model", fail)
     monkeypatch.setattr(harden, "harden_file", fail)
     for command in (("convert", "d/a.json"), ("harden", "n/a.onnx", "-o", "o")):
         code, _, error = outcome(*command)
@@ -368,8 +368,12 @@ def test_a_clash_of_names_fails_those_files_alone() -> None:
     sentence = f"o/a.onnx must not be written twice, for d/a.json: {place}"
     sentence = f"Error: {sentence} and e/a.json: {place}"
     assert code == 2
-    assert text == "d/b.json -> o/b.onnx\ne/c.json -> o/c.onnx\n"
-    assert error.splitlines() == [sentence, "new folder: o", sentence]
+    assert text == (
+        "d/b.json -> o/b.onnx\ne/c.json -> o/c.onnx\n"
+        "4 programs: 2 models written, 2 errors\n"
+    )
+    lines = error.splitlines()
+    assert sorted(lines) == [sentence, sentence, "new folder: o"]
 
 
 def test_an_input_is_no_output_and_the_others_are_written() -> None:
@@ -378,7 +382,9 @@ def test_an_input_is_no_output_and_the_others_are_written() -> None:
     paths = ("d/a.json", "d/b.json", "d/b.onnx")
     code, text, error = outcome("convert", *paths, "--force")
     sentence = "Error: d/b.onnx must not be written, as it is an input\n"
-    assert (code, text, error) == (2, "d/a.json -> d/a.onnx\n", sentence * 2)
+    counts = "3 programs: 1 model written, 2 errors\n"
+    assert (code, text) == (2, f"d/a.json -> d/a.onnx\n{counts}")
+    assert error == sentence * 2
     assert Path("d/b.onnx").read_bytes() == before
 
 
