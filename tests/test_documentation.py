@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,7 @@ CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 ELSEWHERE = {"parts.md": "tests/core/model/test_libraries.py"}
 """Pages whose blocks another file of tests runs."""
+PARITY = "parity-tests.md"
 NOT_RUN = [
     block
     for block in BLOCKS
@@ -50,7 +52,7 @@ RUN = [
 
 def _run(words: list[str]) -> tuple[int, str]:
     """Return the exit code of a command, and what it prints."""
-    if words[0] == "onnxslim":
+    if words[0] in ("onnxslim", "pytest"):
         command = [sys.executable, "-m", *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
@@ -144,6 +146,26 @@ def test_block_that_does_not_run_here_is_good_usage(
             assert (ROOT / words[0]).exists()
         elif name.startswith("scripts/"):
             assert (ROOT / name).exists()
+
+
+def test_the_workflow_of_parity_tests_runs_on_lanes_that_are_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {block.mark: block.text for block in BLOCKS if block.page == PARITY}
+    (tmp_path / "test_gathers.py").write_text(files["file: test_gathers.py"], "utf-8")
+    shutil.copytree(ROOT / "models", tmp_path / "models")
+    monkeypatch.chdir(tmp_path)
+    lines = re.findall(r"-m (pytest .+)", files["file: parity.yml"])
+    assert len(lines) == 2
+    for line in lines:
+        # The lanes that a user sets up are lanes on the CPU here.
+        line = line.replace(
+            "openvino=../openvino/bin/python", f"cpu@2={sys.executable}"
+        )
+        line = line.replace("cpu,directml", "cpu,cpu@2")
+        assert "cpu@2" in line
+        code, said = _run(shlex.split(line))
+        assert (code, "33 passed" in said) == (0, True), said
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from command_line import SIGNED_DESC as DESC
 from command_line import outcome
 from folders import MODELS
 from onnx import parser
+from planted_adapter import planted
 
 import onnxgather as og
 
@@ -69,7 +71,19 @@ def test_a_gather_is_checked_on_lanes() -> None:
 @pytest.mark.parametrize(
     ("lanes", "target", "said"),
     [
-        ("cpu", None, "lanes must be a sequence, got 'cpu'"),
+        (5, None, "lanes must be a sequence, got 5"),
+        ("", None, "lanes must name one beside the reference, got none"),
+        ("cpu,cpu", None, "lanes must differ, got 'cpu' twice"),
+        ("cpu=", None, "a lane must be NAME or NAME=PATH, got 'cpu='"),
+        (["cpu=no/python"], None, "lanes: 'no/python': no such file or directory"),
+        (
+            [f"cpu={sys.prefix}"],
+            None,
+            (
+                "lanes: must be the interpreter of an environment, got its folder"
+                f" {sys.prefix!r}"
+            ),
+        ),
         ([5], None, "lanes[0] must be a text in UTF-8, got 5"),
         ([], None, "lanes must name one beside the reference, got none"),
         (
@@ -85,6 +99,67 @@ def test_lanes_that_there_are_not_are_refused(
     data, indices = np.zeros((4, 3), np.float32), np.zeros((1, 2), np.int64)
     with pytest.raises(og.OnnxGatherError) as caught:
         og.check(DESC, data, indices, lanes=lanes, target=target)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("lanes", "names"),
+    [
+        ("cpu", ["cpu"]),
+        (" cpu, cpu@native ,", ["cpu", "cpu@native"]),
+        (f"cpu,cpu@b={sys.executable}", ["cpu", "cpu@b"]),
+        ([f"cpu@b={sys.executable}", "reference", "cpu"], ["cpu@b", "cpu"]),
+    ],
+)
+def test_lanes_have_the_forms_of_the_command_line(lanes: Any, names: list[str]) -> None:
+    data, indices = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[2, 7]])
+    results = og.check(DESC, data, indices, lanes=lanes)
+    assert [(result.lane, result.state) for result in results] == [
+        (name, "PASS") for name in names
+    ]
+
+
+def test_an_adapter_and_a_plugin_are_lanes(tmp_path: Path) -> None:
+    desc = og.from_onnx("Gather", ("FLOAT32", [4, 3]), ("INT64", [2]))
+    change = """
+    def gather(data, indices):
+        return np.zeros((2, 3), np.float32)
+    """
+    path = planted(tmp_path, change)
+    arrays = (np.ones((4, 3), np.float32), [1, 2])
+    for adapter in (path, Path(path)):
+        (result,) = og.check(desc, *arrays, adapters={"mine": adapter})
+        assert (result.lane, result.state) == ("mine", "DIFF")
+    plugin = {"MyExecutionProvider": path}
+    first, second = og.check(desc, *arrays, lanes="cpu", plugins=plugin)
+    assert (first.lane, first.state) == ("cpu", "PASS")
+    assert (second.lane, second.state) == ("MyExecutionProvider", "NOT-RUN")
+    assert (second.reason or "").startswith(
+        "the plugin library of MyExecutionProvider does not load: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"adapters": {"mine": "no.py"}},
+            "adapters: 'no.py': no such file or directory",
+        ),
+        (
+            {"plugins": {"MyExecutionProvider": "no.so"}},
+            "plugins: 'no.so': no such file or directory",
+        ),
+        ({"plugins": ["no.so"]}, "plugins must be a mapping from names, got ['no.so']"),
+        ({"adapters": {"a": 5}}, "adapters['a'] must be a text in UTF-8, got 5"),
+    ],
+)
+def test_a_path_of_an_adapter_or_a_plugin_that_is_none_is_refused(
+    given: Any, said: str
+) -> None:
+    data, indices = np.zeros((4, 3), np.float32), np.zeros((1, 2), np.int64)
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.check(DESC, data, indices, **given)
     assert str(caught.value) == said
 
 

@@ -22,7 +22,8 @@ FORBIDDEN = (
     "`--json PATH`, and PATH is new or is JSON that check or audit wrote",
     "it cannot see that a worker makes up every answer",
     "no longer fails on a bad index, but in ",
-    "needs ONNX Runtime, which is not installed; install onnxgather[",
+    "install onnxgather[",
+    "pip install onnxgather",
 )
 """Each sentence, or of a sentence with numbers the part between them."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,6 +45,8 @@ from onnxgather.core.execution.prepared import Gather
 from onnxgather.core.execution.providers import (
     DIRECTML_DLL,
     PROVIDERS,
+    SHORT_NAMES,
+    SYSTEM,
     WEB_PROVIDERS,
     Provider,
     find_provider,
@@ -56,16 +57,10 @@ from onnxgather.core.options import Target
 MODULE = "onnxruntime"
 """The module that all wheels of ONNX Runtime bring."""
 
-SYSTEM = {"Darwin": "macOS"}.get(platform.system(), platform.system())
-"""This operating system, as `Provider.system` names it."""
-
 CASES = [smallest_case(name, "FLOAT32") for name in GATHER_NODES]
 """Cases whose model is one node; each has the name of the node's operator."""
 
 _Lane: TypeAlias = ModelLane | RuntimeLane | DirectMLLane
-
-_SHORT = {provider.name: short for short, provider in PROVIDERS.items()}
-"""The short name of each provider, by its full name."""
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -271,6 +266,11 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         if provider.wheel and library is None:
             names = [wheel.name for wheel in self.wheels]
             others = [name for name in names if name != provider.distribution]
+            # Case: the lanes of this environment need its wheel.
+            if others and self.python == sys.executable:
+                lane = f"--lane {provider.short_name}={provider.environment}"
+                command = provider.make_environment(with_onnxgather=False)
+                return f"{command} && onnxgather doctor {lane}"
             return self._install(provider.wheel, instead_of=others)
         return self._install(provider.plugin) if provider.plugin else None
 
@@ -488,7 +488,7 @@ def _unnamed(
     names: list[str] = []
     for provider in environment.listed:
         if provider not in named:
-            names.append(_SHORT.get(provider, provider))
+            names.append(SHORT_NAMES.get(provider, provider))
     # Without any lane, that of the CPU says why nothing starts.
     if not names and not lanes:
         names.append("cpu")

@@ -14,12 +14,14 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
+    Mapping,
     Sequence,
 )
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
+from pathlib import Path
 from queue import LifoQueue
 from typing import Any, TypeAlias
 
@@ -28,12 +30,13 @@ from msgspec.structs import replace
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, allowed_beside
 from onnxgather.checking.judge import KINDS, judge, result_of, with_wrong_first
 from onnxgather.checking.known_differences import Known, explained, known_differences
-from onnxgather.checking.lanes import open_lanes
+from onnxgather.checking.lanes import check_paths, open_lanes, split_lanes
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Answer, Lane, LaneInfo
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
-from onnxgather.core.checks import check_choice, check_name, sequence
+from onnxgather.core.checks import check_choice, check_name, mapping
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.errors import located
 from onnxgather.core.model.write import VERSION
 from onnxgather.core.options import TARGETS, OutOfRange, Target
 from onnxgather.core.output.result_states import BAD
@@ -114,24 +117,33 @@ class Team:
 @public
 def check(
     desc: Descriptor,
-    data: Array,
-    indices: Array,
+    data: Any,
+    indices: Any,
     out_of_range: OutOfRange = "clamp",
-    lanes: Sequence[str] = ("cpu",),
+    lanes: str | Sequence[str] | None = None,
     target: Target | None = None,
     timeout: float = CASE_TIMEOUT,
+    plugins: Mapping[str, str | Path] | None = None,
+    adapters: Mapping[str, str | Path] | None = None,
 ) -> tuple[Result, ...]:
     """Run a gather on lanes, and compare every output with the reference, bit for bit.
 
     Args:
         desc: Any of the four gather descriptors.
-        data: InputTensor: an array of its `sizes`, or its 1-D buffer if it has strides.
+        data: InputTensor: an array of its `sizes`, or its 1-D buffer if it has strides;
+            or nested lists of numbers.
         indices: IndicesTensor, likewise.
         out_of_range: What an index out of range does; see `OutOfRange`.
-        lanes: The names of providers, such as "openvino"; "directml-dll" is DirectML
-            itself.
+        lanes: The names of lanes, such as "openvino", in one text with commas or in a
+            list. `check --help` lists them, and the forms of "NAME=PATH" for a lane
+            that runs elsewhere, such as "openvino=env/bin/python". None is "cpu",
+            unless there are plugins or adapters.
         target: Which models the lanes get; None is the target that suits each provider.
         timeout: Seconds that a lane may take.
+        plugins: Plugin libraries that bring providers, by the full names of these, such
+            as {"MyExecutionProvider": "libmine.so"}.
+        adapters: Files of adapters for runtimes of one's own, by the names of their
+            lanes, such as {"mine": "mine.py"}.
 
     Returns:
         A result for each lane: `state` is PASS, DIFF, ERROR, NOT-RUN or KNOWN, and
@@ -149,17 +161,35 @@ def check(
         cpu PASS
     """
     case = DescriptorCase("gather", desc, data, indices, out_of_range)
-    lanes = sequence("lanes", lanes)
-    for number, name in enumerate(lanes):
-        check_name(f"lanes[{number}]", name)
+    libraries = _paths("plugins", plugins)
+    files = _paths("adapters", adapters)
+    if lanes is None:
+        lanes = () if libraries or files else "cpu"
+    names, pythons = split_lanes(lanes)
+    with located("lanes"):
+        check_paths("lane", pythons.values())
     if target is not None:
         check_choice("target", target, TARGETS)
-    opened = open_lanes(lanes, target=target, timeout=timeout)
+    opened = open_lanes(names, pythons, libraries, target, timeout, files)
     try:
         report = check_all([case], opened)
     finally:
         _close(opened)
     return report.cases[0].results
+
+
+def _paths(argument: str, value: object) -> dict[str, str]:
+    """Return the paths of an argument of `check` by their names, checked."""
+    paths: dict[str, str] = {}
+    for name, path in mapping(argument, value).items():
+        text: Any = path
+        if isinstance(path, Path):
+            text = str(path)
+        check_name(f"{argument}[{name!r}]", text)
+        paths[name] = text
+    with located(argument):
+        check_paths(argument.removesuffix("s"), paths.values())
+    return paths
 
 
 def check_all(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from shutil import which
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from onnxgather.checking.check_options import CHECK_OPTIONS, either, pairs
-from onnxgather.core.checks import check_choice, shown
+from onnxgather.core.checks import check_choice, either, shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import (
@@ -27,7 +24,9 @@ from onnxgather.core.options import (
     DEFAULT_OPSET,
     HARDENED,
     OPSETS,
+    POLICIES,
     PROVED_TARGETS,
+    TARGETS,
     WEBNN_FORMS,
     OutOfRange,
     Target,
@@ -54,7 +53,9 @@ class _Path(click.Path):
 
 
 @contextmanager
-def as_usage(kind: type[click.UsageError] = click.BadParameter) -> Generator[None]:
+def as_usage(
+    kind: Callable[[str], click.UsageError] = click.BadParameter,
+) -> Generator[None]:
     """Turn an error of the package into an error in the command line.
 
     The kind says how the message begins.
@@ -88,42 +89,6 @@ def number(*names: str, least: int = 1, most: int | None = None, **more: Any) ->
     has_default = "default" in more
     return click.option(
         *names, type=integer, metavar="N", show_default=has_default, **more
-    )
-
-
-def of_check(name: str, *names: str, default_in_help: str = "", **more: Any) -> Any:
-    """Return an option that the table of the options of a check describes.
-
-    Args:
-        name: The name of the option in the table.
-        names: As of click.
-        default_in_help: What the help calls the default, if it is not that of a check.
-        more: As of click.
-    """
-    option = CHECK_OPTIONS[name]
-    kind: Any = None
-    if option.metavar == "FILE":
-        kind = FILE
-    elif option.least is not None:
-        kind = click.IntRange(option.least, option.most)
-    elif option.choices:
-        kind = click.Choice(list(option.choices))
-
-    help_text = option.help
-    if default_in_help:
-        # The table ends a help with two spaces and the default in brackets.
-        description = option.help.partition("  [")[0]
-        help_text = f"{description}  [default: {default_in_help}]"
-
-    more = {"multiple": option.repeats, "default": option.default, **more}
-    return click.option(
-        f"--{name}",
-        *names,
-        type=kind,
-        is_flag=not option.metavar,
-        metavar=option.metavar or None,
-        help=help_text,
-        **more,
     )
 
 
@@ -202,6 +167,27 @@ def tool(name: str) -> str:
     return name
 
 
+def _texts_by_name(metavar: str, texts: Iterable[str]) -> dict[str, str]:
+    """Return what texts such as NAME=VALUE say: the values by their names.
+
+    Args:
+        metavar: What the help calls a text.
+        texts: The texts.
+
+    Raises:
+        BadParameter: A text is not like that, or two texts have the same name.
+    """
+    by_name: dict[str, str] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise click.BadParameter(f"must be {metavar}, got {text!r}")
+        if name in by_name:
+            raise click.BadParameter(f"must differ, got {name!r} twice")
+        by_name[name] = value
+    return by_name
+
+
 def _pairs(read: Callable[[str], object], hint: str = "") -> Any:
     """Return a reader of the NAME=VALUE texts of an option that may come several times.
 
@@ -213,8 +199,7 @@ def _pairs(read: Callable[[str], object], hint: str = "") -> Any:
     def by_name(
         _ctx: click.Context, param: click.Parameter, values: Sequence[str]
     ) -> Any:
-        with as_usage():
-            texts = pairs((param.metavar or "") + hint, values)
+        texts = _texts_by_name((param.metavar or "") + hint, values)
         try:
             return {name: read(text) for name, text in texts.items()}
         except ValueError:
@@ -252,6 +237,21 @@ def _together(*options: Any) -> Any:
     return add
 
 
+def in_records(values: dict[str, Any], records: Mapping[str, type]) -> None:
+    """Put records in the place of the values of their fields.
+
+    Args:
+        values: The values of options, by the parameters of a command.
+        records: As of `as_records`.
+    """
+    for name, record in records.items():
+        fields = dict[str, Any]()
+        for name_of_field in record.__annotations__:
+            if name_of_field in values:
+                fields[name_of_field] = values.pop(name_of_field)
+        values[name] = record(**fields)
+
+
 def as_records(**records: type) -> Any:
     """Return a decorator that gives a command records in the place of its options.
 
@@ -263,12 +263,7 @@ def as_records(**records: type) -> Any:
     def add(command: Callable[..., int]) -> Any:
         @wraps(command)
         def call(**values: Any) -> int:
-            for name, record in records.items():
-                fields = dict[str, Any]()
-                for name_of_field in record.__annotations__:
-                    if name_of_field in values:
-                        fields[name_of_field] = values.pop(name_of_field)
-                values[name] = record(**fields)
+            in_records(values, records)
             return command(**values)
 
         return call
@@ -278,8 +273,36 @@ def as_records(**records: type) -> Any:
 
 # The options of models that are made.
 
-policy = partial(of_check, "out-of-range")
-target = partial(of_check, "target")
+
+def policy(default_in_help: str, **more: Any) -> Any:
+    """Return the option --out-of-range of a command.
+
+    Args:
+        default_in_help: What the help calls the default.
+        more: As of click.
+    """
+    rule = f"What an index out of range does: {either(POLICIES)}."
+    return click.option(
+        "--out-of-range",
+        type=click.Choice([*POLICIES]),
+        metavar="RULE",
+        help=f"{rule}  [default: {default_in_help}]",
+        **more,
+    )
+
+
+def target(default_in_help: str, **more: Any) -> Any:
+    """Return the option --target of a command; the arguments are as of `policy`."""
+    rule = f"Lowering to use: {either(TARGETS)}."
+    return click.option(
+        "--target",
+        type=click.Choice([*TARGETS]),
+        metavar="TARGET",
+        help=f"{rule}  [default: {default_in_help}]",
+        **more,
+    )
+
+
 hardening = click.option(
     "--out-of-range",
     default="clamp",
@@ -301,7 +324,7 @@ _threads = number(
     "--threads",
     help="Threads that a model for the CPU provider is made for; default: 2.",
 )
-_opset = number(
+opset = number(
     "--opset",
     least=OPSETS[0],
     most=OPSETS[-1],
@@ -314,7 +337,7 @@ _policy_of_convert = policy(
         "clamp; of a model that onnxgather wrote: its own; of other models: error"
     )
 )
-model_options = _together(_target_of_model, _threads, _opset)
+model_options = _together(_target_of_model, _threads, opset)
 
 _target_of_convert = click.option(
     "--target",
@@ -352,7 +375,7 @@ webnn = click.option(
     help="Show the WebNN program too, in the form bytes or typed.",
 )
 conversion = _together(
-    _policy_of_convert, _target_of_convert, _webnn_form, _threads, _opset
+    _policy_of_convert, _target_of_convert, _webnn_form, _threads, opset
 )
 
 # The options of programs and of ONNX models that are read.
@@ -584,8 +607,16 @@ with_paths = flag(
     "--with-paths",
     help="Let reports name interpreters, plugins and the home folder by their paths.",
 )
-known_files = of_check("known", "known_files")
-_no_known = of_check("no-known")
+known_files = file(
+    "--known",
+    "known_files",
+    multiple=True,
+    help=(
+        "A file of known differences, of the format that docs/report.md describes;"
+        " beside ours."
+    ),
+)
+_no_known = flag("--no-known", help="Leave out the known differences of onnxgather.")
 _write_known = file(
     "--write-known",
     "write_known_file",
@@ -617,6 +648,16 @@ class KnownFiles:
 
 # The options of lanes and their cases.
 
+_corpus = flag("--corpus", help="Check the built-in corpus.")
+_random = number("--random", "count", help="Check N random descriptors.")
+_seed = click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    metavar="S",
+    help="Of --random.",
+)
+built_in = _together(_corpus, _random, _seed)
 _text = click.option(
     "-k", "text", default="", metavar="TEXT", help="Only cases whose name has TEXT."
 )
@@ -645,10 +686,32 @@ def choice(about_name: str = "") -> Any:
     return _together(_text, case, _shard_option)
 
 
-lane_names = partial(
-    click.option, "--lanes", type=_names, shell_complete=complete_names, metavar="NAMES"
+lane_names = click.option(
+    "--lanes",
+    type=_names,
+    shell_complete=complete_names,
+    metavar="NAMES",
+    help=(
+        f"Providers, with commas: {NAMES}; directml-dll is DirectML itself; cpu@windows"
+        " is the CPU provider of ONNX Runtime for Windows; runtimes that are no"
+        f" provider: {', '.join(OTHER_RUNTIMES)}.  [default: cpu]"
+    ),
 )
-timeout = of_check("timeout", show_default=True)
+required = click.option(
+    "--require",
+    "required",
+    multiple=True,
+    metavar="NAME",
+    help="A lane where a case that did not run, unexplained, means exit code 3.",
+)
+timeout = click.option(
+    "--timeout",
+    type=click.IntRange(1, 86_400),
+    default=60,
+    show_default=True,
+    metavar="S",
+    help="Seconds that a lane may take for a case.",
+)
 _lane = click.option(
     "--lane",
     "pythons",
@@ -657,8 +720,28 @@ _lane = click.option(
     metavar="NAME=PATH",
     help="A lane that runs elsewhere; `check --help` lists the forms at its end.",
 )
-_plugin = of_check("plugin", "plugins", callback=_pairs(str))
-adapter = of_check("adapter", "adapters", callback=_pairs(str))
+_plugin = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    callback=_pairs(str),
+    metavar="NAME=LIBRARY",
+    help=(
+        "A lane whose provider comes from a plugin library. NAME is the provider's full"
+        " name, such as MyExecutionProvider."
+    ),
+)
+adapter = click.option(
+    "--adapter",
+    "adapters",
+    multiple=True,
+    callback=_pairs(str),
+    metavar="NAME=FILE.py",
+    help=(
+        "A lane on a runtime of your own, behind the adapter that docs/runtimes.md"
+        " describes. NAME is the lane's, such as mine."
+    ),
+)
 lanes = _together(_lane, _plugin, adapter, timeout)
 
 
@@ -687,14 +770,16 @@ class Lanes:
         Raises:
             BadParameter: A path does not exist.
         """
-        for path in self.pythons.values():
-            _check_path_of_lane(path)
-        for path in self.plugins.values():
-            if not os.path.exists(os.path.expanduser(path)):
-                raise _no_such_file(path, "'--plugin'")
-        for path in self.adapters.values():
-            if not os.path.isfile(os.path.expanduser(path)):
-                raise _no_such_file(path, "'--adapter'")
+        from onnxgather.checking.lanes import check_paths
+
+        given = {
+            "lane": self.pythons,
+            "plugin": self.plugins,
+            "adapter": self.adapters,
+        }
+        for kind, paths in given.items():
+            with as_usage(partial(click.BadParameter, param_hint=f"'--{kind}'")):
+                check_paths(kind, paths.values())
 
     def open(self, target: Target | None) -> list[Lane]:
         """Return the lanes, not started.
@@ -719,24 +804,3 @@ class Lanes:
             self.adapters,
             self.opset,
         )
-
-
-def _check_path_of_lane(path: str) -> None:
-    """Check that a lane's path is an interpreter, a library or the folder of a program.
-
-    Raises:
-        BadParameter: It does not exist, or it is the folder of a Python environment.
-    """
-    option = "'--lane'"
-    full_path = os.path.expanduser(path)
-    if not os.path.exists(full_path) and not which(path):
-        raise _no_such_file(path, option)
-    if os.path.exists(os.path.join(full_path, "pyvenv.cfg")):
-        rule = "must be the interpreter of an environment"
-        sentence = f"{rule}, got its folder {path!r}"
-        raise click.BadParameter(sentence, param_hint=option)
-
-
-def _no_such_file(path: str, option: str) -> click.BadParameter:
-    sentence = f"{shown(path)}: no such file or directory"
-    return click.BadParameter(sentence, param_hint=option)

@@ -14,7 +14,6 @@ import click
 import msgspec
 
 from onnxgather.checking.cases import Case
-from onnxgather.checking.check_options import CHECK_OPTIONS
 from onnxgather.cli import arguments
 from onnxgather.cli.choice import Choice
 from onnxgather.cli.examples import examples_of
@@ -86,13 +85,18 @@ class CheckOptions:
     with_paths: bool
     known: arguments.KnownFiles
 
+    @property
+    def has_source(self) -> bool:
+        """Whether the options say where cases come from."""
+        return bool(self.paths or self.corpus or self.count)
+
     def with_source(self) -> CheckOptions:
         """Return the options with the source of the only case.
 
         Where no option names a source, the name of the case tells it.
         """
         name = self.choice.name
-        if name is None or self.paths or self.corpus or self.count:
+        if name is None or self.has_source:
             return self
         # Case 1: `PATH: DISPATCH`, the case of a file.
         path, colon, _ = name.partition(": ")
@@ -113,12 +117,10 @@ class CheckOptions:
     epilog=f"{HELP_ON_LANES}\n{HELP_ON_STATES}\n{examples_of('check')}",
 )
 @click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
-@arguments.of_check("corpus")
-@arguments.of_check("random", "count")
-@arguments.of_check("seed")
-@arguments.lane_names(help=CHECK_OPTIONS["lanes"].help)
+@arguments.built_in
+@arguments.lane_names
 @arguments.lanes
-@arguments.of_check("require", "required")
+@arguments.required
 @arguments.choice("; the name also says where the case is")
 @arguments.flag(
     "--list", "listing", help="Print the names of the cases, and run no case."
@@ -130,24 +132,26 @@ class CheckOptions:
     default=1,
     help="Workers of each lane; the lanes run side by side in any case.",
 )
-@arguments.of_check("wrap")
+@arguments.flag("--wrap", help="Put each gather between two multiplications by one.")
 @arguments.node
 @arguments.inputs
-@arguments.of_check("out-of-range")
-@arguments.of_check("target")
-@arguments.of_check("opset", show_default=True)
+@arguments.policy(
+    default_in_help=(
+        "clamp; of the corpus, of --random and of ONNX models: each case's own"
+    )
+)
+@arguments.target(
+    default_in_help=(
+        "the one that run uses for the provider; the lanes directml-dll and webnn have"
+        " none"
+    )
+)
+@arguments.opset
 @arguments.json_file("results")
 @arguments.reports
 @arguments.with_paths
 @arguments.known
 @arguments.allow_outside
-@arguments.as_records(
-    reading=Reading,
-    lanes=arguments.Lanes,
-    choice=Choice,
-    outputs=Outputs,
-    known=arguments.KnownFiles,
-)
 def check_command(**values: Any) -> int:
     """Compare what each lane returns with the reference, bit by bit.
 
@@ -157,15 +161,13 @@ def check_command(**values: Any) -> int:
     a folder: all *.json files in it and below it; or a pattern in quotes, such as
     'tests/*.json'. Where a descriptor has no data, three cases are drawn.
     """
-    options = CheckOptions(**values).with_source()
+    options = options_of(values)
     outputs = options.outputs
     batch = Batch(prints=False)
     before = outputs.known_before()
     known_differences = [*before, *options.known.read()]
-    lanes = _teams(options)
-    sources = batch.sources(options.paths)
-    paths = list(dict.fromkeys(source.path for source in sources))
-    options.reading.check_models(*paths)
+    lanes = teams_of(options)
+    paths = _paths(options, batch)
     read = [*paths]
     if options.reading.inputs:
         read.append(options.reading.inputs)
@@ -184,10 +186,12 @@ def check_command(**values: Any) -> int:
             _find_cases(options, batch, paths, selection.files, selection.invalid)
             files = chain.from_iterable(cases.files for cases in selection.files)
             outputs.check_apart_from_models(chain(read, files))
-            _check_models_run_as_they_are(options, selection.files)
             _select(options, batch, selection)
             if options.listing:
                 return _list(batch, selection)
+            # The errors of the files are told by then.
+            if not selection.count and not selection.invalid:
+                return batch.finish()
         except Interrupted as signal:  # the report says so, and no lane starts
             batch.stop = signal
             lanes = []
@@ -195,6 +199,23 @@ def check_command(**values: Any) -> int:
         report = _checked(options, batch, selection, lanes, known_differences)
         _write(options, batch, report, before)
         return batch.finish(codes(report))
+
+
+def options_of(values: dict[str, Any]) -> CheckOptions:
+    """Return the arguments and options of a check.
+
+    Args:
+        values: What click read, by the parameters of the command.
+    """
+    records: dict[str, type] = {
+        "reading": Reading,
+        "lanes": arguments.Lanes,
+        "choice": Choice,
+        "outputs": Outputs,
+        "known": arguments.KnownFiles,
+    }
+    arguments.in_records(values, records)
+    return CheckOptions(**values).with_source()
 
 
 def _check_models_run_as_they_are(
@@ -240,6 +261,23 @@ class Selection:
     """How many cases there are."""
 
 
+def selected(options: CheckOptions, batch: Batch) -> Selection:
+    """Return the cases that options choose.
+
+    Args:
+        options: The options.
+        batch: It keeps the errors of the files.
+
+    Raises:
+        UsageError: There is nothing to check, or no case fits.
+    """
+    selection = Selection()
+    paths = _paths(options, batch)
+    _find_cases(options, batch, paths, selection.files, selection.invalid)
+    _select(options, batch, selection)
+    return selection
+
+
 def _list(batch: Batch, selection: Selection) -> int:
     """Print the names of the cases, and what is invalid; return the exit code."""
     for name in selection.names:
@@ -273,7 +311,7 @@ def _checked(
     return msgspec.structs.replace(report, invalid=selection.invalid)
 
 
-def _teams(options: CheckOptions) -> list[Team]:
+def teams_of(options: CheckOptions) -> list[Team]:
     """Return the lanes, each of as many workers as there are jobs.
 
     Raises:
@@ -317,6 +355,14 @@ def _write(
     options.outputs.write_report(batch, report, shown, before)
 
 
+def _paths(options: CheckOptions, batch: Batch) -> list[str]:
+    """Return the files that the paths name."""
+    sources = batch.sources(options.paths)
+    paths = list(dict.fromkeys(source.path for source in sources))
+    options.reading.check_models(*paths)
+    return paths
+
+
 def _find_cases(
     options: CheckOptions,
     batch: Batch,
@@ -350,10 +396,12 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
     """Choose the cases of the files, the corpus and the random cases.
 
     Raises:
-        UsageError: There is nothing to check, or no case fits.
+        UsageError: There is nothing to check, or no case fits; or as
+            `_check_models_run_as_they_are`.
     """
     from onnxgather.checking.corpus import built_in_cases, random_cases, random_names
 
+    _check_models_run_as_they_are(options, selection.files)
     built_in: list[Case] = []
     if options.corpus:
         built_in += built_in_cases(options.out_of_range)
@@ -367,10 +415,9 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
 
     total = random_count + len(built_in)
     total += sum(len(file_cases.names) for file_cases in selection.files)
-    if not total and not selection.invalid:
-        # The errors of the files are printed by then.
-        if batch.failures:
-            raise click.exceptions.Exit(batch.finish())
+    if not total:
+        if selection.invalid or batch.failures:
+            return
         raise click.UsageError(
             "there is nothing to check: give a PATH, --corpus or --random N"
         )

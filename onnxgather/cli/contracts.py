@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnxgather.checking.check_options import either
 from onnxgather.cli.outputs import Folder
 from onnxgather.cli.sources import STANDARD, Source, find_sources
 from onnxgather.cli.terminal import json_bytes
-from onnxgather.core.checks import number_of
+from onnxgather.core.checks import either, number_of
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import check_apart, check_writable, reason
 from onnxgather.core.replacing import with_field

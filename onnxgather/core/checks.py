@@ -107,6 +107,12 @@ def listed(items: Sequence[str], most: int) -> str:
     return text
 
 
+def either(names: Iterable[str]) -> str:
+    """Return names as a sentence lists them, such as `a, b or c`."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
+
+
 def uint(
     name: str,
     value: object,

@@ -86,6 +86,9 @@ class DescriptorError(OnnxGatherError):
 
     exit_code = FINDINGS
 
+    suggestion: str = ""
+    """The end of the message that suggests another number; empty if there is none."""
+
 
 @public
 class FileFormatError(OnnxGatherError):

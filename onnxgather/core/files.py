@@ -252,6 +252,15 @@ def got(content: bytes, wanted: str) -> str:
     return ""
 
 
+def path_from(folder: str, path: str) -> str:
+    """Return the path of a file from a folder, with forward slashes."""
+    try:
+        path = os.path.relpath(path, folder or os.curdir)
+    except ValueError:  # on another drive
+        path = os.path.abspath(path)
+    return path.replace(os.sep, "/")
+
+
 def is_model(path: str) -> bool:
     """Return whether a file is an ONNX model, by its name or by how it starts."""
     is_named = path.lower().endswith(".onnx")

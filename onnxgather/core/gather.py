@@ -394,7 +394,13 @@ def from_onnx(
     rule = "OutputTensor of GatherND must have a dimension,"
     rule += " as the provider refuses a scalar"
     require(op_type != "GatherND" or gather.output != (), rule, "none")
-    return gather.descriptor(_packed_tensors(gather, data_type, index_type))
+    tensors = _packed_tensors(gather, data_type, index_type)
+    try:
+        return gather.descriptor(tensors)
+    except DescriptorError as error:
+        # The numbers of the descriptor are those of the node, which is as it is.
+        message = str(error).removesuffix(error.suggestion)
+        raise DescriptorError(message) from None
 
 
 def _packed_tensors(

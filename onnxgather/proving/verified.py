@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import onnx
 
 from onnxgather.core.checks import check_type
-from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.model.write import descriptor_model
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
@@ -20,7 +20,7 @@ def to_onnx(
     out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
     opset: int = DEFAULT_OPSET,
-    indices: Array | None = None,
+    indices: Any = None,
     threads: int | None = None,
     prefix: str = "",
     names: Mapping[str, str] | None = None,
@@ -41,8 +41,9 @@ def to_onnx(
             of standard ONNX.
         opset: The version of the ONNX operator set, 13 to the newest that both the
             installed onnx and the oldest supported ONNX Runtime know.
-        indices: The array of IndicesTensor if it is known. It becomes an initializer
-            instead of a graph input, and all arithmetic on indices is done beforehand.
+        indices: The array of IndicesTensor, or nested lists, if it is known. It becomes
+            an initializer instead of a graph input, and all arithmetic on indices is
+            done beforehand.
         threads: How many threads the model will run on, 1 or more, for `target="cpu"`
             to choose its graph by; None stands for 2.
         prefix: What stands before each name of the model: of its values and nodes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -100,7 +101,7 @@ def verify_model(
     out_of_range: OutOfRange,
     target: Target,
     given: Iterable[Drawn] = (),
-    indices: Array | None = None,
+    indices: Any = None,
 ) -> Verification:
     """Run a model against the reference, byte for byte, and prove it.
 

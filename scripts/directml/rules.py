@@ -11,20 +11,21 @@ import onnxgather as og
 
 RECORDINGS = Path(__file__).parents[2] / "tests" / "data" / "observed"
 
-RULES: dict[str, dict[str, str]] = json.loads(
+RULES: dict[str, dict[str, Any]] = json.loads(
     (RECORDINGS / "rules.json").read_text(encoding="utf-8")
 )
-"""Of each rule the `message` with which onnxgather refuses a descriptor, {} for its
+"""Of each rule the `messages` with which onnxgather refuses a descriptor, {} for their
 values.
 
 Where DirectML accepts some descriptors that break the rule, `accepted` says why it
 holds anyway.
 """
 
-_PATTERNS = {
-    name: re.compile(re.escape(rule["message"]).replace(r"\{\}", "(.+)"))
+_PATTERNS = [
+    (name, re.compile(re.escape(message).replace(r"\{\}", "(.+)")))
     for name, rule in RULES.items()
-}
+    for message in rule["messages"]
+]
 
 Raw = dict[str, Any]
 """A descriptor as `to_dict` spells it, valid or not."""
@@ -39,7 +40,7 @@ def broken_rule(raw: Raw) -> str | None:
     try:
         og.from_dict(raw)
     except og.DescriptorError as error:
-        for name, pattern in _PATTERNS.items():
+        for name, pattern in _PATTERNS:
             if pattern.fullmatch(str(error)):
                 return name
         raise

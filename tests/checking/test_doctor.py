@@ -169,12 +169,11 @@ def home(tmp_path: Path) -> Home:
 
 def test_the_table_has_the_wheels_of_the_extras() -> None:
     wanted = [Requirement(text) for text in requires("onnxgather") or ()]
-    for provider in PROVIDERS.values():
-        if provider.extra:
-            wheel = Requirement(provider.wheel)
-            (same,) = [one for one in wanted if one.name == wheel.name]
-            assert same.specifier == wheel.specifier
-            assert f'extra == "{provider.extra}"' in str(same.marker).replace("'", '"')
+    for extra in ("cpu", "directml", "openvino"):
+        wheel = Requirement(PROVIDERS[extra].wheel)
+        (same,) = [one for one in wanted if one.name == wheel.name]
+        assert same.specifier == wheel.specifier
+        assert f'extra == "{extra}"' in str(same.marker).replace("'", '"')
 
 
 class TestTheModule:
@@ -225,7 +224,7 @@ class TestTheModule:
     ) -> None:
         what = (
             "PYTHON: DmlExecutionProvider: the environment of DmlExecutionProvider does"
-            " not contain ONNX Runtime; install onnxgather[directml] on Windows, or run"
+            " not contain ONNX Runtime; install onnxruntime-directml on Windows, or run"
             " scripts/directml/setup.sh on Linux"
         )
         assert home.finding("DmlExecutionProvider") == (what, None)
@@ -237,7 +236,7 @@ class TestTheModule:
         home.write("onnxruntime/capi/left.txt", "")
         what = (
             "PYTHON: cpu: the module onnxruntime is empty, as uninstalling one of its"
-            " wheels leaves it; reinstall onnxgather[cpu]"
+            " wheels leaves it; reinstall onnxruntime"
         )
         assert home.finding() == (what, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
 
@@ -679,7 +678,7 @@ class TestLanes:
         checkup = examine({"directml": other.python}, python=home.healthy().python)
         what = (
             "PYTHON: directml: DmlExecutionProvider is not available (available: "
-            "CPUExecutionProvider); install onnxgather[directml] on Windows, or run "
+            "CPUExecutionProvider); install onnxruntime-directml on Windows, or run "
             "scripts/directml/setup.sh on Linux"
         )
         assert other.told(checkup.findings) == [(what, None)]
@@ -693,13 +692,25 @@ class TestLanes:
         checkup = examine({"cuda": other.python}, python=home.healthy().python)
         what = (
             "PYTHON: cuda: CUDAExecutionProvider is not available (available: "
-            "CPUExecutionProvider); install onnxruntime-gpu"
+            "CPUExecutionProvider); install onnxruntime-gpu; the wheel needs an"
+            " environment of its own: python3 -m venv ../cuda && ../cuda/bin/pip install"
+            ' "onnxruntime-gpu[cuda,cudnn]" numpy, then --lane cuda=../cuda/bin/python'
         )
         command = (
             "PYTHON -m pip uninstall -y onnxruntime && "
             'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
         )
         assert other.told(checkup.findings) == [(what, command)]
+
+    @pytest.mark.slow
+    def test_a_wheel_does_not_replace_that_of_this_environment(self) -> None:
+        checkup = examine({"openvino": sys.executable})
+        found = [one for one in checkup.findings if ": openvino: " in one.what]
+        assert [finding.command for finding in found] == [
+            "python3 -m venv ../openvino && ../openvino/bin/pip install"
+            " onnxruntime-openvino numpy && onnxgather doctor"
+            " --lane openvino=../openvino/bin/python"
+        ]
 
     @pytest.mark.slow
     def test_a_fault_of_the_environment_is_told_once(

@@ -402,7 +402,7 @@ class TestStates:
                 "bad.json",
                 (
                     "$.dispatchables.gather.desc: Axis must be less than"
-                    " InputTensor.DimensionCount (2), got 2"
+                    " InputTensor.DimensionCount (2), got 2; did you mean Axis 1?"
                 ),
             )
         ]
@@ -528,8 +528,10 @@ class TestLanes:
         ]
         assert (
             found.lanes[2].not_run
-            == "OpenVINOExecutionProvider is not available (available: None); install "
-            "onnxgather[openvino]"
+            == "OpenVINOExecutionProvider is not available (available: None); install"
+            " onnxruntime-openvino; the wheel needs an environment of its own: python3"
+            " -m venv ../openvino && ../openvino/bin/pip install onnxruntime-openvino"
+            " numpy, then --lane openvino=../openvino/bin/python"
         )
 
     @pytest.mark.slow
@@ -806,7 +808,7 @@ class TestParts:
             "x.json: $.commands[0] (gather)\n",
             (
                 "bad.json: $.dispatchables.gather.desc: Axis must be less than "
-                "InputTensor.DimensionCount (2), got 2\n"
+                "InputTensor.DimensionCount (2), got 2; did you mean Axis 1?\n"
             ),
         )
 

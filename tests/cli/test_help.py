@@ -265,6 +265,7 @@ print("heavy:", heavy)
             "doctor",
             "browser",
             "pytest_plugin",
+            "words",
             "folder",
             "forms",
             "formats",

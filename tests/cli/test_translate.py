@@ -156,7 +156,7 @@ class TestConvert:
         program("x.json", desc, indices=np.array([[2, 0]], np.int64))
         told = (
             "Error: x.json: $.commands: the feature level must be at most 2_1, got "
-            "IndicesTensor.DataType INT64 needs 3_0; DimensionCount 2 needs 3_0\n"
+            "3_0 (IndicesTensor.DataType INT64 needs 3_0; DimensionCount 2 needs 3_0)\n"
         )
         assert outcome("convert", "--whole", "x.json", "--feature-level", "2_1") == (
             1,
@@ -294,8 +294,8 @@ class TestConvert:
                 "Error: ./b.json: line 1 column 2: expected a field name in double"
                 " quotes, got the end of the text\nError: ./bb.json:"
                 " $.dispatchables.gather.desc: Axis must be less than"
-                " InputTensor.DimensionCount (2), got 2\nError: none.json: no such file"
-                " or directory\nnew folder: o\n"
+                " InputTensor.DimensionCount (2), got 2; did you mean Axis 1?\n"
+                "Error: none.json: no such file or directory\nnew folder: o\n"
             ),
         )
 
@@ -307,7 +307,8 @@ class TestConvert:
             "",
             (
                 "Error: x.json: $.dispatchables.gather.desc: IndexDimensions must be 0"
-                " to IndicesTensor.DimensionCount (2), got 3\n"
+                " to IndicesTensor.DimensionCount (2), got 3; did you mean"
+                " IndexDimensions 1?\n"
             ),
         )
         assert files() == ["x.json"]
@@ -319,7 +320,7 @@ class TestConvert:
             "",
             (
                 "Error: x.json: $.dispatchables.gather: the feature level must be at"
-                " most 2_1, got DimensionCount 2 needs 3_0\n"
+                " most 2_1, got 3_0 (DimensionCount 2 needs 3_0)\n"
             ),
         )
         assert files() == ["x.json"]

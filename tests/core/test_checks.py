@@ -42,11 +42,11 @@ def test_characters_that_are_not_plain_to_see_are_escaped(
 @pytest.mark.parametrize(
     ("kind", "values", "named", "word"),
     [
-        (og.TensorDesc, ("FLOAT32", [1]), {"stride": [1]}, "'stride'"),
+        (og.TensorDesc, ("FLOAT32", [1]), {"stride": [1]}, 'did you mean "strides"'),
         (og.TensorDesc, ("FLOAT32",), {}, "'sizes'"),
         (og.TensorDesc, ("FLOAT32", [1]), {"sizes": [1]}, "'sizes'"),
         (og.TensorDesc, range(7), {}, "positional"),
-        (og.GatherDesc, range(5), {"input": 1}, "'input'"),
+        (og.GatherDesc, range(5), {"input": 1}, 'did you mean "input_tensor"'),
         (og.GatherNDDesc, range(4), {}, "'indices_dimension_count'"),
     ],
 )

@@ -746,7 +746,7 @@ class TestTheWorkerBefore:
                 3,
                 (
                     "the environment of CPUExecutionProvider does not contain"
-                    " ONNX Runtime; install onnxgather[cpu]"
+                    " ONNX Runtime; install onnxruntime"
                 ),
             ),
         ],

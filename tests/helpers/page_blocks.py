@@ -43,5 +43,5 @@ BLOCKS = [
     Block(path.name, match["kind"], match["text"], match["output"], match["mark"] or "")
     for path in PAGES
     for match in FENCE.finditer(path.read_text(encoding="utf-8"))
-    if match["kind"] in ("sh", "python")
+    if match["kind"] in ("sh", "python") or (match["mark"] or "").startswith("file: ")
 ]

@@ -20,7 +20,7 @@ E_INVALIDARG = "CreateOperator gave 0x80070057"
 
 Recording = list[dict[str, Any]]
 
-RULES: dict[str, dict[str, str]] = json.loads(
+RULES: dict[str, dict[str, Any]] = json.loads(
     (FOLDER / "rules.json").read_text(encoding="utf-8")
 )
 VERSIONS: dict[str, Any] = json.loads(

@@ -17,6 +17,7 @@ from onnxgather.auditing.output.way_to_gather import WayStep
 from onnxgather.auditing.proof.contract import NamedSizes
 from onnxgather.auditing.records import Audit, AuditedGather
 from onnxgather.core.checks import printable
+from onnxgather.core.files import path_from
 from onnxgather.core.json_files import decoding, whole
 
 LARGEST_BASELINE = 2**28
@@ -279,12 +280,3 @@ def _sentences(gather: AuditedGather, sizes: NamedSizes) -> dict[FindingState, s
     if gather.refused and not gather.shape_computation:
         sentences["refused"] = gather.refused
     return sentences
-
-
-def path_from(folder: str, path: str) -> str:
-    """Return the path of a file from a folder, with forward slashes."""
-    try:
-        path = os.path.relpath(path, folder or os.curdir)
-    except ValueError:  # on another drive
-        path = os.path.abspath(path)
-    return path.replace(os.sep, "/")

@@ -15,12 +15,12 @@ from onnxgather.auditing.output.findings import (
     Baseline,
     FindingState,
     GatherFinding,
-    path_from,
 )
 from onnxgather.auditing.output.text import named, next_commands
 from onnxgather.auditing.output.verdict import verdict_of_models
 from onnxgather.auditing.records import Audit, not_judged_texts
 from onnxgather.core.checks import number_of, printable
+from onnxgather.core.files import path_from
 from onnxgather.core.output.junit import add_testcase, junit_document
 from onnxgather.core.output.markdown import markdown_document, plain, table_row
 from onnxgather.core.version import __version__

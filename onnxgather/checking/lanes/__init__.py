@@ -6,14 +6,16 @@ adapter. It runs cases.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from shutil import which
 
 from onnxgather.checking.lanes.directml import DirectMLLane
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Lane
 from onnxgather.checking.lanes.python import ModelLane, model_lane, target_of_lane
 from onnxgather.checking.lanes.runtime import RuntimeLane
-from onnxgather.core.checks import shown
+from onnxgather.core.checks import check_name, sequence, shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES, RUNTIME_NAME
 from onnxgather.core.execution.providers import (
@@ -153,6 +155,58 @@ def _check_label(name: str) -> None:
             " characters, no ="
         )
         raise OnnxGatherError(f"{rule}, got {shown(label)}")
+
+
+def split_lanes(lanes: object) -> tuple[list[str], dict[str, str]]:
+    """Return the names of lanes, and the paths of those that run elsewhere.
+
+    Args:
+        lanes: Texts, each NAME or NAME=PATH; or such texts in one, with commas.
+
+    Raises:
+        OnnxGatherError: They are something else.
+    """
+    if isinstance(lanes, str):
+        items = [item.strip() for item in lanes.split(",")]
+        items = [item for item in items if item]
+    else:
+        items = sequence("lanes", lanes)
+    names: list[str] = []
+    paths: dict[str, str] = {}
+    for number, item in enumerate(items):
+        check_name(f"lanes[{number}]", item)
+        name, path = parse_lane(item)
+        names.append(name)
+        if path is not None:
+            paths[name] = path
+    return names, paths
+
+
+def check_paths(kind: str, paths: Iterable[str]) -> None:
+    """Check that the paths of lanes exist.
+
+    Args:
+        kind: What the paths are: "lane", the interpreters, libraries and folders of
+            lanes, or names of commands; "plugin", plugin libraries; or "adapter".
+        paths: The paths.
+
+    Raises:
+        OnnxGatherError: A path does not exist, or is the folder of a Python environment
+            in place of its interpreter.
+    """
+    for path in paths:
+        full_path = os.path.expanduser(path)
+        is_there = os.path.exists(full_path)
+        if kind == "adapter":
+            is_there = os.path.isfile(full_path)
+        if kind == "lane" and not is_there:
+            is_there = which(path) is not None
+        if not is_there:
+            raise OnnxGatherError(f"{shown(path)}: no such file or directory")
+        is_environment = os.path.exists(os.path.join(full_path, "pyvenv.cfg"))
+        if kind == "lane" and is_environment:
+            rule = "must be the interpreter of an environment"
+            raise OnnxGatherError(f"{rule}, got its folder {path!r}")
 
 
 def parse_lane(text: str) -> tuple[str, str | None]:

@@ -7,6 +7,7 @@ elsewhere it runs under Wine, in the folder that scripts/directml/setup.sh makes
 from __future__ import annotations
 
 import math
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -270,6 +271,9 @@ class DirectMLLane:
         self, name: str, folder: str | None = None, timeout: float = CASE_TIMEOUT
     ) -> None:
         self.name = name
+        # The current folder may be another one when the lane starts.
+        if folder is not None:
+            folder = os.path.abspath(os.path.expanduser(folder))
         self._folder = folder
         self._timeout = timeout
         self._host: Host | None = None

@@ -286,8 +286,9 @@ class ModelLane:
     def _not_run(self, error: NotRunError) -> Answer:
         """Return the answer if the provider did not run the model."""
         name = self.provider.name
-        reason = self.provider.why_not_run(error.kind, error.detail)
-        # Case: another environment, so that no extra of onnxgather brings the runtime.
+        lane = "" if self.host or self.library else self.name
+        reason = self.provider.why_not_run(error.kind, error.detail, lane)
+        # Case: another environment, which has no other wheel yet.
         if error.kind == "no-runtime" and self.python != sys.executable:
             reason = self._why_no_runtime_elsewhere(error.detail) or reason
         has_source = self.library or self.provider.distribution

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from onnxgather.core.checks import check_choice, printable, shown
+from onnxgather.core.descriptors.lists import array_of_list, is_listed
 from onnxgather.core.descriptors.operators import (
     OPERATORS,
     Descriptor,
@@ -76,12 +77,22 @@ def check_arrays(
 def check_array(name: str, tensor: TensorDesc, array: object) -> Array:
     """Check that an array has the data type and the shape of a tensor.
 
+    Nested lists and numbers become arrays of the tensor's data type.
+
     Returns:
         The array as `plain_array` returns it.
 
     Raises:
-        DescriptorError: The data type or the shape differs, or `array` is not an array.
+        DescriptorError: The data type or the shape differs, `array` is not an array, or
+            the data type does not hold an element of a list.
     """
+    if is_listed(array):
+        return array_of_list(name, tensor, array)
+    return check_memory(name, tensor, array)
+
+
+def check_memory(name: str, tensor: TensorDesc, array: object) -> Array:
+    """Check an array as `check_array` does, but refuse lists and numbers."""
     dtype = tensor.data_type.numpy
     shape = tensor.array_shape
     rule = f"{name} must be an array of {dtype} {shape}"

@@ -123,8 +123,8 @@ It has a text, its notes, and that element.
 @public
 def explain(
     desc: Descriptor,
-    data: Array,
-    indices: Array,
+    data: Any,
+    indices: Any,
     at: Sequence[int],
     out_of_range: OutOfRange = "clamp",
 ) -> Explanation:
@@ -133,7 +133,7 @@ def explain(
     Args:
         desc: Any of the four gather descriptors.
         data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has
-            strides.
+            strides; or nested lists of numbers.
         indices: IndicesTensor, likewise.
         at: The coordinates of the element in OutputTensor, one per size, with strides
             or without.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from onnxgather.core.checks import check_choice, require
+from onnxgather.core.checks import check_choice
 from onnxgather.core.descriptors.arrays import check_descriptor
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import FACTS, Descriptor
+from onnxgather.core.errors import DescriptorError
 from onnxgather.core.public import public
 
 FEATURE_LEVELS = (
@@ -98,5 +99,7 @@ def check_feature_level(desc: Descriptor, ceiling: str) -> None:
     for level, field in feature_requirements(desc):
         if level in levels_above:
             too_new.append(f"{field} needs {level}")
-    rule = f"the feature level must be at most {ceiling}"
-    require(not too_new, rule, "; ".join(too_new))
+    if too_new:
+        rule = f"the feature level must be at most {ceiling}"
+        found = f"{minimum_feature_level(desc)} ({'; '.join(too_new)})"
+        raise DescriptorError(f"{rule}, got {found}")

@@ -8,6 +8,8 @@ operator pages, corrected where their own examples contradict them
 
 from __future__ import annotations
 
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -15,8 +17,10 @@ from typing import ClassVar
 import msgspec
 
 from onnxgather.core.checks import MAX_DIMENSIONS, html_table, require, shown, uint
+from onnxgather.core.descriptors.argument_names import StructWithHelp
 from onnxgather.core.descriptors.datatypes import INDEX_TYPES
-from onnxgather.core.descriptors.strides import overlaps
+from onnxgather.core.descriptors.errata import note
+from onnxgather.core.descriptors.strides import overlapping, overlaps
 from onnxgather.core.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.core.errors import DescriptorError
 from onnxgather.core.public import public
@@ -24,7 +28,13 @@ from onnxgather.core.public import public
 _INDEX_RULE = f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}"
 
 
-class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
+class GatherFamilyDesc(
+    msgspec.Struct,
+    metaclass=StructWithHelp,
+    frozen=True,
+    cache_hash=True,
+    rename="pascal",
+):
     """What the four gather descriptors share: three tensors of one `DimensionCount`."""
 
     operator: ClassVar[str]
@@ -36,16 +46,20 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
 
     def __post_init__(self) -> None:
         """Check the rules in the order of the fields."""
-        for field, name in header_names(type(self)).items():
-            value: object = getattr(self, field)
-            if field not in TENSORS:
-                # numpy's integers become ints, so that equal descriptors print alike.
-                msgspec.structs.force_setattr(self, field, uint(name, value))
-            elif not isinstance(value, TensorDesc):
-                rule = f"{name} must be a TensorDesc"
-                raise DescriptorError(f"{rule}, got {shown(value)}")
-        self._check_tensors()
-        self._check()
+        for field in TENSORS:
+            tensor: object = getattr(self, field)
+            if not isinstance(tensor, TensorDesc):
+                rule = f"{header_names(type(self))[field]} must be a TensorDesc"
+                raise DescriptorError(f"{rule}, got {shown(tensor)}")
+        try:
+            self._check_numbers()
+            self._check_tensors()
+            self._check()
+        except DescriptorError as error:
+            suggestion = self._suggestion()
+            whole = DescriptorError(f"{error}{suggestion}")
+            whole.suggestion = suggestion
+            raise whole from None
 
     def __repr__(self) -> str:
         """Return the call that makes it."""
@@ -60,13 +74,47 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
         fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return html_table(type(self).__name__, fields)
 
+    def _check_numbers(self) -> None:
+        for field, name in _number_names(type(self)).items():
+            # numpy's integers become ints, so that equal descriptors print alike.
+            number = uint(name, getattr(self, field))
+            msgspec.structs.force_setattr(self, field, number)
+
+    def _suggestion(self) -> str:
+        """Return the end of a message: other numbers that make the descriptor valid.
+
+        Each value of each number is tried. The text is empty if none of them, or more
+        than two, make the descriptor valid.
+        """
+        with suppress(DescriptorError):
+            self._check_tensors()
+            valid = self._valid_numbers()
+            if 1 <= len(valid) <= 2:
+                return f"; did you mean {' or '.join(valid)}?"
+        return ""
+
+    def _valid_numbers(self) -> list[str]:
+        """Return the numbers that alone make the descriptor valid, such as `Axis 1`."""
+        valid: list[str] = []
+        for field, name in _number_names(type(self)).items():
+            for number in range(self.input_tensor.dimension_count + 1):
+                other = copy(self)
+                msgspec.structs.force_setattr(other, field, number)
+                with suppress(DescriptorError):
+                    other._check_numbers()
+                    other._check()
+                    valid.append(f"{name} {number}")
+        return valid
+
     def _check_tensors(self) -> None:
         data = self.input_tensor
         indices = self.indices_tensor
         output = self.output_tensor
         require(indices.data_type in INDEX_TYPES, _INDEX_RULE, indices.data_type)
-        rule = f"OutputTensor.DataType must be that of InputTensor ({data.data_type})"
-        require(output.data_type == data.data_type, rule, output.data_type)
+        if output.data_type != data.data_type:
+            rule = "OutputTensor.DataType must be that of InputTensor"
+            found = f"{output.data_type}{note('OutputTensor.DataType', self)}"
+            raise DescriptorError(f"{rule} ({data.data_type}), got {found}")
         data_count = data.dimension_count
         for name, tensor in (("IndicesTensor", indices), ("OutputTensor", output)):
             count = tensor.dimension_count
@@ -86,22 +134,33 @@ class GatherFamilyDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pas
             rule += f" where Sizes[{axis}] is {size}"
             # The stride of a size of 1 moves nothing.
             require(size == 1 or stride > 0, rule, stride)
-        rule = "OutputTensor.Strides must give each element of OutputTensor.Sizes"
-        rule += f" {list(sizes)} a place of its own"
-        require(not overlaps(sizes, strides), rule, list(strides))
+        if overlaps(sizes, strides):
+            rule = "OutputTensor.Strides must give each element of OutputTensor.Sizes"
+            rule += f" {list(sizes)} a place of its own"
+            found = f"{list(strides)}{overlapping(sizes, strides)}"
+            raise DescriptorError(f"{rule}, got {found}")
 
     def _check(self) -> None:
         raise NotImplementedError
 
-    def _check_output(self, sizes: tuple[int, ...], formula: str) -> None:
+    def _reason(self) -> str:
+        """Return where the sizes of OutputTensor come from, as a message says it."""
+        raise NotImplementedError
+
+    def _check_output(self, sizes: tuple[int, ...]) -> None:
         """Check that OutputTensor.Sizes are `sizes` behind leading ones."""
         output = self.output_tensor.sizes
         count = self.output_tensor.dimension_count
-        rule = f"OutputTensor.DimensionCount ({count}) must hold {formula}"
-        require(len(sizes) <= count, rule, list(sizes))
+        if len(sizes) > count:
+            rule = f"OutputTensor.DimensionCount must be at least {len(sizes)}, for the"
+            rule += f" sizes {list(sizes)}, {self._reason()}"
+            found = f"{count}{note('OutputTensor.Sizes', self)}"
+            raise DescriptorError(f"{rule}, got {found}")
         fitted = (1,) * (count - len(sizes)) + sizes
-        rule = f"OutputTensor.Sizes must be {formula}, {list(fitted)}"
-        require(output == fitted, rule, list(output))
+        if output != fitted:
+            rule = f"OutputTensor.Sizes must be {list(fitted)}, {self._reason()}"
+            found = f"{list(output)}{note('OutputTensor.Sizes', self)}"
+            raise DescriptorError(f"{rule}, got {found}")
 
 
 @public
@@ -147,26 +206,29 @@ class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         _check_leading_ones("IndicesTensor", indices, "IndexDimensions", dimensions)
         kept = indices[len(indices) - dimensions :]
         sizes = data[: self.axis] + kept + data[self.axis + 1 :]
-        formula = "InputTensor.Sizes with the one at Axis replaced by the last"
-        formula += " IndexDimensions sizes of IndicesTensor"
         # The output has DimensionCount dimensions too, so its first ones are cropped.
-        cropped = self._check_cropped(sizes, formula)
-        self._check_output(sizes[cropped:], formula)
+        cropped = max(0, dimensions - 1)
+        self._check_cropped(sizes, cropped)
+        self._check_output(sizes[cropped:])
 
-    def _check_cropped(self, sizes: tuple[int, ...], formula: str) -> int:
-        """Check the leading sizes that the output crops, and return their number."""
-        cropped = max(0, self.index_dimensions - 1)
-        only_ones = set(sizes[:cropped]) <= {1}
+    def _reason(self) -> str:
+        numbers = f"Axis {self.axis} and IndexDimensions {self.index_dimensions}"
+        return f"which {numbers} give"
+
+    def _check_cropped(self, sizes: tuple[int, ...], cropped: int) -> None:
+        """Check the first sizes, as many as the output crops."""
+        count = self.output_tensor.dimension_count
+        if not set(sizes[:cropped]) <= {1}:
+            rule = f"OutputTensor.Sizes must be {list(sizes)}, {self._reason()}, as"
+            rule += f" only leading ones are cropped to DimensionCount ({count})"
+            output = list(self.output_tensor.sizes)
+            found = f"{output}{note('OutputTensor.Sizes', self)}"
+            raise DescriptorError(f"{rule}, got {found}")
         # Of more than 8 sizes, cropped sizes of the indices are undefined even if 1.
-        are_defined = cropped <= self.axis or len(sizes) <= MAX_DIMENSIONS
-        rule = (
-            f"The first IndexDimensions - 1 ({cropped}) of {formula} must be 1, and"
-            f" stand before Axis where these are more than {MAX_DIMENSIONS}, as the"
-            " output crops them and what cropping others means is undefined"
-        )
-        value = f"Axis {self.axis} and {list(sizes)}"
-        require(only_ones and are_defined, rule, value)
-        return cropped
+        if cropped > self.axis and len(sizes) > MAX_DIMENSIONS:
+            rule = f"Axis must be at least IndexDimensions - 1 ({cropped}), as what the"
+            rule += f" output crops of more than {MAX_DIMENSIONS} sizes ({len(sizes)})"
+            raise DescriptorError(f"{rule} is undefined otherwise, got {self.axis}")
 
 
 @public
@@ -204,10 +266,14 @@ class GatherElementsDesc(
         _check_axis(self.axis, len(data))
         pairs = zip(indices, data, strict=True)
         for axis, (index_size, size) in enumerate(pairs):
-            rule = f"IndicesTensor.Sizes[{axis}] must be InputTensor.Sizes[{axis}]"
-            rule += f" ({size}), as it is not at Axis"
-            require(axis == self.axis or index_size == size, rule, index_size)
-        self._check_output(indices, "IndicesTensor.Sizes")
+            if axis != self.axis and index_size != size:
+                rule = f"IndicesTensor.Sizes[{axis}] must be InputTensor.Sizes[{axis}]"
+                rule += f" ({size}), as it is not at Axis"
+                raise DescriptorError(f"{rule}, got {index_size}")
+        self._check_output(indices)
+
+    def _reason(self) -> str:
+        return "those of IndicesTensor"
 
 
 class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"):
@@ -243,11 +309,13 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         self._check_tuples_and_batches(data, indices)
 
         behind = data[self.batches + self.tuple_size :]
-        formula = (
-            "the sizes of IndicesTensor before the tuples and those of InputTensor"
-            " after the indexed ones"
-        )
-        self._check_output(indices[:-1] + behind, formula)
+        self._check_output(indices[:-1] + behind)
+
+    def _reason(self) -> str:
+        names = _number_names(type(self))
+        texts = [f"{name} {getattr(self, field)}" for field, name in names.items()]
+        numbers = ", ".join(texts)
+        return f"which {numbers} and index tuples of {self.tuple_size} give"
 
     def _check_counts(self, count: int) -> None:
         """Check the three counts; `count` is the DimensionCount of the tensors."""
@@ -259,9 +327,11 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
             require(1 <= value <= count, f"{rule} ({count})", value)
         rule = f"BatchDimensionCount must be less than DimensionCount ({count})"
         require(batches < count, rule, batches)
-        rule = f"BatchDimensionCount must be less than InputDimensionCount ({rank})"
-        rule += f" and IndicesDimensionCount ({index_rank})"
-        require(batches < min(rank, index_rank), rule, batches)
+        if batches >= min(rank, index_rank):
+            rule = f"BatchDimensionCount must be less than InputDimensionCount ({rank})"
+            rule += f" and IndicesDimensionCount ({index_rank})"
+            found = f"{batches}{note('BatchDimensionCount', self)}"
+            raise DescriptorError(f"{rule}, got {found}")
 
     def _check_tuples_and_batches(
         self, data: tuple[int, ...], indices: tuple[int, ...]
@@ -269,25 +339,21 @@ class _TupleDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         """Check the sizes that count: those of tuples and those of batches."""
         batches = self.batches
         tuple_size = self.tuple_size
-        last = self.indices_tensor.dimension_count - 1
         longest = len(data) - batches
-        limit = "InputDimensionCount"
-        if batches:
-            limit += " - BatchDimensionCount"
-        rule = f"IndicesTensor.Sizes[{last}], the size of an index tuple, must be at"
-        rule += f" most {limit} ({longest})"
-        require(tuple_size <= longest, rule, tuple_size)
-
-        data_batches = list(data[:batches])
-        index_batches = list(indices[:batches])
-        rule = f"The first BatchDimensionCount ({batches}) of the last"
-        rule += (
-            f" IndicesDimensionCount ({len(indices)}) sizes of IndicesTensor must be"
-        )
-        rule += f" those of the last InputDimensionCount ({len(data)}) of InputTensor,"
-        rule += f" {data_batches};"
-        rule += " what other batch sizes mean is undefined"
-        require(data_batches == index_batches, rule, index_batches)
+        if tuple_size > longest:
+            last = self.indices_tensor.dimension_count - 1
+            limit = "InputDimensionCount"
+            if batches:
+                limit += " - BatchDimensionCount"
+            rule = f"IndicesTensor.Sizes[{last}], the size of an index tuple, must be"
+            rule += f" at most {limit} ({longest})"
+            found = f"{tuple_size}{note('IndicesTensor.Sizes', self)}"
+            raise DescriptorError(f"{rule}, got {found}")
+        if data[:batches] != indices[:batches]:
+            rule = f"The BatchDimensionCount ({batches}) batch sizes of IndicesTensor"
+            rule += f" must be those of InputTensor, {list(data[:batches])}, as what"
+            rule += " others mean is undefined"
+            raise DescriptorError(f"{rule}, got {list(indices[:batches])}")
 
 
 @public
@@ -409,6 +475,13 @@ def header_names(struct: type[msgspec.Struct]) -> dict[str, str]:
     They are in the header's order.
     """
     return {field.name: field.encode_name for field in msgspec.structs.fields(struct)}
+
+
+@cache
+def _number_names(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the `header_names` of the fields that are numbers."""
+    names = header_names(struct)
+    return {field: name for field, name in names.items() if field not in TENSORS}
 
 
 def _check_axis(axis: int, count: int) -> None:

@@ -7,6 +7,8 @@ InputTensor it comes from, and reads that element.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from onnxgather.core.descriptors.arrays import (
@@ -35,14 +37,14 @@ dimensions."""
 
 @public
 def reference(
-    desc: Descriptor, data: Array, indices: Array, out_of_range: OutOfRange = "clamp"
+    desc: Descriptor, data: Any, indices: Any, out_of_range: OutOfRange = "clamp"
 ) -> Array:
     """Return the output of a gather, computed without ONNX.
 
     Args:
         desc: Any of the four gather descriptors.
         data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has
-            strides.
+            strides; or nested lists of numbers.
         indices: IndicesTensor, likewise.
         out_of_range: What an index outside [0, n), or [-n, n) for a signed type, does:
             "clamp" moves it to the nearest element of its axis (below -n: element 0),

@@ -12,6 +12,9 @@ import numpy.typing as npt
 _Dimension = tuple[int, int]
 """The size and the stride of a dimension."""
 
+MOST_PLACES = 2**16
+"""The most elements among which a message looks for two with the same offset."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -89,6 +92,23 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
         # Two dimensions that are left cancel each other; a single one is never left.
         return bool(dims)
     return _has_common_sum(dims)
+
+
+def overlapping(sizes: Sequence[int], strides: Sequence[int]) -> str:
+    """Return what a message says of two elements with the same offset.
+
+    The text is empty if the tensor has too many elements to look for them.
+    """
+    if math.prod(sizes) > MOST_PLACES:
+        return ""
+    places = np.indices(sizes, np.int64).reshape(len(sizes), -1)
+    offsets = np.array(strides, np.int64) @ places
+    _, first, kinds = np.unique(offsets, return_index=True, return_inverse=True)
+    first_of_each = first[kinds]
+    second = int(np.argmax(first_of_each != np.arange(offsets.size)))
+    element = places[:, second].tolist()
+    other = places[:, first_of_each[second]].tolist()
+    return f", which gives {other} and {element} the place {offsets[second]}"
 
 
 def _reach(dims: Iterable[_Dimension]) -> int:

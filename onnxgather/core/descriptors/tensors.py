@@ -18,7 +18,9 @@ from onnxgather.core.checks import (
     uint,
     uints,
 )
+from onnxgather.core.descriptors.argument_names import StructWithHelp
 from onnxgather.core.descriptors.datatypes import TensorDataType
+from onnxgather.core.descriptors.errata import note
 from onnxgather.core.descriptors.strides import in_order, packed_strides
 from onnxgather.core.errors import DescriptorError
 from onnxgather.core.public import public
@@ -69,7 +71,13 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
 
 
 @public
-class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
+class TensorDesc(
+    msgspec.Struct,
+    metaclass=StructWithHelp,
+    frozen=True,
+    cache_hash=True,
+    rename="pascal",
+):
     """`DML_BUFFER_TENSOR_DESC`: the type, sizes and strides of a tensor in a buffer.
 
     Args:
@@ -134,8 +142,9 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
             put(self, "strides", uints("Strides", values))
         # A stride of 0 repeats elements, so there may be more of them than places.
         elements = max(math.prod(sizes), self.span)
-        rule = f"Sizes and Strides must describe at most {MAX_ELEMENTS} elements"
-        require(elements <= MAX_ELEMENTS, rule, elements)
+        if elements > MAX_ELEMENTS:
+            rule = f"Sizes and Strides must describe at most {MAX_ELEMENTS} elements"
+            raise DescriptorError(f"{rule}, got {elements}")
         self._check_buffer()
 
     def _check_buffer(self) -> None:
@@ -148,12 +157,15 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
         smallest = self.default_total_tensor_size_in_bytes
         if total == 0:
             total = smallest
-        rule = f"TotalTensorSizeInBytes must be at least {smallest}"
-        require(total >= smallest, rule, total)
+        if total < smallest:
+            rule = f"TotalTensorSizeInBytes must be at least {smallest}"
+            reason = f"{self.span} elements of {self.data_type}, rounded up to 4 bytes"
+            raise DescriptorError(f"{rule} ({reason}), got {total}")
         put(self, "total_tensor_size_in_bytes", total)
-        rule = f"TotalTensorSizeInBytes must hold at most {MAX_ELEMENTS} elements"
         reachable_count = self.reachable_count
-        require(reachable_count <= MAX_ELEMENTS, rule, reachable_count)
+        if reachable_count > MAX_ELEMENTS:
+            rule = f"TotalTensorSizeInBytes must hold at most {MAX_ELEMENTS} elements"
+            raise DescriptorError(f"{rule}, got {reachable_count}")
 
         put(self, "flags", TensorFlags.parse(self.flags))
         field = "GuaranteedBaseOffsetAlignment"
@@ -161,8 +173,9 @@ class TensorDesc(msgspec.Struct, frozen=True, cache_hash=True, rename="pascal"):
         put(self, "guaranteed_base_offset_alignment", alignment)
         is_power_of_two = alignment.bit_count() == 1
         aligns = alignment >= LEAST_ALIGNMENT and is_power_of_two
-        rule = f"{field} must be 0 or a power of two from {LEAST_ALIGNMENT}"
-        require(alignment == 0 or aligns, rule, alignment)
+        if alignment != 0 and not aligns:
+            rule = f"{field} must be 0 or a power of two from {LEAST_ALIGNMENT}"
+            raise DescriptorError(f"{rule}, got {alignment}{note(field, self)}")
 
     def arguments(self) -> dict[str, str | int | tuple[int, ...]]:
         """Return the fields that make it, without those that have their defaults."""

@@ -13,6 +13,7 @@ from onnxgather.core.descriptors.arrays import (
     check_array,
     check_descriptor,
     check_indices,
+    check_memory,
     check_policy,
     check_written,
 )
@@ -112,7 +113,7 @@ class Gather:
 
         Args:
             data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has
-                strides.
+                strides; or nested lists of numbers.
             indices: IndicesTensor, likewise; left out if the gather was made with
                 indices.
             out: OutputTensor, likewise: C-contiguous, writable, and no memory of the
@@ -150,7 +151,7 @@ class Gather:
         """Run the gather on arrays as the kernel needs them, or raise why it cannot."""
         data = _readable("InputTensor", self.desc.input_tensor, data)
         indices = _readable("IndicesTensor", self.desc.indices_tensor, indices)
-        output = check_array("out", self.desc.output_tensor, out)
+        output = check_memory("out", self.desc.output_tensor, out)
         check_written("out", output, {"InputTensor": data, "IndicesTensor": indices})
         output = output.view(self._dtype)  # an unpickled array has a dtype of its own
         has_run = self._run(data, indices, output)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
+import sys
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from onnxgather.core.checks import shown, suggestion
+from onnxgather.core.checks import argument_text, shown, suggestion
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
@@ -19,6 +21,9 @@ OLDEST_RUNTIME = "1.24.4"
 
 It records which provider ran a node.
 """
+
+SYSTEM = {"Darwin": "macOS"}.get(platform.system(), platform.system())
+"""This operating system, as `Provider.system` names it."""
 
 DIRECTML_DLL = "directml-dll"
 """The name of DirectML.dll itself, which runs no models.
@@ -45,8 +50,6 @@ class Provider:
     plugin: str = ""
     """The wheel whose plugin library adds the provider to any ONNX Runtime, as pip
     spells it."""
-    extra: str = ""
-    """The extra of onnxgather that has the same wheel."""
     system: str = ""
     """The only operating system that the provider exists on: Windows or macOS."""
     host: str = ""
@@ -87,21 +90,62 @@ class Provider:
             return f"a browser with WebNN: run {WEB_SETUP} --lanes {WEBNN}"
         if self.library:
             return f"onnxruntime-web: run {WEB_SETUP}"
-        source = f"an ONNX Runtime with {self.name}"
-        if self.extra:
-            source = f"onnxgather[{self.extra}]"
-        elif self.distribution:
-            source = self.distribution
+        source = self.distribution or f"an ONNX Runtime with {self.name}"
         if self.system:
             source += f" on {self.system}"
         if self.host:
             source += f", or run {SETUP} on Linux"
         return source
 
-    def why_not_run(self, kind: str, detail: str = "") -> str:
-        """Return a sentence for what `runtime.NotRunError` holds."""
+    @property
+    def short_name(self) -> str:
+        """The name that a user types: the short one, if the provider has one."""
+        return SHORT_NAMES.get(self.name, self.name)
+
+    @property
+    def environment(self) -> str:
+        """The interpreter of the environment that `make_environment` makes."""
+        if sys.platform == "win32":
+            return rf"..\{self.short_name}\Scripts\python"
+        return f"../{self.short_name}/bin/python"
+
+    def make_environment(self, *, with_onnxgather: bool) -> str:
+        """Return the command that makes an environment with the provider's wheel.
+
+        Args:
+            with_onnxgather: Whether the environment gets onnxgather itself, from the
+                checkout in the current folder; else a lane may run there.
+        """
+        python = "py" if sys.platform == "win32" else "python3"
+        folder = self.environment.partition(self.short_name)[0] + self.short_name
+        pip = self.environment.removesuffix("python") + "pip"
+        wheel, *_ = re.split(r"[<>=]", self.wheel)
+        wheel = argument_text(wheel)
+        packages = f". {wheel}" if with_onnxgather else f"{wheel} numpy"
+        return f"{python} -m venv {folder} && {pip} install {packages}"
+
+    def why_not_run(self, kind: str, detail: str = "", lane: str | None = None) -> str:
+        """Return a sentence for what `runtime.NotRunError` holds.
+
+        Args:
+            kind: Its kind.
+            detail: Its detail.
+            lane: The name of a lane that may run in another environment; empty if the
+                lane must run where it does; None if it is no lane.
+        """
         sentence = _NOT_RUN[kind]
-        return sentence.format(name=self.name, source=self.source, detail=detail)
+        text = sentence.format(name=self.name, source=self.source, detail=detail)
+        is_apart = self.wheel not in ("", _PLAIN) and self.system in ("", SYSTEM)
+        if kind != "absent" or not is_apart or lane == "":
+            return text
+        text += "; the wheel needs an environment of its own: "
+        # Case 1: a worker runs the models there, and onnxgather stays here.
+        if lane:
+            command = self.make_environment(with_onnxgather=False)
+            return f"{text}{command}, then --lane {lane}={self.environment}"
+        # Case 2: onnxgather itself must be there.
+        command = self.make_environment(with_onnxgather=True)
+        return f"{text}{command}, in a checkout of onnxgather"
 
 
 _NOT_RUN = {
@@ -135,17 +179,14 @@ _PLAIN = f"onnxruntime>={OLDEST_RUNTIME}"
 _CUDA = f"onnxruntime-gpu[cuda,cudnn]>={OLDEST_RUNTIME}"
 
 PROVIDERS = {
-    "cpu": Provider("CPUExecutionProvider", _PLAIN, extra="cpu", target="cpu"),
+    "cpu": Provider("CPUExecutionProvider", _PLAIN, target="cpu"),
     "directml": Provider(
         "DmlExecutionProvider",
         f"onnxruntime-directml>={OLDEST_RUNTIME}",
-        extra="directml",
         system="Windows",
         host="run-runtime",
     ),
-    "openvino": Provider(
-        "OpenVINOExecutionProvider", "onnxruntime-openvino>=1.24.1", extra="openvino"
-    ),
+    "openvino": Provider("OpenVINOExecutionProvider", "onnxruntime-openvino>=1.24.1"),
     "cuda": Provider("CUDAExecutionProvider", _CUDA),
     "tensorrt": Provider("TensorrtExecutionProvider", _CUDA),
     "webgpu": Provider(
@@ -162,8 +203,11 @@ PROVIDERS = {
     "qnn": Provider(
         "QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"
     ),
-    "coreml": Provider("CoreMLExecutionProvider", _PLAIN, extra="cpu", system="macOS"),
+    "coreml": Provider("CoreMLExecutionProvider", _PLAIN, system="macOS"),
 }
+
+SHORT_NAMES = {provider.name: short for short, provider in PROVIDERS.items()}
+"""The short name of each provider, by its full name."""
 
 # Many devices lack the extension for FLOAT16.
 _IN_SHADERS = _types("FLOAT32", "INT32", "UINT32")

@@ -26,6 +26,7 @@ from onnxgather.core.descriptors.arrays import (
     check_indices,
     plain_array,
 )
+from onnxgather.core.descriptors.lists import array_of_list, is_listed
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.errors import (
@@ -98,7 +99,7 @@ def run(
     Args:
         desc: Any of the four gather descriptors.
         data: InputTensor: an array of its `sizes`, or its 1-D buffer where it has
-            strides.
+            strides; or nested lists of numbers.
         indices: IndicesTensor, likewise.
         out_of_range: What an index out of range does; see `OutOfRange`.
         provider: "cpu", "directml", "openvino", … or ONNX Runtime's full name.
@@ -256,7 +257,8 @@ class Session:
             arrays: The inputs, in the order of `inputs` (InputTensor, IndicesTensor);
                 or a single mapping from their names. An input is a numpy array; or,
                 without a copy, an OrtValue, or an object with DLPack or a buffer, such
-                as a tensor of torch on the CPU.
+                as a tensor of torch on the CPU. Those of a descriptor may be nested
+                lists of numbers.
 
         Raises:
             DescriptorError: An array does not fit its input.
@@ -400,6 +402,8 @@ class Session:
         return feeds
 
     def _checked_input(self, name: str, array: Any) -> Any:
+        if self._desc is not None and is_listed(array):
+            return array_of_list(name, tensors(self._desc)[name], array)
         value_type = self.inputs[name]
         takes_numpy_alone = isinstance(self._opened, OpenedThere | OpenedProgram)
         if takes_numpy_alone and not isinstance(cast("object", array), np.ndarray):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, helper
@@ -16,7 +17,7 @@ from onnxgather.core.checks import (
     shown,
     shown_with_suggestion,
 )
-from onnxgather.core.descriptors.arrays import Array, check_descriptor
+from onnxgather.core.descriptors.arrays import check_descriptor
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.lowering.graph import NATIVE_DOMAIN, new_name
@@ -39,7 +40,7 @@ def add_to(
     desc: Descriptor,
     *,
     input: str,
-    indices: str | Array,
+    indices: Any,
     output: str,
     out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
@@ -55,7 +56,8 @@ def add_to(
         model: The model or the graph, which is changed.
         desc: Any of the four gather descriptors.
         input: The value that is InputTensor.
-        indices: The value that is IndicesTensor, or its array if it is known.
+        indices: The value that is IndicesTensor, or its array or nested lists if it is
+            known.
         output: The name of the value that becomes OutputTensor.
         out_of_range: As for `to_onnx`.
         target: As for `to_onnx`; "native" takes a model, which has functions.

@@ -13,7 +13,6 @@ from onnx import helper
 
 from onnxgather.core.checks import check_choice, check_name, mapping, shown, uint
 from onnxgather.core.descriptors.arrays import (
-    Array,
     axis_sizes,
     check_array,
     check_descriptor,
@@ -63,7 +62,7 @@ def descriptor_model(
     out_of_range: OutOfRange = "clamp",
     target: Target = "portable",
     opset: int = DEFAULT_OPSET,
-    indices: Array | None = None,
+    indices: Any = None,
     threads: int | None = None,
     prefix: str = "",
     names: Mapping[str, str] | None = None,

@@ -124,8 +124,8 @@ def picture_of(
                 lane: _wrong(array, None, None, set()) for lane, array in got.items()
             },
         )
-    check_array("InputTensor", desc.input_tensor, data)
-    check_array("IndicesTensor", desc.indices_tensor, indices)
+    data = check_array("InputTensor", desc.input_tensor, data)
+    indices = check_array("IndicesTensor", desc.indices_tensor, indices)
     expected = _expected(desc, data, indices, out_of_range)
     differences = {
         lane: _differing_offsets(array, expected) for lane, array in got.items()

@@ -63,6 +63,16 @@ def broken(how: Breakdown, reason: str, detail: str = "") -> Answer:
 
 
 @stand_in
+def test_the_folder_of_the_host_is_that_from_where_the_lane_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fake_folder(tmp_path, done(RIGHT))
+    monkeypatch.chdir(tmp_path)
+    lane = DirectMLLane("dml", os.path.relpath(folder))
+    monkeypatch.chdir("/")
+    assert lane.folder == folder
+
+
 class TestAnswers:
     @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import Array, check_array
 from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.execution import session
 from onnxgather.core.programs.writer import write_program
@@ -56,6 +56,16 @@ def expected(desc: og.Descriptor, data: Array, indices: Array) -> Any:
 USES: list[Callable[[Any, Any, Any], Any]] = [
     *(og.reference, og.run, explained, known, expected, write_program)
 ]
+
+
+def assert_alike(found: Any, wanted: Any) -> None:
+    """Assert that two results are equal, arrays in type, shape and bytes."""
+    assert type(found) is type(wanted)
+    if isinstance(wanted, np.ndarray):
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)  # type: ignore[misc]
+        assert found.tobytes() == wanted.tobytes()
+    else:
+        assert found == wanted
 
 
 class Own(np.ndarray[Any, Any]):
@@ -114,12 +124,7 @@ def test_any_kind_of_array_gives_the_bytes_of_the_plain_array(
     )
     wanted = use(desc, data, indices)
     found = use(desc, KINDS[kind](data, tmp_path), KINDS[kind](indices, tmp_path))
-    assert type(found) is type(wanted)
-    if isinstance(wanted, np.ndarray):
-        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)  # type: ignore[misc]
-        assert found.tobytes() == wanted.tobytes()
-    else:
-        assert found == wanted
+    assert_alike(found, wanted)
 
 
 class Tensor:
@@ -141,6 +146,8 @@ class Liar:
         return "Liar()"
 
 
+LOOP: list[Any] = []
+LOOP.append(LOOP)
 NUMPY = ", of which numpy.asarray makes an array"
 
 
@@ -160,8 +167,11 @@ NUMPY = ", of which numpy.asarray makes an array"
         (INDICES.astype(ml_dtypes.int4), "int4 (4, 2)"),
         (np.zeros((0, 2), np.int64), "int64 (0, 2)"),
         (np.array(1), "int64 ()"),
-        (np.int64(1), "int64" + NUMPY),
-        (INDICES.tolist(), "list" + NUMPY),
+        (np.int64(1), f"{np.int64(1)!r}"),
+        (INDICES.tolist()[:3], "a list of shape (3, 2)"),
+        ([INDICES.tolist()], "a list of shape (1, 4, 2)"),
+        ([], "a list of shape (0,)"),
+        (LOOP, f"a list of shape {(1,) * 9}"),
         (Tensor(), "Tensor" + NUMPY),
         (Liar(), "Liar()"),
         (1, "1"),
@@ -178,6 +188,224 @@ def test_what_is_no_such_array_is_refused(
     assert (
         str(caught.value)
         == f"IndicesTensor must be an array of int64 (4, 2), got {found}"
+    )
+
+
+def prepared(desc: og.Descriptor, data: Any, indices: Any) -> Array:
+    """Return the output of a gather that is called twice: its indices are known, or
+    not."""
+    first = og.Gather(desc)(data, indices)
+    assert og.Gather(desc, indices=indices)(data).tobytes() == first.tobytes()
+    return first
+
+
+def named(desc: og.Descriptor, data: Any, indices: Any) -> Array:
+    """Return the output of a session that gets its inputs by their names."""
+    with og.Session(desc) as session:
+        return session.run({"InputTensor": data, "IndicesTensor": indices})
+
+
+def states(desc: og.Descriptor, data: Any, indices: Any) -> list[str]:
+    """Return the states of a check."""
+    results = og.check(desc, data, indices)
+    assert [result.state for result in results] == ["PASS"]
+    return [result.state for result in results]
+
+
+def constant(desc: og.Descriptor, data: Any, _: Any) -> str:
+    """Return the WebNN program whose data are known."""
+    return og.to_webnn(desc, data=data).to_javascript()
+
+
+def tuples(value: Any) -> Any:
+    """Return nested lists as nested tuples."""
+    if not isinstance(value, list):
+        return value
+    items = cast("list[Any]", value)
+    return tuple([tuples(item) for item in items])
+
+
+@pytest.mark.parametrize(
+    "use", [*USES, prepared, named, states, constant], ids=lambda use: use.__name__
+)
+@pytest.mark.parametrize("desc", [DESC, ROWS], ids=lambda desc: desc.operator)
+def test_nested_lists_and_tuples_are_arrays_of_the_descriptors_types(
+    desc: og.Descriptor, use: Callable[..., Any]
+) -> None:
+    count = desc.output_tensor.sizes[0]
+    data, indices = DATA[:count], INDICES[:count]
+    wanted = use(desc, data, indices)
+    whole = data.astype(int).tolist()  # floats may be integers in the list
+    for kind in (list, tuples):
+        assert_alike(use(desc, kind(whole), kind(indices.tolist())), wanted)
+
+
+@pytest.mark.parametrize("index", [2, [2], [[2]], (np.int32(2),), np.uint64(2)])
+def test_leading_ones_of_a_list_may_be_left_out(index: object) -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("FLOAT32", [1, 3]),
+        og.TensorDesc("INT64", [1, 1]),
+        og.TensorDesc("FLOAT32", [1, 1]),
+        axis=1,
+        index_dimensions=0,
+    )
+    for use in (og.reference, og.run, prepared):
+        assert use(desc, [5, 6, 7.5], index).tolist() == [[7.5]]
+
+
+def test_the_list_of_a_tensor_with_strides_is_its_buffer() -> None:
+    desc = og.GatherDesc(
+        og.TensorDesc("INT8", [2, 2], [3, 1]),
+        og.TensorDesc("INT64", [1, 1]),
+        og.TensorDesc("INT8", [1, 2]),
+        axis=0,
+        index_dimensions=1,
+    )
+    buffer = [1, 2, -3, 4, 5, 6, 7, 8]
+    assert og.reference(desc, buffer, 1).tolist() == [[4, 5]]
+    with pytest.raises(og.DescriptorError) as caught:
+        og.reference(desc, [[1, 2], [4, 5]], 1)
+    assert (
+        str(caught.value)
+        == "InputTensor must be an array of int8 (8,), got a list of shape (2, 2)"
+    )
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values"),
+    [
+        ("FLOAT64", [0.1, 1e308, float("-inf"), 2**53]),
+        ("FLOAT32", [0.1, 3.4028235677e38, 16777216, NAN]),  # rounds to the largest
+        ("FLOAT16", [0.1, 65519.99, -0.0, 65504]),
+        ("FLOAT32", [np.float64(0.1), np.float16(0.1), np.int8(-3), 2**100]),
+        ("UINT64", [0, 2**64 - 1, np.uint64(5), np.int8(3)]),
+        ("INT8", [-128, 127, 0, 1]),
+    ],
+)
+def test_an_element_is_what_numpy_makes_of_the_number(
+    data_type: str, values: list[Any]
+) -> None:
+    tensor = og.TensorDesc(data_type, [4])
+    found = check_array("InputTensor", tensor, values)
+    assert found.dtype == tensor.data_type.numpy
+    assert found.tobytes() == np.array(values, tensor.data_type.numpy).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values", "message"),
+    [
+        ("UINT8", [[1, 300], [1, 2]], ": element [0, 1] must fit UINT8, got 300"),
+        ("UINT8", [[1, 2], [-1, 2]], ": element [1, 0] must fit UINT8, got -1"),
+        (
+            "INT64",
+            [[1, 2], [1, 2**63]],
+            f": element [1, 1] must fit INT64, got {2**63}",
+        ),
+        (
+            "INT8",
+            [[1, 1.5], [1, 2]],
+            ": element [0, 1] must be an integer of INT8, got 1.5",
+        ),
+        (
+            "INT8",
+            [[1, 2.0], [1, 2]],
+            ": element [0, 1] must be an integer of INT8, got 2.0",
+        ),
+        (
+            "INT8",
+            [[True, 1], [1, 2]],
+            ": element [0, 0] must be an integer of INT8, got True",
+        ),
+        (
+            "INT32",
+            [[1, 2], ["3", 1]],
+            ": element [1, 0] must be an integer of INT32, got '3'",
+        ),
+        (
+            "INT32",
+            [[1, [2]], [3, 1]],
+            ": element [0, 1] must be an integer of INT32, got [2]",
+        ),
+        (
+            "FLOAT32",
+            [[1, None], [1, 2]],
+            ": element [0, 1] must be a number of FLOAT32, got None",
+        ),
+        (
+            "FLOAT32",
+            [[1, "nan"], [1, 2]],
+            ": element [0, 1] must be a number of FLOAT32, got 'nan'",
+        ),
+        (
+            "FLOAT32",
+            [[1, 1j], [1, 2]],
+            ": element [0, 1] must be a number of FLOAT32, got 1j",
+        ),
+        (
+            "FLOAT32",
+            [[1, 1e39], [1, 2]],
+            ": element [0, 1] must fit FLOAT32, got 1e+39",
+        ),
+        (
+            "FLOAT32",
+            [[1, 16777217], [1, 2]],
+            ": element [0, 1] must fit FLOAT32, got 16777217",
+        ),
+        (
+            "FLOAT16",
+            [[1, 2], [3, 65520]],
+            ": element [1, 1] must fit FLOAT16, got 65520",
+        ),
+        (
+            "FLOAT64",
+            [[1, 2], [3, 10**400]],
+            f": element [1, 1] must fit FLOAT64, got 1{'0' * 199}…",
+        ),
+        (
+            "INT8",
+            [[1, 2], [3]],
+            ": element [1] must be a list of 2 elements, got [3]",
+        ),
+        ("INT8", [[1, 2], 3], ": element [1] must be a list of 2 elements, got 3"),
+        ("INT8", [1, 2], " must be an array of int8 (2, 2), got a list of shape (2,)"),
+        ("INT8", 5, " must be an array of int8 (2, 2), got 5"),
+        ("INT8", True, " must be an array of int8 (2, 2), got True"),
+    ],
+)
+def test_a_list_that_is_no_such_array_is_refused(
+    data_type: str, values: object, message: str
+) -> None:
+    tensor = og.TensorDesc(data_type, [2, 2])
+    with pytest.raises(og.DescriptorError) as caught:
+        check_array("InputTensor", tensor, values)
+    assert str(caught.value) == f"InputTensor{message}"
+
+
+def test_a_number_that_is_wrong_is_refused_without_a_place() -> None:
+    tensor = og.TensorDesc("UINT8", [1, 1])
+    with pytest.raises(og.DescriptorError) as caught:
+        check_array("IndicesTensor", tensor, 256)
+    assert str(caught.value) == "IndicesTensor must fit UINT8, got 256"
+
+
+def test_a_list_is_no_output() -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        og.Gather(DESC)(DATA, INDICES, out=np.zeros((4, 2)).tolist())
+    assert (
+        str(caught.value) == f"out must be an array of float32 (4, 2), got list{NUMPY}"
+    )
+
+
+def test_the_session_of_a_model_takes_no_lists() -> None:
+    session = og.Session(og.to_onnx(DESC))
+    with pytest.raises(og.DescriptorError) as caught:
+        session.run(DATA, INDICES.tolist())
+    assert (
+        str(caught.value)
+        == f"IndicesTensor must be an array of int64 (4, 2), got list{NUMPY}"
     )
 
 

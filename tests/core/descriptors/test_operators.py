@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import onnxgather as og
 from onnxgather.core.descriptors.explain import explain_all
 from onnxgather.core.descriptors.operators import header_names
-from onnxgather.core.descriptors.strides import overlaps
+from onnxgather.core.descriptors.strides import overlapping, overlaps
 from onnxgather.core.options import OutOfRange
 
 UINT_RULE = "must be an integer from 0 to 4294967295"
@@ -75,7 +75,20 @@ BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
     (("INT8", [2], [1, 1]), "Strides must have as many elements as Sizes (1), got 2"),
     (("INT8", [2], [-1]), f"Strides[0] {UINT_RULE}, got -1"),
     (("INT8", [2], "1"), "Strides must be a sequence, got '1'"),
-    (("INT8", [5], None, 7), "TotalTensorSizeInBytes must be at least 8, got 7"),
+    (
+        ("INT8", [5], None, 7),
+        (
+            "TotalTensorSizeInBytes must be at least 8 (5 elements of INT8, rounded up"
+            " to 4 bytes), got 7"
+        ),
+    ),
+    (
+        ("INT16", [2, 3], [4, 1], 12),
+        (
+            "TotalTensorSizeInBytes must be at least 16 (7 elements of INT16, rounded"
+            " up to 4 bytes), got 12"
+        ),
+    ),
     (
         ("INT8", [5], None, "8"),
         "TotalTensorSizeInBytes must be an integer from 0 to 34359738360, got '8'",
@@ -90,7 +103,11 @@ BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
     ),
     (
         ("INT64", [2], None, 20, "NONE", 8),
-        "GuaranteedBaseOffsetAlignment must be 0 or a power of two from 16, got 8",
+        (
+            "GuaranteedBaseOffsetAlignment must be 0 or a power of two from 16, got 8"
+            " (Microsoft's page allows a power of two from the size of an element,"
+            " which DirectML refuses below 16)"
+        ),
     ),
     (
         ("INT8", [5], None, 0, "SHARED"),
@@ -116,9 +133,12 @@ def test_a_tensor_that_breaks_a_rule_is_refused_by_its_message(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"axis": -1}, f"Axis {UINT_RULE}, got -1"),
-        ({"axis": 1.0}, f"Axis {UINT_RULE}, got 1.0"),
-        ({"index_dimensions": None}, f"IndexDimensions {UINT_RULE}, got None"),
+        ({"axis": -1}, f"Axis {UINT_RULE}, got -1; did you mean Axis 1?"),
+        ({"axis": 1.0}, f"Axis {UINT_RULE}, got 1.0; did you mean Axis 1?"),
+        (
+            {"index_dimensions": None},
+            (f"IndexDimensions {UINT_RULE}, got None; did you mean IndexDimensions 1?"),
+        ),
         ({"input_tensor": [4, 3]}, "InputTensor must be a TensorDesc, got [4, 3]"),
         (
             {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], flags="OWNED_BY_DML")},
@@ -135,7 +155,8 @@ def test_a_tensor_that_breaks_a_rule_is_refused_by_its_message(
             {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], [1, 3])},
             (
                 "OutputTensor.Strides must give each element of OutputTensor.Sizes [4,"
-                " 2] a place of its own, got [1, 3]"
+                " 2] a place of its own, got [1, 3], which gives [0, 1] and [3, 0] the"
+                " place 3"
             ),
         ),
     ],
@@ -209,34 +230,308 @@ def test_the_output_may_crop_ones_of_the_indices(sizes: list[int], axis: int) ->
 
 
 @pytest.mark.parametrize(
-    ("data", "indices", "counted", "found"),
+    ("data", "indices", "counted", "message"),
     [
-        ([3, 2], [3, 2], 2, "(1) of {}, got Axis 0 and [3, 2, 2]"),
+        (
+            [3, 2],
+            [3, 2],
+            2,
+            (
+                "OutputTensor.Sizes must be [3, 2, 2], which Axis 0 and IndexDimensions"
+                " 2 give, as only leading ones are cropped to DimensionCount (2), got"
+                " [3, 2]"
+            ),
+        ),
         (
             [3, 1, 1, 1],
             [1, 2, 1, 2],
             4,
-            "(3) of {}, got Axis 0 and [1, 2, 1, 2, 1, 1, 1]",
+            (
+                "OutputTensor.Sizes must be [1, 2, 1, 2, 1, 1, 1], which Axis 0 and"
+                " IndexDimensions 4 give, as only leading ones are cropped to"
+                " DimensionCount (4), got [3, 1, 1, 1]"
+            ),
         ),
         (
             [3] + [1] * 4,
             [1] * 5,
             5,
-            "(4) of {}, got Axis 0 and [1, 1, 1, 1, 1, 1, 1, 1, 1]",
+            (
+                "Axis must be at least IndexDimensions - 1 (4), as what the output"
+                " crops of more than 8 sizes (9) is undefined otherwise, got 0"
+            ),
         ),
     ],
 )
 def test_the_output_crops_nothing_but_ones_of_at_most_8_sizes(
-    data: list[int], indices: list[int], counted: int, found: str
+    data: list[int], indices: list[int], counted: int, message: str
 ) -> None:
-    rule = (
-        "InputTensor.Sizes with the one at Axis replaced by the last IndexDimensions"
-        " sizes of IndicesTensor must be 1, and stand before Axis where these are more"
-        " than 8, as the output crops them and what cropping others means is undefined"
-    )
     with pytest.raises(og.DescriptorError) as caught:
         cropping(data, indices, data, 0, counted)
-    assert str(caught.value) == "The first IndexDimensions - 1 " + found.format(rule)
+    assert str(caught.value) == message
+
+
+BROKEN_NUMBERS: list[tuple[str, list[int], list[int], list[int], list[int], str]] = [
+    (
+        "GATHER",
+        [4, 3],
+        [1, 2],
+        [4, 2],
+        [2, 1],
+        (
+            "Axis must be less than InputTensor.DimensionCount (2), got 2; did you mean"
+            " Axis 1?"
+        ),
+    ),
+    (
+        "GATHER",
+        [3, 3],
+        [1, 3],
+        [3, 3],
+        [2, 1],
+        (
+            "Axis must be less than InputTensor.DimensionCount (2), got 2; did you mean"
+            " Axis 0 or Axis 1?"
+        ),
+    ),
+    (  # three values are valid
+        "GATHER",
+        [2, 2, 2],
+        [1, 1, 2],
+        [2, 2, 2],
+        [3, 1],
+        "Axis must be less than InputTensor.DimensionCount (3), got 3",
+    ),
+    (  # both numbers are wrong
+        "GATHER",
+        [4, 3],
+        [1, 2],
+        [4, 2],
+        [0, 0],
+        (
+            "IndicesTensor.Sizes before the last IndexDimensions (0) must be 1, as what"
+            " others mean is undefined, got [1, 2]"
+        ),
+    ),
+    (
+        "GATHER",
+        [4, 3],
+        [1, 2],
+        [4, 2],
+        [1, 3],
+        (
+            "IndexDimensions must be 0 to IndicesTensor.DimensionCount (2), got 3; did"
+            " you mean IndexDimensions 1?"
+        ),
+    ),
+    (
+        "GATHER",
+        [1, 4, 3],
+        [1, 2, 5],
+        [4, 2, 5],
+        [2, 1],
+        (
+            "IndicesTensor.Sizes before the last IndexDimensions (1) must be 1, as what"
+            " others mean is undefined, got [1, 2, 5]; did you mean IndexDimensions 2?"
+        ),
+    ),
+    (
+        "GATHER",
+        [4, 3],
+        [1, 2],
+        [4, 2],
+        [0, 1],
+        (
+            "OutputTensor.Sizes must be [2, 3], which Axis 0 and IndexDimensions 1"
+            " give, got [4, 2]; did you mean Axis 1?"
+        ),
+    ),
+    (
+        "GATHER",
+        [4, 3],
+        [1, 1],
+        [4, 2],
+        [1, 0],
+        (
+            "OutputTensor.Sizes must be [1, 4], which Axis 1 and IndexDimensions 0"
+            " give, got [4, 2]"
+        ),
+    ),
+    (
+        "GATHER_ELEMENTS",
+        [3, 3],
+        [2, 3],
+        [2, 3],
+        [1],
+        (
+            "IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (3), as it is not at"
+            " Axis, got 2; did you mean Axis 0?"
+        ),
+    ),
+    (
+        "GATHER_ELEMENTS",
+        [3, 3],
+        [2, 3],
+        [3, 3],
+        [0],
+        "OutputTensor.Sizes must be [2, 3], those of IndicesTensor, got [3, 3]",
+    ),
+    (
+        "GATHER_ND",
+        [2, 3],
+        [4, 1],
+        [4, 3],
+        [3, 2],
+        (
+            "InputDimensionCount must be 1 to InputTensor.DimensionCount (2), got 3;"
+            " did you mean InputDimensionCount 2?"
+        ),
+    ),
+    (
+        "GATHER_ND",
+        [2, 3],
+        [4, 1],
+        [4, 3],
+        [2, 0],
+        (
+            "IndicesDimensionCount must be 1 to IndicesTensor.DimensionCount (2), got"
+            " 0; did you mean IndicesDimensionCount 2?"
+        ),
+    ),
+    (
+        "GATHER_ND",
+        [2, 3],
+        [4, 1],
+        [4, 3],
+        [1, 2],
+        (
+            "InputTensor.Sizes before the last InputDimensionCount (1) must be 1, as"
+            " what others mean is undefined, got [2, 3]; did you mean"
+            " InputDimensionCount 2?"
+        ),
+    ),
+    (
+        "GATHER_ND",
+        [2, 3],
+        [4, 1],
+        [4, 3],
+        [2, 1],
+        (
+            "IndicesTensor.Sizes before the last IndicesDimensionCount (1) must be 1,"
+            " as what others mean is undefined, got [4, 1]; did you mean"
+            " IndicesDimensionCount 2?"
+        ),
+    ),
+    (
+        "GATHER_ND",
+        [2, 3, 4, 5],
+        [6, 7, 8, 1],
+        [1, 1, 2, 6],
+        [4, 4],
+        (
+            "OutputTensor.DimensionCount must be at least 6, for the sizes [6, 7, 8, 3,"
+            " 4, 5], which InputDimensionCount 4, IndicesDimensionCount 4 and index"
+            " tuples of 1 give, got 4"
+        ),
+    ),
+    (
+        "GATHER_ND",
+        [1, 2, 3],
+        [1, 4, 2],
+        [1, 1, 4],
+        [3, 2],
+        (
+            "OutputTensor.Sizes must be [1, 4, 3], which InputDimensionCount 3,"
+            " IndicesDimensionCount 2 and index tuples of 2 give, got [1, 1, 4]; did"
+            " you mean InputDimensionCount 2?"
+        ),
+    ),
+    (
+        "GATHER_ND1",
+        [2, 3],
+        [2, 1],
+        [1, 2],
+        [2, 2, 2],
+        (
+            "BatchDimensionCount must be less than DimensionCount (2), got 2; did you"
+            " mean BatchDimensionCount 1?"
+        ),
+    ),
+    (
+        "GATHER_ND1",
+        [2, 3],
+        [2, 1],
+        [1, 2],
+        [2, 2, 0],
+        (
+            "OutputTensor.Sizes must be [2, 3], which InputDimensionCount 2,"
+            " IndicesDimensionCount 2, BatchDimensionCount 0 and index tuples of 1"
+            " give, got [1, 2]; did you mean BatchDimensionCount 1?"
+        ),
+    ),
+    (
+        "GATHER_ND1",
+        [2, 3],
+        [4, 1],
+        [1, 4],
+        [2, 2, 1],
+        (
+            "The BatchDimensionCount (1) batch sizes of IndicesTensor must be those of"
+            " InputTensor, [2], as what others mean is undefined, got [4]"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("operator", "data", "indices", "output", "numbers", "message"), BROKEN_NUMBERS
+)
+def test_a_message_has_the_numbers_and_the_one_that_would_be_valid(
+    operator: str,
+    data: list[int],
+    indices: list[int],
+    output: list[int],
+    numbers: list[int],
+    message: str,
+) -> None:
+    cls: Any = og.OPERATORS[operator]
+    tensors = [
+        og.TensorDesc("FLOAT32", data),
+        og.TensorDesc("UINT32", indices),
+        og.TensorDesc("FLOAT32", output),
+    ]
+    with pytest.raises(og.DescriptorError) as caught:
+        cls(*tensors, *numbers)
+    assert str(caught.value) == message
+    fields = dict(zip(header_names(cls), [*tensors, *numbers], strict=True))
+    spelling = {name: field for field, name in header_names(cls).items()}
+    _, _, suggested = message.partition("; did you mean ")
+    for text in filter(None, suggested.removesuffix("?").split(" or ")):
+        name, number = text.split()
+        cls(**fields | {spelling[name]: int(number)})
+
+
+def test_a_suggestion_is_made_only_for_numbers() -> None:
+    wrong = og.TensorDesc("FLOAT16", [4, 2])
+    with pytest.raises(og.DescriptorError) as caught:
+        gather(output_tensor=wrong, axis=0)
+    assert (
+        str(caught.value)
+        == "OutputTensor.DataType must be that of InputTensor (FLOAT32), got FLOAT16"
+    )
+
+
+def test_of_many_elements_with_one_place_no_two_are_looked_for() -> None:
+    with pytest.raises(og.DescriptorError) as caught:
+        gather(
+            input_tensor=og.TensorDesc("FLOAT32", [2**20, 3]),
+            output_tensor=og.TensorDesc("FLOAT32", [2**20, 2], [1, 2**20 - 1]),
+        )
+    assert (
+        str(caught.value)
+        == "OutputTensor.Strides must give each element of OutputTensor.Sizes [1048576,"
+        " 2] a place of its own, got [1, 1048575]"
+    )
 
 
 def test_sizes_and_counts_may_be_numpy_integers() -> None:
@@ -312,11 +607,20 @@ def test_descriptors_are_immutable_hashable_values() -> None:
 )
 def test_overlap_is_found_exactly(dims: list[tuple[int, int]]) -> None:
     sizes, strides = zip(*dims, strict=True)
+    elements = [list(element) for element in itertools.product(*map(range, sizes))]
     places = [
-        sum(c * s for c, s in zip(place, strides, strict=True))
-        for place in itertools.product(*map(range, sizes))
+        sum(c * s for c, s in zip(element, strides, strict=True))
+        for element in elements
     ]
-    assert overlaps(sizes, strides) == (len(set(places)) < len(places))
+    found = overlaps(sizes, strides)
+    assert found == (len(set(places)) < len(places))
+    if found:
+        second = next(k for k, place in enumerate(places) if place in places[:k])
+        first = places.index(places[second])
+        assert overlapping(sizes, strides) == (
+            f", which gives {elements[first]} and {elements[second]} the place"
+            f" {places[second]}"
+        )
 
 
 def test_overlap_of_large_tensors_is_quick() -> None:
@@ -408,8 +712,8 @@ def test_feature_level_ceiling_names_what_needs_more() -> None:
         check_feature_level(desc, "2_1")
     assert (
         str(caught.value)
-        == "the feature level must be at most 2_1, got IndicesTensor.DataType INT64"
-        " needs 3_0; DimensionCount 2 needs 3_0"
+        == "the feature level must be at most 2_1, got 3_0 (IndicesTensor.DataType"
+        " INT64 needs 3_0; DimensionCount 2 needs 3_0)"
     )
     with pytest.raises(og.OnnxGatherError) as unknown:
         check_feature_level(desc, "9_9")
@@ -436,7 +740,8 @@ def test_replacing_a_field_checks_the_rules_again() -> None:
         msgspec.structs.replace(gather(), axis=2)
     assert (
         str(caught.value)
-        == "Axis must be less than InputTensor.DimensionCount (2), got 2"
+        == "Axis must be less than InputTensor.DimensionCount (2), got 2; did you mean"
+        " Axis 1?"
     )
 
 
@@ -454,3 +759,61 @@ def test_a_data_type_of_another_library_gets_a_suggestion(
 ) -> None:
     with pytest.raises(og.DescriptorError, match=f'; did you mean "{meant}"\\?$'):
         og.TensorDesc(found, [1])
+
+
+def _call(cls: Any, wrong: str) -> str:
+    """Return Python's error of a call with an argument that a class does not have."""
+    with pytest.raises(TypeError) as caught:
+        cls(**{wrong: 1})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("cls", [og.TensorDesc, *og.OPERATORS.values()])
+def test_an_argument_as_the_header_spells_it_gets_its_name_in_python(cls: Any) -> None:
+    for field, name in header_names(cls).items():
+        small = name[0].lower() + name[1:]
+        for spelled in {name, small, name.upper()} - {field}:
+            assert _call(cls, spelled) == (
+                f"{cls.__name__}() has no argument {spelled}; in Python it is {field}"
+            )
+
+
+@pytest.mark.parametrize(
+    ("cls", "wrong", "message"),
+    [
+        (og.GatherDesc, "axes", 'has no argument axes; did you mean "axis"?'),
+        (  # a translation of Microsoft's page spells it like this
+            og.GatherNDDesc,
+            "IndexesTensor",
+            'has no argument IndexesTensor; did you mean "indices_tensor"?',
+        ),
+        (
+            og.TensorDesc,
+            "DimensionCount",
+            "has no argument DimensionCount; it is the number of sizes",
+        ),
+        (
+            og.GatherElementsDesc,
+            "x\n",
+            (
+                "has no argument x\\n; it has input_tensor, indices_tensor,"
+                " output_tensor, axis"
+            ),
+        ),
+    ],
+)
+def test_an_unknown_argument_is_pythons_error_with_help(
+    cls: Any, wrong: str, message: str
+) -> None:
+    assert _call(cls, wrong) == f"{cls.__name__}() {message}"
+
+
+def test_too_many_and_missing_values_are_the_constructors_own_errors() -> None:
+    cls: Any = og.GatherDesc
+    tensor = og.TensorDesc("FLOAT32", [1])
+    with pytest.raises(TypeError, match=r"^Extra positional arguments provided$"):
+        cls(tensor, tensor, tensor, 0, 1, 2)
+    with pytest.raises(TypeError, match=r"^Missing required argument 'axis'$"):
+        cls(tensor, tensor, tensor)
+    with pytest.raises(TypeError, match="'axis' given by name and position"):
+        cls(tensor, tensor, tensor, 0, 1, axis=1)

@@ -250,11 +250,8 @@ def test_error_names_the_first_index_out_of_range(compute: object) -> None:
         ),
         (
             np.zeros((2, 3), np.float32),
-            [[0]],
-            (
-                "IndicesTensor must be an array of uint32 (1, 1), got list, of which"
-                " numpy.asarray makes an array"
-            ),
+            [[-1]],
+            "IndicesTensor: element [0, 0] must fit UINT32, got -1",
         ),
     ],
 )

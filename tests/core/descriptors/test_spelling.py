@@ -211,8 +211,18 @@ def test_a_file_format_error_says_path_rule_and_value(value: object, message: st
             3,
             "IndicesTensor.DimensionCount must be the number of Sizes (2), got 3",
         ),
-        (("Axis",), 2, "Axis must be less than InputTensor.DimensionCount (2), got 2"),
-        (("Axis",), -1, "Axis must be an integer from 0 to 4294967295, got -1"),
+        (
+            ("Axis",),
+            2,
+            "Axis must be less than InputTensor.DimensionCount (2), got 2; did you mean"
+            " Axis 1?",
+        ),
+        (
+            ("Axis",),
+            -1,
+            "Axis must be an integer from 0 to 4294967295, got -1; did you mean Axis"
+            " 1?",
+        ),
     ],
 )
 def test_broken_rules_are_descriptor_errors(

@@ -457,7 +457,7 @@ RULE = "InputTensor must be an array of float32 (4, 3), got "
 @pytest.mark.parametrize(
     ("data", "found"),
     [
-        (np.float32(1), "float32, of which numpy.asarray makes an array"),
+        (np.float32(1), f"{np.float32(1)!r}"),
         (np.array(1, np.float32), "float32 ()"),
         (DATA[:3], "float32 (3, 3)"),
         (DATA.reshape(-1), "float32 (12,)"),
@@ -467,7 +467,7 @@ RULE = "InputTensor must be an array of float32 (4, 3), got "
         (DATA.astype("M8[s]"), "datetime64[s] (4, 3)"),
         (onnxruntime.OrtValue.ortvalue_from_numpy(DATA > 1), "bool (4, 3)"),
         (np.ma.masked_array(DATA), "a masked array, whose masked values would be lost"),
-        (DATA.tolist(), "list, of which numpy.asarray makes an array"),
+        (DATA.tolist()[:3], "a list of shape (3, 3)"),
         ("data", "'data'"),
         (None, "None"),
         (Broken(), "Broken" + UNREADABLE + r"no memory\nat all"),

@@ -63,7 +63,7 @@ def test_missing_provider_says_what_is_there_and_what_to_install(
     assert (
         str(caught.value)
         == "DmlExecutionProvider is not available (available: CPUExecutionProvider);"
-        " install onnxgather[directml] on Windows, or run scripts/directml/setup.sh"
+        " install onnxruntime-directml on Windows, or run scripts/directml/setup.sh"
         " on Linux"
     )
 
@@ -88,7 +88,7 @@ def test_missing_runtime_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     assert (
         str(caught.value)
         == "the environment of CPUExecutionProvider does not contain ONNX Runtime;"
-        " install onnxgather[cpu]"
+        " install onnxruntime"
     )
 
 
@@ -100,7 +100,7 @@ def test_empty_runtime_package_is_told_apart(monkeypatch: pytest.MonkeyPatch) ->
         str(caught.value)
         == "the module onnxruntime is empty, as uninstalling one of its wheels leaves"
         " it; "
-        "reinstall onnxgather[cpu]"
+        "reinstall onnxruntime"
     )
 
 

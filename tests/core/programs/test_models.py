@@ -354,10 +354,10 @@ def test_only_two_documented_descriptors_are_wrong_as_printed() -> None:
 def test_gather_example_3_as_printed_is_refused() -> None:
     assert (
         refusal(as_printed(EXAMPLES["gather-ex3"]))
-        == "The first IndexDimensions - 1 (1) of InputTensor.Sizes with the one at Axis"
-        " replaced by the last IndexDimensions sizes of IndicesTensor must be 1, and"
-        " stand before Axis where these are more than 8, as the output crops them"
-        " and what cropping others means is undefined, got Axis 1 and [3, 1, 2]"
+        == "OutputTensor.Sizes must be [3, 1, 2], which Axis 1 and IndexDimensions 2"
+        " give, as only leading ones are cropped to DimensionCount (2), got [3, 2]"
+        " (Microsoft's example 3 prints IndexDimensions 2, which DirectML refuses);"
+        " did you mean IndexDimensions 1?"
     )
 
 
@@ -365,6 +365,7 @@ def test_gather_elements_example_as_printed_is_refused() -> None:
     assert (
         refusal(as_printed(EXAMPLES["gather-elements-ex1"]))
         == "OutputTensor.DataType must be that of InputTensor (FLOAT32), got UINT32"
+        " (Microsoft's example prints UINT32, which DirectML refuses)"
     )
 
 
@@ -429,10 +430,13 @@ def test_sizes_of_the_printed_nd_formula_are_refused(
     right = EXAMPLES[example]["output"]["sizes"]
     assert list(og.from_dict(printed).output_tensor.sizes) == right
     printed["desc"]["OutputTensor"]["Sizes"] = sizes
-    assert (
-        refusal(printed)
-        == "OutputTensor.Sizes must be the sizes of IndicesTensor before the tuples"
-        f" and those of InputTensor after the indexed ones, {right}, got {sizes}"
+    counts = [f"{name} {value}" for name, value in EXAMPLES[example]["fields"].items()]
+    length = EXAMPLES[example]["indices"]["sizes"][-1]
+    assert refusal(printed).partition("; did you mean")[0] == (
+        f"OutputTensor.Sizes must be {right}, which {', '.join(counts)} and index"
+        f" tuples of {length} give, got {sizes} (these are the sizes of the formula on"
+        " Microsoft's page; the examples there and DirectML have those behind the"
+        " indexed ones)"
     )
 
 
@@ -491,7 +495,8 @@ def test_indices_1_1_4_6_break_the_limit_of_their_own_page(example: str) -> None
     assert (
         refusal(gather([2, 3, 4, 5], sizes, [1, 1, 1, 4], operator, **fields))
         == "IndicesTensor.Sizes[3], the size of an index tuple, must be at most"
-        " InputDimensionCount (4), got 6"
+        " InputDimensionCount (4), got 6 (Microsoft's page prints these sizes to"
+        " explain IndicesDimensionCount alone)"
     )
 
 
@@ -503,7 +508,8 @@ def test_indices_1_3_4_5_6_7_with_2_batches_break_the_limit_of_their_own_page() 
             gather([3, 4, 2, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields)
         )
         == "IndicesTensor.Sizes[5], the size of an index tuple, must be at most"
-        " InputDimensionCount - BatchDimensionCount (4), got 7"
+        " InputDimensionCount - BatchDimensionCount (4), got 7 (Microsoft's page prints"
+        " these sizes to explain BatchDimensionCount alone)"
     )
 
 
@@ -517,9 +523,8 @@ def test_batches_of_the_last_fragment_come_first_after_the_leading_ones() -> Non
     refused = gather([1, 3, 5, 2, 2, 2], sizes, [1, 1, 3, 4, 5, 6], operator, **fields)
     assert (
         refusal(refused)
-        == "The first BatchDimensionCount (2) of the last IndicesDimensionCount (5)"
-        " sizes of IndicesTensor must be those of the last InputDimensionCount (5) of"
-        " InputTensor, [3, 5]; what other batch sizes mean is undefined, got [3, 4]"
+        == "The BatchDimensionCount (2) batch sizes of IndicesTensor must be those of"
+        " InputTensor, [3, 5], as what others mean is undefined, got [3, 4]"
     )
 
 
@@ -531,7 +536,9 @@ def test_tuples_are_limited_by_input_dimension_count_not_by_dimension_count() ->
     assert (
         refusal(refused)
         == "IndicesTensor.Sizes[2], the size of an index tuple, must be at most"
-        " InputDimensionCount (2), got 3"
+        " InputDimensionCount (2), got 3 (Microsoft's page allows"
+        " InputTensor.DimensionCount, which DirectML refuses); did you mean"
+        " InputDimensionCount 3?"
     )
 
 

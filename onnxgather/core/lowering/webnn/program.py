@@ -102,7 +102,7 @@ def to_webnn(
     desc: Descriptor,
     out_of_range: OutOfRange = "clamp",
     form: WebnnForm = "bytes",
-    data: Array | None = None,
+    data: Any = None,
 ) -> WebnnProgram:
     """Return the WebNN program that computes what a descriptor computes.
 
@@ -116,8 +116,8 @@ def to_webnn(
             out of range; its OutputTensor is that of "clamp".
         form: "bytes" has operands of the buffers' words or bytes; "typed", for a
             gather inside a larger graph, operands of the descriptor's own data types.
-        data: The array of InputTensor if it is known: it becomes a constant, in place
-            of an input.
+        data: The array of InputTensor, or nested lists, if it is known: it becomes a
+            constant, in place of an input.
 
     Raises:
         OnnxGatherError: An option is not one of those above, WebNN lacks a data type
