@@ -71,6 +71,13 @@ FOLDER = _Path(file_okay=False)
 file = partial(click.option, type=FILE, metavar="FILE")
 folder = partial(click.option, type=FOLDER, metavar="DIR")
 flag = partial(click.option, is_flag=True)
+force = flag(
+    "--force",
+    help=(
+        "Replace a file too that onnxgather did not write, or that was changed since;"
+        " never an input, a folder or a link."
+    ),
+)
 
 
 def number(*names: str, least: int = 1, most: int | None = None, **more: Any) -> Any:

@@ -461,7 +461,8 @@ def corpus_command() -> None:
     help="; ".join(f"{name}: {content}" for name, content in FORMATS.items()) + ".",
 )
 @click.argument("folder", type=arguments.FOLDER, metavar="DIR")
-def export_command(name: FormatName, folder: str) -> int:
+@arguments.force
+def export_command(name: FormatName, folder: str, force: bool) -> int:
     """Write the corpus to DIR, which must be empty or an earlier export.
 
     DIR gets a README that says how to run the cases without onnxgather.
@@ -469,7 +470,7 @@ def export_command(name: FormatName, folder: str) -> int:
     from onnxgather.checking.corpus import built_in_cases
     from onnxgather.checking.corpus import export as write
 
-    exported = write(built_in_cases(), name, folder)
+    exported = write(built_in_cases(), name, folder, force)
     written = f"{folder}: {exported.written:,} cases"
     if exported.beside:
         valid = number_of(exported.beside, "valid case")

@@ -23,6 +23,7 @@ from onnxgather.cli.terminal import json_bytes
 from onnxgather.core.checks import either, number_of
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import check_apart, check_writable, reason
+from onnxgather.core.replacing import with_field
 
 if TYPE_CHECKING:
     from onnxgather.auditing.output.findings import FinishedAudit
@@ -117,20 +118,22 @@ def check_contract_folder(
     files = [os.path.join(folder, name) for name in names]
     check_apart([(file, "--contract") for file in files], others)
     for file in files:
-        check_writable(file)
+        # What stands in the place of a file fails that file alone, when it is written.
+        if not os.path.lexists(file):
+            check_writable(file)
 
 
 def contracts_folder(
     names: Mapping[str, str], audits: Mapping[str, FinishedAudit]
 ) -> Folder:
-    """Return the contracts of a folder.
+    """Return the contracts of a folder, each with a field that says who wrote it.
 
     Args:
         names: Their paths in it, by the models.
         audits: The audits, by the models; a model without an audit has no contract.
     """
     return {
-        names[model]: _as_json(finished_audit)
+        names[model]: with_field(_as_json(finished_audit))
         for model, finished_audit in audits.items()
     }
 

@@ -28,7 +28,6 @@ from onnxgather.cli.outputs import (
     Job,
     Outputs,
     plan,
-    write_output,
 )
 from onnxgather.cli.sources import (
     STANDARD,
@@ -96,6 +95,7 @@ from onnxgather.core.programs.program import MAX_COMPARED_BYTES, Program
 )
 @arguments.json_file("list of models")
 @arguments.allow_outside
+@arguments.force
 @arguments.as_records(options=ConvertOptions, reading=Reading, outputs=Outputs)
 def convert_command(
     files: Sequence[str],
@@ -130,7 +130,7 @@ def convert_command(
             with batch.step(source.path, number, len(sources)):
                 work.gathers[source.path] = _read(work, source, output, reading)
         jobs = _jobs(work, sources, output, outputs)
-        _convert_all(work, jobs, output, prints=outputs.json_file != STANDARD)
+        _convert_all(work, jobs, prints=outputs.json_file != STANDARD)
     is_printed = outputs.write(batch, {"--json": partial(_manifest, work)})
     # The only file needs no count.
     is_batch = len(sources) > 1 or batch.left_out > 0
@@ -174,7 +174,7 @@ def _jobs(
     """Return the files to write.
 
     Raises:
-        OnnxGatherError: Two files would be one, or a file would replace an input.
+        OnnxGatherError: As `plan`; or the file of --json is an input or a model.
         UsageError: As `plan`.
     """
     options = work.options
@@ -197,15 +197,12 @@ def _jobs(
     return jobs
 
 
-def _convert_all(
-    work: Conversions, jobs: Sequence[Job], output: str | None, prints: bool
-) -> None:
+def _convert_all(work: Conversions, jobs: Sequence[Job], prints: bool) -> None:
     """Write the files, and print a line for each. A signal ends the work.
 
     Args:
         work: The files that were read.
         jobs: The files to write.
-        output: As of `plan`.
         prints: Whether the lines of models are printed.
     """
     batch = work.batch
@@ -215,8 +212,9 @@ def _convert_all(
     try:
         for number, job in enumerate(jobs, 1):
             with batch.step(job.source, number, len(jobs)):
+                job.check(work.options.force)
                 converted = converted_of(work, job)
-                write_output(job.output, converted.content, follow=job.output == output)
+                job.write(converted.content, work.options.force)
                 new_folder = new_folders[number - 1]
                 if new_folder not in told_folders:
                     told_folders.add(new_folder)

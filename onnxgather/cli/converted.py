@@ -46,6 +46,8 @@ class ConvertOptions:
     resources: tuple[str, ...]
     """The resources that are inputs of whole programs; empty means the usual ones."""
     verify: bool
+    force: bool
+    """As of `Job.write`."""
 
     @property
     def is_webnn(self) -> bool:

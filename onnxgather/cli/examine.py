@@ -28,6 +28,7 @@ from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
 from onnxgather.core.files import is_model
+from onnxgather.core.folders import check_outside
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class Suspect:
 @arguments.inputs
 @arguments.flag("--wrap", help="Put the gather between two multiplications by one.")
 @arguments.flag("--no-reduce", help="Keep the case as it is.")
+@arguments.force
 @arguments.policy(
     default_in_help="clamp; of a model, of a node and of a report: its own"
 )
@@ -142,6 +144,7 @@ def repro_command(
     source: str,
     output: str,
     no_reduce: bool,
+    force: bool,
     timeout: float,
     reading: Reading,
     options: ReproOptions,
@@ -156,6 +159,7 @@ def repro_command(
     """
     from onnxgather.checking.repro.flow import make_repro
 
+    check_outside([source, reading.inputs], output)
     suspect = _suspect(source, reading, options, timeout)
     _check_lane(options)
     if suspect is None:
@@ -185,6 +189,7 @@ def repro_command(
             reported=reported,
             reduce=not no_reduce,
             tried=lambda: progress.count("Smaller cases tried:"),
+            force=force,
         )
     say(repro.text)
     if repro.stop is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,8 +20,9 @@ from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import number_of
 from onnxgather.core.errors import FINDINGS, GOOD, OnnxGatherError
-from onnxgather.core.files import check_apart
+from onnxgather.core.files import check_apart, clashes, is_in
 from onnxgather.core.options import POLICIES, OutOfRange
+from onnxgather.core.replacing import check_replaceable, write_made
 
 if TYPE_CHECKING:
     from onnxgather.auditing.hardening.harden import HardenedModel
@@ -38,6 +39,8 @@ class HardenOptions:
     given: arguments.Given
     verify: bool
     inputs: str | None
+    force: bool
+    """Whether files of a folder are replaced that others wrote or changed."""
     outputs: Outputs
 
     @property
@@ -99,6 +102,7 @@ class _Hardening:
 @arguments.file(
     "--inputs", help="Inputs of MODEL with indices in range, as .npz, for --verify."
 )
+@arguments.force
 @arguments.json_file("nodes")
 @arguments.as_records(given=arguments.Given, outputs=Outputs)
 def harden_command(**values: Any) -> int:
@@ -150,7 +154,7 @@ def _harden_one(options: HardenOptions, batch: Batch, model: str) -> int:
         say(hardening.line, err=prints_model)
 
     with foreseen(f"{model}: cannot be read"):
-        hardening = _hardened(options, model, output, say_nodes)
+        hardening = _hardened(options, model, output, say_nodes, write_in_pieces)
     # With --json alone the standard output is for JSON, and the record says it all.
     if not options.prints_json:
         rule = hardening_rule(options.out_of_range)
@@ -164,9 +168,11 @@ def _harden_all(options: HardenOptions, batch: Batch, sources: Sequence[Source])
     """Harden models to a folder, with a line for each and one for all."""
     targets = _targets(options, sources)
     models = [*targets]
-    options.outputs.check_apart_from_models(
-        [*models, *targets.values(), *_files_read(options)]
-    )
+    files_read = _files_read(options)
+    named_files = [(path, model) for model, path in targets.items()]
+    sentences = clashes(named_files, [*models, *files_read])
+    clash_of = dict(zip(models, sentences, strict=True))
+    options.outputs.check_apart_from_models([*models, *targets.values(), *files_read])
     options.outputs.check_writable()
 
     def say_line(hardening: _Hardening) -> None:
@@ -176,7 +182,12 @@ def _harden_all(options: HardenOptions, batch: Batch, sources: Sequence[Source])
         batch.say(line)
 
     def work(model: str) -> _Hardening:
-        return _hardened(options, model, targets[model], say_line)
+        clash = clash_of[model]
+        if clash is not None:
+            raise OnnxGatherError(clash)
+        check_replaceable(targets[model], options.force)
+        write = partial(write_made, force=options.force)
+        return _hardened(options, model, targets[model], say_line, write)
 
     hardenings = [*finished(batch, 1, work, models, "model").values()]
     if not options.prints_json:
@@ -192,8 +203,7 @@ def _targets(options: HardenOptions, sources: Sequence[Source]) -> dict[str, str
     """Return the file to write for each model, by the path of the model.
 
     Raises:
-        OnnxGatherError: A file to write is an input, or that of two models; or the
-            folder has models that are read.
+        OnnxGatherError: The folder has models that are read.
         UsageError: The output is no folder.
     """
     folder = options.output
@@ -207,12 +217,11 @@ def _targets(options: HardenOptions, sources: Sequence[Source]) -> dict[str, str
         )
     for path in options.paths:
         # The next time, the hardened models would be hardened, too.
-        if os.path.isdir(path) and _is_in(folder, path):
+        if os.path.isdir(path) and is_in(folder, path):
             raise OnnxGatherError(
                 f"{folder} must be outside of {path}, whose models are hardened"
             )
     targets = dict[str, str]()
-    purposes = list[tuple[str, str]]()
     identities = set[str]()
     for source in sources:
         # A model that is named twice is hardened once.
@@ -221,25 +230,13 @@ def _targets(options: HardenOptions, sources: Sequence[Source]) -> dict[str, str
             continue
         identities.add(identity)
         targets[source.path] = os.path.join(folder, source.inside)
-        purposes.append((targets[source.path], source.path))
-    check_apart(purposes, [*targets, *_files_read(options)])
     # A model that is read would be replaced, or be hardened twice.
     for model in targets:
-        if _is_in(model, folder):
+        if is_in(model, folder):
             raise OnnxGatherError(
                 f"{model} must be outside of {folder}, to which models are written"
             )
     return targets
-
-
-def _is_in(path: str, folder: str) -> bool:
-    """Return whether a path is a folder, or is in it or below it."""
-    path = os.path.normcase(os.path.realpath(path))
-    folder = os.path.normcase(os.path.realpath(folder))
-    try:
-        return os.path.commonpath([path, folder]) == folder
-    except ValueError:  # on another drive
-        return False
 
 
 def _files_read(options: HardenOptions) -> list[str]:
@@ -255,6 +252,7 @@ def _hardened(
     model: str,
     output: str,
     say_result: Callable[[_Hardening], None],
+    write: Callable[[str, Iterable[bytes]], None],
 ) -> _Hardening:
     """Harden a model, write it, and check it where --verify asks for it.
 
@@ -263,6 +261,7 @@ def _hardened(
         model: The path of the model.
         output: The file to write.
         say_result: It says what became of the model, before it is checked.
+        write: It writes the file, from the pieces of its content.
     """
     from onnxgather.auditing.hardening.harden import harden_file
     from onnxgather.core.model.given_inputs import checked, read_inputs
@@ -272,7 +271,7 @@ def _hardened(
     if options.inputs is not None:
         arrays = checked(premises.network, read_inputs(options.inputs))
     rule = options.out_of_range
-    result = harden_file(premises, output, rule, write_in_pieces)
+    result = harden_file(premises, output, rule, write)
     hardening = _Hardening(model, output, result, None)
     if not options.prints_json:
         say_result(hardening)

@@ -33,6 +33,7 @@ from onnxgather.cli.terminal import has_colours, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.errors import FINDINGS, printable
 from onnxgather.core.files import check_new_folder
+from onnxgather.core.folders import check_outside
 
 if TYPE_CHECKING:
     from onnxgather.auditing.audit import AuditedModel
@@ -63,6 +64,8 @@ class AuditOptions:
     """The tool in whose format inputs are written; None for an .npz file."""
     boundary: bool
     """Whether inputs at the ends of the conditions are written, too."""
+    force: bool
+    """Whether contracts of a folder replace files that others wrote or changed."""
 
     @property
     def inputs_format(self) -> Format:
@@ -102,6 +105,7 @@ class AuditOptions:
         " file, or a guard as .onnx or .py; of several models a folder."
     ),
 )
+@arguments.force
 @arguments.file(
     "--write-inputs",
     "write_inputs_file",
@@ -186,7 +190,7 @@ def audit_command(**values: Any) -> int:
             _input_files, options, first.audited, input_lines
         )
     contents["--write-baseline"] = partial(baseline.of_today, report, not_audited)
-    is_printed = outputs.write(batch, contents)
+    is_printed = outputs.write(batch, contents, options.force)
     digests = {audit.audit.contract["digest"] for audit in audits.values()}
     for line in without_model(options.given.assume, digests):
         batch.tell(line)
@@ -545,6 +549,7 @@ def _say(
 @arguments.flag("--all", "every", help="Every gather.")
 @arguments.file("--inputs", required=True, help="The model's inputs, as .npz.")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
+@arguments.force
 @arguments.json_file("gathers")
 @arguments.as_records(outputs=Outputs)
 def extract_command(
@@ -553,6 +558,7 @@ def extract_command(
     every: bool,
     inputs: str,
     output: str,
+    force: bool,
     outputs: Outputs,
 ) -> int:
     """Write each gather with what it gets in a run of MODEL, one folder each.
@@ -569,9 +575,10 @@ def extract_command(
         raise click.UsageError("give either --node NAME or --all")
     outputs.check_apart_from_models([model, inputs])
     outputs.check_writable()
+    check_outside([inputs], output)
     batch = Batch(prints=False)
     with foreseen(f"{model}: cannot be read"):
-        gathers = write(model, read_inputs(inputs), output, node)
+        gathers = write(model, read_inputs(inputs), output, node, force)
     record = {"model": model, "output": output, "gathers": gathers}
     is_printed = outputs.write(batch, {"--json": partial(json_bytes, record)})
     if not is_printed:

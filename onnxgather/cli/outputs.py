@@ -13,7 +13,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -28,12 +28,14 @@ from onnxgather.core.errors import FINDINGS, NOT_RUN, OnnxGatherError
 from onnxgather.core.files import (
     check_apart,
     check_writable,
+    clashes,
     is_model,
     write_pieces,
     write_whole,
 )
 from onnxgather.core.output.result_states import BAD
 from onnxgather.core.programs.program import Program
+from onnxgather.core.replacing import check_replaceable, with_line, write_made
 
 if TYPE_CHECKING:
     from onnxgather.checking.known_differences import Known
@@ -45,20 +47,6 @@ Folder = Mapping[str, bytes]
 _UNSAFE = frozenset('%/\\:*?"<>|')
 """The characters that some file systems forbid in a name, and the % that escapes
 them."""
-
-
-def write_output(path: str, content: bytes, *, follow: bool = True) -> None:
-    """Write a file, or print its content where the path is "-".
-
-    `follow` goes to `write_whole`.
-
-    Raises:
-        OnnxGatherError: As `write_whole`.
-    """
-    if path == STANDARD:
-        say(content, end="")
-    else:
-        write_whole(path, content, follow=follow)
 
 
 def write_in_pieces(path: str, content: Iterable[bytes]) -> None:
@@ -74,19 +62,20 @@ def write_in_pieces(path: str, content: Iterable[bytes]) -> None:
         write_pieces(path, content)
 
 
-def _write_folder(batch: Batch, folder: str, files: Folder) -> None:
+def _write_folder(batch: Batch, folder: str, files: Folder, force: bool) -> None:
     """Write the files of a folder, and tell how many there are.
 
     Args:
         batch: It keeps the errors of the files; the other files are written.
         folder: The folder.
         files: The contents of its files.
+        force: As of `write_made`.
     """
     written = 0
     for name, content in files.items():
         path = os.path.join(folder, name)
         with batch.step(path, failing="be written"):
-            write_whole(path, content)
+            write_made(path, [content], force)
             written += 1
     if written:
         batch.tell(f"written: {folder}, {number_of(written, 'file')}")
@@ -177,13 +166,17 @@ class Outputs:
         return open_known(self.write_known_file)
 
     def write(
-        self, batch: Batch, contents: Mapping[str, Callable[[], bytes | Folder]]
+        self,
+        batch: Batch,
+        contents: Mapping[str, Callable[[], bytes | Folder]],
+        force: bool = False,
     ) -> bool:
         """Write the files, and print those whose path is "-".
 
         Args:
             batch: It keeps the errors of the files.
             contents: What makes the content of each file, by the options.
+            force: As of `write_made`, for the files of a folder.
 
         Returns:
             Whether a content was printed, so that the command prints nothing else.
@@ -196,7 +189,7 @@ class Outputs:
             with batch.step(file, failing="be written"):
                 content = contents[option]()
                 if isinstance(content, Mapping):
-                    _write_folder(batch, file, content)
+                    _write_folder(batch, file, content, force)
                 else:
                     write_whole(file, content)
                     batch.tell(f"written: {file}")
@@ -257,6 +250,45 @@ class Job:
     where: str
     content: Descriptor | Program
     output: str
+    is_named: bool = False
+    """Whether the user named the file, which is then replaced whatever it is."""
+    clash: str | None = None
+    """Why the file must not be written: it is an input, or that of another job."""
+
+    def check(self, force: bool) -> None:
+        """Check that the file may be written, before the work that it is for.
+
+        Args:
+            force: As of `write_made`.
+
+        Raises:
+            OnnxGatherError: It may not.
+        """
+        if self.clash is not None:
+            raise OnnxGatherError(self.clash)
+        if not self.is_named:
+            check_replaceable(self.output, force)
+
+    def write(self, content: bytes, force: bool) -> None:
+        """Write the file, or print its content where the path is "-".
+
+        Args:
+            content: The content. A text gets a line more if the user did not name the
+                file.
+            force: As of `write_made`.
+
+        Raises:
+            OnnxGatherError: As `write_whole`, or `write_made`.
+        """
+        if self.output == STANDARD:
+            say(content, end="")
+        elif self.is_named:
+            write_whole(self.output, content)
+        else:
+            # A model says in its metadata who wrote it.
+            is_text = os.path.splitext(self.output)[1] in WEBNN_ENDINGS
+            marked = with_line(content) if is_text else content
+            write_made(self.output, [marked], force)
 
     @property
     def place(self) -> str:
@@ -280,7 +312,8 @@ def plan(
 ) -> list[Job]:
     """Return the files to write: a model for each gather.
 
-    A gather of an ONNX model gets a program too, beside its model.
+    A gather of an ONNX model gets a program too, beside its model. A file that would
+    replace an input, or be that of two gathers, has a sentence in `Job.clash`.
 
     Args:
         all_gathers: The gathers of each file.
@@ -293,7 +326,7 @@ def plan(
             that the user does not name.
 
     Raises:
-        OnnxGatherError: Two files would be one, or a file would replace an input.
+        OnnxGatherError: The models of a pipe have no file to go to.
         UsageError: A model has no file to go to, or a folder would have the name of a
             program.
     """
@@ -308,8 +341,11 @@ def plan(
         jobs += _jobs(gathers, output, only_file, whole, endings[0])
         inputs += gathers.files
     named_files = [(job.output, job.place) for job in jobs]
-    check_apart(named_files, inputs)
-    return jobs
+    sentences = clashes(named_files, inputs)
+    return [
+        replace(job, is_named=job.output == output, clash=sentence)
+        for job, sentence in zip(jobs, sentences, strict=True)
+    ]
 
 
 def _only_file(output: str | None, models: int, endings: Sequence[str]) -> str | None:

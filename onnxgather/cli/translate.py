@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     help="Print 8-bit values as numbers, not as characters.",
 )
 @arguments.allow_outside
+@arguments.force
 @arguments.as_records(reading=Reading)
 def run_command(
     file: str,
@@ -95,6 +96,7 @@ def run_command(
     target: Target | None,
     output_folder: str,
     numbers: bool,
+    force: bool,
     reading: Reading,
 ) -> int:
     """Run the commands of a program and print the lines that dxdispatch prints.
@@ -102,9 +104,10 @@ def run_command(
     A descriptor alone, and a model that onnxgather wrote, run on the arrays of
     --inputs; a model runs as it is.
 
-    FILE is read whole before anything runs. writeFile replaces plain files below DIR:
+    FILE is read whole before anything runs. writeFile writes plain files below DIR:
     none that is hidden or behind a link, unless --allow-outside is given, and none that
-    the program reads. The standard error tells how many indices are out of range.
+    the program reads. A file that is there must be empty or have these bytes already,
+    unless --force is given. The standard error tells how many indices are out of range.
 
     dxdispatch prints 8-bit values as the bytes themselves. On a terminal, bytes that
     are no plain ASCII are escaped; --numbers prints numbers.
@@ -169,6 +172,7 @@ def run_command(
             out_of_range,
             output_folder=output_folder,
             allow_outside=allow_outside,
+            force=force,
             note=partial(say, err=True),
             on_resources=on_resources,
             byte_form=_byte_form(numbers),

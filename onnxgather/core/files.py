@@ -1,6 +1,6 @@
-"""Files and folders written whole or not at all, and the package's templates for them.
+"""Files written whole or not at all, and the package's templates for them.
 
-A file or folder is written under a random name, in the folder where it belongs, and
+A file is written under a random name, in the folder where it belongs, and
 renamed when it is whole. Nothing may have that random name: no existing file is opened,
 and no link is followed.
 """
@@ -10,17 +10,14 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from string import Template
 
-from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
 
 _REPORT = re.compile(
@@ -65,33 +62,49 @@ _KINDS = {
 _CASELESS = sys.platform in ("darwin", "win32")
 """Whether names of files that differ only in case are usually one file."""
 
-_UNFINISHED = re.compile(r"\.onnxgather\..*\.partial")
+UNFINISHED = re.compile(r"\.onnxgather\..*\.partial")
 """The random names of unfinished files, which an interruption may leave."""
 
 
-def check_apart(written: Iterable[tuple[str, str]], inputs: Iterable[str]) -> None:
-    """Check that no file to write is an input, and that each is written once.
+def clashes(
+    written: Sequence[tuple[str, str]], inputs: Iterable[str]
+) -> list[str | None]:
+    """Return for each file to write why it must not be written; None if it may be.
 
     Args:
-        written: The files to write, each with what it is for, as the error names it.
-        inputs: The files that are read.
+        written: The files to write, each with what it is for, as the sentence names it.
+        inputs: The files that are read, none of which may be written.
+    """
+    read = {_identity(path): path for path in inputs}
+    purposes: dict[str, list[str]] = {}
+    for path, purpose in written:
+        purposes.setdefault(_identity(path), []).append(purpose)
+    sentences: list[str | None] = []
+    for path, _ in written:
+        identity = _identity(path)
+        rule = f"{path} must not be written"
+        sentence = None
+        if identity in read:
+            source = read[identity]
+            other_name = "" if source == path else f": {source}"
+            sentence = f"{rule}, as it is an input{other_name}"
+        elif len(purposes[identity]) > 1:
+            sentence = f"{rule} twice, for {' and '.join(purposes[identity])}"
+        sentences.append(sentence)
+    return sentences
+
+
+def check_apart(written: Sequence[tuple[str, str]], inputs: Iterable[str]) -> None:
+    """Check that no file to write is an input, and that each is written once.
+
+    The arguments are those of `clashes`.
 
     Raises:
         OnnxGatherError: A file to write is an input, or another file to write.
     """
-    read = {_identity(path): path for path in inputs}
-    purposes: dict[str, str] = {}
-    for path, purpose in written:
-        identity = _identity(path)
-        rule = f"{path} must not be written"
-        if identity in read:
-            source = read[identity]
-            other_name = "" if source == path else f": {source}"
-            raise OnnxGatherError(f"{rule}, as it is an input{other_name}")
-        if identity in purposes:
-            both = f"{purposes[identity]} and {purpose}"
-            raise OnnxGatherError(f"{rule} twice, for {both}")
-        purposes[identity] = purpose
+    for sentence in clashes(written, inputs):
+        if sentence is not None:
+            raise OnnxGatherError(sentence)
 
 
 def write_whole(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
@@ -114,7 +127,7 @@ def write_pieces(
     try:
         _replace(path, content, follow)
     except OSError as error:
-        raise _sentence(path, error, "its folder") from None
+        raise sentence_on(path, error, "its folder") from None
 
 
 def check_writable(path: str) -> None:
@@ -132,7 +145,7 @@ def check_writable(path: str) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:
-        raise _sentence(path, error, "its folder") from None
+        raise sentence_on(path, error, "its folder") from None
 
 
 def first_missing_folder(path: str) -> str:
@@ -163,7 +176,7 @@ def check_new_folder(path: str) -> None:
             raise OnnxGatherError(f"{path}: must be a new or an empty folder")
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise _sentence(path, error, "it") from None
+        raise sentence_on(path, error, "it") from None
 
 
 def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
@@ -192,7 +205,7 @@ def _replace(path: str, content: Iterable[bytes | memoryview], follow: bool) -> 
         return
     target = Path(os.path.realpath(path) if follow else os.path.abspath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = _partial(target.parent)
+    partial = partial_path(target.parent)
     with ExitStack() as undo:
         with open(partial, "xb") as stream:
             undo.callback(partial.unlink, missing_ok=True)
@@ -200,109 +213,6 @@ def _replace(path: str, content: Iterable[bytes | memoryview], follow: bool) -> 
                 partial.chmod(target.stat().st_mode & 0o777)
             stream.writelines(content)
         os.replace(partial, target)
-
-
-@dataclass(frozen=True, slots=True)
-class FolderKind:
-    """A kind of folder that is written whole, with how to recognise an earlier one."""
-
-    name: str
-    """Such as `export`."""
-    rule: str
-    """The error if the folder holds other files; `{}` becomes the name of a file."""
-    sometimes: Sequence[str]
-    """The names of files and folders that a folder of the kind may hold."""
-    always: Sequence[str]
-    """The names of files that a folder of the kind must hold.
-
-    The last is written last.
-    """
-    is_earlier: Callable[[str], bool] = lambda _: True
-    """Whether a folder that holds all of `always` is really of the kind."""
-
-    def check(self, folder: str) -> None:
-        """Check that a folder may be written.
-
-        It may if it is new or empty, or an earlier folder of the kind.
-
-        Raises:
-            OnnxGatherError: The folder holds other files, or cannot be read.
-        """
-        try:
-            # pathlib reads an empty path as the current folder, which os does not.
-            entries = os.listdir(Path(folder))
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError) as error:
-            raise _sentence(folder, error, "the folder") from None
-        names = {entry for entry in entries if not _UNFINISHED.fullmatch(entry)}
-        others = names - {*self.sometimes, *self.always}
-        if not names:
-            return
-        if not others and names.issuperset(self.always) and self.is_earlier(folder):
-            return
-        named = shown(min(others or names))
-        raise OnnxGatherError(f"{folder or os.curdir}: {self.rule.format(named)}")
-
-    def write(self, folder: str, files: Iterable[tuple[str, bytes]]) -> None:
-        """Write a folder whole or not at all.
-
-        It replaces an earlier folder of the kind.
-
-        Args:
-            folder: The folder.
-            files: Paths below the folder, and their content. If a path comes again, the
-                content is appended to the file.
-
-        Raises:
-            OnnxGatherError: The folder holds other files, or cannot be written. An
-                earlier folder is as it was, or the error says where it is.
-        """
-        self.check(folder)
-        target = Path(folder)
-        try:
-            with ExitStack() as undo:
-                if not target.exists():
-                    target.mkdir(parents=True)
-                    undo.callback(_remove_empty, target)
-                partial = _partial(target)
-                partial.mkdir()
-                undo.callback(shutil.rmtree, partial, ignore_errors=True)
-                for path, content in files:
-                    file = partial / path
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    with open(file, "ab") as stream:
-                        stream.write(content)
-                self._exchange(target, partial)
-        except OSError as error:
-            raise _sentence(folder, error, "the folder") from None
-
-    def _exchange(self, folder: Path, partial: Path) -> None:
-        """Move earlier files of a folder aside, and those of `partial` into it."""
-        names = [*self.sometimes, *self.always]
-        aside = _partial(folder)
-        aside.mkdir()
-        # The last name is moved away first and written last: a folder that lacks the
-        # file was left by an interruption.
-        moves = [(folder / name, aside / name) for name in reversed(names)]
-        moves += [(partial / name, folder / name) for name in names]
-        try:
-            with ExitStack() as undo:
-                for source, target in moves:
-                    if source.exists():
-                        os.replace(source, target)
-                        undo.callback(os.replace, target, source)
-                undo.pop_all()
-            shutil.rmtree(aside, ignore_errors=True)
-        except OSError as error:
-            # Each move was undone, but an undoing may fail too.
-            if any(aside.iterdir()):
-                place = f"the earlier {self.name} is in {aside}"
-                why = f"as it cannot be moved back: {reason(error)}"
-                raise OnnxGatherError(f"{folder}: {place}, {why}") from None
-            raise
-        finally:
-            _remove_empty(aside)
 
 
 def filled_in(template: str, **values: object) -> str:
@@ -378,14 +288,19 @@ def reason(error: OSError | ValueError) -> str:
     return text.lower()
 
 
-def _partial(folder: Path) -> Path:
+def partial_path(folder: Path) -> Path:
     """Return a path with a random name, for an unfinished file or folder."""
     return folder / f".onnxgather.{secrets.token_hex(16)}.partial"
 
 
-def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
+def is_in(path: str, folder: str) -> bool:
+    """Return whether a path is a folder, or is in it or below it."""
+    path = os.path.normcase(os.path.realpath(path))
+    folder = os.path.normcase(os.path.realpath(folder))
+    try:
+        return os.path.commonpath([path, folder]) == folder
+    except ValueError:  # on another drive
+        return False
 
 
 def _identity(path: str) -> str:
@@ -394,7 +309,14 @@ def _identity(path: str) -> str:
     return path.casefold() if _CASELESS else path
 
 
-def _sentence(path: str, error: OSError | ValueError, folder: str) -> OnnxGatherError:
+def sentence_on(path: str, error: OSError | ValueError, folder: str) -> OnnxGatherError:
+    """Return the error of a file or a folder that cannot be written or read.
+
+    Args:
+        path: The file or the folder.
+        error: What went wrong.
+        folder: How the message names the folder in whose place a file stands.
+    """
     text = reason(error)
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         text = f"a file stands where {folder} should be"

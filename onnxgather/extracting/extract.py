@@ -34,7 +34,7 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import from_dict, to_dict
 from onnxgather.core.errors import DescriptorError, OnnxGatherError
 from onnxgather.core.execution.providers import PROVIDERS
-from onnxgather.core.files import FolderKind
+from onnxgather.core.folders import FolderKind, check_outside
 from onnxgather.core.gather import gather_of_node
 from onnxgather.core.model.cropping import constant_data
 from onnxgather.core.model.given_inputs import GivenArray, checked
@@ -330,6 +330,7 @@ def extract(
     inputs: Mapping[str, GivenArray],
     folder: str | Path,
     node: str | None = None,
+    force: bool = False,
 ) -> list[Extracted]:
     """Write a folder for each gather of a model.
 
@@ -340,9 +341,12 @@ def extract(
         inputs: Arrays for its graph inputs, by name.
         folder: The folder to write, which must be new, empty or an earlier extract.
         node: As of `gather_cases`.
+        force: Whether files of an earlier extract that were changed are replaced, and
+            files that others put there are left; else either is an error.
 
     Raises:
-        OnnxGatherError: As `gather_cases`; or the folder holds other files.
+        OnnxGatherError: As `gather_cases`; or the folder holds the model, or other
+            files.
         ProviderError: There is no CPU provider.
 
     Example:
@@ -362,7 +366,9 @@ def extract(
     model_path = str(path)
     folder_path = str(folder)
     arrays = mapping("inputs", inputs)
-    _FOLDER.check(folder_path)
+    check_type("force", force, "True or False", bool)
+    check_outside([model_path], folder_path)
+    _FOLDER.check(folder_path, force)
     records: list[Extracted] = []
 
     def files() -> Iterator[tuple[str, bytes]]:
@@ -378,7 +384,7 @@ def extract(
         model_name = os.path.basename(model_path)
         yield "index.json", index_of(_MADE_BY, model=model_name, gathers=records)
 
-    _FOLDER.write(folder_path, files())
+    _FOLDER.write(folder_path, files(), force)
     return records
 
 

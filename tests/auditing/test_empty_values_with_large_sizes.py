@@ -80,7 +80,7 @@ def test_no_index_is_out_of_range(made: onnx.ModelProto) -> None:
     assert gather.range.state == "proved"
     assert gather.range.why == EMPTY
     assert gather.indices.sizes == tuple(SIZES)
-    assert og.harden(made) == made
+    assert og.harden(made).graph == made.graph
 
 
 @pytest.mark.parametrize("is_constant", [False, True])

@@ -86,10 +86,10 @@ def test_several_models_have_a_folder_of_contracts() -> None:
     # A slow run also tells how far it is.
     lines = [line for line in error.splitlines() if line.startswith("written: ")]
     assert (code, lines) == (0, ["written: c, 2 files"])
-    assert [json.loads(Path(file).read_bytes()) for file in files] == [
-        contracts["a/m.onnx"],
-        contracts["a/x/m.onnx"],
-    ]
+    for file, path in zip(files, ("a/m.onnx", "a/x/m.onnx"), strict=True):
+        found = json.loads(Path(file).read_bytes())
+        assert found.pop("made_by").startswith("onnxgather ")
+        assert found == contracts[path]
     # A file that is there is written anew.
     assert call("audit", "a", *SPEED, "--contract", "c").exit_code == 0
 

@@ -12,6 +12,8 @@ from command_line import outcome, posix, spawn
 from onnx import parser
 
 from onnxgather.cli.terminal import Progress
+from onnxgather.core.model.own import drop_entries
+from onnxgather.core.model.values import load_model
 
 EMBEDDING = """
 <ir_version: 8, opset_import: ["" : 17]>
@@ -264,7 +266,9 @@ hardened
     )
     files = sorted(path.as_posix() for path in Path("out").rglob("*.onnx"))
     assert files == ["out/new/a.onnx", "out/new/below/b.onnx", "out/new/c.onnx"]
-    assert Path("out/new/c.onnx").read_bytes() == Path("m/c.onnx").read_bytes()
+    kept = load_model("out/new/c.onnx")
+    drop_entries(kept)
+    assert kept.SerializeToString() == Path("m/c.onnx").read_bytes()
     assert outcome("harden", "m/a.onnx", "-o", "a.onnx")[0] == 0
     assert Path("out/new/a.onnx").read_bytes() == Path("a.onnx").read_bytes()
 
@@ -286,10 +290,12 @@ m/a.onnx -> out/a.onnx: 1 node rewritten
 """,
     )
     # The folder is there now: a model goes into it, and replaces the one before.
-    Path("out/a.onnx").write_bytes(b"before")
-    assert outcome("harden", "m/a.onnx", "m/a.onnx", "-o", "out")[0] == 0
+    before = Path("out/a.onnx").read_bytes()
+    options = ("--out-of-range", "zero")
+    assert outcome("harden", "m/a.onnx", "m/a.onnx", "-o", "out", *options)[0] == 0
+    assert Path("out/a.onnx").read_bytes() != before
     assert outcome("harden", "m/a.onnx", "-o", "out")[1] == text
-    assert Path("out/a.onnx").read_bytes() != b"before"
+    assert Path("out/a.onnx").read_bytes() == before
     assert [path.name for path in Path("out").iterdir()] == ["a.onnx"]
 
 
@@ -312,18 +318,17 @@ def test_verify_checks_each_model_of_a_folder() -> None:
             "m/hardened must be outside of m, whose models are hardened",
         ),
         (("m", "-o", "m"), "m must be outside of m, whose models are hardened"),
-        (("m/*.onnx", "-o", "m"), "m/a.onnx must not be written, as it is an input"),
         (
-            ("m/a.onnx", "m/*/a.onnx", "-o", "out"),
-            "out/a.onnx must not be written twice, for m/a.onnx and m/n/a.onnx",
+            ("m/*.onnx", "-o", "m"),
+            "m/a.onnx must be outside of m, to which models are written",
         ),
         (
             ("m/**/*.onnx", "-o", "m/n"),
-            "m/n/a.onnx must not be written, as it is an input",
+            "m/n/a.onnx must be outside of m/n, to which models are written",
         ),
         (
             ("m/b.onnx", "m/n/a.onnx", "-o", "m/n"),
-            "m/n/a.onnx must not be written, as it is an input",
+            "m/n/a.onnx must be outside of m/n, to which models are written",
         ),
         (
             ("m/b.onnx", "m/n/o/c.onnx", "-o", "m/n"),
@@ -354,12 +359,35 @@ def test_a_folder_that_would_lose_a_model_is_refused(
     assert after == before
 
 
+def test_two_models_for_one_file_fail_and_the_others_are_written() -> None:
+    for path in ("m/a.onnx", "m/b.onnx", "m/n/a.onnx"):
+        write(path)
+    code, text, told = outcome("harden", "m/*.onnx", "m/n", "-o", "out")
+    sentence = "out/a.onnx must not be written twice, for m/a.onnx and m/n/a.onnx"
+    assert (code, told) == (2, f"Error: {sentence}\n" * 2)
+    assert text.startswith("m/b.onnx -> out/b.onnx: 1 node rewritten\n")
+    assert [path.name for path in Path("out").iterdir()] == ["b.onnx"]
+
+
+def test_an_input_of_the_command_is_no_output() -> None:
+    write("m/a.onnx")
+    Path("out").mkdir()
+    outcome("audit", "m/a.onnx", "--contract", "c.json")
+    Path("c.json").rename("out/a.onnx")
+    code, _, told = outcome("harden", "m", "-o", "out", "--assume", "out/a.onnx")
+    assert (code, told) == (
+        2,
+        "Error: out/a.onnx must not be written, as it is an input\n",
+    )
+
+
 def test_a_model_that_cannot_be_written_loses_nothing() -> None:
     write("m/a.onnx")
     write("m/b.onnx")
     Path("out/a.onnx").mkdir(parents=True)
     code, text, told = outcome("harden", "m", "-o", "out")
-    assert (code, told) == (2, "Error: out/a.onnx: is a directory\n")
+    sentence = "out/a.onnx must not be replaced, as it is a folder"
+    assert (code, told) == (2, f"Error: {sentence}\n")
     assert text.startswith("m/b.onnx -> out/b.onnx: 1 node rewritten\n")
     assert Path("out/a.onnx").is_dir()
 

@@ -49,6 +49,9 @@ from onnxgather.core.model import write
 from onnxgather.core.model.values import load_model
 from onnxgather.core.options import TARGETS
 
+OLD_MODEL = og.to_onnx(DESC, "zero").SerializeToString()
+"""A model of onnxgather in the place of another."""
+
 
 class TestConvert:
     def test_writes_the_model_beside_the_file(self) -> None:
@@ -261,9 +264,10 @@ class TestConvert:
         assert outcome("convert", "x.json", "-o", "p") == (
             2,
             "",
-            (
-                "Error: p/x.A.onnx must not be written twice, for $.dispatchables.a of"
-                " x.json and $.dispatchables.A of x.json\n"
+            "".join(
+                f"Error: p/x.{name}.onnx must not be written twice, for"
+                " x.json: $.dispatchables.a and x.json: $.dispatchables.A\n"
+                for name in "aA"
             ),
         )
 
@@ -362,15 +366,15 @@ class TestConvert:
             (
                 ["x.json", "./x.json"],
                 (
-                    "./x.onnx must not be written twice, for $.dispatchables.gather of"
-                    " x.json and $.dispatchables.gather of ./x.json"
+                    "./x.onnx must not be written twice, for x.json:"
+                    " $.dispatchables.gather and ./x.json: $.dispatchables.gather"
                 ),
             ),
             (
                 ["a", "b/x.json", "-o", "o"],
                 (
-                    "o/x.onnx must not be written twice, for $.dispatchables.gather of"
-                    " a/x.json and $.dispatchables.gather of b/x.json"
+                    "o/x.onnx must not be written twice, for a/x.json:"
+                    " $.dispatchables.gather and b/x.json: $.dispatchables.gather"
                 ),
             ),
             (["in.onnx"], "in.onnx must not be written, as it is an input"),
@@ -402,20 +406,25 @@ class TestConvert:
         changed("from_file.json", **content)
         before = {name: Path(name).read_bytes() for name in files()}
         code, out, err = outcome("convert", *arguments)
-        assert (code, out) == (2, "")
+        # Of two programs for one file, each fails.
+        is_of_two = "twice" in sentence or "d/in.json" in arguments
+        counts = "2 programs: 0 models written, 2 errors\n" if is_of_two else ""
+        assert (code, out) == (2, counts)
         if sentence.endswith(": "):
             assert err.startswith(f"Error: {sentence}")
             assert err.endswith("/from_file.onnx\n")
             assert err.count("\n") == 1
         else:
-            assert err == f"Error: {sentence}\n"
+            lines = err.splitlines()
+            assert lines[-1] == f"Error: {sentence}"
+            assert len(lines) == (2 if is_of_two else 1)
         assert {name: Path(name).read_bytes() for name in files()} == before
 
     def test_an_unreadable_input_is_not_replaced_either(self) -> None:
         program("x.json")
         Path("x.onnx").write_bytes(b"precious")
         code, out, err = outcome("convert", "x.json", "x.onnx")
-        assert (code, out) == (2, "")
+        assert (code, out) == (2, "2 files: 0 models written, 2 errors\n")
         last = "Error: x.onnx must not be written, as it is an input"
         assert err.splitlines()[-1] == last
         assert Path("x.onnx").read_bytes() == b"precious"
@@ -428,22 +437,22 @@ class TestConvert:
         assert outcome("convert", "x.json", "-o", "y.onnx") == (2, "", sentence)
 
     @POSIX
-    def test_a_link_where_a_model_goes_is_replaced_unless_the_user_names_it(
-        self,
-    ) -> None:
+    def test_a_link_where_a_model_goes_is_kept_unless_the_user_names_it(self) -> None:
         program("x.json")
         Path("secret").write_bytes(b"precious")
         Path("x.onnx").symlink_to("secret")
-        assert outcome("convert", "x.json") == (0, "x.json -> x.onnx\n", "")
+        sentence = "Error: x.onnx must not be replaced, as it is a link\n"
+        assert outcome("convert", "x.json", "--force") == (2, "", sentence)
         assert (Path("secret").read_bytes(), Path("x.onnx").is_symlink()) == (
             b"precious",
-            False,
+            True,
         )
         Path("named.onnx").symlink_to("secret")
         assert outcome("convert", "x.json", "-o", "named.onnx")[0] == 0
-        assert Path("secret").read_bytes() == Path("x.onnx").read_bytes()
+        assert Path("secret").read_bytes() == og.to_onnx(DESC).SerializeToString()
+        assert Path("named.onnx").is_symlink()
 
-    @pytest.mark.parametrize("existing", [None, b"before"])
+    @pytest.mark.parametrize("existing", [None, OLD_MODEL])
     def test_a_failure_amid_writing_leaves_nothing_behind(
         self, monkeypatch: pytest.MonkeyPatch, existing: bytes | None
     ) -> None:
@@ -494,7 +503,7 @@ class TestConvert:
         assert outcome("convert", "x.json") == (
             2,
             "",
-            "Error: x.onnx: is a directory\n",
+            "Error: x.onnx must not be replaced, as it is a folder\n",
         )
         code, out, err = outcome("convert", "x.json", "-o", "new.json")
         rule = "Error: --output must be a folder or end in .onnx, got new.json"

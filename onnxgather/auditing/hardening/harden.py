@@ -1,6 +1,7 @@
 """ONNX models that no index makes fail: nodes that are not proved are rewritten.
 
-They are rewritten in place; every other part of a model keeps its bytes.
+They are rewritten in place; every other part of a model keeps its bytes. The metadata
+get an entry that says so.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from onnxgather.core.lowering.graph import ONNX_TYPES, Graph, Value, new_name
 from onnxgather.core.lowering.indices import INDICES
 from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.model.network import MAIN, Network, Operation, Scope, read_network
+from onnxgather.core.model.own import renew_entry
 from onnxgather.core.model.protos import bodies_of, external_files, key_of, names_in
 from onnxgather.core.model.values import ValueType, name_of, serialized_pieces
 from onnxgather.core.model.wire import Weights, without_weights
@@ -189,11 +191,11 @@ def harden(
     """Return a model in which each index that is not proved in range is kept in it.
 
     Nodes that are proved stay as they are, and so does every other part of the model,
-    to the byte. A write out of range of a scatter is dropped. If DirectML refuses a
-    GatherElements because it has more data than indices off the axis, the data is
-    cropped. The outputs for indices in range are those of the model. A node that cannot
-    be kept in range, such as RoiAlign, stays as it is: an audit of the result does not
-    prove it.
+    to the byte; its metadata get an entry of onnxgather. A write out of range of a
+    scatter is dropped. If DirectML refuses a GatherElements because it has more data
+    than indices off the axis, the data is cropped. The outputs for indices in range are
+    those of the model. A node that cannot be kept in range, such as RoiAlign, stays as
+    it is: an audit of the result does not prove it.
 
     Args:
         model: A file, or the model itself; external data is neither read nor moved.
@@ -476,6 +478,9 @@ def rewrite(
         if is_unsafe:
             result.limited[scope.place, output] = key
         result.rewritten.append(Rewritten(*name, tuple(changes)))
+    # A model that stays as it is keeps what onnxgather wrote about it.
+    text = f"index={rule}" if isinstance(rule, int) else rule
+    renew_entry(model, {"hardened": text}, weights)
     return result
 
 

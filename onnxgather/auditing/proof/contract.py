@@ -227,6 +227,8 @@ class Contract(
     with `--no-negative`; left out where ONNX's rule holds."""
     conditions: tuple[Condition, ...]
     """All of these hold."""
+    made_by: str | None = None
+    """Who wrote the file, of a file in a folder of contracts; left out of any other."""
 
     @classmethod
     def of(
@@ -375,6 +377,8 @@ def decoded(given: GivenContract) -> Contract:
         is_plain = isinstance(given, Mapping)
         text = _json_of(given) if is_plain else _text_of_file(given)
         contract = msgspec.json.decode(text, type=Contract)
+    # What is made of the contract is no file in a folder of contracts.
+    contract = replace(contract, made_by=None)
     for number, condition in enumerate(contract.conditions):
         place = f"{where}: $.conditions[{number}]"
         _check_condition(place, condition, contract.sizes)

@@ -31,7 +31,8 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import FACTS
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.files import FolderKind, filled_in
+from onnxgather.core.files import filled_in
+from onnxgather.core.folders import FilesDigest, FolderKind
 from onnxgather.core.lowering.webnn.requirements import REQUIRED_RANK
 from onnxgather.core.options import FORMATS, POLICIES, FormatName, OutOfRange
 from onnxgather.core.programs.writer import write_program
@@ -90,7 +91,10 @@ class Index(msgspec.Struct, frozen=True):
 
 
 def export(
-    cases: Iterable[Case], format: FormatName, folder: str | os.PathLike[str]
+    cases: Iterable[Case],
+    format: FormatName,
+    folder: str | os.PathLike[str],
+    force: bool = False,
 ) -> Exported:
     """Write cases to a folder, with an `index.json` and a `README.md`.
 
@@ -103,6 +107,8 @@ def export(
         format: "onnx", "dxdispatch", "json" or "wpt".
         folder: A folder that does not exist, is empty or holds an earlier export. The
             new export replaces an earlier one when it is whole.
+        force: Whether files of an earlier export that were changed are replaced, and
+            files that others put there are left; else either is an error.
 
     Raises:
         OnnxGatherError: The folder holds other files or cannot be written, the format
@@ -110,7 +116,7 @@ def export(
     """
     check_choice("format", format, FORMATS)
     exported = Exported()
-    _EXPORT.write(os.fspath(folder), _files(cases, format, exported))
+    _EXPORT.write(os.fspath(folder), _files(cases, format, exported), force)
     return exported
 
 
@@ -153,29 +159,6 @@ class Entry:
     part of this case."""
     test_file: WptFile | None = None
     """Of a Web Platform Test: its file, which has a start and an end of its own."""
-
-
-class FilesDigest:
-    """The digest of files, which may come in parts and in any order."""
-
-    def __init__(self) -> None:
-        self._by_path: dict[str, Any] = {}
-
-    def add(self, path: str, content: bytes) -> None:
-        """Add a part of a file.
-
-        Args:
-            path: The path of the file, with `/` between its parts.
-            content: The bytes behind those that were added before.
-        """
-        self._by_path.setdefault(path, sha256()).update(content)
-
-    def __str__(self) -> str:
-        lines = [
-            f"{digest.hexdigest()}  {path}\n"
-            for path, digest in sorted(self._by_path.items())
-        ]
-        return sha256("".join(lines).encode()).hexdigest()
 
 
 def digest_of(cases: Iterable[Case]) -> str:

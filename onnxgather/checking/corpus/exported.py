@@ -14,7 +14,6 @@ from onnxgather.checking.corpus.built_in import built_in_cases
 from onnxgather.checking.corpus.export import (
     CASE_FILES,
     MADE_BY,
-    FilesDigest,
     Index,
     answer_folder,
     digest_of,
@@ -22,6 +21,7 @@ from onnxgather.checking.corpus.export import (
 )
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import reason
+from onnxgather.core.folders import FilesDigest
 from onnxgather.core.json_files import decoding, whole
 from onnxgather.core.version import __version__
 

@@ -62,6 +62,7 @@ def make_repro(
     reported: LaneInfo | None = None,
     reduce: bool = True,
     tried: Callable[[], object] = lambda: None,
+    force: bool = False,
 ) -> Outcome:
     """Run a case on a lane; if it is wrong, reduce it, write and run its repro.
 
@@ -75,12 +76,13 @@ def make_repro(
             instead.
         reduce: Whether to reduce the case.
         tried: Called after each smaller case that was run.
+        force: As of `FolderKind.check`.
 
     Raises:
         OnnxGatherError: The folder holds other files or cannot be written, or the lane
             runs no ONNX model.
     """
-    REPRO.check(folder)
+    REPRO.check(folder, force)
     info, result = _run(case, lane, reported)
     passed = 0
     for other in others:
@@ -114,7 +116,7 @@ def make_repro(
         how = f"interrupted: smaller cases may show it too, and {untried}"
         attempt = _Attempt(trial, how, False)
     smallest = differences[-1]
-    write_folder(folder, smallest, attempt.trial, attempt.printed)
+    write_folder(folder, smallest, attempt.trial, attempt.printed, force)
     text = f"{folder}: {smallest.title}; {attempt.how}"
     return Outcome(text, smallest.result, smallest.case, folder, attempt.is_shown, stop)
 

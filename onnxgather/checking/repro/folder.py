@@ -31,7 +31,8 @@ from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.providers import WEB_PROVIDERS
-from onnxgather.core.files import FolderKind, filled_in
+from onnxgather.core.files import filled_in
+from onnxgather.core.folders import FolderKind
 from onnxgather.core.lowering.show import write_formula
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES, Target
 from onnxgather.core.programs.writer import program_files
@@ -272,7 +273,11 @@ class Difference:
 
 
 def write_folder(
-    folder: str, difference: Difference, trial: Trial, printed: str | None = None
+    folder: str,
+    difference: Difference,
+    trial: Trial,
+    printed: str | None = None,
+    force: bool = False,
 ) -> None:
     """Write a repro.
 
@@ -281,6 +286,7 @@ def write_folder(
         difference: The difference that the folder shows.
         trial: What repro.py runs.
         printed: What repro.py printed when it showed the difference, if it did.
+        force: As of `FolderKind.check`.
 
     Raises:
         OnnxGatherError: The folder holds other files, or cannot be written. Its content
@@ -303,7 +309,7 @@ def write_folder(
     if isinstance(case, DescriptorCase):
         comment = f"{title}."
         contents |= program_files(case.descriptor, case.data, case.indices, comment)
-    REPRO.write(folder, contents.items())
+    REPRO.write(folder, contents.items(), force)
 
 
 def _web_library(info: LaneInfo) -> str:
@@ -415,6 +421,7 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
         difference: The difference.
         trial: What repro.py runs.
         printed: What repro.py printed when it showed the difference, if it did.
+        force: As of `FolderKind.check`.
     """
     info = difference.info
     result = difference.result

@@ -2,13 +2,16 @@
 
 An entry of the metadata says what the model was made from. It has the digest of the
 graph: a model whose graph has another digest is not the one that the entry is about.
+Its key has a digest of the whole file: another one is that of a file that somebody
+changed, as a tool may that keeps the graph.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
@@ -16,7 +19,12 @@ from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.version import __version__
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import ModelProto, TensorProto
+
+    from onnxgather.core.model.wire import Property, Weights
+
+_BLOCK = 2**20
+"""How many bytes of a file are read at once."""
 
 KEY = "onnxgather."
 """How the keys of our entries start."""
@@ -37,75 +45,184 @@ class ModelEntry(msgspec.Struct, frozen=True):
     """What an index out of range does in the model."""
     target: Target | None = None
     """The target that the model was made for."""
+    hardened: str | None = None
+    """What harden made of an index out of range, such as `clamp` or `index=3`."""
 
 
-def graph_digest(model: ModelProto) -> str:
+def graph_digest(model: ModelProto, weights: Weights | None = None) -> str:
     """Return the digest of what a model computes, such as `sha256:...`.
 
     It covers nodes, initializers, inputs, outputs and functions. It leaves out the
     types of inner values and the versions of operator sets, which tools add.
+
+    Args:
+        model: The model.
+        weights: The constants whose bytes it lacks, as `without_weights` returns them.
     """
     graph = model.graph
-    parts: list[Iterable[Any]] = [
-        graph.node,
-        graph.initializer,
-        graph.sparse_initializer,
-        graph.input,
-        graph.output,
-        model.functions,
-    ]
     digest = hashlib.sha256()
-    for part in parts:
-        # Each item stands behind its length, and each part ends with a line, so that no
-        # two lists of items have the same text.
-        for item in part:
-            content = item.SerializeToString(deterministic=True)
-            digest.update(b"%d:" % len(content))
-            digest.update(content)
-        digest.update(b"\n")
+    _add(digest, graph.node)
+    if weights:
+        _add_tensors(digest, graph.initializer, weights)
+    else:
+        _add(digest, graph.initializer)
+    for part in (graph.sparse_initializer, graph.input, graph.output, model.functions):
+        _add(digest, part)
     return f"sha256:{digest.hexdigest()}"
 
 
-def add_entry(model: ModelProto, metadata: Mapping[str, object]) -> None:
+# Each item of a part stands behind its length, and each part ends with a line, so that
+# no two lists of items have the same text.
+
+
+def _add(digest: Any, items: Iterable[Any]) -> None:
+    """Add the items of a part of a model to a digest."""
+    for item in items:
+        content = item.SerializeToString(deterministic=True)
+        digest.update(b"%d:" % len(content))
+        digest.update(content)
+    digest.update(b"\n")
+
+
+def _add_tensors(digest: Any, tensors: Iterable[TensorProto], weights: Weights) -> None:
+    """Add constants to a digest as `_add` does, large ones in pieces."""
+    from onnxgather.core.model.wire import pieces_of_tensor
+
+    for tensor in tensors:
+        whole = weights.get(tensor.name, tensor)
+        size = sum(map(len, pieces_of_tensor(whole)))
+        digest.update(b"%d:" % size)
+        for piece in pieces_of_tensor(whole):
+            digest.update(piece)
+    digest.update(b"\n")
+
+
+def add_entry(
+    model: ModelProto, metadata: Mapping[str, object], weights: Weights | None = None
+) -> None:
     """Add an entry to the metadata of a model, with version and digest.
 
-    It is one property of the model, as JSON. Its key ends in a digest, as ONNX merges
-    no models that have a key in common.
+    It is one property of the model, as JSON. Its key ends in a digest of the entry and
+    of all else in the file: ONNX merges no models that have a key in common, and a file
+    that somebody changed has another digest.
 
     Args:
-        model: The model, with its graph and its functions.
+        model: The model, with all else that it is to have.
         metadata: The other fields of the entry.
+        weights: As of `graph_digest`.
     """
-    entry = {**metadata, "version": __version__, "digest": graph_digest(model)}
+    from onnxgather.core.model.wire import pieces_of
+
+    entry = {
+        **metadata,
+        "version": __version__,
+        "digest": graph_digest(model, weights),
+    }
     content = msgspec.json.encode(entry)
-    digest = hashlib.sha256(content).hexdigest()
-    model.metadata_props.add(key=f"{KEY}{digest[:16]}", value=content.decode())
+    key = _key(pieces_of(model, weights or {}), content)
+    model.metadata_props.add(key=key, value=content.decode())
 
 
-def entries_of(model: ModelProto) -> list[ModelEntry]:
-    """Return the entries of a model that can be read, whatever their digests."""
-    entries: list[ModelEntry] = []
+def _key(others: Iterable[bytes], content: bytes) -> str:
+    """Return the key of an entry.
+
+    Args:
+        others: The pieces of the model without the entry.
+        content: The entry.
+    """
+    digest = hashlib.sha256()
+    for piece in others:
+        digest.update(piece)
+    digest.update(content)
+    return f"{KEY}{digest.hexdigest()[:16]}"
+
+
+def renew_entry(
+    model: ModelProto, metadata: Mapping[str, object], weights: Weights | None = None
+) -> None:
+    """Give a model one entry: its own, written anew, or another if it has none.
+
+    Args:
+        model: The model.
+        metadata: The fields of the other entry.
+        weights: As of `graph_digest`.
+    """
+    content = _own_content(model, weights)
+    # Case: the graph is that of the entry, which so stays true.
+    if content is not None:
+        metadata = msgspec.json.decode(content)
+    drop_entries(model)
+    add_entry(model, metadata, weights)
+
+
+def is_as_written(stream: BinaryIO) -> bool | None:
+    """Return whether the model in a file is as onnxgather wrote it, to the byte.
+
+    It is None if onnxgather did not write it: the file is no model, or one without an
+    entry. The graph is not parsed, as it may be large.
+    """
+    from google.protobuf.message import DecodeError
+
+    from onnxgather.core.model.wire import properties_in
+
+    try:
+        properties = properties_in(stream)
+    except DecodeError:
+        return None
+    own = [found for found in properties if found.key.startswith(KEY)]
+    if not own:
+        return None
+    # Case: somebody merged models of onnxgather, which writes one entry.
+    if len(own) > 1:
+        return False
+    (entry,) = own
+    return _key(_all_but(stream, entry), entry.value.encode()) == entry.key
+
+
+def _all_but(stream: BinaryIO, entry: Property) -> Iterator[bytes]:
+    """Yield the bytes of the file of a model, some at a time, without an entry."""
+    size = os.fstat(stream.fileno()).st_size
+    for start, end in ((0, entry.start), (entry.end, size)):
+        stream.seek(start)
+        for position in range(start, end, _BLOCK):
+            yield stream.read(min(_BLOCK, end - position))
+
+
+def _contents_of(model: ModelProto) -> Iterator[tuple[str, ModelEntry]]:
+    """Yield the entries of a model that can be read, each as text and as read."""
     for prop in model.metadata_props:
         if not prop.key.startswith(KEY):
             continue
         try:
-            entries.append(msgspec.json.decode(prop.value, type=ModelEntry))
+            yield prop.value, msgspec.json.decode(prop.value, type=ModelEntry)
         # Case: another tool wrote it, or a user, or onnxgather before it wrote digests.
         except (msgspec.DecodeError, RecursionError):
             continue
-    return entries
+
+
+def entries_of(model: ModelProto) -> list[ModelEntry]:
+    """Return the entries of a model that can be read, whatever their digests."""
+    return [entry for _, entry in _contents_of(model)]
+
+
+def _own_content(model: ModelProto, weights: Weights | None = None) -> str | None:
+    """Return the entry that is about the graph of a model, as JSON."""
+    contents = [*_contents_of(model)]
+    if not contents:
+        return None
+    digest = graph_digest(model, weights)
+    for content, entry in contents:
+        if entry.digest == digest:
+            return content
+    return None
 
 
 def own_entry(model: ModelProto) -> ModelEntry | None:
     """Return the entry that is about the graph of a model; None if there is none."""
-    entries = entries_of(model)
-    if not entries:
+    content = _own_content(model)
+    if content is None:
         return None
-    digest = graph_digest(model)
-    for entry in entries:
-        if entry.digest == digest:
-            return entry
-    return None
+    return msgspec.json.decode(content, type=ModelEntry)
 
 
 def drop_entries(model: ModelProto) -> None:

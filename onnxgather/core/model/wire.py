@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import onnx
@@ -28,8 +29,14 @@ Weights = Mapping[str, onnx.TensorProto]
 
 NO_WEIGHTS: Weights = {}
 
+MOST_FIELDS = 2**16
+"""A model has fewer fields, not counting those of its graph."""
+
 _GRAPH = 7
 """The number of the field of a model that is its graph."""
+
+_METADATA = 14
+"""The number of the field of a model that is a property of its metadata."""
 
 _LENGTH = 2
 """The type of a field that has a length."""
@@ -45,29 +52,81 @@ def parsed_in_pieces(stream: BinaryIO) -> onnx.ModelProto:
         DecodeError: The file holds no model.
     """
     model = onnx.ModelProto()
-    end = os.fstat(stream.fileno()).st_size
-    while stream.tell() < end:
-        start = stream.tell()
-        number, kind, size = _field(stream, end)
-        content_start = stream.tell()
-        content_end = content_start + size
-        if (number, kind) != (_GRAPH, _LENGTH):
-            model.MergeFromString(_between(stream, start, content_end))
+    for place in _places(stream, 0, _size(stream)):
+        if place.kind != (_GRAPH, _LENGTH):
+            model.MergeFromString(_between(stream, place.start, place.end))
             continue
         model.graph.SetInParent()  # it may have no fields
-        for piece in _pieces_between(stream, content_start, content_end):
+        for piece in _pieces_between(stream, place.content, place.end):
             model.graph.MergeFromString(piece)
     return model
 
 
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property of a model's metadata, with where it is in the file."""
+
+    key: str
+    value: str
+    start: int
+    end: int
+
+
+def properties_in(stream: BinaryIO) -> list[Property]:
+    """Return the metadata of the model in a file, without reading its graph.
+
+    Raises:
+        DecodeError: The file holds no model, or one of very many fields.
+    """
+    properties: list[Property] = []
+    for number, place in enumerate(_places(stream, 0, _size(stream))):
+        # A file of another kind may look like a model of as many fields as bytes.
+        if number == MOST_FIELDS:
+            raise DecodeError
+        if place.kind == (_METADATA, _LENGTH):
+            # A field alone is a model that has nothing else.
+            field = _between(stream, place.start, place.end)
+            (found,) = onnx.ModelProto.FromString(field).metadata_props
+            properties.append(Property(found.key, found.value, place.start, place.end))
+    return properties
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a field of a message is in a file."""
+
+    kind: tuple[int, int]
+    """Its number and its type."""
+    start: int
+    content: int
+    """Where its content starts, behind its number and its length."""
+    end: int
+
+
+def _places(stream: BinaryIO, start: int, end: int) -> Iterator[_Place]:
+    """Yield where each field is between two places of a file.
+
+    Raises:
+        DecodeError: As `_field`.
+    """
+    while start < end:
+        stream.seek(start)
+        number, kind, size = _field(stream, end)
+        content = stream.tell()
+        yield _Place((number, kind), start, content, content + size)
+        start = content + size
+
+
 def _pieces_between(stream: BinaryIO, start: int, end: int) -> Iterator[bytes]:
     """Yield the fields between two places of a file, some at a time."""
-    while stream.tell() < end:
-        *_, size = _field(stream, end)
-        field_end = stream.seek(size, os.SEEK_CUR)
-        if field_end - start >= LARGE or field_end == end:
-            yield _between(stream, start, field_end)
-            start = field_end
+    for place in _places(stream, start, end):
+        if place.end - start >= LARGE or place.end == end:
+            yield _between(stream, start, place.end)
+            start = place.end
+
+
+def _size(stream: BinaryIO) -> int:
+    return os.fstat(stream.fileno()).st_size
 
 
 def _between(stream: BinaryIO, start: int, end: int) -> bytes:
@@ -213,6 +272,14 @@ def _field_pieces(
         else:
             getattr(alone, field.name).extend(value)
         yield alone.SerializeToString(deterministic=True)
+
+
+def pieces_of_tensor(tensor: onnx.TensorProto) -> Iterator[bytes]:
+    """Yield the bytes of a constant, in pieces if it is large."""
+    if len(tensor.raw_data) > LARGE:
+        yield from _pieces(tensor)
+    else:
+        yield tensor.SerializeToString(deterministic=True)
 
 
 def _piece(

@@ -33,6 +33,7 @@ from onnxgather.core.programs.memory import DispatchCommand, Memory
 from onnxgather.core.programs.outside import told_outside
 from onnxgather.core.programs.program import PrintCommand, Program, WriteFileCommand
 from onnxgather.core.programs.resources import Bytes
+from onnxgather.core.replacing import has_bytes
 
 ByteForm = Literal["bytes", "escapes", "numbers"]
 """How 8-bit integers are printed: as the bytes themselves, as dxdispatch does; as these
@@ -44,6 +45,12 @@ descriptor and, for each tensor, the resource and the offset in bytes there."""
 
 PIECE = 2**14
 """The most values that are formatted at once."""
+
+NOT_REPLACED = (
+    "must name a file that is new, is empty or has these bytes already, as bytes do not"
+    " say who wrote them; --force replaces any file"
+)
+"""The rule of a file that writeFile would replace."""
 
 _PLAIN_NAME = (
     r'(?i)(?!\.|(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM\d|LPT\d) *(\.|$))[^<>:"|?*]+'
@@ -59,13 +66,14 @@ def execute(
     *,
     output_folder: str | os.PathLike[str],
     allow_outside: bool = False,
+    force: bool = False,
     note: Callable[[str], None] = lambda _: None,
     on_resources: OnResources | None = None,
     byte_form: ByteForm = "bytes",
 ) -> Iterator[bytes]:
     """Run the commands of a program and yield what they print.
 
-    writeFile replaces plain files below the output folder. Without `allow_outside` it
+    writeFile writes plain files below the output folder. Without `allow_outside` it
     refuses hidden names, devices, and paths through a link. Targets are checked before
     anything runs, and again when they are written. A link in the place of the file
     itself is never followed; a folder that another process exchanges for a link between
@@ -79,6 +87,9 @@ def execute(
         output_folder: Where writeFile writes.
         allow_outside: Whether writeFile may also write anywhere else; it never replaces
             an input of the program.
+        force: Whether writeFile replaces any file. Without it, a file that is there
+            must be empty, have the bytes that are written, or be one that this run
+            wrote.
         note: Called with a sentence where indices are out of range, or where a tensor
             reads the numbers of a resource as numbers of another type.
         on_resources: Runs an operator with its real bindings, in place of `evaluate`.
@@ -99,6 +110,7 @@ def execute(
     program.check_run()
     memory = Memory(program.resources)
     target = partial(_target, program, os.path.abspath(output_folder), allow_outside)
+    written: set[str] = set()
 
     def note_on_file(text: str) -> None:
         note(f"{program.path}: {text}")
@@ -151,8 +163,15 @@ def execute(
         """Write a resource to a file; return the path of the file."""
         path = target(command.target)
         content = memory.buffer(command.resource).data
+        real_path = os.path.realpath(path)
         with command.target.opening():
+            # A device or a pipe is written to as it is.
+            is_file = os.path.isfile(path)
+            if is_file and not force and real_path not in written:
+                is_free = has_bytes(path, command.header, content)
+                command.target.require(is_free, NOT_REPLACED)
             replace_file(path, command.header, content, follow=allow_outside)
+        written.add(real_path)
         return printable(path).encode()
 
     def print_resource(command: PrintCommand) -> Iterator[bytes]:

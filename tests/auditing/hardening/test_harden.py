@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from command_line import SIGNED_DESC as DESC
 from folders import MODELS
 from index_arithmetic import index_values
 from onnx import (
@@ -25,8 +26,12 @@ import onnxgather as og
 from onnxgather.auditing.audit import Premises
 from onnxgather.auditing.hardening.harden import harden_file, hardened
 from onnxgather.auditing.hardening.verify import verify
+from onnxgather.core.model import wire
 from onnxgather.core.model.network import read_network
+from onnxgather.core.model.own import drop_entries, own_entry
 from onnxgather.core.options import OutOfRange
+from onnxgather.core.programs.loading import FOREIGN, OF_ANOTHER_GRAPH
+from onnxgather.core.replacing import check_replaceable
 
 MODEL = parser.parse_model("""
 <ir_version: 8, opset_import: ["" : 17]>
@@ -36,7 +41,6 @@ g (int64[n] ids) => (y, z)
   [embedding] y = Gather (table, ids)
   z = Gather (table, i)
 }""")  # noqa: E501
-
 
 for tensor in MODEL.graph.initializer:
     tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
@@ -81,19 +85,77 @@ def test_only_gathers_that_are_not_proved_are_rewritten(tmp_path: Path) -> None:
 
 
 def test_a_range_that_is_given_can_prove_a_gather() -> None:
-    assert og.harden(MODEL, ranges={"ids": (-8, 7)}) == MODEL
-    assert og.harden(MODEL, ranges={"ids": (-8, 8)}) != MODEL
+    assert og.harden(MODEL, ranges={"ids": (-8, 7)}).graph == MODEL.graph
+    assert og.harden(MODEL, ranges={"ids": (-8, 8)}).graph != MODEL.graph
 
 
 def test_hardening_again_changes_nothing() -> None:
     once = og.harden(MODEL)
-    assert og.harden(once) == once != MODEL
+    assert og.harden(once) == once
+    assert once.graph != MODEL.graph
+
+
+@pytest.mark.parametrize("rule", ["clamp", "zero", "index=3"])
+def test_a_hardened_model_says_in_one_entry_that_it_is_one(rule: str) -> None:
+    model = ModelProto()
+    model.CopyFrom(MODEL)
+    model.metadata_props.add(key="author", value="somebody")
+    made = og.harden(model, rule)
+    entry = own_entry(made)
+    assert entry is not None
+    assert (entry.hardened, entry.descriptor) == (rule, None)
+    drop_entries(made)
+    assert made.metadata_props == model.metadata_props
+    # Only the nodes and the entry are new.
+    del made.graph.node[:]
+    del model.graph.node[:]
+    assert made == model
+
+
+def test_a_model_of_onnxgather_keeps_its_entry_while_its_graph_is_the_same() -> None:
+    clamping = og.to_onnx(DESC, "clamp")
+    assert og.harden(clamping) == clamping
+    failing = og.to_onnx(DESC, "error")
+    entry = own_entry(og.harden(failing, "zero"))
+    assert entry is not None
+    assert (entry.hardened, entry.descriptor) == ("zero", None)
+    # A tool added what the entry does not speak of, so it is written anew.
+    shaped = onnx.shape_inference.infer_shapes(og.to_onnx(DESC, "clamp"))
+    shaped.doc_string = "mine"
+    renewed = og.harden(shaped)
+    assert own_entry(renewed) == own_entry(clamping)
+    assert renewed.metadata_props[0].key != clamping.metadata_props[0].key
+
+
+def test_a_hardened_model_is_one_of_others_whose_metadata_are_its_own() -> None:
+    made = og.harden(MODEL)
+    for change, ending in ((False, ""), (True, f"; {OF_ANOTHER_GRAPH}")):
+        if change:
+            del made.graph.node[-1]
+        with pytest.raises(og.FileFormatError) as raised:
+            og.load(made)
+        assert str(raised.value) == f"the model: {FOREIGN}{ending}"
+
+
+def test_constants_that_are_shared_count_in_the_digest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = og.harden(MODEL)
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 0)
+    monkeypatch.setattr(wire, "LARGE", 8)
+    done = hardened(Premises(read_network(MODEL)))
+    assert done.weights.keys() == {"table", "i"}
+    assert done.model == whole
+    assert own_entry(done.model) is not None
+    assert own_entry(done.light) is None
 
 
 def test_external_data_stays_in_its_file(tmp_path: Path) -> None:
     path = saved(tmp_path / "a", external=True)
     output = str(tmp_path / "a" / "out.onnx")
     harden_file(Premises(read_network(path)), output)
+    assert own_entry(loaded(output)) is not None
+    check_replaceable(output)
     tensor = loaded(output).graph.initializer[0]
     assert tensor == loaded(path).graph.initializer[0]
     assert {file.name for file in (tmp_path / "a").iterdir()} == {
@@ -226,7 +288,8 @@ g (int64[n] ids) => (y) { y = Neg (ids) }
 <domain: "own", opset_import: ["" : 17]>
 Look (table, i) => (z) { [look] z = Gather (table, i) }""")
     done = hardened(Premises(read_network(model)))
-    assert done.model == model
+    assert done.model.graph == model.graph
+    assert done.model.functions == model.functions
     assert [*map(str, done.left)] == [
         "left: function Look, not called: Gather 'look': the function is never called"
     ]

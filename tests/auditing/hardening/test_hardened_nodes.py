@@ -152,7 +152,7 @@ def test_an_axis_that_may_be_empty_gets_zeros_behind_its_data(policy: str) -> No
 def left(made: onnx.ModelProto, policy: str = "clamp") -> str:
     """Return what is said of the only node of a model, which is left as it is."""
     done = hardened(Premises(read_network(made)), policy)
-    assert (done.model, done.rewritten) == (made, [])
+    assert (done.model.graph, done.rewritten) == (made.graph, [])
     (one,) = done.left
     return str(one)
 

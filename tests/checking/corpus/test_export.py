@@ -412,7 +412,8 @@ def test_an_export_replaces_an_earlier_one_and_leaves_nothing_of_it(
             export(few()[:2], name, tmp_path / name)
             assert contents(folder) == contents(tmp_path / name)
             assert {path.name for path in folder.iterdir()} <= {
-                *("cases", "refused", "cases.jsonl", "README.md", "index.json")
+                *("cases", "refused", "cases.jsonl", "README.md", "index.json"),
+                "SHA256SUMS",
             }
 
 
@@ -428,7 +429,7 @@ def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
         with pytest.raises(OnnxGatherError, match=r"^no more$"):
             export(broken(), name, tmp_path)
         assert contents(tmp_path) == before
-        assert len(list(tmp_path.iterdir())) == 4
+        assert len(list(tmp_path.iterdir())) == 5
 
 
 class _Moves:
@@ -458,7 +459,7 @@ def test_an_export_that_cannot_be_moved_leaves_the_earlier_one(
             # The new export has no case that must be refused.
             held = [case for case in few() if why_left_out(case, name) is None][:2]
             assert not any(case.must_refuse for case in held)
-            move_count = count + 3
+            move_count = count + 4
             for failing in range(1, move_count + 1):
                 monkeypatch.setattr(os, "replace", moves := _Moves(failing))
                 with pytest.raises(OnnxGatherError) as caught:

@@ -84,6 +84,7 @@ def test_a_fault_becomes_a_folder_that_needs_the_runtime_alone(tmp_path: Path) -
     assert outcome.text == f"{folder}: {title}; repro.py shows it"
     assert sorted(os.listdir(folder)) == [
         "ISSUE.md",
+        "SHA256SUMS",
         "adapter.py",
         "expected.npy",
         "inputs.npz",

@@ -56,6 +56,7 @@ class TestTheFlow:
         assert outcome.result.state == "DIFF"
         assert sorted(os.listdir(folder)) == [
             "ISSUE.md",
+            "SHA256SUMS",
             "expected.npy",
             "inputs.npz",
             "model.onnx",

@@ -344,10 +344,23 @@ class TestTheFolder:
         )
         assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
+    def test_a_repro_that_somebody_changed_is_kept(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "out")
+        issue = tmp_path / "out" / "ISSUE.md"
+        issue.write_text("mine")
+        with pytest.raises(OnnxGatherError) as caught:
+            self.write(tmp_path / "out")
+        assert (
+            str(caught.value)
+            == f"{issue} must not be replaced, as somebody changed it since onnxgather"
+            " wrote it; --force replaces it"
+        )
+        assert issue.read_text() == "mine"
+
     def test_a_repro_goes_into_an_empty_folder(self, tmp_path: Path) -> None:
         tmp_path.joinpath("out").mkdir()
         self.write(tmp_path / "out")
-        assert len(os.listdir(tmp_path / "out")) == 7
+        assert len(os.listdir(tmp_path / "out")) == 8
 
     def test_a_file_in_place_of_the_folder_is_refused(self, tmp_path: Path) -> None:
         tmp_path.joinpath("out").touch()

@@ -96,7 +96,7 @@ def test_the_issue_of_a_browser_names_the_page_alone(tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
         *("ISSUE.md", "expected.npy", "inputs.npz", "model.onnx", "program.json"),
-        "repro.html",
+        *("SHA256SUMS", "repro.html"),
     }
     issue = (tmp_path / "out" / "ISSUE.md").read_text()
     assert "repro.py" not in issue

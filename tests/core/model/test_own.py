@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir
 import onnxruntime
 import pytest
-from onnx import compose, helper, version_converter
+from model_metadata import merged_with_a_relu
+from onnx import version_converter
 
 import onnxgather as og
 from onnxgather.core.model.own import drop_entries, entries_of, graph_digest, own_entry
@@ -27,15 +29,14 @@ DESC = og.GatherDesc(
 
 def saved_by_onnxruntime(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
     """Return what ONNX Runtime writes of a model that it has not optimized."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = (
-        onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    )
+    ort: Any = onnxruntime
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.optimized_model_filepath = str(folder / "saved.onnx")
-    onnxruntime.InferenceSession(
+    ort.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    return onnx.load(folder / "saved.onnx")
+    return onnx.ModelProto.FromString((folder / "saved.onnx").read_bytes())
 
 
 KEEPING: dict[str, Callable[[onnx.ModelProto, Path], onnx.ModelProto]] = {
@@ -97,18 +98,7 @@ def test_functions_count_in_the_digest() -> None:
 
 
 def test_a_network_merged_from_ours_is_not_ours() -> None:
-    ours = compose.add_prefix(og.to_onnx(DESC), "g/")
-    relu = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("Relu", ["x"], ["y"])],
-            "relu",
-            [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 2])],
-            [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4, 2])],
-        ),
-        ir_version=ours.ir_version,
-        opset_imports=ours.opset_import,
-    )
-    merged = compose.merge_models(ours, relu, [("g/OutputTensor", "x")])
+    merged = merged_with_a_relu(og.to_onnx(DESC))
     assert len(entries_of(merged)) == 1
     assert own_entry(merged) is None
 

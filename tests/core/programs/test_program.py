@@ -683,7 +683,7 @@ def test_an_npy_file_without_dimensions_has_the_padding_too(tmp_path: Path):
     run(program, tmp_path)
     assert np.load(tmp_path / "y.npy").tolist() == [14, 12, 14, 11, 13, 0, 0, 0]
     program["commands"][1]["dimensions"] = [5]
-    run(program, tmp_path)
+    run(program, tmp_path, force=True)
     assert np.load(tmp_path / "y.npy").tolist() == [14, 12, 14, 11, 13]
 
 

@@ -296,13 +296,43 @@ class TestWriteFile:
         assert run(writing(target), folder=tmp_path) == (line, [])
         assert path.read_bytes() == np.array([7, 8], np.float32).tobytes()
 
-    def test_a_plain_file_is_replaced(self, tmp_path: Path) -> None:
-        (tmp_path / "y.bin").write_bytes(b"before")
-        for values in ([1], [2, 3]):
-            run(writing("y.bin", values), folder=tmp_path)
-        assert (tmp_path / "y.bin").read_bytes() == np.array(
-            [2, 3], np.float32
-        ).tobytes()
+    def test_a_file_that_is_empty_or_has_the_bytes_is_replaced(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "y.bin").touch()
+        content = np.array([2, 3], np.float32).tobytes()
+        for _ in range(2):
+            run(writing("y.bin", [2, 3]), folder=tmp_path)
+            assert (tmp_path / "y.bin").read_bytes() == content
+
+    @pytest.mark.parametrize("before", [b"before", b"four", b"\0\0\0\0"])
+    def test_any_other_file_is_replaced_by_force_alone(
+        self, tmp_path: Path, before: bytes
+    ) -> None:
+        path = tmp_path / "y.bin"
+        path.write_bytes(before)
+        with pytest.raises(FileFormatError) as error:
+            run(writing("y.bin", [1]), folder=tmp_path)
+        assert (
+            str(error.value)
+            == "p.json: $.commands[0].targetPath must name a file that is new, is empty"
+            " or has these bytes already, as bytes do not say who wrote them; --force"
+            " replaces any file, got 'y.bin'"
+        )
+        assert path.read_bytes() == before
+        run(writing("y.bin", [1]), folder=tmp_path, force=True)
+        assert path.read_bytes() == np.array([1], np.float32).tobytes()
+
+    def test_a_later_command_replaces_what_the_run_wrote(self, tmp_path: Path) -> None:
+        program = program_of([7, 8], [0])
+        names = ("x", "y", "x")
+        program["commands"] = [
+            {"type": "writeFile", "resource": name, "targetPath": "./z.bin"}
+            for name in names
+        ]
+        run(program, folder=tmp_path)
+        content = np.array([7, 8], np.float32).tobytes()
+        assert (tmp_path / "z.bin").read_bytes() == content
 
     @pytest.mark.parametrize(
         ("target", "rule"),

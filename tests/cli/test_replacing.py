@@ -1,0 +1,610 @@
+"""No file of a user is replaced where onnxgather makes the name of a file.
+
+Each command that names files runs with something of a user in the place of a file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import DESC, POSIX, changed, outcome, program
+from model_metadata import merged_with_a_relu
+from onnx import parser
+
+import onnxgather as og
+from onnxgather.auditing.hardening import harden
+from onnxgather.core.model import write
+from onnxgather.core.options import POLICIES, TARGETS, OutOfRange, Target
+
+NETWORK = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (int64[n] ids) => (y) <float[3] table = {0, 1, 2}> { y = Gather (table, ids) }"""
+
+PART = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[4, 3] x, int64[2] ids) => (y) { y = Gather (x, ids) }"""
+
+LEVELS = ("--levels", "none")
+
+
+def network(path: str, text: str = NETWORK) -> None:
+    """Write a network of a user."""
+    Path(path).parent.mkdir(exist_ok=True)
+    Path(path).write_bytes(parser.parse_model(text).SerializeToString())
+
+
+@pytest.fixture(autouse=True)
+def _inputs(folder: Path) -> None:
+    """Programs and networks, two of each, so that one may fail alone."""
+    program("d/a.json")
+    program("d/b.json")
+    network("n/a.onnx")
+    network("n/b.onnx")
+    network("part/a.onnx", PART)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A command, with a file that it names and another of the same run."""
+
+    command: tuple[str, ...]
+    path: str
+    other: str
+
+
+PLACES = {
+    "convert": Place(("convert", "d"), "d/a.onnx", "d/b.onnx"),
+    "convert -o DIR": Place(("convert", "d", "-o", "o"), "o/a.onnx", "o/b.onnx"),
+    "convert --whole": Place(("convert", "d", "--whole"), "d/a.onnx", "d/b.onnx"),
+    "convert to WebNN": Place(
+        ("convert", "d", "--target", "webnn"), "d/a.mjs", "d/b.mjs"
+    ),
+    "convert to WebNN, -o DIR": Place(
+        ("convert", "d", "--target", "webnn", "-o", "o"), "o/a.mjs", "o/b.mjs"
+    ),
+    "convert MODEL": Place(
+        ("convert", "part/a.onnx"), "part/a.001_y.onnx", "part/a.001_y.json"
+    ),
+    "the program of convert MODEL": Place(
+        ("convert", "part/a.onnx"), "part/a.001_y.json", "part/a.001_y.onnx"
+    ),
+    "the program of convert MODEL -o FILE": Place(
+        ("convert", "part/a.onnx", "-o", "x.onnx"), "x.json", "x.onnx"
+    ),
+    "harden DIR": Place(("harden", "n", "-o", "o", *LEVELS), "o/a.onnx", "o/b.onnx"),
+    "audit DIR --contract DIR": Place(
+        ("audit", "n", "--contract", "o", *LEVELS),
+        "o/a.onnx.contract.json",
+        "o/b.onnx.contract.json",
+    ),
+}
+"""Each command that names files; `run` and `extract` have tests of their own."""
+
+NOT_WRITTEN = "as onnxgather did not write it; --force replaces it"
+CHANGED = "as somebody changed it since onnxgather wrote it; --force replaces it"
+
+
+def a_network(path: Path, _: bytes) -> str:
+    path.write_bytes(parser.parse_model(NETWORK).SerializeToString())
+    return NOT_WRITTEN
+
+
+def a_text(path: Path, _: bytes) -> str:
+    path.write_bytes(b"mine\n")
+    return NOT_WRITTEN
+
+
+def a_module_of_others(path: Path, _: bytes) -> str:
+    path.write_bytes(b"// Written by a program, not onnxgather 0.1.0.\nlet x;\n")
+    return NOT_WRITTEN
+
+
+def a_module_without_its_line(path: Path, _: bytes) -> str:
+    path.write_text(og.to_webnn(DESC).to_javascript(), encoding="utf-8")
+    return NOT_WRITTEN
+
+
+def a_program_of_a_user(path: Path, _: bytes) -> str:
+    program(str(path))
+    return NOT_WRITTEN
+
+
+def a_network_of_ours_and_a_relu(path: Path, _: bytes) -> str:
+    merged = merged_with_a_relu(og.to_onnx(DESC))
+    path.write_bytes(merged.SerializeToString())
+    return CHANGED
+
+
+def a_hardened_network_with_a_node_less(path: Path, _: bytes) -> str:
+    model = og.harden(parser.parse_model(NETWORK), levels=[])
+    del model.graph.node[0]
+    path.write_bytes(model.SerializeToString())
+    return CHANGED
+
+
+def a_model_of_another_opset(path: Path, _: bytes) -> str:
+    model = og.to_onnx(DESC)
+    model.opset_import[0].version += 1
+    path.write_bytes(model.SerializeToString())
+    return CHANGED
+
+
+def our_file_with_a_byte_more(path: Path, own: bytes) -> str:
+    # To a model it is an empty field.
+    path.write_bytes(own + (b"\x0a\x00" if own.startswith(b"\x08") else b"\n"))
+    return CHANGED
+
+
+def our_file_with_another_last_byte(path: Path, own: bytes) -> str:
+    path.write_bytes(own[:-1] + bytes([own[-1] ^ 1]))
+    return CHANGED
+
+
+def a_folder(path: Path, _: bytes) -> str:
+    path.mkdir()
+    (path / "precious").write_bytes(b"mine")
+    return "as it is a folder"
+
+
+def a_link(path: Path, _: bytes) -> str:
+    Path("precious").write_bytes(b"mine")
+    path.symlink_to(Path("precious").absolute())
+    return "as it is a link"
+
+
+def a_link_to_our_file(path: Path, own: bytes) -> str:
+    Path("precious").write_bytes(own)
+    path.symlink_to(Path("precious").absolute())
+    return "as it is a link"
+
+
+def a_link_to_nothing(path: Path, _: bytes) -> str:
+    path.symlink_to("nowhere")
+    return "as it is a link"
+
+
+Intruder = Callable[[Path, bytes], str]
+"""Puts something in the place of a file, of which the bytes are given that onnxgather
+writes; it returns why that is not replaced."""
+
+PLAIN: tuple[Intruder, ...] = (
+    a_network,
+    a_text,
+    a_module_of_others,
+    a_module_without_its_line,
+    a_program_of_a_user,
+    a_network_of_ours_and_a_relu,
+    a_hardened_network_with_a_node_less,
+    a_model_of_another_opset,
+    our_file_with_a_byte_more,
+    our_file_with_another_last_byte,
+)
+LINKS: tuple[Intruder, ...] = (a_link, a_link_to_our_file, a_link_to_nothing)
+
+
+def tree() -> dict[str, bytes | str]:
+    """Return the bytes of files below the current folder, and the ends of links."""
+    found: dict[str, bytes | str] = {}
+    for path in sorted(Path().rglob("*")):
+        if path.is_symlink():
+            found[path.as_posix()] = os.readlink(path)
+        elif path.is_file():
+            found[path.as_posix()] = path.read_bytes()
+    return found
+
+
+def undisturbed(place: Place) -> tuple[bytes, bytes]:
+    """Run a command where nothing is in its way; return the bytes of both files."""
+    assert outcome(*place.command)[0] == 0
+    own = Path(place.path).read_bytes()
+    other = Path(place.other).read_bytes()
+    for path in {path for path in tree() if path.startswith("o/")}:
+        Path(path).unlink()
+    for path in (place.path, place.other):
+        Path(path).unlink(missing_ok=True)
+        Path(path).parent.mkdir(exist_ok=True)
+    return own, other
+
+
+def kept(place: Place, intruder: Intruder, *options: str) -> None:
+    """Run a command with something in the place of one of its files, which stays."""
+    own, other = undisturbed(place)
+    why = intruder(Path(place.path), own)
+    before = tree()
+    code, _, error = outcome(*place.command, *options)
+    sentence = f"Error: {place.path} must not be replaced, {why}"
+    assert code == 2
+    assert [line for line in error.splitlines() if "Error" in line] == [sentence]
+    after = tree()
+    assert after.pop(place.other) == other
+    before.pop(place.other, None)
+    assert after == before
+
+
+@pytest.mark.one_quick_in(3)
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("intruder", [*PLAIN, a_folder])
+def test_what_a_user_has_there_stays_and_the_other_file_is_written(
+    place: Place, intruder: Intruder
+) -> None:
+    kept(place, intruder)
+
+
+@POSIX
+@pytest.mark.one_quick_in(3)
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("intruder", LINKS)
+def test_a_link_stays_with_its_target(place: Place, intruder: Intruder) -> None:
+    kept(place, intruder)
+
+
+@POSIX
+@pytest.mark.one_quick_in(3)
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("intruder", [a_folder, *LINKS])
+def test_force_replaces_no_folder_and_no_link(place: Place, intruder: Intruder) -> None:
+    kept(place, intruder, "--force")
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("intruder", [a_network, a_text, our_file_with_a_byte_more])
+def test_force_replaces_a_plain_file(place: Place, intruder: Intruder) -> None:
+    own, other = undisturbed(place)
+    intruder(Path(place.path), own)
+    code, _, error = outcome(*place.command, "--force")
+    assert (code, "Error" in error) == (0, False)
+    assert Path(place.path).read_bytes() == own
+    assert Path(place.other).read_bytes() == other
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_an_empty_file_and_an_own_one_are_replaced(place: Place) -> None:
+    own, _ = undisturbed(place)
+    ours = og.harden(og.to_onnx(DESC, "error"), "zero").SerializeToString()
+    for content in (b"", own, ours, og.to_onnx(DESC, "zero").SerializeToString()):
+        Path(place.path).write_bytes(content)
+        code, _, error = outcome(*place.command)
+        assert (code, "Error" in error) == (0, False)
+        assert Path(place.path).read_bytes() == own
+
+
+def change_inputs() -> None:
+    """Give the commands other programs and networks."""
+    for path in ("d/a.json", "d/b.json"):
+        desc = {**og.to_dict(DESC)["desc"], "Axis": 0}
+        desc["OutputTensor"] = {"DataType": "FLOAT32", "Sizes": [2, 3]}
+        gather = {"type": "DML_OPERATOR_GATHER", "desc": desc}
+        changed(path, dispatchables={"gather": gather})
+    longer = NETWORK.replace("float[3] table = {", "float[4] table = {3, ")
+    for path in ("n/a.onnx", "n/b.onnx"):
+        network(path, longer)
+    network("part/a.onnx", PART.replace("float[4, 3]", "float[5, 3]"))
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_our_file_of_another_source_is_replaced(place: Place) -> None:
+    assert outcome(*place.command)[0] == 0
+    before = Path(place.path).read_bytes()
+    change_inputs()
+    code, _, error = outcome(*place.command)
+    assert (code, "Error" in error) == (0, False)
+    assert Path(place.path).read_bytes() != before
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "webnn"])
+def test_models_of_each_policy_and_target_replace_one_another(target: Target) -> None:
+    for policy in (*POLICIES, *POLICIES):
+        arguments = ("--out-of-range", policy, "--target", target)
+        assert outcome("convert", "d", *arguments)[0] == 0
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_file_that_the_user_names_has_the_bytes_of_the_function(
+    policy: OutOfRange,
+) -> None:
+    arguments = ("convert", "d/a.json", "--out-of-range", policy)
+    for name in ("x.onnx", "x.mjs", "x.json"):
+        a_text(Path(name), b"")
+    assert outcome(*arguments, "-o", "x.onnx")[0] == 0
+    assert Path("x.onnx").read_bytes() == og.to_onnx(DESC, policy).SerializeToString()
+    webnn = og.to_webnn(DESC, policy)
+    for name, text in (("x.mjs", webnn.to_javascript()), ("x.json", webnn.to_json())):
+        assert outcome(*arguments, "--target", "webnn", "-o", name)[0] == 0
+        assert Path(name).read_text(encoding="utf-8") == text
+
+
+def test_the_program_beside_the_model_of_a_network_is_read_and_runs() -> None:
+    assert outcome("convert", "part/a.onnx")[0] == 0
+    code, text, error = outcome("run", "part/a.001_y.json")
+    assert (code, error) == (0, "")
+    assert text == "Resource 'output': 0, 0, 0, 0, 0, 0\n"
+
+
+def test_a_file_that_must_stay_is_told_before_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("it worked in vain")
+
+    for path in ("d/a.onnx", "o/a.onnx"):
+        Path(path).parent.mkdir(exist_ok=True)
+        a_text(Path(path), b"")
+    monkeypatch.setattr(write, "descriptor_model", fail)
+    monkeypatch.setattr(harden, "harden_file", fail)
+    for command in (("convert", "d/a.json"), ("harden", "n/a.onnx", "-o", "o")):
+        code, _, error = outcome(*command)
+        assert (code, error.count(NOT_WRITTEN)) == (2, 1)
+
+
+def test_a_file_that_comes_during_the_work_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harden_file = harden.harden_file
+
+    def during_work(premises: Any, output: str, *rest: Any) -> Any:
+        a_text(Path(output), b"")
+        return harden_file(premises, output, *rest)
+
+    Path("o").mkdir()
+    monkeypatch.setattr(harden, "harden_file", during_work)
+    code, _, error = outcome("harden", "n/a.onnx", "-o", "o")
+    sentence = f"Error: o/a.onnx must not be replaced, {NOT_WRITTEN}\n"
+    assert (code, error) == (2, sentence)
+    assert Path("o/a.onnx").read_bytes() == b"mine\n"
+
+
+def test_a_clash_of_names_fails_those_files_alone() -> None:
+    program("e/a.json")
+    program("e/c.json")
+    code, text, error = outcome("convert", "d", "e", "-o", "o")
+    place = "$.dispatchables.gather"
+    sentence = f"o/a.onnx must not be written twice, for d/a.json: {place}"
+    sentence = f"Error: {sentence} and e/a.json: {place}"
+    assert code == 2
+    assert text == (
+        "d/b.json -> o/b.onnx\ne/c.json -> o/c.onnx\n"
+        "4 programs: 2 models written, 2 errors\n"
+    )
+    lines = error.splitlines()
+    assert sorted(lines) == [sentence, sentence, "new folder: o"]
+
+
+def test_an_input_is_no_output_and_the_others_are_written() -> None:
+    shutil.copy("d/a.json", "d/b.onnx")
+    before = Path("d/b.onnx").read_bytes()
+    paths = ("d/a.json", "d/b.json", "d/b.onnx")
+    code, text, error = outcome("convert", *paths, "--force")
+    sentence = "Error: d/b.onnx must not be written, as it is an input\n"
+    counts = "3 programs: 1 model written, 2 errors\n"
+    assert (code, text) == (2, f"d/a.json -> d/a.onnx\n{counts}")
+    assert error == sentence * 2
+    assert Path("d/b.onnx").read_bytes() == before
+
+
+class TestContracts:
+    """The contracts of a folder say who wrote them."""
+
+    FOLDER = PLACES["audit DIR --contract DIR"]
+
+    def test_a_contract_is_taken_with_and_without_the_field(self) -> None:
+        assert outcome(*self.FOLDER.command)[0] == 0
+        assert outcome("audit", "n/a.onnx", *LEVELS, "--contract", "c.json")[0] == 0
+        plain = og.audit("n/a.onnx", levels=[]).contract
+        for path in ("o/a.onnx.contract.json", "c.json"):
+            og.check_inputs(path, {"ids": np.array([0, 2])})
+            with pytest.raises(og.OnnxGatherError):
+                og.check_inputs(path, {"ids": np.array([3])})
+            model = og.contract_model(path, "n/a.onnx")
+            assert model == og.contract_model(plain, "n/a.onnx")
+            code, text, _ = outcome("audit", "n/a.onnx", *LEVELS, "--assume", path)
+            assert (code, "1 proved in range" in text) == (0, True)
+
+    def test_the_field_is_the_first_and_the_rest_is_the_contract(self) -> None:
+        assert outcome(*self.FOLDER.command)[0] == 0
+        assert outcome("audit", "n/a.onnx", *LEVELS, "--contract", "c.json")[0] == 0
+        head, comma, rest = Path(self.FOLDER.path).read_bytes().partition(b",")
+        assert head.startswith(b'{"made_by": "onnxgather ')
+        _, comma, rest = (comma + rest).partition(b'",')
+        assert b"{" + rest == Path("c.json").read_bytes()
+
+    def test_a_contract_that_was_edited_is_read_and_not_replaced(self) -> None:
+        assert outcome(*self.FOLDER.command)[0] == 0
+        path = Path(self.FOLDER.path)
+        text = path.read_text(encoding="utf-8")
+        assert text.count('"high": 2') == 1
+        path.write_text(text.replace('"high": 2', '"high": 1'), encoding="utf-8")
+        edited = path.read_bytes()
+        with pytest.raises(og.OnnxGatherError):
+            og.check_inputs(str(path), {"ids": np.array([2])})
+        code, _, error = outcome(*self.FOLDER.command)
+        assert (code, path.read_bytes()) == (2, edited)
+        assert error.splitlines() == [
+            f"Error: {path.as_posix()} must not be replaced, {CHANGED}",
+            "written: o, 1 file",
+        ]
+
+
+class TestRun:
+    """A file of writeFile has no place for a word on who wrote it."""
+
+    RULE = (
+        "Error: w.json: $.commands[0].targetPath must name a file that is new, is empty"
+        " or has these bytes already, as bytes do not say who wrote them; --force"
+        " replaces any file, got 'Makefile'"
+    )
+
+    @pytest.fixture(autouse=True)
+    def _program(self) -> None:
+        command = {"type": "writeFile", "resource": "data", "targetPath": "Makefile"}
+        changed(program("w.json"), commands=[command])
+
+    def own(self) -> bytes:
+        """Return the bytes that the program writes."""
+        assert outcome("run", "w.json")[0] == 0
+        own = Path("Makefile").read_bytes()
+        Path("Makefile").unlink()
+        return own
+
+    @pytest.mark.parametrize("intruder", PLAIN)
+    def test_a_file_of_a_user_stays(self, intruder: Intruder) -> None:
+        own = self.own()
+        intruder(Path("Makefile"), own)
+        before = tree()
+        assert outcome("run", "w.json") == (2, "", f"{self.RULE}\n")
+        assert tree() == before
+        assert outcome("run", "w.json", "--force")[0] == 0
+        assert Path("Makefile").read_bytes() == own
+
+    @POSIX
+    @pytest.mark.parametrize("force", [(), ("--force",)])
+    @pytest.mark.parametrize(
+        ("intruder", "rule"),
+        [
+            (a_folder, "must be a file, not a folder or a device"),
+            (a_link, "must not lead through a link"),
+            (a_link_to_our_file, "must not lead through a link"),
+            (a_link_to_nothing, "must not lead through a link"),
+        ],
+    )
+    def test_a_folder_and_a_link_stay(
+        self, intruder: Intruder, rule: str, force: tuple[str, ...]
+    ) -> None:
+        intruder(Path("Makefile"), self.own())
+        before = tree()
+        place = "Error: w.json: $.commands[0].targetPath"
+        sentence = f"{place} {rule}, got 'Makefile'\n"
+        assert outcome("run", "w.json", *force) == (2, "", sentence)
+        assert tree() == before
+
+    def test_an_empty_file_and_the_same_bytes_are_replaced(self) -> None:
+        own = self.own()
+        for content in (b"", own):
+            Path("Makefile").write_bytes(content)
+            assert outcome("run", "w.json")[0] == 0
+            assert Path("Makefile").read_bytes() == own
+
+    @POSIX
+    def test_behind_a_link_that_is_allowed_the_same_rule_holds(self) -> None:
+        a_link(Path("Makefile"), self.own())
+        before = tree()
+        assert outcome("run", "w.json", "--allow-outside")[2] == f"{self.RULE}\n"
+        assert tree() == before
+        assert outcome("run", "w.json", "--allow-outside", "--force")[0] == 0
+        assert Path("Makefile").is_symlink()
+        assert Path("precious").read_bytes() != b"mine"
+
+
+class TestExtract:
+    """An extract deletes and replaces only what it wrote."""
+
+    ALL = ("extract", "part/a.onnx", "--all", "--inputs", "x.npz", "-o", "out")
+    BELOW = "out/gathers/001_y"
+
+    @pytest.fixture(autouse=True)
+    def _extract(self) -> None:
+        np.savez("x.npz", x=np.zeros((4, 3), np.float32), ids=np.array([1, 0]))
+        assert outcome(*self.ALL)[0] == 0
+
+    def refused(self, path: str, why: str, *options: str) -> None:
+        """Check that an extract is refused, and that all files stay."""
+        before = tree()
+        code, text, error = outcome(*self.ALL, *options)
+        assert (code, text, error) == (2, "", f"Error: {path} must not be {why}\n")
+        assert tree() == before
+
+    def test_an_extract_replaces_its_own(self) -> None:
+        before = tree()
+        assert outcome(*self.ALL)[0] == 0
+        assert tree() == before
+        np.savez("x.npz", x=np.ones((4, 3), np.float32), ids=np.array([1, 0]))
+        assert outcome(*self.ALL)[0] == 0
+        assert tree() != before
+
+    @pytest.mark.one_quick_in(4)
+    @pytest.mark.parametrize("intruder", PLAIN)
+    @pytest.mark.parametrize("name", ["repro.py", "model.onnx"])
+    def test_a_file_that_was_changed_stays(self, intruder: Intruder, name: str) -> None:
+        path = f"{self.BELOW}/{name}"
+        own = Path(path).read_bytes()
+        intruder(Path(path), own)
+        self.refused(path, f"replaced, {CHANGED}")
+        assert outcome(*self.ALL, "--force")[0] == 0
+        assert Path(path).read_bytes() == own
+
+    def test_the_index_that_was_changed_stays(self) -> None:
+        with open("out/index.json", "a", encoding="utf-8") as stream:
+            stream.write("\n")
+        self.refused("out/index.json", f"replaced, {CHANGED}")
+
+    @pytest.mark.parametrize(
+        "name", ["note.txt", "gathers/note.txt", "gathers/001_y/below/note.txt"]
+    )
+    def test_a_note_of_a_user_stays(self, name: str) -> None:
+        path = f"out/{name}"
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_bytes(b"mine")
+        before = tree()
+        if name == "note.txt":
+            code, _, error = outcome(*self.ALL, "--force")
+            rule = "out: the folder must be new, empty or an earlier extract"
+            assert (code, error) == (2, f"Error: {rule}, got 'note.txt'\n")
+        else:
+            why = "in an earlier extract, as the extract did not write it"
+            self.refused(path, f"{why}; --force leaves it there")
+            assert outcome(*self.ALL, "--force")[0] == 0
+        assert tree() == before
+
+    @POSIX
+    @pytest.mark.parametrize("intruder", LINKS)
+    def test_a_link_stays_with_its_target(self, intruder: Intruder) -> None:
+        path = f"{self.BELOW}/repro.py"
+        own = Path(path).read_bytes()
+        Path(path).unlink()
+        intruder(Path(path), own)
+        why = "in an earlier extract, as the extract did not write it"
+        self.refused(path, f"{why}; --force leaves it there")
+        self.refused(path, "replaced, as the extract did not write it", "--force")
+
+    def test_a_folder_of_a_user_stays(self) -> None:
+        path = f"{self.BELOW}/repro.py"
+        Path(path).unlink()
+        a_folder(Path(path), b"")
+        inner = f"{path}/precious"
+        why = "in an earlier extract, as the extract did not write it"
+        self.refused(inner, f"{why}; --force leaves it there")
+        self.refused(inner, "replaced, as the extract did not write it", "--force")
+
+    @pytest.mark.parametrize("name", ["inputs.npz", "model.onnx"])
+    def test_no_input_is_deleted(self, name: str) -> None:
+        path = f"{self.BELOW}/{name}"
+        arguments = ("extract", "part/a.onnx", "--all", "-o", "out", "--force")
+        rest = ("--inputs", path)
+        if name == "model.onnx":
+            arguments = ("extract", path, "--all", "-o", "out", "--force")
+            rest = ("--inputs", "x.npz")
+        before = tree()
+        sentence = f"{path} must be outside of out, whose files are replaced"
+        assert outcome(*arguments, *rest) == (2, "", f"Error: {sentence}\n")
+        assert tree() == before
+
+
+class TestOtherFolders:
+    """Folders of the corpus and of a repro, which are written whole, too."""
+
+    def test_the_corpus_deletes_no_file_of_a_user(self) -> None:
+        export = ("corpus", "export", "--format", "json", "c")
+        assert outcome(*export)[0] == 0
+        own = Path("c/README.md").read_bytes()
+        Path("c/README.md").write_bytes(b"mine")
+        sentence = f"Error: c/README.md must not be replaced, {CHANGED}\n"
+        assert outcome(*export) == (2, "", sentence)
+        assert Path("c/README.md").read_bytes() == b"mine"
+        assert outcome(*export, "--force")[0] == 0
+        assert Path("c/README.md").read_bytes() == own
