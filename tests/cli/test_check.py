@@ -161,6 +161,10 @@ class TestHelp:
     NOT-RUN  the provider is missing, does not start, or did not run a node
     KNOWN    DIFF, ERROR or NOT-RUN, explained in the file of known differences
     FIXED    PASS, although that file says otherwise
+
+  Examples:
+    onnxgather check models --lanes cpu,cpu@native
+    onnxgather check --corpus -k gather-nd/ --html check.html
 """)
 
     @pytest.mark.parametrize(
@@ -239,7 +243,7 @@ class TestHelp:
             ),
             (
                 ["x.json", "--junit", "r", "--html", "./r"],
-                "./r must not be written twice, for --junit and --html",
+                "r must not be written twice, for --junit and --html",
             ),
         ],
     )

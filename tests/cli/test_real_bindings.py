@@ -151,8 +151,8 @@ class TestRun:
             0,
             "Resource 'y': 1, 2, 3, 4\n",
             (
-                "p.json: $.commands[0]: indices out of range: 2 of 4; such an index"
-                " does what DirectML does\n"
+                "p.json: $.commands[0]: indices out of range: 2 of 4, first"
+                " IndicesTensor[1] = 9; the output is the same under clamp\n"
             ),
         )
 
