@@ -152,8 +152,8 @@ ERRATA = (
         "OutputTensor",
         "OutputTensor.Sizes",
         _has_sizes_of_formula,
-        "the formula on Microsoft's page gives these sizes; its examples and DirectML do"
-        " not follow it",
+        "the formula on Microsoft's page gives these sizes; its examples and DirectML"
+        " do not follow it",
     ),
     Erratum(
         _TUPLES,
