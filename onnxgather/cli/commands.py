@@ -98,11 +98,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     """End the command; where an error must not be raised now, soon.
 
     A module in C that an error leaves half imported may crash. Python drops an error of
-    a `__del__`, and of what it calls when it has imported a module.
+    a `__del__`, of what a weak reference calls when its object goes, and of what it
+    calls when it has imported a module.
     """
     while frame is not None and frame.f_code is not Commands.invoke.__code__:
         is_import = frame.f_code.co_filename.startswith("<frozen importlib")
-        if is_import or frame.f_code.co_name == "__del__":
+        is_weakref = frame.f_globals.get("__name__") in ("weakref", "_weakrefset")
+        if is_import or is_weakref or frame.f_code.co_name == "__del__":
             # A Thread of `threading` takes locks, which this frame may hold.
             start_new_thread(_send_again, (number,))
             return

@@ -48,6 +48,9 @@ from onnxgather.core.files import check_apart, first_missing_folder, is_model
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.program import MAX_COMPARED_BYTES, Program
 
+MOST_TOLD = 10
+"""Of so many dispatches a line says which of their indices is out of range."""
+
 
 @click.command("convert", cls=JsonCommand, epilog=examples_of("convert"))
 @click.argument(
@@ -124,13 +127,19 @@ def convert_command(
     outputs.check_writable()
     batch = Batch(prints=False)
     work = Conversions(batch, options)
+    sources: list[Source] = []
+    jobs: list[Job] = []
     with batch.errors_last():
-        sources = batch.sources(files)
-        for number, source in enumerate(sources, 1):
-            with batch.step(source.path, number, len(sources)):
-                work.gathers[source.path] = _read(work, source, output, reading)
-        jobs = _jobs(work, sources, output, outputs)
-        _convert_all(work, jobs, prints=outputs.json_file != STANDARD)
+        try:
+            sources = batch.sources(files)
+            for number, source in enumerate(sources, 1):
+                with batch.step(source.path, number, len(sources)):
+                    work.gathers[source.path] = _read(work, source, output, reading)
+            _tell_of_more(work)
+            jobs = _jobs(work, sources, output, outputs)
+            _convert_all(work, jobs, prints=outputs.json_file != STANDARD)
+        except Interrupted as stop:
+            _keep_stop(work, stop, len(jobs))
     is_printed = outputs.write(batch, {"--json": partial(_manifest, work)})
     # The only file needs no count.
     is_batch = len(sources) > 1 or batch.left_out > 0
@@ -164,8 +173,15 @@ def _read(
         rule = "the new model must come with -o PATH"
         raise OnnxGatherError(f"{source.path}: {rule}, as {source.path} is the input")
     policy = options.out_of_range or gathers.policy
-    _check_convertible(work.batch, program, policy, options.whole)
+    _check_convertible(work, program, policy)
     return gathers
+
+
+def _tell_of_more(work: Conversions) -> None:
+    """Tell how many dispatches have indices out of range, if not all were named."""
+    if work.out_of_range > MOST_TOLD:
+        count = f"{work.out_of_range:,} dispatches have indices out of range"
+        work.batch.tell(f"{count}; the first {MOST_TOLD} of them are named above")
 
 
 def _jobs(
@@ -198,7 +214,7 @@ def _jobs(
 
 
 def _convert_all(work: Conversions, jobs: Sequence[Job], prints: bool) -> None:
-    """Write the files, and print a line for each. A signal ends the work.
+    """Write the files, and print a line for each.
 
     Args:
         work: The files that were read.
@@ -209,23 +225,32 @@ def _convert_all(work: Conversions, jobs: Sequence[Job], prints: bool) -> None:
     # Each new folder is told once, without the folders in it.
     new_folders = [first_missing_folder(job.output) for job in jobs]
     told_folders = {""}
-    try:
-        for number, job in enumerate(jobs, 1):
-            with batch.step(job.source, number, len(jobs)):
-                job.check(work.options.force)
-                converted = converted_of(work, job)
-                job.write(converted.content, work.options.force)
-                new_folder = new_folders[number - 1]
-                if new_folder not in told_folders:
-                    told_folders.add(new_folder)
-                    batch.tell(f"new folder: {new_folder}")
-                _tell(work, job, converted, prints)
-    except Interrupted as stop:
-        batch.stop = stop
-        with batch.step(""):
-            count = f"{len(work.rows):,} of {number_of(len(jobs), work.options.noun)}"
-            sentence = f"interrupted by {stop.name} after {count}"
-            raise OnnxGatherError(sentence) from None
+    for number, job in enumerate(jobs, 1):
+        with batch.step(job.source, number, len(jobs)):
+            job.check(work.options.force)
+            converted = converted_of(work, job)
+            job.write(converted.content, work.options.force)
+            new_folder = new_folders[number - 1]
+            if new_folder not in told_folders:
+                told_folders.add(new_folder)
+                batch.tell(f"new folder: {new_folder}")
+            _tell(work, job, converted, prints)
+
+
+def _keep_stop(work: Conversions, stop: Interrupted, jobs: int) -> None:
+    """Keep the signal that ended the work, so that the list says what there is.
+
+    Args:
+        work: The work until then.
+        stop: The signal.
+        jobs: How many files were to be written; 0 if not all inputs were read.
+    """
+    work.batch.stop = stop
+    count = f"{number_of(len(work.gathers), 'file')} of the input"
+    if jobs:
+        count = f"{len(work.rows):,} of {number_of(jobs, work.options.noun)}"
+    with work.batch.step(""):
+        raise OnnxGatherError(f"interrupted by {stop.name} after {count}")
 
 
 def _tell(work: Conversions, job: Job, converted: Converted, prints: bool) -> None:
@@ -268,6 +293,9 @@ def _counts(work: Conversions, sources: Sequence[Source]) -> str:
     are_programs = not any(is_model(source.path) for source in sources)
     noun = "program" if are_programs else "file"
     parts = [f"{number_of(len(work.rows), work.options.noun)} written"]
+    if work.options.verify:
+        verified = [row["verified"] for row in work.rows]
+        parts.append(f"{sum(found.proved for found in verified):,} of them proved")
     if batch.left_out:
         parts.append(f"{number_of(batch.left_out, 'file')} left out")
     if batch.failures:
@@ -303,15 +331,14 @@ def _note_on_no_inputs(job: Job) -> str:
     return f"{job.source}: {rule}; to give it inputs, add {options}"
 
 
-def _check_convertible(
-    batch: Batch, program: Program, policy: OutOfRange, whole: bool
-) -> None:
+def _check_convertible(work: Conversions, program: Program, policy: OutOfRange) -> None:
     """Check that no dispatch is in place; name those that DirectML runs otherwise.
 
     These have indices out of range, with those indices that `run` has. In one model of
     the whole program, a dispatch reads what earlier ones compute under the policy; in a
     model of its own, what they compute in DirectML.
     """
+    whole = work.options.whole
     program.check_apart()
     try:
         if policy == "directml" or program.in_range():
@@ -329,7 +356,12 @@ def _check_convertible(
             if in_whole is not None:
                 in_model = next(in_whole)
             difference = under_policy.told(in_model.expected())
-            if difference:
-                batch.tell(f"{case.name}: {difference}")
+            if not difference:
+                continue
+            work.out_of_range += 1
+            if work.out_of_range <= MOST_TOLD:
+                work.batch.tell(f"{case.name}: {difference}")
     except FileFormatError as error:
-        batch.tell(f"{error}; so it is not known what an index out of range changes")
+        work.batch.tell(
+            f"{error}; so it is not known what an index out of range changes"
+        )

@@ -122,6 +122,8 @@ class Conversions:
     """The data of a program for its gathers, by their names."""
     cases_of: str | None = None
     """The file of that program: the last one that was verified."""
+    out_of_range: int = 0
+    """How many dispatches have an index out of range that matters."""
 
     def policy(self, path: str) -> OutOfRange:
         """Return what an index out of range does in the models of a file."""

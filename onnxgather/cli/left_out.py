@@ -56,7 +56,9 @@ def _is_program(fields: dict[str, Any]) -> bool:
     # Case: what `convert --whole --target webnn` writes.
     if "out_of_range" in fields and "dispatchables" not in fields:
         return False
-    return any(suggestion(key, PROGRAM_FIELDS, near=_NEAR) for key in fields)
+    # Case: a descriptor whose type was forgotten.
+    names = (*PROGRAM_FIELDS, "InputTensor")
+    return any(suggestion(key, names, near=_NEAR) for key in fields)
 
 
 def _of_descriptors(descriptors: list[dict[str, Any]]) -> str | None:

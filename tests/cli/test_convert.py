@@ -119,7 +119,7 @@ class TestVerify:
         assert (code, err, last) == (
             0,
             "new folder: out\n",
-            "16 programs: 16 models written",
+            "16 programs: 16 models written, 16 of them proved",
         )
         assert len(lines) == 16
         for line in lines:

@@ -433,12 +433,15 @@ PROGRAM_FIELDS = ("resources", "dispatchables", "commands")
 
 
 def is_bare(document: object) -> bool:
-    """Return whether a document is a descriptor alone, which has a type."""
+    """Return whether a document is a descriptor alone, which has a type.
+
+    A descriptor whose type was forgotten counts, too.
+    """
     if not isinstance(document, dict):
         return False
     fields = cast("dict[str, object]", document)
-    has_type = "type" in fields or "Type" in fields
-    return has_type and fields.keys().isdisjoint(PROGRAM_FIELDS)
+    is_like_one = not fields.keys().isdisjoint(("type", "Type", "InputTensor"))
+    return is_like_one and fields.keys().isdisjoint(PROGRAM_FIELDS)
 
 
 def _program_of_descriptors(root: Field, name: str) -> Program:
