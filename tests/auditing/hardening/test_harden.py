@@ -128,20 +128,13 @@ def test_a_model_of_onnxgather_keeps_its_entry_while_its_graph_is_the_same() -> 
 
 def test_a_hardened_model_is_one_of_others_whose_metadata_are_its_own() -> None:
     made = og.harden(MODEL)
-    for change, found in (
-        (False, "another model"),
-        (True, "one whose metadata of onnxgather are of another graph"),
-    ):
-        if change:
+    changed = "one whose metadata of onnxgather are of another graph"
+    for found in ("another model", changed):
+        if found == changed:
             del made.graph.node[-1]
         with pytest.raises(og.FileFormatError) as raised:
             og.load(made)
-        assert (
-            str(raised.value)
-            == "the model: must be a model that onnxgather wrote from a descriptor, got"
-            f" {found}; onnxgather audit (in Python og.audit) lists its gathers, and"
-            " onnxgather extract writes programs of them"
-        )
+        assert f"wrote from a descriptor, got {found}; onnxgather" in str(raised.value)
 
 
 def test_constants_that_are_shared_count_in_the_digest(
