@@ -147,7 +147,8 @@ def check(
 
     Returns:
         A result for each lane: `state` is PASS, DIFF, ERROR, NOT-RUN or KNOWN, and
-        `reason` says why.
+        `reason` says why. The lane "directml-dll" knows no policy: where an index is
+        out of range, DirectML's own formula judges it, and `by_directml` is True.
 
     Raises:
         OnnxGatherError: An argument is not as it must be.

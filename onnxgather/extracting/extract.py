@@ -367,8 +367,8 @@ def extract(
     folder_path = str(folder)
     arrays = mapping("inputs", inputs)
     check_type("force", force, "True or False", bool)
-    check_outside([model_path], folder_path)
     _FOLDER.check(folder_path, force)
+    check_outside([model_path], folder_path)
     records: list[Extracted] = []
 
     def files() -> Iterator[tuple[str, bytes]]:

@@ -7,6 +7,7 @@ with strides it is the 1-D buffer.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any, cast
@@ -54,7 +55,11 @@ def check_descriptor(desc: object) -> None:
     """
     if not isinstance(desc, Descriptor):
         names = ", ".join(cls.__name__ for cls in OPERATORS.values())
-        raise DescriptorError(f"desc must be one of {names}, got {shown(desc)}")
+        hint = ""
+        # Case: the file of a descriptor, or what `load` returns of it.
+        if isinstance(desc, str | os.PathLike) or hasattr(desc, "dispatches"):
+            hint = "; each of og.load(PATH).dispatches has a descriptor"
+        raise DescriptorError(f"desc must be one of {names}, got {shown(desc)}{hint}")
 
 
 def check_arrays(

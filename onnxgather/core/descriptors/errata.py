@@ -152,8 +152,8 @@ ERRATA = (
         "OutputTensor",
         "OutputTensor.Sizes",
         _has_sizes_of_formula,
-        "these are the sizes of the formula on Microsoft's page; the examples there and"
-        " DirectML have those behind the indexed ones",
+        "the formula on Microsoft's page gives these sizes; its examples and DirectML"
+        " do not follow it",
     ),
     Erratum(
         _TUPLES,

@@ -48,6 +48,9 @@ def array_of_list(name: str, tensor: TensorDesc, value: object) -> npt.NDArray[A
         number = _number(element, dtype)
         if number is None or not _fits(number, dtype):
             rule = f"must fit {tensor.data_type}"
+            # Case: a float is rounded, and an integer is not.
+            if dtype.kind == "f" and isinstance(number, int):
+                rule = f"must be exact in {tensor.data_type}"
             if number is None:
                 kind = "a number" if dtype.kind == "f" else "an integer"
                 rule = f"must be {kind} of {tensor.data_type}"

@@ -352,17 +352,17 @@ def test_an_element_is_what_numpy_makes_of_the_number(
         (
             "FLOAT32",
             [[1, 16777217], [1, 2]],
-            ": element [0, 1] must fit FLOAT32, got 16777217",
+            ": element [0, 1] must be exact in FLOAT32, got 16777217",
         ),
         (
             "FLOAT16",
             [[1, 2], [3, 65520]],
-            ": element [1, 1] must fit FLOAT16, got 65520",
+            ": element [1, 1] must be exact in FLOAT16, got 65520",
         ),
         (
             "FLOAT64",
             [[1, 2], [3, 10**400]],
-            f": element [1, 1] must fit FLOAT64, got 1{'0' * 199}…",
+            f": element [1, 1] must be exact in FLOAT64, got 1{'0' * 199}…",
         ),
         (
             "INT8",
@@ -452,3 +452,11 @@ def test_what_is_no_descriptor_is_refused(
         == "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
         f" GatherND1Desc, got {desc!r}"
     )
+
+
+def test_what_load_reads_is_no_descriptor_and_the_message_says_where_one_is() -> None:
+    hint = "; each of og.load(PATH).dispatches has a descriptor"
+    for value in ("swap.onnx", Path("swap.onnx"), og.load(og.to_dict(DESC))):
+        with pytest.raises(og.DescriptorError) as caught:
+            og.to_onnx(value)  # pyright: ignore[reportArgumentType]
+        assert str(caught.value).endswith(hint)

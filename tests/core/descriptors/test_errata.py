@@ -14,8 +14,8 @@ import onnxgather as og
 from onnxgather.core.descriptors.errata import ERRATA
 
 ND_FORMULA = (
-    "these are the sizes of the formula on Microsoft's page; the examples there and"
-    " DirectML have those behind the indexed ones"
+    "the formula on Microsoft's page gives these sizes; its examples and DirectML do"
+    " not follow it"
 )
 
 Sizes = list[int]

@@ -434,9 +434,8 @@ def test_sizes_of_the_printed_nd_formula_are_refused(
     length = EXAMPLES[example]["indices"]["sizes"][-1]
     assert refusal(printed).partition("; did you mean")[0] == (
         f"OutputTensor.Sizes must be {right}, which {', '.join(counts)} and index"
-        f" tuples of {length} give, got {sizes} (these are the sizes of the formula on"
-        " Microsoft's page; the examples there and DirectML have those behind the"
-        " indexed ones)"
+        f" tuples of {length} give, got {sizes} (the formula on Microsoft's page"
+        " gives these sizes; its examples and DirectML do not follow it)"
     )
 
 
