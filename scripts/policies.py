@@ -59,6 +59,9 @@ def word(result: Result) -> str:
     """Return what became of a case, in a word or two."""
     state = result.found or result.state
     if state in ("PASS", "FIXED"):
+        # Case: DirectML itself, which was not asked for the policy.
+        if result.by_directml:
+            return RETURNED[Returned.DIRECTML]
         return "refused" if result.kind is ResultKind.REFUSED else "right"
     if result.kind is ResultKind.NOT_REFUSED:
         return RETURNED.get(result.returned or Returned.UNKNOWN, "an output")

@@ -20,7 +20,7 @@ from onnxgather.core.programs.loading import load
 stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
 
 BARE = og.to_dict(DESC)
-RELU = {"type": "DML_OPERATOR_ACTIVATION_RELU", "desc": {}}
+RELU: dict[str, Any] = {"type": "DML_OPERATOR_ACTIVATION_RELU", "desc": {}}
 DRAWN = ("both ends of each axis", "random bits", "wild indices")
 TOLD = f"without data, so three cases are drawn: {', '.join(DRAWN)}"
 ELEMENTS = og.GatherElementsDesc(
@@ -40,8 +40,8 @@ def write(content: Any, path: str = "bare.json") -> str:
 
 def inputs(indices: Any = ((2, 7),)) -> tuple[str, str]:
     """Write the inputs of DESC; return the option that gives them."""
-    given = {"InputTensor": DATA_4X3, "IndicesTensor": np.array(indices, np.uint32)}
-    np.savez("in.npz", **given)
+    places = np.array(indices, np.uint32)
+    np.savez("in.npz", InputTensor=DATA_4X3, IndicesTensor=places)
     return "--inputs", "in.npz"
 
 

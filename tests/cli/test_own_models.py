@@ -27,11 +27,14 @@ from onnxgather.checking.corpus import random_cases
 from onnxgather.checking.results import read_report
 from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.model.own import drop_entries
-from onnxgather.core.options import TARGETS, OutOfRange, Target
+from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.programs.loading import load
 
 POLICIES: tuple[OutOfRange, ...] = get_args(OutOfRange)
-NATIVE = [target for target in TARGETS if target != "native" or operators_library()]
+NATIVE: list[Target] = [
+    target for target in get_args(Target) if target != "native" or operators_library()
+]
+"""The targets, but for the native one where its kernels are not compiled."""
 DRAWN = ("both ends of each axis", "random bits", "wild indices")
 OF_ERROR = ("both ends of each axis", "random bits", "extreme data")
 TOLD = f"without data, so three cases are drawn: {', '.join(DRAWN)}"
@@ -52,7 +55,11 @@ def inputs(
     """Write the inputs of DESC; return the option that gives them."""
     data = names.get("InputTensor", "InputTensor")
     places = names.get("IndicesTensor", "IndicesTensor")
-    np.savez(path, **{data: DATA_4X3, places: np.array(indices, np.uint32)})
+    arrays: dict[str, Any] = {
+        data: DATA_4X3,
+        places: np.array(indices, np.uint32),
+    }
+    np.savez(path, **arrays)
     return "--inputs", path
 
 

@@ -181,7 +181,9 @@ class TestProcess:
         element = b"output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n"
         assert fed("explain", "-", "--at", "1,0") == (0, element, b"")
         assert fed("show", "-")[1].startswith(b"-: $.dispatchables.gather\n")
-        sentence = b"Error: standard input: $ must be an object, got an array\n"
+        sentence = (
+            b"Error: standard input: $ must have a descriptor, got an empty array\n"
+        )
         assert fed("run", "-", text=b"[]") == (2, b"", sentence)
         sentence = b"Error: -: the models of a pipe must come with -o PATH"
         assert fed("convert", "-")[2].splitlines()[-1] == sentence
@@ -249,7 +251,7 @@ def written(path, *_, **__):
     with open(path, "wb") as file:
         os._exit(file.fileno())
 import onnxgather.cli.outputs as outputs
-outputs.write_whole = written
+outputs.write_made = written
 main(["convert", "x.json"])
 """
         Path("code.py").write_text(code)

@@ -310,8 +310,20 @@ class TestModel:
             "1,4,0",
         )
         assert "input[31,7]" in outcome("audit", path, "--inputs", inputs)[1]
-        code, said, _ = outcome(*given)
-        assert (code, said.split(" = ")[-2]) == (0, "input[0, 31, 7]")
+        code, said, told = outcome(*given)
+        assert (code, said) == (
+            0,
+            (
+                "output[1,4,0] = input[0, indices[1, 4], 0] = input[0, 32, 0]: an error,"
+                " -0.4699001 under directml (index 32 is out of range of 32)\n"
+            ),
+        )
+        assert told == ""
+        code, said, _ = outcome(*given, "--out-of-range", "directml")
+        assert code == 0
+        assert said.endswith(
+            " = input[0, 31, 7] = -0.4699001, -0.35480413 under clamp\n"
+        )
         assert "= input[0, 31, 0]" in outcome(*given, "--out-of-range", "clamp")[
             1
         ].replace("->", "=")

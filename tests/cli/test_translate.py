@@ -532,7 +532,8 @@ class TestConvert:
         assert (done.returncode, done.stderr) == (0, b"")
         shown = [*stems[:2], rb"\udcff"]  # a byte that is no text is spelled
         lines = [stem + b".json -> " + stem + b".onnx\n" for stem in shown]
-        assert done.stdout == b"".join(lines)
+        last = b"3 programs: 3 models written\n"
+        assert done.stdout == b"".join([*lines, last])
         assert all(os.path.exists(stem + b".onnx") for stem in stems)
         done = spawn("show", names[-1], "--json")
         assert json.loads(done.stdout)["file"] == names[-1]

@@ -40,6 +40,7 @@ def test_the_page_counts_the_cases_of_a_report(tmp_path: Path) -> None:
     ("result", "word"),
     [
         (Result("a", "PASS", ResultKind.SAME), "right"),
+        (Result("a", "PASS", ResultKind.SAME, by_directml=True), "DirectML's"),
         (Result("a", "KNOWN", ResultKind.NOT_RUN, found="NOT-RUN"), "not run"),
         (Result("a", "KNOWN", ResultKind.ELEMENTS, found="DIFF"), "wrong"),
         (Result("a", "ERROR", ResultKind.BROKEN), "failed"),

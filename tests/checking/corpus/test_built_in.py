@@ -327,6 +327,33 @@ def test_every_kind_of_out_of_range_index_is_under_every_policy() -> None:
         )
 
 
+def test_directml_itself_is_asked_each_question_once() -> None:
+    """It has one rule for indices out of range, whatever the policy of a case."""
+    by_policy: dict[OutOfRange, int] = dict.fromkeys(POLICIES, 0)
+    asked: set[tuple[og.Descriptor, bytes, bytes]] = set()
+    left: set[tuple[og.Descriptor, bytes, bytes]] = set()
+    answered = 0
+    for case, desc in described():
+        question = (desc, case.data.tobytes(), case.indices.tobytes())
+        if case.asked_as_directml:
+            assert not case.in_range
+            by_policy[case.out_of_range] += 1
+            left.add(question)
+            continue
+        answered += 1
+        if not case.in_range:
+            assert question not in asked
+            asked.add(question)
+    assert by_policy == {"clamp": 96, "error": 96, "zero": 96, "directml": 0}
+    assert left == asked
+    # The others are the forbidden nodes, which no descriptor says.
+    assert (answered, len(cases()) - answered) == (1203, 320)
+    # Under one policy, nothing else asks.
+    for policy in POLICIES:
+        for case in built_in_cases(policy):
+            assert isinstance(case, NodeCase) or not case.asked_as_directml
+
+
 def test_a_case_must_be_refused_only_if_forbidden_or_out_of_range_under_error() -> None:
     for case in cases():
         refused = isinstance(case.expected(), str)

@@ -14,9 +14,12 @@ from strategies import Case, cases, descriptors
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array, elements
 from onnxgather.core.descriptors.explain import (
+    MOST_EXPLAINED,
     Explanation,
     element_at,
     explain,
+    named_source,
+    named_sources,
     value_text,
 )
 from onnxgather.core.descriptors.reference import offsets, source_map
@@ -401,6 +404,105 @@ def test_the_text_for_tensors_with_strides() -> None:
         == "output[0,1] = input[indices[1, :]] = input[(2, 0)] -> buffer element 2 "
         "(2 x 1 + 0 x 4 = 2) = 2, 1 under clamp (buffer offsets: output 2, indices 3 4)"
     )
+
+
+class TestNames:
+    """Names stand for the values of indices, where there are none."""
+
+    @pytest.mark.parametrize(
+        ("desc", "at", "text", "places"),
+        [
+            (
+                gather("UINT32"),
+                (1, 0),
+                "output[1,0] = input[1, IndicesTensor[0,0]]",
+                ((0, 0),),
+            ),
+            (
+                og.GatherElementsDesc(
+                    tensor("INT16", 2, 1, 3),
+                    tensor("INT32", 2, 2, 3),
+                    tensor("INT16", 2, 2, 3),
+                    1,
+                ),
+                (1, 1, 2),
+                "output[1,1,2] = input[1, IndicesTensor[1,1,2], 2]",
+                ((1, 1, 2),),
+            ),
+            (
+                og.GatherNDDesc(
+                    tensor("FLOAT32", 2, 3),
+                    tensor("INT32", 3, 2),
+                    tensor("FLOAT32", 1, 3),
+                    2,
+                    2,
+                ),
+                (0, 2),
+                "output[0,2] = input[IndicesTensor[2,0], IndicesTensor[2,1]]",
+                ((2, 0), (2, 1)),
+            ),
+            (
+                og.GatherND1Desc(
+                    tensor("INT8", 1, 2, 3, 2),
+                    tensor("UINT32", 1, 2, 2, 1),
+                    tensor("INT8", 1, 2, 2, 2),
+                    3,
+                    3,
+                    1,
+                ),
+                (0, 1, 1, 0),
+                "output[0,1,1,0] = input[0, 1, IndicesTensor[0,1,1,0], 0]",
+                ((0, 1, 1, 0),),
+            ),
+            (
+                og.GatherNDDesc(
+                    tensor("INT32", 2, 3, strides=[1, 4]),
+                    tensor("INT32", 2, 2, strides=[3, 1]),
+                    tensor("INT32", 1, 2, strides=[0, 2]),
+                    2,
+                    2,
+                ),
+                (0, 1),
+                "output[0,1] = input[IndicesTensor[1,0], IndicesTensor[1,1]]",
+                ((1, 0), (1, 1)),
+            ),
+        ],
+        ids=["GATHER", "GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1", "strides"],
+    )
+    def test_the_text_of_each_operator(
+        self,
+        desc: og.Descriptor,
+        at: tuple[int, ...],
+        text: str,
+        places: tuple[tuple[int, ...], ...],
+    ) -> None:
+        source = named_source(desc, at)
+        assert str(source) == text
+        assert (source.at, source.index_places) == (at, places)
+
+    def test_all_elements_come_in_order(self) -> None:
+        texts = [source.text for source in named_sources(gather("INT64"))]
+        assert len(texts) == 8
+        assert texts[0] == "output[0,0] = input[0, IndicesTensor[0,0]]"
+        assert texts[-1] == "output[3,1] = input[3, IndicesTensor[0,1]]"
+
+    def test_what_is_not_there_is_a_sentence(self) -> None:
+        with pytest.raises(og.DescriptorError) as caught:
+            named_source(gather("INT64"), (4, 0))
+        assert (
+            str(caught.value)
+            == "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [4, 0]"
+        )
+        large = og.GatherDesc(
+            tensor("INT8", 1000), tensor("INT32", 2000), tensor("INT8", 2000), 0, 1
+        )
+        with pytest.raises(og.DescriptorError) as caught:
+            named_sources(large)
+        assert (
+            str(caught.value)
+            == f"at must be given where OutputTensor has more than {MOST_EXPLAINED}"
+            " elements, got 2000"
+        )
 
 
 @pytest.mark.parametrize(

@@ -145,8 +145,8 @@ class TestCommand:
 
     def test_a_model_is_drawn_with_examples(self, tmp_path: Path) -> None:
         model = tmp_path / "model.onnx"
-        own = onnx.load(MODELS / "token_embedding.onnx")
-        onnx.save(own, model)
+        own = onnx.ModelProto.FromString((MODELS / "token_embedding.onnx").read_bytes())
+        model.write_bytes(own.SerializeToString())
         page = tmp_path / "page.html"
         ran = call("show", str(model), "--html", str(page))
         assert (ran.exit_code, ran.stderr) == (0, f"written: {page}\n")
@@ -159,7 +159,7 @@ class TestCommand:
             )
         }
         del own.metadata_props[:]
-        onnx.save(own, model)
+        model.write_bytes(own.SerializeToString())
         ran = call("show", str(model), "--html", str(page))
         assert (ran.exit_code, ran.stderr) == (0, f"written: {page}\n")
         data = Page(page.read_bytes()).data
@@ -169,9 +169,11 @@ class TestCommand:
     def test_several_files_have_one_command_for_each_kind(self, tmp_path: Path) -> None:
         names = ("token_embedding.json", "image_remap.json", "token_embedding.onnx")
         foreign = tmp_path / "foreign.onnx"
-        model = onnx.load(MODELS / "token_embedding.onnx")
+        model = onnx.ModelProto.FromString(
+            (MODELS / "token_embedding.onnx").read_bytes()
+        )
         del model.metadata_props[:]
-        onnx.save(model, foreign)
+        foreign.write_bytes(model.SerializeToString())
         files = [*(str(MODELS / name) for name in names), str(foreign)]
         page = tmp_path / "page.html"
         assert call("show", *files, "--html", str(page)).exit_code == 0

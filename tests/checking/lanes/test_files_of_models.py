@@ -1,0 +1,113 @@
+"""What lanes do with the file of a model: run it, run its descriptor, or say why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from own_models import stamped, with_wrong_bound
+
+import onnxgather as og
+from onnxgather.checking.cases import DescriptorCase, FileModel
+from onnxgather.checking.lanes import open_lanes
+from onnxgather.checking.lanes.lane import Answer, AnswerKind
+from onnxgather.checking.lanes.python import ModelLane, feeds_of, question_of
+from onnxgather.checking.results import Result
+from onnxgather.checking.run import check_all
+from onnxgather.core.options import OutOfRange
+from onnxgather.core.programs.loading import load
+
+
+def gather(data_type: str = "FLOAT32", index_type: str = "UINT32") -> og.GatherDesc:
+    return og.GatherDesc(
+        og.TensorDesc(data_type, [4, 3]),
+        og.TensorDesc(index_type, [1, 2]),
+        og.TensorDesc(data_type, [4, 2]),
+        axis=1,
+        index_dimensions=1,
+    )
+
+
+def case_of(
+    model: onnx.ModelProto,
+    indices: tuple[int, int] = (2, 0),
+    out_of_range: OutOfRange = "clamp",
+) -> DescriptorCase:
+    """Return a case of a model that onnxgather wrote."""
+    program = load(model)
+    (dispatch,) = program.dispatches
+    assert program.model is not None
+    desc = dispatch.descriptor
+    data = np.arange(12).reshape(4, 3).astype(desc.input_tensor.data_type.numpy)
+    array = np.array([indices], desc.indices_tensor.data_type.numpy)
+    file = FileModel.of(program.model)
+    return DescriptorCase("case", desc, data, array, out_of_range, model=file)
+
+
+def results(case: DescriptorCase, *names: str) -> list[Result]:
+    lanes = open_lanes(names)
+    try:
+        return [*check_all([case], lanes, known=()).cases[0].results]
+    finally:
+        for lane in lanes:
+            lane.close()
+
+
+@pytest.mark.parametrize("name", ["cpu", "onnx-reference"])
+def test_a_lane_that_runs_models_runs_the_file(name: str) -> None:
+    right = case_of(og.to_onnx(gather()))
+    (result,) = results(right, name)
+    assert (result.state, result.of_descriptor) == ("PASS", False)
+    wrong = case_of(stamped(with_wrong_bound(og.to_onnx(gather()))))
+    (result,) = results(wrong, name)
+    assert (result.state, result.differing) == ("DIFF", 4)
+
+
+def test_the_question_is_the_file_whatever_the_lane_asks_for() -> None:
+    model = og.to_onnx(gather(), "zero", prefix="g/")
+    case = case_of(model, out_of_range="zero")
+    for target in ("portable", "cpu", "webgpu", "native"):
+        question = question_of(case, target, opset=20, for_webnn=target == "webgpu")
+        assert question.model == model.SerializeToString()
+        assert [*question.inputs] == ["g/InputTensor", "g/IndicesTensor"]
+
+
+def test_a_refusal_is_asked_for_with_the_names_of_the_file() -> None:
+    names = {"InputTensor": "x", "IndicesTensor": "i", "OutputTensor": "y"}
+    model = og.to_onnx(gather(), "error", names=names)
+    case = case_of(model, (2, 7), "error")
+    inside, outside = feeds_of(case, question_of(case, "portable"))
+    assert inside["i"].tolist() == [[0, 0]]
+    assert outside["i"].tolist() == [[2, 7]]
+    (result,) = results(case, "cpu")
+    assert result.reason == "both refuse: IndicesTensor[0,1] must be in [0, 3), got 7"
+
+
+def test_a_lane_that_lacks_a_data_type_does_not_run_the_file() -> None:
+    """It would be given another model, with other types."""
+    (lane,) = open_lanes(["webgpu"])
+    answer = lane.answer(case_of(og.to_onnx(gather("UINT16"), target="webgpu")))
+    assert answer == Answer(
+        AnswerKind.NOT_RUN,
+        "WebGpuExecutionProvider must be given data as UINT32, and a file runs as it"
+        " is",
+    )
+
+
+def test_webnn_runs_the_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    (lane,) = open_lanes(["webnn"])
+    case = case_of(og.to_onnx(gather()))
+    ran: list[bytes] = []
+
+    def run(_: ModelLane, module: bytes, *__: Any) -> Answer:
+        ran.append(module)
+        output = og.reference(case.descriptor, case.data, case.indices)
+        return Answer(AnswerKind.RAN, None, ("gather",), output)
+
+    monkeypatch.setattr(ModelLane, "run", run)
+    answer = lane.answer(case)
+    assert answer.of_descriptor
+    (module,) = ran
+    assert module.startswith(b"// ")
