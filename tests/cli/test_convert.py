@@ -220,7 +220,8 @@ class TestVerify:
             0,
             (
                 "a.json -> a.onnx: ran 4 cases; not proved: z3: its program ended with"
-                f" code 3\nb.json -> b.onnx: {PROVED}\n2 programs: 2 models written, 1 of them proved\n"
+                f" code 3\nb.json -> b.onnx: {PROVED}\n2 programs: 2 models written,"
+                " 1 of them proved\n"
             ),
             "",
         )
@@ -259,7 +260,8 @@ class TestPlantedMistake:
         given = ("convert", "a.json", "b.json", "--verify")
         assert outcome(*given) == (
             1,
-            f"b.json -> b.onnx: {PROVED}\n2 programs: 1 model written, 1 of them proved, 1 error\n",
+            f"b.json -> b.onnx: {PROVED}\n2 programs: 1 model written, 1 of them"
+            " proved, 1 error\n",
             (
                 "Error: a.json: $.dispatchables.gather: with $.commands[0], the model's"
                 " OutputTensor[0,0] must be 2.0, got 1.0; 4 of 8 elements differ\n"

@@ -56,10 +56,11 @@ def check_descriptor(desc: object) -> None:
     if not isinstance(desc, Descriptor):
         names = ", ".join(cls.__name__ for cls in OPERATORS.values())
         hint = ""
+        found = shown(desc)
         # Case: the file of a descriptor, or what `load` returns of it.
         if isinstance(desc, str | os.PathLike) or hasattr(desc, "dispatches"):
             hint = "; each of og.load(PATH).dispatches has a descriptor"
-        raise DescriptorError(f"desc must be one of {names}, got {shown(desc)}{hint}")
+        raise DescriptorError(f"desc must be one of {names}, got {found}{hint}")
 
 
 def check_arrays(
