@@ -221,6 +221,7 @@ class TestTheLane:
             "inputs.npz",
             "program.json",
             "repro.html",
+            "SHA256SUMS",
         }
         module = og.to_webnn(DESC, "clamp").to_javascript()
         assert (out / "gather.mjs").read_text() == module
