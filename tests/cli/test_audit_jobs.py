@@ -159,7 +159,8 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
     os.close(ours)
     assert process.returncode == 130
     told = re.search(
-        r"\r(?:\x1b\[1;31m)?Error:(?:\x1b\[0m)? (interrupted by SIGINT after ([\d,]+) of 2,000 models)\r?\n",
+        r"\r(?:\x1b\[1;31m)?Error:(?:\x1b\[0m)?"
+        r" (interrupted by SIGINT after ([\d,]+) of 2,000 models)\r?\n",
         error,
     )
     assert told is not None, repr(error)

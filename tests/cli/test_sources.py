@@ -314,8 +314,8 @@ class TestModel:
         assert (code, said) == (
             0,
             (
-                "output[1,4,0] = input[0, indices[1, 4], 0] = input[0, 32, 0]: an error,"
-                " -0.4699001 under directml (index 32 is out of range of 32)\n"
+                "output[1,4,0] = input[0, indices[1, 4], 0] = input[0, 32, 0]: an"
+                " error, -0.4699001 under directml (index 32 is out of range of 32)\n"
             ),
         )
         assert told == ""

@@ -1,4 +1,4 @@
-"""What lanes do with the file of a model: run it, run its descriptor, or say why not."""
+"""What lanes do with the file of a model: run it, or its descriptor, or say why not."""
 
 from __future__ import annotations
 
