@@ -65,13 +65,17 @@ class FileModel:
     """The serialized model."""
     inputs: tuple[str, ...]
     """The names of its inputs: that for InputTensor, and that for IndicesTensor."""
+    output: str
+    """The name of its output."""
     target: Target
 
     @classmethod
     def of(cls, model: OwnModel) -> FileModel:
         """Return the model of a program."""
         inputs = tuple(value.name for value in model.proto.graph.input)
-        return cls(model.proto.SerializeToString(), inputs, model.target)
+        (output,) = model.proto.graph.output
+        content = model.proto.SerializeToString()
+        return cls(content, inputs, output.name, model.target)
 
 
 @dataclass(frozen=True, slots=True)

@@ -341,7 +341,7 @@ def _check_convertible(work: Conversions, program: Program, policy: OutOfRange) 
     whole = work.options.whole
     program.check_apart()
     try:
-        if policy == "directml" or program.in_range():
+        if program.in_range():
             return
         program.check_run(MAX_COMPARED_BYTES)
         cases = program_cases(program, "directml")

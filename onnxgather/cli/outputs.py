@@ -12,7 +12,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
@@ -20,7 +19,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnxgather.cli.sources import STANDARD, Batch, FileGathers, Source, placed
+from onnxgather.cli.sources import (
+    STANDARD,
+    Batch,
+    FileGathers,
+    Source,
+    placed,
+    with_external_data,
+)
 from onnxgather.cli.terminal import has_colours, is_terminal, json_bytes, say, width
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.operators import Descriptor
@@ -29,7 +35,6 @@ from onnxgather.core.files import (
     check_apart,
     check_writable,
     clashes,
-    is_model,
     write_pieces,
     write_whole,
 )
@@ -81,19 +86,6 @@ def _write_folder(batch: Batch, folder: str, files: Folder, force: bool) -> None
         batch.tell(f"written: {folder}, {number_of(written, 'file')}")
 
 
-def _with_external_data(path: str) -> list[str]:
-    """Return a file, and the files of its external data if it is a model."""
-    files = [path]
-    if is_model(path):
-        from onnxgather.core.model.network import external_paths
-        from onnxgather.core.model.values import load_model
-
-        # The command itself says what is wrong with a model that cannot be read.
-        with suppress(OnnxGatherError):
-            files.extend(external_paths(path, load_model(path)))
-    return files
-
-
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """The files that a command writes; None is a file that no option names."""
@@ -137,7 +129,7 @@ class Outputs:
         """
         # Without a file to write, no model is read for its external data.
         if self.by_option:
-            self.check_apart(chain.from_iterable(map(_with_external_data, inputs)))
+            self.check_apart(chain.from_iterable(map(with_external_data, inputs)))
 
     def check_writable(self, folders: Collection[str] = ()) -> None:
         """Check that each file can be written, before the work that it is for.
@@ -407,7 +399,9 @@ def _jobs(
         if model is None:
             # The only gather of a program needs no name of its own.
             stem = None
-            if is_of_model or len(contents) > 1:
+            # Those of a list of descriptors have its numbers, however long it is.
+            is_of_list = where.startswith("$[")
+            if is_of_model or is_of_list or len(contents) > 1:
                 stem = gathers.stems.get(name) or "".join(map(_safe, name))
             model = _target(gathers.source, stem, output, ending)
         yield Job(path, where, content, model)

@@ -430,7 +430,21 @@ def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
             if isinstance(result, OnnxGatherError):
                 raise result.at(f"{path}: node {shown(name)}")
             descriptors[name] = result
-    return FileGathers(source, [path], descriptors, stems=stems)
+    files = with_external_data(path)
+    return FileGathers(source, files, descriptors, stems=stems)
+
+
+def with_external_data(path: str) -> list[str]:
+    """Return a file, and the files of its external data if it is a model."""
+    files = [path]
+    if is_model(path):
+        from onnxgather.core.model.network import external_paths
+        from onnxgather.core.model.values import load_model
+
+        # The command itself says what is wrong with a model that cannot be read.
+        with contextlib.suppress(OnnxGatherError):
+            files.extend(external_paths(path, load_model(path)))
+    return files
 
 
 def check_has_gather(program: Program) -> None:

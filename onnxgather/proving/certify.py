@@ -10,12 +10,14 @@ from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from onnx import NodeProto
 
 from onnxgather.core.checks import check_choice, check_type, html_table, printable
 from onnxgather.core.descriptors.arrays import check_descriptor
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.lowering.graph import NATIVE_DOMAIN
 from onnxgather.core.lowering.webnn.program import WebnnProgram, to_webnn
 from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.write import check_model, descriptor_model
@@ -48,6 +50,12 @@ WEBNN_DIFFERS = (
     "the solver finds indices with which the program differs, and no WebNN shows it"
 )
 """Why a WebNN program is undecided that is wrong."""
+
+OTHER_ATTRIBUTES = (
+    "the body of onnxgather's own node is proved, and its kernel reads attributes that"
+    " are not those of the descriptor"
+)
+"""Why a native model is undecided whose node was changed."""
 
 CertificateState: TypeAlias = Literal["proved", "refuted", "undecided"]
 
@@ -178,6 +186,10 @@ def certify(
         network = read_network(model)
         digest = network.digest
         verdict = _verdict(model, network, formula, end, low_halves)
+        if verdict.state == "proved" and not _has_own_attributes(
+            network, desc, out_of_range
+        ):
+            verdict = _Verdict("undecided", why=OTHER_ATTRIBUTES)
     if low_halves:
         preconditions = (*preconditions, LOW_HALVES)
     statement = (
@@ -198,6 +210,31 @@ def certify(
         out_of_range=out_of_range,
         target=target,
     )
+
+
+def _has_own_attributes(
+    network: Network, desc: Descriptor, out_of_range: OutOfRange
+) -> bool:
+    """Return whether onnxgather's own nodes of a model say what the descriptor says.
+
+    A proof reads the body of such a node. Where our library is registered its kernel
+    runs, which reads the attributes.
+    """
+    nodes = [node for node in network.proto.graph.node if node.domain == NATIVE_DOMAIN]
+    if not nodes:
+        return True
+    (own,) = descriptor_model(desc, out_of_range, "native").graph.node
+    wanted = _attributes(own)
+    return all(_attributes(node) == wanted for node in nodes)
+
+
+def _attributes(node: NodeProto) -> dict[str, bytes]:
+    """Return the attributes of a node, but that with the digest of its body."""
+    return {
+        attribute.name: attribute.SerializeToString(deterministic=True)
+        for attribute in node.attribute
+        if not attribute.name.startswith("body_")
+    }
 
 
 def webnn_verdict(

@@ -398,7 +398,7 @@ class TestLists:
 
     def test_a_list_of_one_is_one_descriptor(self) -> None:
         write([BARE], "list.json")
-        assert outcome("convert", "list.json") == (0, "list.json -> list.onnx\n", "")
+        assert outcome("convert", "list.json") == (0, "list.json -> list.1.onnx\n", "")
         code, text, _ = outcome("run", "list.json", *inputs([[2, 0]]))
         assert (code, text) == (
             0,

@@ -14,8 +14,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import onnx
 import pytest
 from command_line import (
+    DATA_4X3,
     DESC,
     POSIX,
     SIGNED_DESC,
@@ -27,7 +29,7 @@ from command_line import (
     renamed,
 )
 from folders import MODELS
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from terminal import run_on_terminal
 
 import onnxgather as og
@@ -647,3 +649,46 @@ class TestTerminal:
 
 def number_of_models(count: int) -> str:
     return "1 model" if count == 1 else f"{count} models"
+
+
+def test_the_external_data_of_a_network_is_an_input() -> None:
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    network = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Gather", ["table", "ids"], ["rows"])],
+            "rows",
+            [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [2])],
+            [helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT, [2, 3])],
+            [numpy_helper.from_array(table, "table")],
+        ),
+        ir_version=8,
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    onnx.save(
+        network,
+        "net.onnx",
+        save_as_external_data=True,
+        size_threshold=0,
+        location="weights.onnx",
+    )
+    weights = Path("weights.onnx").read_bytes()
+    code, _, error = outcome("convert", "net.onnx", "-o", "weights.onnx")
+    assert (code, error) == (
+        2,
+        "Error: weights.onnx must not be written, as it is an input:"
+        f" {Path('weights.onnx').absolute()}\n",
+    )
+    outcome("convert", "net.onnx", "-o", "out", "--json=weights.onnx")
+    assert Path("weights.onnx").read_bytes() == weights
+
+
+def test_a_gather_that_indices_leave_is_told_under_directml_too() -> None:
+    program("p.json", DESC, DATA_4X3, np.array([[2, 9]], np.uint32))
+    options = ("-o", "p.onnx", "--out-of-range", "directml")
+    error = outcome("convert", "p.json", *options)[2]
+    assert error == (
+        "p.json: $.commands[0] (gather): indices out of range: 1 of 2, first"
+        " IndicesTensor[0,1] = 9; 3 of 8 output elements differ, first"
+        " OutputTensor[0,1]: 9 under directml, 2 under clamp; for the other:"
+        " --out-of-range clamp\n"
+    )

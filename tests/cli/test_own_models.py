@@ -19,7 +19,7 @@ import pytest
 from command_line import DATA_4X3, DESC, SIGNED_DESC, files, outcome, program
 from fake_directml import done, fake_folder
 from folders import MODELS
-from onnx import TensorProto, helper, version_converter
+from onnx import TensorProto, helper, numpy_helper, version_converter
 from own_models import merged_with_relu, stamped, with_wrong_bound
 
 import onnxgather as og
@@ -688,13 +688,81 @@ class TestChangedWithItsDigest:
 
     @pytest.mark.skipif(not operators_library(), reason="needs the compiled library")
     def test_a_native_model_is_run_with_our_library(self) -> None:
-        """The nodes of the kernel run, so that a change of the body is not seen."""
         model = og.to_onnx(SIGNED_DESC, target="native")
         save(stamped(model))
         text = outcome("check", "m.onnx", "--json")[1]
         report = read_report(text.encode())
         nodes = {case.results[0].nodes for case in report.cases}
         assert nodes == {("GATHER",)}
+
+    @pytest.mark.skipif(not operators_library(), reason="needs the compiled library")
+    def test_a_changed_body_is_found_though_the_kernel_is_right(self) -> None:
+        model = og.to_onnx(SIGNED_DESC, target="native")
+        constants = {
+            node.output[0]: node.attribute[0].t
+            for node in model.functions[0].node
+            if node.op_type == "Constant" and node.attribute[0].name == "value"
+        }
+        (bound,) = [
+            tensor
+            for tensor in constants.values()
+            if not tensor.dims and numpy_helper.to_array(tensor) == 2
+        ]
+        one = np.ones((), numpy_helper.to_array(bound).dtype)
+        bound.CopyFrom(numpy_helper.from_array(one, bound.name))
+        save(stamped(model))
+        code, text, _ = outcome("check", "m.onnx")
+        assert code == 1
+        assert "m.onnx: both ends of each axis  DIFF" in text
+        assert outcome("certify", "m.onnx")[0] == 1
+
+    @pytest.mark.skipif(not operators_library(), reason="needs the compiled library")
+    def test_changed_attributes_of_our_node_are_not_proved(self) -> None:
+        model = og.to_onnx(SIGNED_DESC, target="native")
+        (node,) = model.graph.node
+        (policy,) = [each for each in node.attribute if each.name == "policy"]
+        policy.s = b"zero"
+        save(stamped(model))
+        code, text, _ = outcome("check", "m.onnx")
+        assert code == 1
+        assert "m.onnx: wild indices            DIFF" in text
+        code, text, _ = outcome("certify", "m.onnx")
+        assert (code, text.splitlines()[1]) == (
+            0,
+            "m.onnx: clamp: undecided: the body of onnxgather's own node is proved, and"
+            " its kernel reads attributes that are not those of the descriptor",
+        )
+
+    def test_inputs_in_the_other_order_do_not_fit(self) -> None:
+        model = og.to_onnx(SIGNED_DESC)
+        first, second = (onnx.ValueInfoProto(), onnx.ValueInfoProto())
+        first.CopyFrom(model.graph.input[0])
+        second.CopyFrom(model.graph.input[1])
+        del model.graph.input[:]
+        model.graph.input.extend([second, first])
+        save(stamped(model))
+        for command in ("check", "certify", "show"):
+            code, _, error = outcome(command, "m.onnx")
+            assert (code, error) == (
+                2,
+                "Error: m.onnx: its metadata: the model's inputs must be in the order"
+                " InputTensor, IndicesTensor, got 'IndicesTensor', 'InputTensor'\n",
+            )
+
+    def test_a_model_with_external_data_counts_as_one_of_others(self) -> None:
+        model = og.to_onnx(DESC)
+        onnx.save(
+            model, "m.onnx", save_as_external_data=True, size_threshold=0, location="w"
+        )
+        save(stamped(onnx.load("m.onnx", load_external_data=False)))
+        text = outcome("certify", "m.onnx")[1]
+        assert text.splitlines()[1].startswith("m.onnx: clamp: undecided: ONNX refuses")
+        code, _, error = outcome("check", "m.onnx")
+        assert (code, error) == (
+            2,
+            "Error: m.onnx: the inputs must hold an array for each input of the model,"
+            " got none for 'InputTensor', 'IndicesTensor'; give --inputs FILE.npz\n",
+        )
 
 
 class TestChangedWithoutDigest:

@@ -38,6 +38,7 @@ from onnxgather.checking.lanes.python import (
     target_of_lane,
 )
 from onnxgather.checking.node_models import bare_model, onnx_operators
+from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.elsewhere.child import (
     Breakdown,
@@ -169,6 +170,11 @@ class RuntimeLane:
 
     def answer(self, case: Case) -> Answer:
         """Have the runtime run a case."""
+        if case.model is not None and case.model.output != adapter_program.OUTPUT_NAME:
+            name = adapter_program.OUTPUT_NAME
+            rule = f"an adapter runs models whose output is {name}"
+            reason = f"{rule}, and that of the file is {shown(case.model.output)}"
+            return Answer(AnswerKind.NOT_RUN, reason)
         try:
             question = question_of(case, self._target, opset=self.opset)
         except OnnxGatherError as error:

@@ -50,9 +50,15 @@ def draw_names(out_of_range: OutOfRange) -> tuple[str, str, str]:
 
 
 def bytes_of(desc: Descriptor) -> int:
-    """Return how many bytes the three tensors of a descriptor have."""
-    tensors = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
-    return sum(tensor.total_tensor_size_in_bytes for tensor in tensors)
+    """Return how many bytes the three tensors of a descriptor have.
+
+    An element that strides repeat counts each time, as it is computed each time.
+    """
+    total = 0
+    for tensor in (desc.input_tensor, desc.indices_tensor, desc.output_tensor):
+        elements = tensor.element_count * tensor.data_type.size
+        total += max(elements, tensor.total_tensor_size_in_bytes)
+    return total
 
 
 def drawn(desc: Descriptor, out_of_range: OutOfRange) -> Iterator[Drawn]:

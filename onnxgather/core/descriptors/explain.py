@@ -39,6 +39,9 @@ Coordinates = tuple[int, ...]
 MOST_EXPLAINED = 64
 """The most elements of a tensor that are all written out."""
 
+MOST_NAMED = 2**24
+"""The most elements of indices that are explained without their values."""
+
 _NO_OFFSET = -1
 """The offset of an output element that is read from nowhere."""
 
@@ -235,6 +238,8 @@ def named_source(desc: Descriptor, at: Sequence[int]) -> NamedSource:
         DescriptorError: OutputTensor has no element `at`.
     """
     tensor = desc.indices_tensor
+    rule = f"IndicesTensor must have at most {MOST_NAMED} elements to be explained"
+    require(prod(tensor.sizes) <= MOST_NAMED, rule, prod(tensor.sizes))
     zeros = np.zeros(tensor.array_shape, tensor.data_type.numpy)
     element = _element(desc, zeros, _checked(desc.output_tensor, at))
     names = [str(coordinate) for coordinate in element.before]

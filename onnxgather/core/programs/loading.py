@@ -13,6 +13,7 @@ from onnxgather.core.descriptors.spelling import from_dict, tensors
 from onnxgather.core.errors import FileFormatError, OnnxGatherError, located
 from onnxgather.core.files import is_model
 from onnxgather.core.model.own import KEY, ModelEntry, entries_of, own_entry
+from onnxgather.core.model.protos import external_files
 from onnxgather.core.model.values import (
     DIRECTML_NAMES,
     ModelProto,
@@ -81,6 +82,7 @@ def load(
         return program_of(dict(source), "the program", allow_outside=allow_outside)
     check_type("source", source, "a path, a dict or an onnx.ModelProto", str, PathLike)
     path = fspath(source)
+    check_type("source", path, "a path of text", str)
     if is_model(path):
         return program_of_model(load_model(path), path)
     return read_program(path, allow_outside=allow_outside)
@@ -160,7 +162,8 @@ def own_program(model: ModelProto, name: str) -> Program | None:
         DescriptorError: The descriptor of its metadata breaks a rule of DirectML.
     """
     entry = own_entry(model)
-    if entry is None:
+    # The digest does not cover external data.
+    if entry is None or external_files(model):
         return None
     if entry.program is not None:
         rule = "the model must be of one descriptor"
@@ -198,6 +201,12 @@ def _fitting(model: ModelProto, entry: ModelEntry) -> Descriptor:
     """
     desc = from_dict(entry.descriptor)
     values = [*model.graph.input, *model.graph.output]
+    names = [value.name for value in model.graph.input]
+    # A proof finds the inputs by these names, and a run by their order.
+    is_turned = names[:1] and names[0].endswith("IndicesTensor")
+    if is_turned or any(name.endswith("InputTensor") for name in names[1:]):
+        rule = "the model's inputs must be in the order InputTensor, IndicesTensor"
+        raise FileFormatError(f"{rule}, got {', '.join(map(shown, names))}")
     roles = tensors(desc)
     if len(values) != len(roles):
         rule = f"the model must have {len(roles)} inputs and outputs"

@@ -319,7 +319,9 @@ class TestStates:
         ]
 
     def test_the_file_of_a_model_is_run_as_its_descriptor(self, tmp_path: Path) -> None:
-        model = FileModel(b"", ("InputTensor", "IndicesTensor"), "portable")
+        model = FileModel(
+            b"", ("InputTensor", "IndicesTensor"), "OutputTensor", "portable"
+        )
         of_file = case(2, 1, out_of_range="clamp")
         assert isinstance(of_file, DescriptorCase)
         of_file = dataclasses.replace(of_file, model=model)

@@ -33,7 +33,9 @@ from onnxgather.core.descriptors.drawn import BITS, WILD
 from onnxgather.core.descriptors.reference import reference
 
 DLL = LaneInfo("directml-dll", "DirectML.dll", {"DirectML": "1.15.4.0"})
-MODEL = FileModel(b"the model", ("InputTensor", "IndicesTensor"), "portable")
+MODEL = FileModel(
+    b"the model", ("InputTensor", "IndicesTensor"), "OutputTensor", "portable"
+)
 INSIDE = [2, 0]
 OUTSIDE = [0, 5]
 
