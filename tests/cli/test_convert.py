@@ -664,7 +664,7 @@ def test_the_external_data_of_a_network_is_an_input() -> None:
         ir_version=8,
         opset_imports=[helper.make_opsetid("", 17)],
     )
-    onnx.save(
+    onnx.save(  # pyright: ignore[reportUnknownMemberType]
         network,
         "net.onnx",
         save_as_external_data=True,

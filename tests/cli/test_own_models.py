@@ -27,6 +27,7 @@ from onnxgather.checking.corpus import random_cases
 from onnxgather.checking.results import read_report
 from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.model.own import drop_entries
+from onnxgather.core.model.values import load_model
 from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.programs.loading import load
 
@@ -751,10 +752,10 @@ class TestChangedWithItsDigest:
 
     def test_a_model_with_external_data_counts_as_one_of_others(self) -> None:
         model = og.to_onnx(DESC)
-        onnx.save(
+        onnx.save(  # pyright: ignore[reportUnknownMemberType]
             model, "m.onnx", save_as_external_data=True, size_threshold=0, location="w"
         )
-        save(stamped(onnx.load("m.onnx", load_external_data=False)))
+        save(stamped(load_model("m.onnx")))
         text = outcome("certify", "m.onnx")[1]
         assert text.splitlines()[1].startswith("m.onnx: clamp: undecided: ONNX refuses")
         code, _, error = outcome("check", "m.onnx")
