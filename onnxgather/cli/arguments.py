@@ -74,8 +74,8 @@ flag = partial(click.option, is_flag=True)
 force = flag(
     "--force",
     help=(
-        "Replace a file too that onnxgather did not write, or that was changed since;"
-        " never an input, a folder or a link."
+        "Also replace files that onnxgather did not write, or that somebody changed"
+        " since; never an input, a folder or a link."
     ),
 )
 

@@ -79,7 +79,7 @@ class CheckOptions:
     """How many workers each lane has."""
     wrap: bool
     out_of_range: OutOfRange | None
-    """The policy; None means that of each case, and that of `run` for programs."""
+    """The policy; None means that of each case, as `policy_of` says of a program."""
     target: Target | None
     outputs: Outputs
     with_paths: bool

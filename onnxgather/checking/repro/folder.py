@@ -421,7 +421,6 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
         difference: The difference.
         trial: What repro.py runs.
         printed: What repro.py printed when it showed the difference, if it did.
-        force: As of `FolderKind.check`.
     """
     info = difference.info
     result = difference.result
