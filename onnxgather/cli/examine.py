@@ -27,7 +27,6 @@ from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
-from onnxgather.core.files import is_model
 from onnxgather.core.folders import check_outside
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
 
@@ -260,13 +259,10 @@ def _suspect(
     if report is not None:
         return _of_report(source, report, reading, options)
     batch = Batch()
-    if not is_model(source):
-        program = batch.read(source, reading.allow_outside)
-    else:
-        program = batch.read_own(source, reading)
-        if program is None:
-            rule = "an ONNX model that onnxgather did not write must come with --node"
-            raise OnnxGatherError(f"{source}: {rule}, got none")
+    program = batch.program_of(source, reading)
+    if program is None:
+        rule = "an ONNX model that onnxgather did not write must come with --node"
+        raise OnnxGatherError(f"{source}: {rule}, got none")
     return _of_program(batch, program, reading, options)
 
 

@@ -345,6 +345,18 @@ class Batch:
             self._tell_left_out(path, listed(program.left_out, 4))
         return program
 
+    def program_of(self, path: str, reading: Reading) -> Program | None:
+        """Read a program, a descriptor, or a model that onnxgather wrote.
+
+        It is None for a model of others, and where the user asks for a node of a model.
+
+        Raises:
+            OnnxGatherError: As `read_source` and `own_program`.
+        """
+        if is_model(path):
+            return self.read_own(path, reading)
+        return self.read(path, reading.allow_outside)
+
     def read_own(self, path: str, reading: Reading) -> Program | None:
         """Read a model that onnxgather wrote; None for a model of others.
 
@@ -408,10 +420,7 @@ def gathers_in(batch: Batch, source: Source, reading: Reading) -> FileGathers:
     path = source.path
     reading.check_models(path)
     descriptors = dict[str, Descriptor]()
-    if is_model(path):
-        program = batch.read_own(path, reading)
-    else:
-        program = batch.read(path, reading.allow_outside)
+    program = batch.program_of(path, reading)
     if program is not None:
         check_has_gather(program)
         for name, dispatchable in program.dispatchables.items():
@@ -473,12 +482,9 @@ def cases_in(
         OnnxGatherError: The file is not as it must be, or it holds no case.
         DescriptorError: A descriptor of a program breaks a rule of DirectML.
     """
-    if is_model(path):
-        program = batch.read_own(path, reading)
-        if program is None:
-            return _cases_of_model(batch, path, reading, out_of_range)
-    else:
-        program = batch.read(path, reading.allow_outside)
+    program = batch.program_of(path, reading)
+    if program is None:
+        return _cases_of_model(batch, path, reading, out_of_range)
     check_has_gather(program)
     in_place = [*program.in_place()]
     if in_place:

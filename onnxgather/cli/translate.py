@@ -512,11 +512,7 @@ def explain_command(
     """
     reading.check_models(file)
     batch = Batch(prints=False)
-    program = None
-    if not is_model(file):
-        program = Batch().read(file, reading.allow_outside)
-    elif not reading.is_of_graph:
-        program = batch.read_own(file, reading)
+    program = batch.program_of(file, reading)
     read = [file]
     if program is not None:
         read = [program.path, *program.files]
