@@ -643,7 +643,8 @@ class TestTerminal:
         sentence = f"interrupted by SIGTERM after {len(rows)} of 400 models"
         assert f"Error: {sentence}\n" in err
         assert out.splitlines()[-1] == (
-            f"400 programs: {number_of_models(len(rows))} written, 1 error"
+            f"400 programs: {number_of_models(len(rows))} written, {len(rows)} of them"
+            " proved, 1 error"
         )
 
 
