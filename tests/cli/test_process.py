@@ -205,6 +205,8 @@ main(["run", "slow.json"])
             assert child.stdout.readline() == b"ready\n"
             try:
                 writer = opened_for_writing("slow.json")
+                # A signal between opening and reading is seen only after the reading.
+                time.sleep(0.5)
                 child.send_signal(signal.SIGINT)
                 out, err = child.communicate(timeout=30)
                 os.close(writer)
