@@ -181,5 +181,5 @@ def test_a_descriptor_that_directml_refuses_is_written_and_refused(run: Run) -> 
     assert (
         str(caught.value)
         == f"{path}: $.dispatchables.gather.desc: InputTensor.TotalTensorSizeInBytes"
-        " must be at least 8, got 4"
+        " must be at least 8 (2 elements of UINT32, rounded up to 4 bytes), got 4"
     )
