@@ -20,8 +20,8 @@ from onnxgather.cli.terminal import json_bytes, say
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, located
 from onnxgather.core.files import is_model
-from onnxgather.core.options import POLICIES, OutOfRange, ProvedTarget, Target
-from onnxgather.core.programs.program import BARE
+from onnxgather.core.options import POLICIES, OutOfRange, ProvedTarget
+from onnxgather.core.programs.program import BARE, Program
 
 if TYPE_CHECKING:
     from onnxgather.proving.certify import Certified
@@ -172,12 +172,13 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
     policy_of_model, target = _usual_pair(options, batch)
     for source in batch.sources(options.paths):
         with batch.step(source.path):
-            own = _own_descriptor(options, batch, source.path)
-            if own is not None:
+            program = _own_program(options, batch, source.path)
+            if program is not None and program.model is not None:
                 files.append(source.path)
-                pairs = options.pairs(own.out_of_range, own.target)
-                for policy, target_of_file in pairs:
-                    key = (own.descriptor, policy, target_of_file, source.path)
+                desc = program.dispatchables[BARE].descriptor
+                own = program.model
+                for policy, own_target in options.pairs(own.out_of_range, own.target):
+                    key = (desc, policy, own_target, source.path)
                     names.setdefault(key, source.path)
                 continue
             gathers = gathers_in(batch, source, options.reading)
@@ -213,18 +214,7 @@ def _usual_pair(
     return None, "portable"
 
 
-@dataclass(frozen=True, slots=True)
-class _OwnDescriptor:
-    """What the metadata of a model say that it was made from."""
-
-    descriptor: Descriptor
-    out_of_range: OutOfRange
-    target: Target
-
-
-def _own_descriptor(
-    options: CertifyOptions, batch: Batch, path: str
-) -> _OwnDescriptor | None:
+def _own_program(options: CertifyOptions, batch: Batch, path: str) -> Program | None:
     """Return what a file was made from, if it is a model that onnxgather wrote.
 
     A model that was changed since counts where its inputs and outputs fit: the proof
@@ -239,7 +229,7 @@ def _own_descriptor(
     # --help must not load onnx.
     from onnxgather.core.programs.loading import (
         OF_ANOTHER_GRAPH,
-        changed_model,
+        changed_program,
         model_with_entry,
         own_program,
     )
@@ -248,17 +238,12 @@ def _own_descriptor(
     if model is None:
         return None
     program = own_program(model, path)
-    own = None
-    if program is not None and program.model is not None:
-        desc = program.dispatchables[BARE].descriptor
-        own = _OwnDescriptor(desc, program.model.out_of_range, program.model.target)
-    else:
-        changed = changed_model(model)
-        if changed is None:
+    if program is None:
+        program = changed_program(model, path)
+        if program is None:
             return None
         found = f"{path}: its metadata of onnxgather {OF_ANOTHER_GRAPH}"
         batch.tell(f"{found}; it is judged by the descriptor in them")
-        own = _OwnDescriptor(*changed)
     option = ""
     if options.target:
         option = "--target"
@@ -267,7 +252,7 @@ def _own_descriptor(
     if option:
         rule = f"{option} must not come with {path}"
         raise click.UsageError(f"{rule}, as the file itself is proved")
-    return own
+    return program
 
 
 def _json(batch: Batch, certificates: Mapping[Pairing, Certified]) -> bytes:

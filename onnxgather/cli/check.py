@@ -18,7 +18,14 @@ from onnxgather.cli import arguments
 from onnxgather.cli.choice import Choice
 from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import Outputs, codes
-from onnxgather.cli.sources import Batch, FileCases, JsonCommand, Reading, cases_in
+from onnxgather.cli.sources import (
+    Batch,
+    FileCases,
+    JsonCommand,
+    Reading,
+    cases_in,
+    refuse_for_model,
+)
 from onnxgather.cli.terminal import BY_SIGNAL, Interrupted, say
 from onnxgather.core.checks import check_choice, listed, number_of
 from onnxgather.core.errors import FINDINGS, GOOD, UNUSABLE, DescriptorError
@@ -241,9 +248,8 @@ def _check_models_run_as_they_are(
     elif targets:
         option = f"the lane {targets[0]}"
     for file in files:
-        if option and file.runs_file:
-            rule = f"{option} must not come with {file.path}"
-            raise click.UsageError(f"{rule}, as a model runs as it is")
+        if file.runs_file:
+            refuse_for_model(option, file.path)
 
 
 @dataclass(slots=True)

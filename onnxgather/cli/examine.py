@@ -22,6 +22,7 @@ from onnxgather.cli.sources import (
     case_with_inputs,
     check_has_gather,
     notes_on_drawn,
+    refuse_for_model,
 )
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
@@ -339,8 +340,7 @@ def _of_program(
     check_has_gather(program)
     if program.model is not None and (options.target or options.wrap):
         option = "--wrap" if options.wrap else f"--target {options.target}"
-        rule = f"{option} must not come with {program.path}"
-        raise click.UsageError(f"{rule}, as a model runs as it is")
+        refuse_for_model(option, program.path)
     if reading.inputs is not None:
         if options.name is not None:
             raise click.UsageError("--case must come without --inputs")

@@ -170,6 +170,17 @@ class FileGathers:
         return placed(self.source.path, self.where(name))
 
 
+def refuse_for_model(option: str, path: str) -> None:
+    """Refuse an option that asks for another model than that of a file.
+
+    Raises:
+        UsageError: There is such an option.
+    """
+    if option:
+        rule = f"{option} must not come with {path}"
+        raise click.UsageError(f"{rule}, as a model runs as it is")
+
+
 def placed(path: str, where: str) -> str:
     """Return a place in a file as messages have it; it may be the file alone."""
     return f"{path}: {where}" if where else path
@@ -379,11 +390,14 @@ class Batch:
         if model is None:
             return None
         program = own_program(model, path)
+        # The digest of its graph is that of its metadata.
+        if program is not None:
+            return program
         fault = fault_of_metadata(model)
         if fault:
             found = f"{path}: its metadata of onnxgather {fault}"
             self.tell(f"{found}, so it is read as any ONNX model")
-        return program
+        return None
 
     def tell(self, text: str) -> None:
         """Print a line on the standard error."""

@@ -35,6 +35,7 @@ from onnxgather.cli.sources import (
     case_with_inputs,
     gathers_in,
     read_source,
+    refuse_for_model,
 )
 from onnxgather.cli.terminal import Progress, is_terminal, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
@@ -232,9 +233,7 @@ def _case_to_run(
             option = f"--out-of-range {out_of_range}"
         elif target is not None:
             option = f"--target {target}"
-    if option:
-        rule = f"{option} must not come with {program.path}"
-        raise click.UsageError(f"{rule}, as a model runs as it is")
+    refuse_for_model(option, program.path)
     return case_with_inputs(program, reading, out_of_range)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import DESC, POSIX, changed, outcome, program
-from model_metadata import merged_with_a_relu
-from onnx import parser
+from onnx import compose, parser
+from own_models import merged_with_relu
 
 import onnxgather as og
 from onnxgather.auditing.hardening import harden
@@ -117,7 +117,7 @@ def a_program_of_a_user(path: Path, _: bytes) -> str:
 
 
 def a_network_of_ours_and_a_relu(path: Path, _: bytes) -> str:
-    merged = merged_with_a_relu(og.to_onnx(DESC))
+    merged = merged_with_relu(compose.add_prefix(og.to_onnx(DESC), "g/"))
     path.write_bytes(merged.SerializeToString())
     return CHANGED
 

@@ -20,7 +20,6 @@ from onnxgather.core.model.values import (
     ValueType,
     load_model,
 )
-from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.programs.program import (
     BARE,
     Dispatchable,
@@ -172,24 +171,34 @@ def own_program(model: ModelProto, name: str) -> Program | None:
     # Case: such as a hardened model, whose gathers somebody else wrote.
     if entry.descriptor is None or entry.out_of_range is None or entry.target is None:
         return None
-    with located(name), located("its metadata"):
-        desc = _fitting(model, entry)
     own = OwnModel(model, entry.out_of_range, entry.target)
-    return Program(name, {}, {BARE: Dispatchable(desc, {}, "")}, (), model=own)
+    with located(name), located("its metadata"):
+        return _program_of_entry(own, entry, name)
 
 
-def changed_model(model: ModelProto) -> tuple[Descriptor, OutOfRange, Target] | None:
-    """Return the descriptor, the policy and the target of a model that was changed.
+def changed_program(model: ModelProto, name: str) -> Program | None:
+    """Return the program that a model was made from that was changed since.
 
     It is None if no entry of the model has a descriptor that fits its inputs and
     outputs.
+
+    Args:
+        model: The model.
+        name: As of `own_program`.
     """
     for entry in entries_of(model):
         if entry.out_of_range is None or entry.target is None:
             continue
+        own = OwnModel(model, entry.out_of_range, entry.target)
         with suppress(OnnxGatherError):
-            return _fitting(model, entry), entry.out_of_range, entry.target
+            return _program_of_entry(own, entry, name)
     return None
+
+
+def _program_of_entry(own: OwnModel, entry: ModelEntry, name: str) -> Program:
+    """Return the program of the descriptor of an entry; errors are as of `_fitting`."""
+    desc = _fitting(own.proto, entry)
+    return Program(name, {}, {BARE: Dispatchable(desc, {}, "")}, (), model=own)
 
 
 def _fitting(model: ModelProto, entry: ModelEntry) -> Descriptor:

@@ -11,8 +11,8 @@ import onnx
 import onnx_ir
 import onnxruntime
 import pytest
-from model_metadata import merged_with_a_relu
-from onnx import version_converter
+from onnx import compose, version_converter
+from own_models import merged_with_relu
 
 import onnxgather as og
 from onnxgather.core.model.own import drop_entries, entries_of, graph_digest, own_entry
@@ -98,7 +98,7 @@ def test_functions_count_in_the_digest() -> None:
 
 
 def test_a_network_merged_from_ours_is_not_ours() -> None:
-    merged = merged_with_a_relu(og.to_onnx(DESC))
+    merged = merged_with_relu(compose.add_prefix(og.to_onnx(DESC), "g/"))
     assert len(entries_of(merged)) == 1
     assert own_entry(merged) is None
 
