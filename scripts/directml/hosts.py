@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rules import Raw
 
-from onnxgather.checking.lanes.directml import REFUSALS, Host, find_host, setup_command
+from onnxgather.checking.lanes.directml import (
+    LEAST_FEATURE_LEVEL,
+    REFUSALS,
+    Host,
+    find_host,
+    setup_command,
+)
 from onnxgather.core.checks import shown, uint
 from onnxgather.core.descriptors.datatypes import TYPE_PREFIX, TensorDataType
 from onnxgather.core.descriptors.operators import FACTS, TENSORS, header_names
@@ -58,10 +63,10 @@ def run(
         sys.exit(NOT_RUN)
 
 
-def verdict(host: Host, raw: Raw, feature_level: str = "1_0") -> tuple[str, str]:
+def verdict(host: Host, raw: Raw) -> tuple[str, str]:
     """Return DirectML's verdict, one of VERDICTS, and its reason: "" if accepted."""
     try:
-        answer = host.ask(raw_request(raw, feature_level))
+        answer = host.ask(raw_request(raw))
     except DescriptorError as error:
         return "not asked", str(error)  # DirectML's structures cannot hold it
     except NoAnswerError as error:
@@ -71,12 +76,8 @@ def verdict(host: Host, raw: Raw, feature_level: str = "1_0") -> tuple[str, str]
     return ("refused" if answer.stage in REFUSALS else "crashed"), str(answer)
 
 
-def raw_request(raw: Raw, feature_level: str) -> dict[str, Any]:
+def raw_request(raw: Raw) -> dict[str, Any]:
     """Return what `request_for` gives of a descriptor, for one that may break any rule.
-
-    Args:
-        raw: The descriptor.
-        feature_level: The minimum feature level of the device, such as "2_1".
 
     Raises:
         DescriptorError: DirectML's structures cannot hold a value.
@@ -86,17 +87,12 @@ def raw_request(raw: Raw, feature_level: str) -> dict[str, Any]:
         raise DescriptorError(
             f"type must be one of {', '.join(FACTS)}, got {shown(operator)}"
         )
-    level = re.fullmatch(r"(\d)_(\d)", feature_level)
-    if level is None:
-        raise DescriptorError(
-            f"feature_level must be such as 2_1, got {shown(feature_level)}"
-        )
     row, desc = FACTS[operator], raw["desc"]
     names = list(header_names(row.descriptor).values())
     tensors, fields = names[: len(TENSORS)], names[len(TENSORS) :]
     return {
         "operator": row.number,
-        "feature_level": int(level[1]) << 12 | int(level[2]) << 8,
+        "feature_level": LEAST_FEATURE_LEVEL,
         "tensors": [_tensor(name, desc[name]) for name in tensors],
         "fields": [uint(name, desc[name]) for name in fields],
     }

@@ -3,7 +3,6 @@ DirectML.dll."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
 import lzma
@@ -14,14 +13,13 @@ import signal as signals
 import subprocess
 import sys
 import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from command_line import DESC
-from fake_directml import NO_DEVICE, START, done, failed, fake_folder
+from fake_directml import NO_DEVICE, done, failed, fake_folder
 from folders import OBSERVED, ROOT
 from rings import LONG
 
@@ -42,11 +40,10 @@ debian = pytest.mark.skipif(sys.platform != "linux", reason="setup.sh is for Deb
 
 
 @pytest.mark.parametrize(
-    ("changes", "level", "message"),
+    ("changes", "message"),
     [
         (
             {"type": "DML_OPERATOR_SCATTER"},
-            "1_0",
             (
                 "type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1,"
                 " got 'SCATTER'"
@@ -54,7 +51,6 @@ debian = pytest.mark.skipif(sys.platform != "linux", reason="setup.sh is for Deb
         ),
         (
             {"DataType": "BOOL"},
-            "1_0",
             (
                 "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64,"
                 " INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, UNKNOWN, UINT4,"
@@ -63,22 +59,19 @@ debian = pytest.mark.skipif(sys.platform != "linux", reason="setup.sh is for Deb
         ),
         (
             {"Strides": [1]},
-            "1_0",
             "InputTensor.Strides must have as many elements as Sizes (2), got 1",
         ),
         (
             {"Sizes": [1, 2**32]},
-            "1_0",
             (
                 "InputTensor.Sizes[1] must be an integer from 0 to 4294967295, got"
                 " 4294967296"
             ),
         ),
-        ({}, "2.1", "feature_level must be such as 2_1, got '2.1'"),
     ],
 )
 def test_a_descriptor_that_the_protocol_cannot_hold_is_refused(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], level: str, message: str
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
     raw = onnxgather.to_dict(DESC)
@@ -87,7 +80,7 @@ def test_a_descriptor_that_the_protocol_cannot_hold_is_refused(
     else:
         raw["desc"]["InputTensor"] |= changes
     with pytest.raises(onnxgather.DescriptorError) as caught:
-        importlib.import_module("hosts").raw_request(raw, level)
+        importlib.import_module("hosts").raw_request(raw)
     assert str(caught.value) == message
 
 
@@ -95,11 +88,8 @@ def test_the_request_for_a_valid_descriptor_is_that_of_the_lane(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
-    found = importlib.import_module("hosts").raw_request(
-        onnxgather.to_dict(DESC), "4_1"
-    )
-    wanted = {**request_for(DESC), "feature_level": 0x4100}
-    assert msgspec.json.encode(found) == msgspec.json.encode(wanted)
+    found = importlib.import_module("hosts").raw_request(onnxgather.to_dict(DESC))
+    assert msgspec.json.encode(found) == msgspec.json.encode(request_for(DESC))
 
 
 def script(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -116,13 +106,12 @@ def records(folder: Path, kind: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.one_quick_in(3)
-@pytest.mark.parametrize("name", ["record.py", "validity.py", "levels.py"])
+@pytest.mark.one_quick_in(2)
+@pytest.mark.parametrize("name", ["record.py", "validity.py"])
 def test_a_script_without_a_host_says_how_to_make_one(
     name: str, tmp_path: Path
 ) -> None:
-    file = [tmp_path / "file"] if name == "levels.py" else []
-    found = script(name, "--host", tmp_path, *file)
+    found = script(name, "--host", tmp_path)
     assert (found.returncode, found.stdout) == (3, "")
     assert (
         found.stderr
@@ -133,11 +122,10 @@ def test_a_script_without_a_host_says_how_to_make_one(
 
 @pytest.mark.slow
 @stand_in
-@pytest.mark.parametrize("name", ["record.py", "validity.py", "levels.py"])
+@pytest.mark.parametrize("name", ["record.py", "validity.py"])
 def test_a_script_ends_where_directml_does_not_start(name: str, tmp_path: Path) -> None:
     host = fake_folder(tmp_path, "pass", start=NO_DEVICE)
-    file = [tmp_path / "file"] if name == "levels.py" else []
-    found = script(name, "--host", host, *file)
+    found = script(name, "--host", host)
     assert (found.returncode, found.stdout) == (3, "")
     assert found.stderr == "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E\n"
 
@@ -299,69 +287,6 @@ class TestValidity:
         found = script("validity.py", "--count", 640, "--seed", 3)
         assert (found.returncode, found.stderr) == (0, "")
         assert "\n640 descriptors, 0 findings, " in found.stdout
-
-
-@stand_in
-class TestLevels:
-    def start(self, highest: str) -> str:
-        """The start of a host whose DLL reports a highest feature level."""
-        return f"INFO['feature_level'] = {highest!r}; {START}"
-
-    @pytest.mark.slow
-    def test_the_recording_has_what_each_dll_accepts(self, tmp_path: Path) -> None:
-        file, wheel = tmp_path / "levels.json.xz", tmp_path / "some_directml-1.0.whl"
-        with zipfile.ZipFile(wheel, "w") as members:
-            members.writestr("some/DirectML.dll", b"MZ")
-        lane = tmp_path / "root" / "lane"
-        lane.mkdir(parents=True)
-        # While the wheel's DLL is in the folder, the host must be started with it.
-        dll = lane / "some_directml-1.0.dll"
-        wanted = ["--directml", f"Z:\\lane\\{dll.name}"]
-        start = f"""
-import os
-assert sys.argv[1:] == ({wanted} if os.path.exists({str(dll)!r}) else [])
-{self.start("1_0")}"""
-        host = fake_folder(tmp_path, done("b''"), start)
-        found = script("levels.py", "--host", host, file, wheel)
-        assert (found.returncode, found.stderr) == (0, "")
-        assert found.stdout == "DirectML.dll 1.15.4.0, 1_0: 1408 accepted\n" * 2
-        first, second = records(tmp_path, "levels")
-        everything = records(OBSERVED, "feature_levels")[0]["accepted"]
-        assert first == {
-            "version": "1.15.4.0",
-            "feature_level": "1_0",
-            "devices": ["1_0"],
-            "accepted": everything,
-        }
-        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        assert second == {"wheel": wheel.name, "sha256": digest, **first}
-        assert not list(lane.iterdir())
-
-    @pytest.mark.slow
-    def test_a_dll_that_heeds_the_level_of_its_device_ends_the_script(
-        self, tmp_path: Path
-    ) -> None:
-        # The host refuses everything but for devices of 1_0.
-        refused = failed("CreateOperator", 0x80070057)
-        action = f"{done()} if asked['feature_level'] == 0x1000 else {refused}"
-        host = fake_folder(tmp_path, action, self.start("2_0"))
-        found = script("levels.py", "--host", host, tmp_path / "levels.json.xz")
-        assert (found.returncode, found.stdout) == (1, "")
-        assert (
-            found.stderr
-            == "DirectML.dll 1.15.4.0 must accept the same whatever the minimum feature"
-            " level of its device, got others at 2_0\n"
-        )
-        assert not (tmp_path / "levels.json.xz").exists()
-
-    def test_a_crash_ends_the_script(self, tmp_path: Path) -> None:
-        host = fake_folder(tmp_path, "sys.exit(3)")
-        found = script("levels.py", "--host", host, tmp_path / "levels.json.xz")
-        assert (found.returncode, found.stdout) == (1, "")
-        assert (
-            found.stderr == "GATHER FLOAT64 INT64 1: the host ended with exit code 3\n"
-        )
-        assert not (tmp_path / "levels.json.xz").exists()
 
 
 @debian
