@@ -4,8 +4,6 @@ DirectML.dll."""
 from __future__ import annotations
 
 import importlib
-import json
-import lzma
 import os
 import re
 import shutil
@@ -20,8 +18,7 @@ import msgspec
 import pytest
 from command_line import DESC
 from fake_directml import NO_DEVICE, done, failed, fake_folder
-from folders import OBSERVED, ROOT
-from rings import LONG
+from folders import ROOT
 
 import onnxgather
 from onnxgather.checking.lanes.directml import find_host, request_for, setup_command
@@ -80,7 +77,7 @@ def test_a_descriptor_that_the_protocol_cannot_hold_is_refused(
     else:
         raw["desc"]["InputTensor"] |= changes
     with pytest.raises(onnxgather.DescriptorError) as caught:
-        importlib.import_module("hosts").raw_request(raw)
+        importlib.import_module("validity").raw_request(raw)
     assert str(caught.value) == message
 
 
@@ -88,30 +85,18 @@ def test_the_request_for_a_valid_descriptor_is_that_of_the_lane(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
-    found = importlib.import_module("hosts").raw_request(onnxgather.to_dict(DESC))
+    found = importlib.import_module("validity").raw_request(onnxgather.to_dict(DESC))
     assert msgspec.json.encode(found) == msgspec.json.encode(request_for(DESC))
 
 
-def script(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a script; returns its exit code and what it printed."""
-    command = [sys.executable, str(SCRIPTS / name), *map(str, arguments)]
+def validity(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the script; returns its exit code and what it printed."""
+    command = [sys.executable, str(SCRIPTS / "validity.py"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def records(folder: Path, kind: str) -> list[dict[str, Any]]:
-    """The records of a kind: in_range, out_of_range or invalid."""
-    found: list[dict[str, Any]] = json.loads(
-        lzma.decompress((folder / f"{kind}.json.xz").read_bytes())
-    )
-    return found
-
-
-@pytest.mark.one_quick_in(2)
-@pytest.mark.parametrize("name", ["record.py", "validity.py"])
-def test_a_script_without_a_host_says_how_to_make_one(
-    name: str, tmp_path: Path
-) -> None:
-    found = script(name, "--host", tmp_path)
+def test_without_a_host_the_script_says_how_to_make_one(tmp_path: Path) -> None:
+    found = validity("--host", tmp_path)
     assert (found.returncode, found.stdout) == (3, "")
     assert (
         found.stderr
@@ -122,136 +107,18 @@ def test_a_script_without_a_host_says_how_to_make_one(
 
 @pytest.mark.slow
 @stand_in
-@pytest.mark.parametrize("name", ["record.py", "validity.py"])
-def test_a_script_ends_where_directml_does_not_start(name: str, tmp_path: Path) -> None:
+def test_the_script_ends_where_directml_does_not_start(tmp_path: Path) -> None:
     host = fake_folder(tmp_path, "pass", start=NO_DEVICE)
-    found = script(name, "--host", host)
+    found = validity("--host", host)
     assert (found.returncode, found.stdout) == (3, "")
     assert found.stderr == "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E\n"
-
-
-KINDS = ("in_range", "out_of_range", "cropped", "invalid")
-
-
-@stand_in
-class TestRecord:
-    FEW = ("--in-range", 2, "--out-of-range", 2, "--cropped", 2, "--invalid", 2)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("action", "reason"),
-        [
-            ("sys.exit(3)", "crashed: the host ended with exit code 3"),
-            (
-                done("bytes(asked['tensors'][2][4])", touched=True),
-                "bytes beside OutputTensor were written",
-            ),
-            (failed("initialize", 0x8007000E), "initialize gave 0x8007000E"),
-        ],
-    )
-    def test_a_record_without_output_says_why(
-        self, action: str, reason: str, tmp_path: Path
-    ) -> None:
-        folder = tmp_path / "recorded"
-        found = script(
-            "record.py", folder, "--host", fake_folder(tmp_path, action), *self.FEW
-        )
-        assert (found.returncode, found.stderr) == (0, "")
-        for kind in ("in_range", "out_of_range"):
-            ends = [
-                (record["output_hex"], record["reason"])
-                for record in records(folder, kind)
-            ]
-            assert ends == [(None, reason)] * 2
-
-    @pytest.mark.one_quick_in(3)
-    @pytest.mark.parametrize(
-        ("action", "verdict", "reason"),
-        [
-            ("sys.exit(3)", None, "crashed: the host ended with exit code 3"),
-            (
-                failed("CreateOperator", 0x80070057),
-                False,
-                "CreateOperator gave 0x80070057",
-            ),
-            (done("b''"), True, None),
-        ],
-    )
-    def test_a_record_of_an_invalid_descriptor_has_the_verdict(
-        self, action: str, verdict: bool | None, reason: str | None, tmp_path: Path
-    ) -> None:
-        few = ("--in-range", 0, "--out-of-range", 0, "--cropped", 0, "--invalid", 2)
-        script("record.py", tmp_path, "--host", fake_folder(tmp_path, action), *few)
-        ends = [
-            (r["directml_accepts"], r.get("reason"))
-            for r in records(tmp_path, "invalid")
-        ]
-        assert ends == [(verdict, reason)] * 2
-
-    @pytest.mark.slow
-    def test_the_cases_of_the_recordings_are_drawn_again(self, tmp_path: Path) -> None:
-        # All but what DirectML says of them. With touched guard bytes no output is
-        # recorded.
-        host = fake_folder(tmp_path, done("b''", touched=True))
-        folder = tmp_path / "recorded"
-        few = [part for kind in KINDS for part in (f"--{kind.replace('_', '-')}", 100)]
-        found = script("record.py", folder, "--host", host, *([] if LONG else few))
-        assert (found.returncode, found.stderr) == (0, "")
-        said_by_directml = {"output_hex", "rest_kept", "reason", "directml_accepts"}
-
-        def drawn(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            return [
-                {k: v for k, v in r.items() if k not in said_by_directml}
-                for r in records
-            ]
-
-        for kind in KINDS:
-            assert (
-                drawn(records(folder, kind))
-                == drawn(records(OBSERVED, kind))[: None if LONG else 100]
-            )
-
-    @pytest.mark.slow
-    def test_versions_say_what_makes_the_recordings_again(self, tmp_path: Path) -> None:
-        folder = tmp_path / "recorded"
-        host = fake_folder(tmp_path, done("b''", touched=True))
-        script("record.py", folder, "--host", host, "--seed", 5, *self.FEW)
-        assert json.loads((folder / "versions.json").read_text(encoding="utf-8")) == {
-            "onnxgather": onnxgather.__version__,
-            "version": "1.15.4.0",
-            "adapter": "llvmpipe",
-            "feature_level": "6_4",
-            "doubles": True,
-            "wine": "10.0",
-            "seed": 5,
-            "in_range": 2,
-            "out_of_range": 2,
-            "cropped": 2,
-            "invalid": 2,
-        }
-        assert [record["id"] for record in records(folder, "invalid")] == [
-            "broken/5/0",
-            "broken/5/1",
-        ]
-
-    @pytest.mark.slow
-    @live
-    def test_directml_gives_the_recordings_again(self, tmp_path: Path) -> None:
-        counts = {"in_range": 60, "out_of_range": 60, "cropped": 20, "invalid": 32}
-        options = [
-            str(o) for k, n in counts.items() for o in (f"--{k.replace('_', '-')}", n)
-        ]
-        found = script("record.py", tmp_path, *options)
-        assert found.returncode == 0, found.stderr
-        for kind, count in counts.items():
-            assert records(tmp_path, kind) == records(OBSERVED, kind)[:count]
 
 
 @stand_in
 class TestValidity:
     def test_accepting_what_directml_refuses_is_a_finding(self, tmp_path: Path) -> None:
         host = fake_folder(tmp_path, failed("CreateOperator", 0x80070057))
-        found = script("validity.py", "--count", 64, "--host", host)
+        found = validity("--count", 64, "--host", host)
         assert found.returncode == 1
         assert (
             "\nFINDING (none), refused: CreateOperator gave 0x80070057 {"
@@ -261,7 +128,7 @@ class TestValidity:
     @pytest.mark.slow
     def test_accepting_what_crashes_directml_is_a_finding(self, tmp_path: Path) -> None:
         host = fake_folder(tmp_path, "sys.exit(3)")
-        found = script("validity.py", "--count", 16, "--host", host)
+        found = validity("--count", 16, "--host", host)
         assert found.returncode == 1
         assert (
             "\nFINDING (none), crashed: the host ended with exit code 3 {"
@@ -273,7 +140,7 @@ class TestValidity:
         self, tmp_path: Path
     ) -> None:
         host = fake_folder(tmp_path, done("b''"))
-        found = script("validity.py", "--count", 64, "--host", host)
+        found = validity("--count", 64, "--host", host)
         assert found.returncode == 1
         assert "\nFINDING ALIGNMENT, accepted:  {" in found.stdout
         assert "\nFINDING ND_BATCH_SIZES" not in found.stdout
@@ -284,7 +151,7 @@ class TestValidity:
 
     @live
     def test_directml_and_onnxgather_agree(self) -> None:
-        found = script("validity.py", "--count", 640, "--seed", 3)
+        found = validity("--count", 640, "--seed", 3)
         assert (found.returncode, found.stderr) == (0, "")
         assert "\n640 descriptors, 0 findings, " in found.stdout
 
