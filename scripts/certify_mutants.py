@@ -34,7 +34,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any, NamedTuple
+from operator import setitem
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -162,10 +163,8 @@ def _changes(graph: onnx.GraphProto) -> Iterator[Change]:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.INT and attribute.name != "to":
                 for step in (1, -1):
-                    yield (
-                        f"{what} {attribute.name} by {step}",
-                        partial(_step, attribute, step),
-                    )
+                    changed = partial(setattr, attribute, "i", attribute.i + step)
+                    yield f"{what} {attribute.name} by {step}", changed
             for dtype in TYPES if attribute.name == "to" else ():
                 if dtype != attribute.i:
                     name = TensorProto.DataType.Name(dtype)
@@ -178,12 +177,10 @@ def _changes(graph: onnx.GraphProto) -> Iterator[Change]:
                 )
         if node.op_type == "Clip":
             for k in range(1, len(node.input)):
-                yield f"{what} without a bound", partial(_put, node.input, k, "")
+                yield f"{what} without a bound", partial(setitem, node.input, k, "")
         for name in dict.fromkeys(node.input):
-            yield (
-                f"{what} left out for {name}",
-                partial(_pass, graph, node.output[0], name),
-            )
+            passed = partial(_pass, graph, node.output[0], name)
+            yield f"{what} left out for {name}", passed
 
 
 def _changes_of_gather(
@@ -194,18 +191,14 @@ def _changes_of_gather(
         return
     what = f"{node.op_type} {node.name or node.output[0]}"
     for operator in ("Shape", "Size"):
-        yield (
-            f"{what} beside its {operator}",
-            partial(_sized_beside, graph, node, operator),
-        )
+        sized = partial(_sized_beside, graph, node, operator)
+        yield f"{what} beside its {operator}", sized
     bounds = _index_bounds(node, types)
     if bounds is not None:
         for before in ("", "Cast", "Identity"):
             of = f" of {before}" if before else ""
-            yield (
-                f"{what} clamped beside its Shape{of}",
-                partial(_sized_instead, graph, node, before, bounds),
-            )
+            sized = partial(_sized_instead, graph, node, before, bounds)
+            yield f"{what} clamped beside its Shape{of}", sized
 
 
 def _index_bounds(node: onnx.NodeProto, types: Mapping[str, Type]) -> Array | None:
@@ -242,10 +235,8 @@ def _sized_instead(
         bounds: The lowest and the highest indices.
     """
     output = node.output[0]
-    low, high, raised, near, values, seen, shape = [
-        f"{output}_{word}"
-        for word in ("low", "high", "raised", "near", "values", "seen", "shape")
-    ]
+    words = "low", "high", "raised", "near", "values", "seen", "shape"
+    low, high, raised, near, values, seen, shape = [f"{output}_{w}" for w in words]
     for name, bound in zip((low, high), bounds, strict=True):
         graph.initializer.append(numpy_helper.from_array(np.asarray(bound), name))
     clamped = onnx.NodeProto()
@@ -294,14 +285,6 @@ def _swap(node: onnx.NodeProto, k: int) -> None:
     node.input[k], node.input[k - 1] = node.input[k - 1], node.input[k]
 
 
-def _step(attribute: onnx.AttributeProto, step: int) -> None:
-    attribute.i += step
-
-
-def _put(names: Any, k: int, name: str) -> None:
-    names[k] = name
-
-
 def _pass(graph: onnx.GraphProto, output: str, name: str) -> None:
     """Leave a node out, so that an input is passed on."""
     kept = [node for node in graph.node if output not in node.output]
@@ -333,11 +316,11 @@ def mutants(seed: str) -> Iterator[Mutant]:
         model = og.to_onnx(case.descriptor, policy, target)
         own = changes(model)
         # As there are many changes of one kind, a word is drawn before a change is.
-        words = {what.split()[-2] + what.split()[0] for what, _ in own}
-        word = draw.choice(sorted(words))
-        what, change = draw.choice(
-            [o for o in own if o[0].split()[-2] + o[0].split()[0] == word]
-        )
+        of_words: dict[str, list[Change]] = {}
+        for change in own:
+            first, *_, word, _ = change[0].split()
+            of_words.setdefault(word + first, []).append(change)
+        what, change = draw.choice(of_words[draw.choice(sorted(of_words))])
         change()
         for graph in graphs_of(model.graph):
             del graph.value_info[:]
@@ -370,24 +353,20 @@ def indices_of(desc: og.Descriptor, draw: random.Random) -> Array:
     tensor = desc.indices_tensor
     info = np.iinfo(tensor.data_type.numpy)
     sizes = axis_sizes(desc)
-    ends = {
-        k * n + more for n in sizes for k in (-2, -1, 0, 1, 2) for more in (-1, 0, 1)
-    }
-    powers = {
-        sign * 2**k for k in (8, 15, 16, 24, 31, 32, 53, 63, 64) for sign in (1, -1)
-    }
-    far = {power + more for power in powers for more in (-1, 0, 1, *sizes)}
-    inside, share = (
-        range(-min(sizes) if info.min else 0, min(sizes)),
-        draw.choice((0, 0.3, 1)),
-    )
-    groups = [
-        sorted(n for n in own if info.min <= n <= info.max) for own in (ends, far)
-    ]
-    near = draw.choice(groups)
+    if draw.random() < 0.5:
+        near = {
+            k * n + more for n in sizes for k in range(-2, 3) for more in (-1, 0, 1)
+        }
+    else:
+        powers = [2**k for k in (8, 15, 16, 24, 31, 32, 53, 63, 64)]
+        powers += [-power for power in powers]
+        near = {power + more for power in powers for more in (-1, 0, 1, *sizes)}
+    held = sorted(n for n in near if info.min <= n <= info.max)
+    inside = range(-min(sizes) if info.min else 0, min(sizes))
+    share = draw.choice((0, 0.3, 1))
     count = int(np.prod(tensor.array_shape))
     drawn = [
-        draw.choice(near if draw.random() < share else inside) for _ in range(count)
+        draw.choice(held if draw.random() < share else inside) for _ in range(count)
     ]
     return np.array(drawn, tensor.data_type.numpy).reshape(tensor.array_shape)
 
@@ -442,12 +421,11 @@ def judged(seed: int, timeout: float, number: int) -> Verdict:
 def main() -> int:
     """Print what came of the mutants; 1 if one that differs is proved."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=23112026)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument(
-        "--timeout", type=float, default=20, help="seconds for a certificate"
-    )
+    add = parser.add_argument
+    add("--count", type=int, default=2000)
+    add("--seed", type=int, default=23112026)
+    add("--jobs", type=int, default=2)
+    add("--timeout", type=float, default=20, help="seconds for a certificate")
     args = parser.parse_args()
     states, reasons = Counter[str](), Counter[str]()
     with ProcessPoolExecutor(args.jobs) as pool:
@@ -456,9 +434,8 @@ def main() -> int:
             state = f"{one.state}{' and different' if one.differs else ''}"
             states[state] += 1
             if one.why:
-                reasons[
-                    f"{one.why.split(' [')[0]}{', different' if one.differs else ''}"
-                ] += 1
+                why = one.why.split(" [")[0]
+                reasons[f"{why}{', different' if one.differs else ''}"] += 1
             where = f" at {', '.join(one.levels)}" if one.levels else ""
             line = f"{number} {state}{where}: {one.name}: {one.why}"
             print(line, file=sys.stderr, flush=True)
@@ -466,12 +443,8 @@ def main() -> int:
         print(f"{state}: {count} of {args.count}")
     for reason, count in reasons.most_common():
         print(f"    {count}: {reason}")
-    return int(
-        any(
-            state.startswith("crashed") or state == "proved and different"
-            for state in states
-        )
-    )
+    is_wrong = {"crashed", "crashed and different", "proved and different"}
+    return int(not is_wrong.isdisjoint(states))
 
 
 if __name__ == "__main__":
