@@ -7,8 +7,7 @@ for the targets portable, cpu and webgpu. A change is a constant with an element
 larger or smaller, two inputs of a node in the other order, a Clip without a bound, a
 Cast to another type, an axis one larger or smaller, another operator of the same kind,
 a node that is left out, so that one of its inputs is passed on, or a gather of which a
-Shape or a Size is taken: beside its use, or in place of it, where the gather with
-clamped indices gives the elements. A changed model counts if ONNX Runtime opens it at
+Shape or a Size is taken, too. A changed model counts if ONNX Runtime opens it at
 some level of optimization.
 
 Each changed model is certified against the descriptor of the model. Apart from that it
@@ -77,6 +76,8 @@ TYPES = (
 )
 """What a Cast may become."""
 
+GATHERS = ("Gather", "GatherElements", "GatherND")
+
 ALIKE = (
     ("Add", "Sub", "Mul"),
     ("Min", "Max"),
@@ -123,32 +124,10 @@ def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 def changes(model: onnx.ModelProto) -> list[Change]:
     """Return all changes of a model; of constants, one for each constant and sign."""
-    types = _types(model)
     own: list[Change] = []
     for graph in graphs_of(model.graph):
-        own.extend(_changes(graph))
-        for node in graph.node:
-            own.extend(_changes_of_gather(graph, node, types))
+        own += _changes(graph)
     return own
-
-
-Type = tuple[int, tuple[int, ...]]
-"""The data type and the sizes of a value."""
-
-
-def _types(model: onnx.ModelProto) -> dict[str, Type]:
-    """Return the types of the values whose sizes are known, by their names."""
-    types: dict[str, Type] = {}
-    for graph in graphs_of(onnx.shape_inference.infer_shapes(model).graph):
-        for value in (*graph.input, *graph.value_info, *graph.output):
-            tensor_type = value.type.tensor_type
-            dims = tensor_type.shape.dim
-            if tensor_type.HasField("shape") and all(dim.dim_value for dim in dims):
-                sizes = tuple(dim.dim_value for dim in dims)
-                types[value.name] = (tensor_type.elem_type, sizes)
-        for tensor in graph.initializer:
-            types[tensor.name] = (tensor.data_type, tuple(tensor.dims))
-    return types
 
 
 def _changes(graph: onnx.GraphProto) -> Iterator[Change]:
@@ -175,6 +154,11 @@ def _changes(graph: onnx.GraphProto) -> Iterator[Change]:
                     f"{what} as {operator}",
                     partial(setattr, node, "op_type", operator),
                 )
+        for operator in ("Shape", "Size") if node.op_type in GATHERS else ():
+            yield (
+                f"{what} beside its {operator}",
+                partial(_sized, graph, node, operator),
+            )
         if node.op_type == "Clip":
             for k in range(1, len(node.input)):
                 yield f"{what} without a bound", partial(setitem, node.input, k, "")
@@ -183,93 +167,10 @@ def _changes(graph: onnx.GraphProto) -> Iterator[Change]:
             yield f"{what} left out for {name}", passed
 
 
-def _changes_of_gather(
-    graph: onnx.GraphProto, node: onnx.NodeProto, types: Mapping[str, Type]
-) -> Iterator[Change]:
-    """Yield the changes in which sizes alone are taken of what a gather gives."""
-    if node.op_type not in ("Gather", "GatherElements", "GatherND"):
-        return
-    what = f"{node.op_type} {node.name or node.output[0]}"
-    for operator in ("Shape", "Size"):
-        sized = partial(_sized_beside, graph, node, operator)
-        yield f"{what} beside its {operator}", sized
-    bounds = _index_bounds(node, types)
-    if bounds is not None:
-        for before in ("", "Cast", "Identity"):
-            of = f" of {before}" if before else ""
-            sized = partial(_sized_instead, graph, node, before, bounds)
-            yield f"{what} clamped beside its Shape{of}", sized
-
-
-def _index_bounds(node: onnx.NodeProto, types: Mapping[str, Type]) -> Array | None:
-    """Return the lowest and the highest indices of a gather; None if not known."""
-    data, indices = node.input
-    if data not in types or indices not in types:
-        return None
-    index_type, index_sizes = types[indices]
-    _, sizes = types[data]
-    attributes = {attribute.name: attribute.i for attribute in node.attribute}
-    if node.op_type == "GatherND":
-        first = attributes.get("batch_dims", 0)
-        limits = np.array(sizes[first : first + index_sizes[-1]])
-    else:
-        limits = np.array(sizes[attributes.get("axis", 0)])
-    return np.array([-limits, limits - 1], helper.tensor_dtype_to_np_dtype(index_type))
-
-
-def _sized_beside(graph: onnx.GraphProto, node: onnx.NodeProto, operator: str) -> None:
+def _sized(graph: onnx.GraphProto, node: onnx.NodeProto, operator: str) -> None:
     """Take a Shape or a Size of a gather that nothing uses."""
     output = node.output[0]
-    _insert(graph, node, [helper.make_node(operator, [output], [f"{output}_sized"])])
-
-
-def _sized_instead(
-    graph: onnx.GraphProto, node: onnx.NodeProto, before: str, bounds: Array
-) -> None:
-    """Take the Shape alone of a gather; that with clamped indices gives the elements.
-
-    Args:
-        graph: The graph of the gather.
-        node: The gather.
-        before: An operator between the gather and the Shape; "" for none.
-        bounds: The lowest and the highest indices.
-    """
-    output = node.output[0]
-    words = "low", "high", "raised", "near", "values", "seen", "shape"
-    low, high, raised, near, values, seen, shape = [f"{output}_{w}" for w in words]
-    for name, bound in zip((low, high), bounds, strict=True):
-        graph.initializer.append(numpy_helper.from_array(np.asarray(bound), name))
-    clamped = onnx.NodeProto()
-    clamped.CopyFrom(node)
-    clamped.name = ""
-    clamped.input[1] = near
-    clamped.output[0] = values
-    node.output[0] = seen
-    nodes = [
-        helper.make_node("Max", [node.input[1], low], [raised]),
-        helper.make_node("Min", [raised, high], [near]),
-        clamped,
-    ]
-    if before:
-        other = helper.make_node(before, [seen], [f"{seen}_again"])
-        if before == "Cast":
-            other.attribute.append(helper.make_attribute("to", TensorProto.DOUBLE))
-        nodes.append(other)
-        seen += "_again"
-    nodes.append(helper.make_node("Shape", [seen], [shape]))
-    nodes.append(helper.make_node("Reshape", [values, shape], [output]))
-    _insert(graph, node, nodes)
-
-
-def _insert(
-    graph: onnx.GraphProto, node: onnx.NodeProto, nodes: Sequence[onnx.NodeProto]
-) -> None:
-    """Put nodes behind a node."""
-    at = [*graph.node].index(node) + 1
-    all_nodes = [*graph.node[:at], *nodes, *graph.node[at:]]
-    copies = [onnx.NodeProto.FromString(own.SerializeToString()) for own in all_nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
+    graph.node.append(helper.make_node(operator, [output], [f"{output}_sized"]))
 
 
 def _add(tensor: onnx.TensorProto, step: int) -> None:
