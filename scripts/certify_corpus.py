@@ -75,8 +75,12 @@ def certificates(
     all_questions: Sequence[Question], jobs: int, timeout: float
 ) -> Iterator[Certified]:
     """Yield the certificates of questions, in their order."""
+    work = partial(answer, timeout)
+    if jobs == 1:
+        yield from map(work, all_questions)
+        return
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(partial(answer, timeout), all_questions)
+        yield from pool.map(work, all_questions)
 
 
 def shard(text: str) -> tuple[int, int]:
