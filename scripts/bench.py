@@ -352,9 +352,10 @@ def main() -> None:
     add("--only", action="append", choices=names, help="a workload; repeatable")
     add("--threads", type=int, default=1)
     add("--rounds", type=int, default=15)
+    add = parser.add_mutually_exclusive_group().add_argument
     add("--against", help="a checkout, or NAME=VALUE")
     add("--save", action="store_true", help="write the machine's file and the page")
-    add("--page", action="store_true", help="write the page alone")
+    add("--page", action="store_true")
     options = parser.parse_args()
     times: Times = {}
     keep_to_cores(options.threads)

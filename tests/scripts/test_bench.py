@@ -317,3 +317,14 @@ class NoCompiler:
     def command_of(compiler: list[str], *_: object) -> list[str]:
         """Return the compiler alone."""
         return compiler
+
+
+def test_builds_are_not_saved(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--against", ".", "--save"])
+    with pytest.raises(SystemExit):
+        bench.main()
+    last = capsys.readouterr().err.splitlines()[-1]
+    rule = "argument --save: not allowed with argument --against"
+    assert last == f"bench.py: error: {rule}"
