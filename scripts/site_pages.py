@@ -23,6 +23,7 @@ PAGES = ROOT / "build" / "pages"
 
 LINKED = [
     "LICENSE",
+    "onnxgather/checking/report.schema.json",
     "onnxgather/core/execution/known_differences.json",
 ]
 """Files that are no pages and that pages link to."""

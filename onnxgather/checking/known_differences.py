@@ -93,6 +93,7 @@ class CasePattern(_Pattern, frozen=True):
     index_type: tuple[str, ...] | None = None
     dimension_count: tuple[int, ...] | None = None
     descriptor: DescriptorPattern | None = None
+    """The descriptor of the case."""
     out_of_range: tuple[str, ...] | None = None
     in_range: bool | None = None
     wrapped: bool | None = None

@@ -1,6 +1,6 @@
 """The results of a check as data, from which the reports of all formats are made.
 
-docs/report.md describes the classes of this module to readers of the JSON.
+`report.schema.json` describes the classes of this module to readers of the JSON.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Returned(StrEnum):
     """What an output holds where the indices are out of range."""
 
     ZEROS = "zeros"
+    """Zeros alone."""
     CLAMPED = "clamped"
     """The elements at the clamped indices."""
     DIRECTML = "directml"
@@ -107,10 +108,13 @@ class Element(msgspec.Struct, frozen=True, omit_defaults=True):
     index: tuple[int, ...]
     """Its coordinates in the array that stands for OutputTensor."""
     expected: str
+    """The element of the reference."""
     expected_bytes: str
     """In hexadecimal, in the order of memory."""
     got: str
+    """The element of the provider."""
     got_bytes: str
+    """In hexadecimal, in the order of memory."""
     source: str | None = None
     """Which index led there, such as `output[1, 0] = input[1, indices[0]] = input[1, 2]
     = 6`."""
@@ -128,6 +132,7 @@ class ArrayType(msgspec.Struct, frozen=True):
     data_type: str
     """numpy's name, such as float32."""
     shape: tuple[int, ...]
+    """The sizes."""
 
     @classmethod
     def of(cls, array: Array) -> ArrayType:
@@ -156,8 +161,11 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """
 
     lane: str
+    """The name of the lane."""
     state: State
+    """Whether the lane computes what the reference computes."""
     kind: ResultKind
+    """What became of the case, exactly."""
     reason: str | None = None
     """A sentence for people: why the state is not PASS, or what both refused. Its
     wording may change at any time; programs read the other fields."""
@@ -268,10 +276,13 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     data: Blob
+    """The array of InputTensor."""
     indices: Blob
+    """The array of IndicesTensor."""
     descriptor: dict[str, Any] | None = None
     """In DxDispatch's spelling."""
     node: ForbiddenNode | None = None
+    """The node, where ONNX forbids it."""
     model: bytes | None = None
     """The ONNX model that the lanes ran, if they ran the file of a model."""
     expected: Blob | None = None
@@ -329,12 +340,14 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """One case on all lanes."""
 
     name: str
+    """Such as gather/float32/uint32/edges."""
     operator: str
     """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; of a forbidden node ONNX's
     name."""
     data_type: str
     """Such as FLOAT32."""
     index_type: str
+    """The data type of the indices, such as INT64."""
     dimension_count: int
     """DimensionCount; of a forbidden node the rank of its data."""
     out_of_range: OutOfRange
@@ -352,6 +365,7 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The path to its command in that file, such as `$.commands[0]`. Where no command
     dispatches the gather, it is which arrays it has, such as `random bits`."""
     dispatchable: str | None = None
+    """The name of the program's dispatchable, which has the descriptor."""
     runs_file: bool = False
     """Whether the file is an ONNX model that the lanes run as it is."""
     note: str | None = None
@@ -407,6 +421,7 @@ class Invalid(msgspec.Struct, frozen=True):
     """
 
     file: str
+    """The path of the file."""
     reason: str
     """A sentence for people."""
 
@@ -421,8 +436,11 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     machine: str
     """Such as `Linux 6.1 x86_64, 2 cores`."""
     lanes: tuple[LaneInfo, ...]
+    """What was asked."""
     cases: list[CaseResult]
+    """What each lane answered to each case."""
     invalid: list[Invalid] = []
+    """The files that break a rule."""
     unusable: list[str] = []
     """Why files could not be checked; sentences for people."""
     planned: int = 0
