@@ -19,6 +19,7 @@ from rewritten_models import (
     RUNS,
     RewrittenModel,
 )
+from rings import one_quick_in
 from runtime_faults import IS_OLD
 
 import onnxgather as og
@@ -42,8 +43,9 @@ def only(audited: Any) -> AuditedGather:
     return audited.gathers[-1]
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("row", REWRITTEN_MODELS, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", one_quick_in(4, REWRITTEN_MODELS), ids=lambda row: row.name
+)
 def test_no_gather_that_fails_at_a_level_is_proved(row: RewrittenModel) -> None:
     outcomes = row.outcomes
     if IS_OLD:

@@ -15,6 +15,7 @@ from command_line import ALSO_AUDITED, call, outcome
 from folders import MODELS
 from google.protobuf.message import EncodeError
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing import audit as gathers
@@ -253,17 +254,19 @@ run           the run reached 1 gather: 1 had an index out of range
     assert note.partition("\n")[2] == PROVIDERS + HARDEN
 
 
-@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize(
     ("op", "axis", "ids"),
-    [
-        ("Gather", 1, [0, 2]),
-        ("Gather", 2, [[1, 5], [0, 1]]),
-        ("Gather", 0, -5),
-        ("Gather", 1, 900),
-        ("GatherElements", 1, np.eye(4, 3, dtype=np.int64)[:, None] * 4),
-        ("GatherElements", 2, np.arange(24).reshape(4, 2, 3) % 8),
-    ],
+    one_quick_in(
+        6,
+        [
+            ("Gather", 1, [0, 2]),
+            ("Gather", 2, [[1, 5], [0, 1]]),
+            ("Gather", 0, -5),
+            ("Gather", 1, 900),
+            ("GatherElements", 1, np.eye(4, 3, dtype=np.int64)[:, None] * 4),
+            ("GatherElements", 2, np.arange(24).reshape(4, 2, 3) % 8),
+        ],
+    ),
 )
 def test_the_element_that_directml_reads_is_told(op: str, axis: int, ids: Any) -> None:
     """The sentence names the element whose number the reference has in the output."""

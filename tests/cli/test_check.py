@@ -17,6 +17,7 @@ import pytest
 from command_line import DATA_4X3, DESC, call, files, outcome, program
 from folders import MODELS
 from msgspec.structs import replace
+from rings import one_quick_in
 from small_programs import gather, shown, small_program
 from stub_runtime import environment
 
@@ -87,16 +88,18 @@ def negative(_: Case, answer: Answer) -> Answer:
 
 
 class TestOutOfRange:
-    @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
         ("policy", "elements"),
-        [
-            (None, "2 under clamp, 11 under directml"),
-            ("clamp", "2 under clamp, 11 under directml"),
-            ("zero", "0 under zero, 11 under directml"),
-            ("error", None),
-            ("directml", "11 under directml, 2 under clamp"),
-        ],
+        one_quick_in(
+            5,
+            [
+                (None, "2 under clamp, 11 under directml"),
+                ("clamp", "2 under clamp, 11 under directml"),
+                ("zero", "0 under zero, 11 under directml"),
+                ("error", None),
+                ("directml", "11 under directml, 2 under clamp"),
+            ],
+        ),
     )
     def test_the_table_says_what_other_policies_give(
         self, policy: str | None, elements: str | None
@@ -287,8 +290,7 @@ class TestStates:
             "cpu: 2 cases, 2 PASS",
         ]
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize("columns", ["80", "100"])
+    @pytest.mark.parametrize("columns", one_quick_in(2, ["80", "100"]))
     def test_no_name_of_a_file_is_broken_in_two(
         self, monkeypatch: pytest.MonkeyPatch, columns: str
     ) -> None:
@@ -740,38 +742,40 @@ class TestParts:
         assert (code, out) == (2, "")
         assert err.endswith("Error: no case name contains 'abc'\n")
 
-    @pytest.mark.one_quick_in(6)
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
-        [
-            (
-                ["--corpus", "-k", "gather/flaot32"],
+        one_quick_in(
+            6,
+            [
                 (
-                    "no case name contains 'gather/flaot32'; did you mean"
-                    ' "gather/float32"?'
+                    ["--corpus", "-k", "gather/flaot32"],
+                    (
+                        "no case name contains 'gather/flaot32'; did you mean"
+                        ' "gather/float32"?'
+                    ),
                 ),
-            ),
-            (
-                ["--case", "gather/float32/int64/negativ"],
                 (
-                    "no case is named 'gather/float32/int64/negativ'; did you mean "
-                    '"gather/float32/int64/negative"?'
+                    ["--case", "gather/float32/int64/negativ"],
+                    (
+                        "no case is named 'gather/float32/int64/negativ'; did you mean "
+                        '"gather/float32/int64/negative"?'
+                    ),
                 ),
-            ),
-            (
-                ["--case", "random/0/3", "--random", "3"],
-                "no case is named 'random/0/3'; did you mean \"random/0/2\"?",
-            ),
-            (["--case", ""], "no case is named ''"),
-            (
-                ["--corpus", "--list", "--markdown", "x"],
-                "--list must come without --markdown",
-            ),
-            (
-                ["--list"],
-                "there is nothing to check: give a PATH, --corpus or --random N",
-            ),
-        ],
+                (
+                    ["--case", "random/0/3", "--random", "3"],
+                    "no case is named 'random/0/3'; did you mean \"random/0/2\"?",
+                ),
+                (["--case", ""], "no case is named ''"),
+                (
+                    ["--corpus", "--list", "--markdown", "x"],
+                    "--list must come without --markdown",
+                ),
+                (
+                    ["--list"],
+                    "there is nothing to check: give a PATH, --corpus or --random N",
+                ),
+            ],
+        ),
     )
     def test_an_unknown_name_is_one_sentence(
         self, arguments: list[str], sentence: str
@@ -780,15 +784,17 @@ class TestParts:
         assert (code, out) == (2, "")
         assert err.endswith(f"Error: {sentence}\n")
 
-    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         "options",
-        [
-            ["-k", "1"],
-            ["--shard", "2/3"],
-            ["-k", "y.json: $"],
-            ["--case", "random/7/3"],
-        ],
+        one_quick_in(
+            4,
+            [
+                ["-k", "1"],
+                ["--shard", "2/3"],
+                ["-k", "y.json: $"],
+                ["--case", "random/7/3"],
+            ],
+        ),
     )
     def test_a_list_has_the_names_of_the_cases_that_would_run(
         self, monkeypatch: pytest.MonkeyPatch, options: list[str]
@@ -819,23 +825,24 @@ class TestParts:
             ),
         )
 
-    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         "name",
-        [
-            "random/5/40",
-            "gather/float32/int64/negative",
-            "forbidden/gather-nd/tuple-length/none",
-            "x.json: $.commands[0] (gather)",
-        ],
+        one_quick_in(
+            4,
+            [
+                "random/5/40",
+                "gather/float32/int64/negative",
+                "forbidden/gather-nd/tuple-length/none",
+                "x.json: $.commands[0] (gather)",
+            ],
+        ),
     )
     def test_the_name_of_a_case_says_where_the_case_is(self, name: str) -> None:
         program("x.json")
         found = report("--case", name, code=3)
         assert ([case.name for case in found.cases], found.planned) == ([name], 1)
 
-    @pytest.mark.one_quick_in(3)
-    @pytest.mark.parametrize("parts", [1, 3, 7])
+    @pytest.mark.parametrize("parts", one_quick_in(3, [1, 3, 7]))
     def test_each_case_is_in_one_shard(self, parts: int) -> None:
         program("x.json")
         program("y.json")

@@ -16,6 +16,7 @@ import pytest
 from command_line import DATA_4X3, DESC, INDICES, outcome, program
 from onnx import TensorProto, helper
 from planted_adapter import planted
+from rings import one_quick_in
 from stub_runtime import environment
 from terminal import run_on_terminal
 
@@ -202,8 +203,9 @@ class TestRepro:
         )
         assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize("case", [None, "x.json: $.commands[0] (gather)"])
+    @pytest.mark.parametrize(
+        "case", one_quick_in(2, [None, "x.json: $.commands[0] (gather)"])
+    )
     def test_a_report_without_a_difference_has_nothing_to_reproduce(
         self, case: str | None
     ) -> None:
@@ -470,8 +472,7 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
             " ['cpu', 'openvino'], got ['cpu']\n"
         )
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize("given", [False, True])
+    @pytest.mark.parametrize("given", one_quick_in(2, [False, True]))
     def test_the_target_is_that_of_the_report(self, given: bool) -> None:
         program("x.json")
         change = """

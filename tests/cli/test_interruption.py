@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 from command_line import POSIX, files, outcome, program
+from rings import one_quick_in
 
 from onnxgather.checking import lanes, report, run
 from onnxgather.checking.cases import Case
@@ -82,8 +83,7 @@ TOLD = [f"written: {option.partition('=')[2]}\n" for option in REPORTS]
 COUNT = 60
 
 
-@pytest.mark.one_quick_in(20)
-@pytest.mark.parametrize("moment", range(20))
+@pytest.mark.parametrize("moment", one_quick_in(20, range(20)))
 def test_a_signal_at_any_moment_loses_no_finished_case(
     monkeypatch: pytest.MonkeyPatch, late: list[int], moment: int
 ) -> None:

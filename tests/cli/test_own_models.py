@@ -21,6 +21,7 @@ from fake_directml import done, fake_folder
 from folders import MODELS
 from onnx import TensorProto, helper, numpy_helper, version_converter
 from own_models import merged_with_relu, stamped, with_wrong_bound
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.checking.corpus import random_cases
@@ -72,8 +73,9 @@ def without_head(text: str) -> list[str]:
 class TestRoundTrip:
     """What `convert` writes is read by every command, with no option given."""
 
-    @pytest.mark.one_quick_in(5)
-    @pytest.mark.parametrize(("policy", "target"), [*product(POLICIES, NATIVE)])
+    @pytest.mark.parametrize(
+        ("policy", "target"), one_quick_in(5, [*product(POLICIES, NATIVE)])
+    )
     def test_the_programs_of_the_repository(
         self, policy: OutOfRange, target: Target
     ) -> None:

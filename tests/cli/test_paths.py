@@ -13,6 +13,7 @@ import pytest
 from command_line import POSIX, files, outcome, posix, program
 from onnx import parser
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from rings import one_quick_in
 
 NEG = model(
     [node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"]
@@ -133,17 +134,19 @@ Error: r.json: no such file or directory. Write --json=FILE.
     assert files() == []
 
 
-@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize(
     "command",
-    [
-        "audit a.onnx",
-        "check a.json",
-        "explain a.json",
-        "extract a.onnx --all --inputs a.npz -o out",
-        "harden a.onnx -o b.onnx",
-        "show a.json",
-    ],
+    one_quick_in(
+        3,
+        [
+            "audit a.onnx",
+            "check a.json",
+            "explain a.json",
+            "extract a.onnx --all --inputs a.npz -o out",
+            "harden a.onnx -o b.onnx",
+            "show a.json",
+        ],
+    ),
 )
 def test_json_with_a_file_writes_what_json_prints(command: str) -> None:
     inputs = [info("x", FLOAT, [2]), info("i", INT64, [1])]
@@ -243,17 +246,19 @@ def model_with_external_data(path: str) -> bytes:
     return data.read_bytes()
 
 
-@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize(
     "arguments",
-    [
-        "harden m.onnx -o out.onnx",
-        "extract m.onnx --all --inputs ids.npz -o gathers",
-        "show m.onnx",
-        "explain m.onnx --inputs ids.npz",
-        "check m.onnx --inputs ids.npz --lanes cpu",
-        "certify x.json --model m.onnx",
-    ],
+    one_quick_in(
+        3,
+        [
+            "harden m.onnx -o out.onnx",
+            "extract m.onnx --all --inputs ids.npz -o gathers",
+            "show m.onnx",
+            "explain m.onnx --inputs ids.npz",
+            "check m.onnx --inputs ids.npz --lanes cpu",
+            "certify x.json --model m.onnx",
+        ],
+    ),
 )
 def test_no_json_is_written_over_the_external_data_of_a_model(arguments: str) -> None:
     before = model_with_external_data("m.onnx")

@@ -17,6 +17,7 @@ import pytest
 from command_line import DESC, POSIX, changed, outcome, program
 from onnx import compose, parser
 from own_models import merged_with_relu
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing.hardening import harden
@@ -228,9 +229,8 @@ def kept(place: Place, intruder: Intruder, *options: str) -> None:
     assert after == before
 
 
-@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-@pytest.mark.parametrize("intruder", [*PLAIN, a_folder])
+@pytest.mark.parametrize("intruder", one_quick_in(3, [*PLAIN, a_folder]))
 def test_what_a_user_has_there_stays_and_the_other_file_is_written(
     place: Place, intruder: Intruder
 ) -> None:
@@ -238,16 +238,14 @@ def test_what_a_user_has_there_stays_and_the_other_file_is_written(
 
 
 @POSIX
-@pytest.mark.one_quick_in(3)
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", one_quick_in(3, PLACES.values()), ids=PLACES)
 @pytest.mark.parametrize("intruder", LINKS)
 def test_a_link_stays_with_its_target(place: Place, intruder: Intruder) -> None:
     kept(place, intruder)
 
 
 @POSIX
-@pytest.mark.one_quick_in(3)
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", one_quick_in(3, PLACES.values()), ids=PLACES)
 @pytest.mark.parametrize("intruder", [a_folder, *LINKS])
 def test_force_replaces_no_folder_and_no_link(place: Place, intruder: Intruder) -> None:
     kept(place, intruder, "--force")
@@ -527,8 +525,7 @@ class TestExtract:
         assert outcome(*self.ALL)[0] == 0
         assert tree() != before
 
-    @pytest.mark.one_quick_in(4)
-    @pytest.mark.parametrize("intruder", PLAIN)
+    @pytest.mark.parametrize("intruder", one_quick_in(4, PLAIN))
     @pytest.mark.parametrize("name", ["repro.py", "model.onnx"])
     def test_a_file_that_was_changed_stays(self, intruder: Intruder, name: str) -> None:
         path = f"{self.BELOW}/{name}"

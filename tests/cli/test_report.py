@@ -28,7 +28,7 @@ from report_samples import (
     passed,
     report_of,
 )
-from rings import LONG, by_ring
+from rings import by_ring
 
 from onnxgather.checking.report import html
 from onnxgather.checking.report_files import open_report
@@ -160,8 +160,8 @@ class TestOptionsOfCheck:
 
     @pytest.mark.slow
     def test_without_known_differences_all_is_new(self) -> None:
-        part = [] if LONG else ["--shard", "1/4"]
-        arguments = ["check", "--corpus", "--out-of-range", "error", *part]
+        part = ["--corpus", "--shard", "1/4"]
+        arguments = ["check", *part, "--out-of-range", "error"]
         assert call(*arguments, "--json=known.json").exit_code == 0
         assert call(*arguments, "--no-known", "--json=all.json").exit_code == 1
         known, new = (
@@ -245,7 +245,7 @@ def test_the_commands_that_a_page_offers_work() -> None:
     ]
     assert call(*shlex.split(offered[0])[1:]).exit_code == 0
     assert Path("repro/repro.py").exists()
-    for command in commands("r.html", "again")[:: by_ring(4, 1, 1)]:
+    for command in commands("r.html", "again")[:: by_ring(4, 1)]:
         again = call(*shlex.split(command)[1:], "--json=again.json")
         assert (again.exit_code, command in again.stdout) == (1, True)
         (case,) = open_report("again.json").cases

@@ -16,6 +16,7 @@ import pytest
 from command_line import POSIX, changed, files, outcome, program
 from folders import MODELS
 from onnx import parser
+from rings import one_quick_in
 
 
 @POSIX
@@ -133,8 +134,7 @@ TAKERS = {
 }
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("kind", TAKERS)
+@pytest.mark.parametrize("kind", one_quick_in(4, TAKERS))
 def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(
     kind: str,
 ) -> None:
@@ -349,39 +349,45 @@ class TestModel:
             ),
         )
 
-    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
-        [
-            (
-                ["explain", "m.onnx", "--inputs", "x.npz"],
-                "m.onnx: --node must be one of 'y', 'o', 's', 'a'",
-            ),
-            (
-                ["explain", "m.onnx", "--inputs", "x.npz", "--node", "s"],
+        one_quick_in(
+            4,
+            [
                 (
-                    "m.onnx: main graph: node 's': data must be of a type that DirectML"
-                    " gathers (FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8,"
-                    " UINT64, UINT32, UINT16, UINT8), got STRING"
+                    ["explain", "m.onnx", "--inputs", "x.npz"],
+                    "m.onnx: --node must be one of 'y', 'o', 's', 'a'",
                 ),
-            ),
-            (
-                ["show", "m.onnx", "--node", "yy"],
-                "m.onnx: node 'yy' must be one of the model's 5 gathers",
-            ),
-            (
-                ["check", "m.onnx"],
                 (
-                    "m.onnx: the inputs must hold an array for each input of the model,"
-                    " got none for 'data', 'ids', 'two', 'yes', 'words'; give --inputs"
-                    " FILE.npz"
+                    ["explain", "m.onnx", "--inputs", "x.npz", "--node", "s"],
+                    (
+                        "m.onnx: main graph: node 's': data must be of a"
+                        " type that DirectML"
+                        " gathers (FLOAT64, FLOAT32, FLOAT16, INT64,"
+                        " INT32, INT16, INT8,"
+                        " UINT64, UINT32, UINT16, UINT8), got STRING"
+                    ),
                 ),
-            ),
-            (
-                ["show", "none.onnx", "--node", "y"],
-                "none.onnx: no such file or directory",
-            ),
-        ],
+                (
+                    ["show", "m.onnx", "--node", "yy"],
+                    "m.onnx: node 'yy' must be one of the model's 5 gathers",
+                ),
+                (
+                    ["check", "m.onnx"],
+                    (
+                        "m.onnx: the inputs must hold an array for each"
+                        " input of the model,"
+                        " got none for 'data', 'ids', 'two', 'yes',"
+                        " 'words'; give --inputs"
+                        " FILE.npz"
+                    ),
+                ),
+                (
+                    ["show", "none.onnx", "--node", "y"],
+                    "none.onnx: no such file or directory",
+                ),
+            ],
+        ),
     )
     def test_what_a_command_cannot_do_is_one_sentence(
         self, arguments: list[str], sentence: str
