@@ -26,6 +26,14 @@ from onnxgather.auditing.audit import (
     given_ranges,
 )
 from onnxgather.auditing.graph_audit import Calls, OperationKey, calls_of, operations_of
+from onnxgather.auditing.hardening.gather_nodes import (
+    GatherNode,
+    Limit,
+    Operand,
+    as_directml,
+    limited_operands,
+    without_zeros,
+)
 from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.operators.index_operators import (
     INDEX_OPERATORS,
@@ -40,14 +48,6 @@ from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError, located
 from onnxgather.core.files import check_apart, write_pieces
-from onnxgather.core.lowering.gather_nodes import (
-    GatherNode,
-    Limit,
-    Operand,
-    as_directml,
-    limited_operands,
-    without_zeros,
-)
 from onnxgather.core.lowering.graph import ONNX_TYPES, Graph, Value, new_name
 from onnxgather.core.lowering.indices import INDICES
 from onnxgather.core.lowering.portable import INPUT, OUTPUT
