@@ -332,10 +332,7 @@ def _check_row(
 
 
 def _becomes_counted(gather: AuditedGather) -> bool:
-    """Return whether ONNX Runtime makes an operator of a gather without other indices.
-
-    Such an operator, EmbedLayerNormalization, accepts no index below 0.
-    """
+    """Return whether a gather is part of `quirks.EMBEDDING_FROM_START`."""
     if gather.runtime is None:
         return False
     operators = {row.op for row in gather.runtime.levels} - {gather.op, None}
@@ -424,8 +421,8 @@ def rewrite(
             each with the reason to leave it as it is, or "".
         rule: What such an index does: "clamp", "zero" or "directml", or the row that it
             means.
-        counted: The paths to the gathers whose new indices must be at least 0, as ONNX
-            Runtime makes an operator of them that counts no index from the end.
+        counted: The paths to the gathers whose new indices must be at least 0
+            (`quirks.EMBEDDING_FROM_START`).
 
     Raises:
         OnnxGatherError: A size is not known under "directml".
