@@ -21,25 +21,22 @@ ROOT = Path(__file__).resolve().parents[1]
 
 PAGES = ROOT / "build" / "pages"
 
-LINKED = [
-    "LICENSE",
-    "onnxgather/checking/report.schema.json",
-    "onnxgather/core/execution/known_differences.json",
-]
-"""Files that are no pages and that pages link to."""
+LINK = re.compile(r"\]\((?!http)([^)#]+)")
+"""A link to another file."""
 
 EXAMPLE = re.compile(r"```sh\nonnxgather (.+ --html (\w+\.html))\n```\n")
 """The command of an example, and the file that it writes."""
 
 
 def write_pages() -> None:
-    """Write all pages anew."""
+    """Write all pages anew, with the files that they link to."""
     shutil.rmtree(PAGES, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", PAGES / "docs")
-    for path in [*ROOT.glob("*.md"), *(ROOT / name for name in LINKED)]:
-        copy = PAGES / path.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        linked = LINK.findall(page.read_text("utf-8"))
+        for path in [page, *(page.parent / name for name in linked)]:
+            copy = PAGES / path.resolve().relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
     _replace("signatures.md", "::: onnxgather", signatures())
     examples = PAGES / "docs" / "examples.md"
     for words, name in EXAMPLE.findall(examples.read_text("utf-8")):
