@@ -37,6 +37,7 @@ def write_pages() -> None:
             copy = PAGES / path.resolve().relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
+    shutil.copyfile(ROOT / "docs" / "site.css", PAGES / "docs" / "site.css")
     _replace("signatures.md", "::: onnxgather", signatures())
     examples = PAGES / "docs" / "examples.md"
     for words, name in EXAMPLE.findall(examples.read_text("utf-8")):
