@@ -207,8 +207,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     unsteady: bool = False
     """Whether a second run returned something else."""
     foreign_memory: ForeignMemory | None = None
-    """How the output shows memory that is not the model's, where `state` is DIFF and the
-    lane runs each case twice. Report it privately first."""
+    """How the output shows memory that is not the model's, where `state` is DIFF and
+    the lane runs each case twice. Report it privately first."""
     found: State | None = None
     """The state without the file of known differences, where `state` is KNOWN."""
     known: str | None = None
