@@ -24,8 +24,8 @@ SHARED: tuple[str, ...] = load_build_hook().SHARED
 
 INSTALL = "-m pip install -q --no-deps --no-build-isolation --target"
 TESTS = (
-    "-m pytest -q tests/native/test_operator.py tests/core/execution/test_prepared.py"
-    " -p no:cacheprovider -k"
+    "-m pytest -q --slow tests/native/test_operator.py"
+    " tests/core/execution/test_prepared.py -p no:cacheprovider -k"
 )
 
 CC = os.environ.get("CC", "cc")

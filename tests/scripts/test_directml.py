@@ -19,6 +19,7 @@ import pytest
 from command_line import DESC
 from fake_directml import NO_DEVICE, done, failed, fake_folder
 from folders import ROOT
+from rings import one_quick_in
 
 import onnxgather
 from onnxgather.checking.lanes.directml import find_host, request_for, setup_command
@@ -268,9 +269,8 @@ class TestSetup:
                 os.killpg(running.pid, signals.SIGKILL)
                 os.close(theirs)
 
-    @pytest.mark.one_quick_in(6)
     @root
-    @pytest.mark.parametrize("signal", ["TERM", "INT", "HUP"])
+    @pytest.mark.parametrize("signal", one_quick_in(3, ["TERM", "INT", "HUP"]))
     @pytest.mark.parametrize("send", ["kill", "killpg"])
     def test_a_signal_ends_it_and_all_that_it_started(
         self, send: str, signal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
