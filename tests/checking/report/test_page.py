@@ -591,9 +591,11 @@ const place = document.getElementById("smallest");
 const shown = [];
 for (const button of [...buttons, buttons.at(-1)]) {
   button.click();
-  await wait(100);
   // The browser's clock does not wait while the page unpacks the details.
-  await Promise.all(chunks.values());
+  while (button.ariaExpanded === "true" && !place.querySelector(".picture"))
+    await new Promise((done) =>
+      new MutationObserver(done).observe(place, { childList: true, subtree: true }),
+    );
   await wait(100);
   shown.push([
     place.querySelector("h3")?.textContent,

@@ -17,8 +17,8 @@ from html_page import HOSTILE, LOADING, Page
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
+from onnxgather.cli.lesson import lesson, lesson_page
 from onnxgather.core.lowering.show import describe
-from onnxgather.core.output.lesson import lesson, lesson_page
 from onnxgather.core.programs.program import parse_program
 
 PROBE = """

@@ -1,9 +1,19 @@
 // The page of gathers: for each its lesson, its picture, its descriptor, its formula and its graph.
 
+import { report } from "../core/output/data.mjs";
+import { descriptorSection, formulaSection, pasted } from "../core/output/details.mjs";
+import { make } from "../core/output/dom.mjs";
+import { graphSection } from "../core/output/graph.mjs";
+import { pictureSection } from "../core/output/picture.mjs";
+
 function lessonOf(gather, number) {
   const title = `lesson${number}`;
   const types = { data: gather.type, index: gather.index_type };
-  const large = make("p", { class: "hint" }, "There is no picture, as a tensor is too large for one.");
+  const large = make(
+    "p",
+    { class: "hint" },
+    "There is no picture, as a tensor is too large for one.",
+  );
   const example = "The arrays are examples: elements that count up, and indices in range.";
   return make(
     "section",
@@ -25,7 +35,11 @@ const missing = make(
   "section",
   { class: "body" },
   make("h2", {}, "Left out"),
-  make("ul", { class: "notes" }, report.left_out.map((why) => make("li", {}, why))),
+  make(
+    "ul",
+    { class: "notes" },
+    report.left_out.map((why) => make("li", {}, why)),
+  ),
 );
 document
   .getElementById("gathers")

@@ -60,7 +60,7 @@ def lesson_page(
         "commands": commands,
         "left_out": left_out,
     }
-    return filled("core/output/lesson", texts, data)
+    return filled("cli/lesson", texts, data)
 
 
 def lesson(

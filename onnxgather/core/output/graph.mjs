@@ -1,13 +1,14 @@
 // A graph of a case, of ONNX or of WebNN: a drawing, and the nodes one by one.
 
+import { report } from "./data.mjs";
+import { counted, draw, make } from "./dom.mjs";
+
 const BOX = { width: 150, height: 40, across: 14, down: 30 }; // pixels
 
 /** Return the section of a graph. */
-function graphSection(graph) {
+export function graphSection(graph) {
   // A WebNN graph has a form, and no opset.
-  const made = graph.form
-    ? `form ${graph.form}`
-    : `opset ${graph.opset}, target ${graph.target}`;
+  const made = graph.form ? `form ${graph.form}` : `opset ${graph.opset}, target ${graph.target}`;
   const steps = graph.nodes.map((node) => nodeItem(node, graph));
   return make(
     "section",
