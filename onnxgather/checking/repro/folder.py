@@ -31,7 +31,7 @@ from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.providers import WEB_PROVIDERS
-from onnxgather.core.files import filled_in
+from onnxgather.core.files import filled_in, packaged_text
 from onnxgather.core.folders import FolderKind
 from onnxgather.core.lowering.show import write_formula
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES, Target
@@ -327,6 +327,7 @@ def _page_of_program(difference: Difference, trial: Trial) -> bytes:
         "checking/repro/repro_webnn.html.template",
         title=escape(difference.title),
         data=_in_script(data),
+        script=packaged_text("checking/repro/repro_webnn.mjs"),
         digest="DIGEST",
     )
     return _with_digest(page)
@@ -374,6 +375,7 @@ def _page(difference: Difference, trial: Trial, library: str) -> bytes:
         title=escape(difference.title),
         version=escape(difference.info.versions.get("onnxruntime", "")),
         data=_in_script(data),
+        script=packaged_text("checking/repro/repro.mjs"),
         evaluates=evaluates,
         digest="DIGEST",
     )

@@ -15,14 +15,13 @@ import posixpath
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.files import packaged_text
 from onnxgather.core.lowering.graph import ONNX_TYPES
 from onnxgather.core.lowering.show import Description, describe
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
@@ -45,7 +44,7 @@ _TYPES = {number: data_type.name for data_type, number in ONNX_TYPES.items()}
 
 def filled_part(template: str, texts: Mapping[str, str]) -> str:
     """Return a part of a page, made from a template; see `filled`."""
-    html = _resource(f"{template}.html")
+    html = packaged_text(f"{template}.html")
     return re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], html)
 
 
@@ -59,13 +58,13 @@ def filled(template: str, texts: Mapping[str, str], data: Mapping[str, Any]) -> 
         data: The data that the scripts read.
     """
     parts = {name: text.encode() for name, text in texts.items()}
-    parts["style"] = _resource("core/output/page.css").encode()
+    parts["style"] = packaged_text("core/output/page.css").encode()
     parts["script"] = script_of(f"{template}.mjs").encode()
     parts["data"] = _embedded({"chunk": CHUNK, "types": _TYPES, **data})
     # The data of a large report takes more memory than the page.
     del data
-    content = _resource(f"{template}.html")
-    frame = _resource("core/output/frame.html").replace("{{content}}", content)
+    content = packaged_text(f"{template}.html")
+    frame = packaged_text("core/output/frame.html").replace("{{content}}", content)
     # All names are replaced in one pass: a name within a text or the data stays.
     return re.sub(
         rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], frame.encode()
@@ -85,7 +84,7 @@ def script_of(path: str) -> str:
 
 def _add_script(path: str, texts: dict[str, str]) -> None:
     """Add a script and what it imports to texts by their paths."""
-    text = _resource(path)
+    text = packaged_text(path)
     for name in _IMPORT.findall(text):
         imported = posixpath.normpath(f"{posixpath.dirname(path)}/{name}")
         if imported not in texts:
@@ -159,9 +158,3 @@ def _embedded(data: Any) -> bytes:
         # Case: a name that is not Unicode, which only the standard library escapes.
         text = json.dumps(msgspec.to_builtins(data)).encode()
     return text.replace(b"<", b"\\u003c")
-
-
-@cache
-def _resource(path: str) -> str:
-    """Return the text of a file of the package."""
-    return files("onnxgather").joinpath(path).read_text(encoding="utf-8")
