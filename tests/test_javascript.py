@@ -46,7 +46,6 @@ def test_node_reads_each_file(path: Path) -> None:
     assert complaints(program("node"), "--check", str(path)) == ""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_node_reads_the_script_of_each_page(page: str, tmp_path: Path) -> None:
     # No two of its parts define one name, and no import is left.

@@ -19,6 +19,7 @@ import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.cli.lesson import lesson, lesson_page
 from onnxgather.core.lowering.show import describe
+from onnxgather.core.options import POLICIES
 from onnxgather.core.programs.program import parse_program
 
 PROBE = """
@@ -76,7 +77,8 @@ def test_the_page_holds_lesson_picture_and_graph_and_loads_nothing() -> None:
     assert told["graphs"][0]["nodes"][-1]["operator"] == "Gather"
     assert told["picture"]["output"][0]["values"] == "2 0 5 3 8 6 11 9"
     assert told["is_example"] is False
-    assert page.texts["h1"] == ["1 gather of FILE"]
+    assert ("title", "1 gather of FILE") in page.attributes
+    assert page.texts["span"] == ["1 gather of FILE"]
     assert not LOADING & {name for name, _ in page.attributes}
 
 
@@ -203,7 +205,7 @@ class TestCommand:
         assert told == [
             "Left out",
             *errors,
-            f"{model}: node 'length'",
+            "node 'length'",
             "What to do next",
         ]
 
@@ -341,3 +343,78 @@ def test_the_page_draws_the_webnn_program_beside_the_graph(tmp_path: Path) -> No
     count = len(og.to_webnn(dispatchable.descriptor).graph.steps)
     assert onnx_graph[0] == "ONNX graph opset 17, target portable"
     assert webnn_graph == ["WebNN graph form bytes", count, count]
+
+
+CROSSED = """
+for (const item of document.querySelectorAll(".entry")) item.open = true;
+await new Promise((done) => setTimeout(done, 500));
+const drawings = [...document.querySelectorAll(".graph svg")];
+const crossed = [];
+for (const drawing of drawings) {
+  const boxes = [...drawing.querySelectorAll("rect")].map((box) => box.getBBox());
+  for (const line of drawing.querySelectorAll("path"))
+    for (let at = 0; at <= line.getTotalLength(); at += 1) {
+      const point = line.getPointAtLength(at);
+      const isIn = ({ x, y, width, height }) =>
+        point.x > x + 1 && point.x < x + width - 1 &&
+        point.y > y + 1 && point.y < y + height - 1;
+      if (boxes.some(isIn)) crossed.push(drawing.ariaLabel);
+    }
+}
+return [drawings.length, crossed];
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_line_of_a_graph_crosses_a_box(tmp_path: Path, policy: str) -> None:
+    page = tmp_path / "models.html"
+    options = ["--out-of-range", policy, "--webnn", "bytes", "--html", str(page)]
+    assert call("show", str(MODELS), *options).exit_code == 0
+    count = 2 * len([*MODELS.glob("*.json")])
+    assert probed(tmp_path, page.read_bytes(), CROSSED, 1280) == [count, []]
+
+
+LISTED = """
+const filters = document.getElementById("filters");
+const [operator] = filters.querySelectorAll("select");
+const [find] = filters.querySelectorAll("input");
+const found = [];
+for (const [wanted, text] of [["", ""], ["GATHER_ND", ""], ["GATHER_ND", "Remap_2D"]]) {
+  Object.assign(operator, { value: wanted });
+  Object.assign(find, { value: text });
+  find.dispatchEvent(new Event("input", { bubbles: true }));
+  const shown = [...document.querySelectorAll(".entry:not([hidden])")];
+  shown.at(-1).open = true;
+  await new Promise((done) => setTimeout(done, 200));
+  const drawn = shown.at(-1).querySelectorAll(".picture, .graph").length;
+  found.push([document.getElementById("shown").textContent, shown.length, drawn]);
+}
+return { found, fits: document.documentElement.scrollWidth <= innerWidth };
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_many_gathers_are_a_list_with_filters(tmp_path: Path, width: int) -> None:
+    page = tmp_path / "models.html"
+    assert call("show", str(MODELS), "--html", str(page)).exit_code == 0
+    told = probed(tmp_path, page.read_bytes(), LISTED, width)
+    counts = [count for _, count, _ in told["found"]]
+    all_count = len([*MODELS.glob("*.json")])
+    assert (counts[0], counts[2]) == (all_count, 1)
+    assert told["found"] == [
+        [f"{count} of {all_count} gathers shown", count, 2] for count in counts
+    ]
+    assert told["fits"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_a_heading_is_one_line_however_long_the_name_is(tmp_path: Path) -> None:
+    script = 'return document.querySelector("h1").getBoundingClientRect().height;'
+    page = lesson_page(60 * "long_name_", [], {})
+    short = lesson_page("x", [], {})
+    assert probed(tmp_path, page, script, 390) == probed(tmp_path, short, script, 390)
