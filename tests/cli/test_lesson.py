@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from browser import CHROMIUM, probed
+from browser import NEEDS_CHROMIUM, in_browser, probed
 from command_line import call
 from corpus_cases import corpus
 from folders import MODELS
-from html_page import HOSTILE, LOADING, Page
+from html_page import HOSTILE, Page
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -79,7 +79,7 @@ def test_the_page_holds_lesson_picture_and_graph_and_loads_nothing() -> None:
     assert told["is_example"] is False
     assert ("title", "1 gather of FILE") in page.attributes
     assert page.texts["span"] == ["1 gather of FILE"]
-    assert not LOADING & {name for name, _ in page.attributes}
+    assert page.loads == []
 
 
 def test_no_name_becomes_markup() -> None:
@@ -189,8 +189,7 @@ class TestCommand:
             f"onnxgather audit {foreign}": "Says whether the indices stay in range.",
         }
 
-    @pytest.mark.slow
-    @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+    @in_browser
     def test_the_page_says_which_gathers_are_left_out(self, tmp_path: Path) -> None:
         model, page = MODELS / "networks" / "keywords.onnx", tmp_path / "page.html"
         ran = call("show", str(model), "--html", str(page))
@@ -238,7 +237,7 @@ return found;
 """  # noqa: E501
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@NEEDS_CHROMIUM
 def test_arrow_keys_lead_through_every_table_of_a_tensor(tmp_path: Path) -> None:
     desc = og.GatherDesc(
         og.TensorDesc("FLOAT32", [2, 2, 3]),
@@ -255,8 +254,7 @@ def test_arrow_keys_lead_through_every_table_of_a_tensor(tmp_path: Path) -> None
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@in_browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     tmp_path: Path, width: int
@@ -312,8 +310,7 @@ return [document.querySelectorAll(".arrows polygon").length, [...new Set(covered
 """
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@in_browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_no_arrow_covers_a_number(tmp_path: Path, width: int) -> None:
     page = tmp_path / "remap.html"
@@ -323,8 +320,7 @@ def test_no_arrow_covers_a_number(tmp_path: Path, width: int) -> None:
     assert probed(tmp_path, page.read_bytes(), COVERED, width) == [3, []]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@in_browser
 def test_the_page_draws_the_webnn_program_beside_the_graph(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     file = str(MODELS / "image_remap.json")
@@ -365,8 +361,7 @@ return [drawings.length, crossed];
 """
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@in_browser
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_line_of_a_graph_crosses_a_box(tmp_path: Path, policy: str) -> None:
     page = tmp_path / "models.html"
@@ -395,8 +390,7 @@ return { found, fits: document.documentElement.scrollWidth <= innerWidth };
 """
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@in_browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_many_gathers_are_a_list_with_filters(tmp_path: Path, width: int) -> None:
     page = tmp_path / "models.html"
@@ -411,8 +405,7 @@ def test_many_gathers_are_a_list_with_filters(tmp_path: Path, width: int) -> Non
     assert told["fits"]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@in_browser
 def test_a_heading_is_one_line_however_long_the_name_is(tmp_path: Path) -> None:
     script = 'return document.querySelector("h1").getBoundingClientRect().height;'
     page = lesson_page(60 * "long_name_", [], {})

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from browser import CHROMIUM, probed
-from html_page import HOSTILE, LOADING, Page
+from browser import in_browser, probed
+from html_page import HOSTILE, Page, addresses
 from onnx_graphs import BOOL, FLOAT, INT64, constant, info, model, node
 
 from onnxgather.auditing.audit import (
@@ -29,8 +29,6 @@ from onnxgather.auditing.output.way_to_gather import ways_of
 from onnxgather.auditing.proof.contract_python import guard
 from onnxgather.core.checks import printable
 from onnxgather.core.model.network import read_network
-
-BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
 NAME = HOSTILE.replace("\udc80", "").replace("\x00", "")
@@ -113,8 +111,7 @@ return [told.textContent, getComputedStyle(told).display, await (async () => {
 """
 
 
-@pytest.mark.slow
-@BROWSER
+@in_browser
 @pytest.mark.parametrize(
     ("inputs", "display", "panels"),
     [(None, "none", 0), ({"ids": np.array([3, 0])}, "block", 3)],
@@ -152,8 +149,7 @@ return {
 """
 
 
-@pytest.mark.slow
-@BROWSER
+@in_browser
 @pytest.mark.parametrize("width", [390, 1200])
 def test_the_page_of_a_finding_begins_with_its_picture(
     tmp_path: Path, width: int
@@ -296,8 +292,7 @@ def pictured() -> bytes:
     )
 
 
-@pytest.mark.slow
-@BROWSER
+@in_browser
 def test_a_printed_page_has_every_line_and_the_picture_of_the_finding(
     tmp_path: Path,
 ) -> None:
@@ -310,8 +305,7 @@ def test_a_printed_page_has_every_line_and_the_picture_of_the_finding(
     ]
 
 
-@pytest.mark.slow
-@BROWSER
+@in_browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_59_models_take_at_most_4000_pixels(tmp_path: Path, width: int) -> None:
     nodes = [node("Gather", ["table", "ids"], "y"), node("Gather", ["ids", "one"], "z")]
@@ -323,8 +317,7 @@ def test_59_models_take_at_most_4000_pixels(tmp_path: Path, width: int) -> None:
     assert shown == {"models": 59, "isShort": True, "open": 0}
 
 
-@pytest.mark.slow
-@BROWSER
+@in_browser
 @pytest.mark.parametrize("width", [390, 1200])
 def test_several_models_have_a_line_each_and_the_worst_is_first(
     tmp_path: Path, width: int
@@ -541,8 +534,7 @@ return {
 """  # noqa: E501
 
 
-@pytest.mark.slow
-@BROWSER
+@in_browser
 @pytest.mark.parametrize("width", [390, 1200])
 def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> None:
     nodes = [
@@ -696,8 +688,7 @@ return { images: document.images.length, title: document.title, named };
 """  # noqa: E501
 
 
-@pytest.mark.slow
-@BROWSER
+@in_browser
 def test_names_with_elements_in_them_add_none_to_the_page(tmp_path: Path) -> None:
     """The names of the model, of a node, of an input, of a size and of a value."""
     nodes = [
@@ -721,16 +712,9 @@ def test_names_with_elements_in_them_add_none_to_the_page(tmp_path: Path) -> Non
 def test_the_page_loads_nothing() -> None:
     text = page(inputs={"ids": np.array([3, 0])})[0]
     found = Page(text)
-    assert not LOADING & {name for name, _ in found.attributes}
-    script = found.texts["script"][1]
-    assert not re.search(
-        r"fetch\(|XMLHttp|WebSocket|import\s*\(|sendBeacon|innerHTML", script
-    )
-    assert set(re.findall(r"https?://[\w./]+", text.decode())) == {
-        "http://www.w3.org/2000/svg"
-    }
-    asked = set(re.findall(r'getElementById\("(\w+)"\)', script))
-    assert asked <= {value for name, value in found.attributes if name == "id"}
+    assert found.loads == []
+    assert addresses(text.decode()) == {"http://www.w3.org/2000/svg"}
+    assert found.asked <= found.identifiers
 
 
 FILTERED_OFTEN = """
@@ -750,8 +734,7 @@ def seconds_of_children() -> float:
     return times.children_user + times.children_system
 
 
-@pytest.mark.slow
-@BROWSER
+@in_browser
 def test_hundreds_of_gathers_make_a_small_page_that_is_filtered_at_once(
     tmp_path: Path,
 ) -> None:
