@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from browser import NEEDS_CHROMIUM, in_browser, probed
+from browser import AT_EACH_WIDTH, NEEDS_CHROMIUM, in_browser, probed
 from command_line import call
 from corpus_cases import corpus
 from folders import MODELS
 from html_page import HOSTILE, Page
+from report_samples import gather
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.cli.lesson import lesson, lesson_page
 from onnxgather.core.lowering.show import describe
 from onnxgather.core.options import POLICIES
-from onnxgather.core.programs.program import parse_program
 
 PROBE = """
 const told = {};
@@ -40,12 +40,14 @@ return {
   next: document.activeElement.getAttribute("aria-label"),
   commands: [...document.querySelectorAll(".repro pre")].map((one) => one.textContent),
   sections: [...document.querySelectorAll("h2")].map((one) => one.textContent),
-  overflow: document.documentElement.scrollWidth - innerWidth,
+  fits: document.documentElement.scrollWidth <= innerWidth,
 };
 """
 """Visits every element by the keyboard's way, and writes down what the page says."""
 
 
+REMAP = str(MODELS / "image_remap.json")
+PROGRAMS = len([*MODELS.glob("*.json")])
 COMMANDS = {"onnxgather convert x.json -o models": "Writes the ONNX models."}
 
 
@@ -54,25 +56,29 @@ def page_of(desc: og.Descriptor, arrays: Any = None, name: str = "gather") -> by
     return lesson_page("FILE", [lesson(name, desc, description, arrays)], COMMANDS)
 
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT16", [4, 3]),
-    og.TensorDesc("INT32", [1, 2]),
-    og.TensorDesc("FLOAT16", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
+DESC = gather("FLOAT16", (4, 3))
+
+
+def shown(folder: Path, *arguments: str) -> Page:
+    """The page that `show` writes."""
+    path = folder / "page.html"
+    ran = call("show", *arguments, "--html", str(path))
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", f"written: {path}\n")
+    return Page(path.read_bytes())
+
+
+def seen(folder: Path, arguments: list[str], script: str, width: int = 1280) -> Any:
+    """What a script finds on the page that `show` writes."""
+    shown(folder, *arguments)
+    return probed(folder, (folder / "page.html").read_bytes(), script, width)
 
 
 def test_the_page_holds_lesson_picture_and_graph_and_loads_nothing() -> None:
-    arrays = (
-        np.arange(12, dtype=np.float16).reshape(4, 3),
-        np.array([[2, -3]], np.int32),
-    )
-    page = Page(page_of(DESC, arrays))
+    data = np.arange(12, dtype=np.float16).reshape(4, 3)
+    page = Page(page_of(DESC, (data, np.array([[2, -3]]))))
     (told,) = page.data["gathers"]
-    assert told["lesson"].startswith(
-        "Each index chooses a slice of InputTensor along Axis."
-    )
+    start = "Each index chooses a slice of InputTensor along Axis."
+    assert told["lesson"].startswith(start)
     assert told["formula"]["equation"] == "out[a, i] = in[a, idx[0, i]]"
     assert told["graphs"][0]["nodes"][-1]["operator"] == "Gather"
     assert told["picture"]["output"][0]["values"] == "2 0 5 3 8 6 11 9"
@@ -92,31 +98,17 @@ def test_no_name_becomes_markup() -> None:
 def test_a_gather_without_data_is_drawn_with_elements_that_count_up(
     data_type: str,
 ) -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc(data_type, [120, 30]),
-        og.TensorDesc("UINT32", [1, 2]),
-        og.TensorDesc(data_type, [120, 2]),
-        axis=1,
-        index_dimensions=1,
-    )
-    (told,) = Page(page_of(desc)).data["gathers"]
+    (told,) = Page(page_of(gather(data_type, (120, 30)))).data["gathers"]
     assert told["is_example"] is True
-    shown = told["picture"]["input"][0]
-    largest = 100 if desc.input_tensor.data_type.numpy.itemsize == 1 else 1000
-    numbers = [offset % largest for offset in shown["offsets"]]
-    assert [float(text) for text in shown["values"].split(" ")] == numbers
+    grid = told["picture"]["input"][0]
+    largest = 100 if og.TensorDataType[data_type].numpy.itemsize == 1 else 1000
+    numbers = [offset % largest for offset in grid["offsets"]]
+    assert [float(text) for text in grid["values"].split(" ")] == numbers
     assert "outside" not in told["picture"]
 
 
 def test_a_large_tensor_has_no_picture() -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("UINT8", [2**20 + 1]),
-        og.TensorDesc("UINT32", [2]),
-        og.TensorDesc("UINT8", [2]),
-        axis=0,
-        index_dimensions=1,
-    )
-    (told,) = Page(page_of(desc)).data["gathers"]
+    (told,) = Page(page_of(gather("UINT8", (1, 2**20 + 1)))).data["gathers"]
     assert told["picture"] is None
 
 
@@ -125,98 +117,73 @@ def test_every_gather_of_the_corpus_has_a_page() -> None:
     chosen = [*{str(case.descriptor): case for case in cases}.values()][::60]
     assert len(chosen) > 10
     for case in chosen:
-        (told,) = Page(page_of(case.descriptor, (case.data, case.indices))).data[
-            "gathers"
-        ]
-        assert told["picture"]["links"]
+        page = Page(page_of(case.descriptor, (case.data, case.indices)))
+        assert page.data["gathers"][0]["picture"]["links"]
 
 
-class TestCommand:
-    def test_the_page_has_the_data_of_the_program(self, tmp_path: Path) -> None:
-        page = tmp_path / "page.html"
-        ran = call("show", str(MODELS / "token_embedding.json"), "--html", str(page))
-        assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", f"written: {page}\n")
-        data = Page(page.read_bytes()).data
-        (command,) = data["commands"]
-        assert (
-            command == f"onnxgather convert {MODELS / 'token_embedding.json'} -o models"
-        )
-        (told,) = data["gathers"]
-        assert told["picture"]["indices"][0]["values"] == "1 4 2 3 5 0"
-        assert told["name"].endswith("token_embedding.json: $.dispatchables.gather")
+def test_the_page_has_the_data_of_the_program(tmp_path: Path) -> None:
+    path = MODELS / "token_embedding.json"
+    data = shown(tmp_path, str(path)).data
+    assert [*data["commands"]] == [f"onnxgather convert {path} -o models"]
+    (told,) = data["gathers"]
+    assert told["picture"]["indices"][0]["values"] == "1 4 2 3 5 0"
+    assert told["name"] == f"{path}: $.dispatchables.gather"
 
-    def test_a_model_is_drawn_with_examples(self, tmp_path: Path) -> None:
-        model = tmp_path / "model.onnx"
-        own = onnx.ModelProto.FromString((MODELS / "token_embedding.onnx").read_bytes())
-        model.write_bytes(own.SerializeToString())
-        page = tmp_path / "page.html"
-        ran = call("show", str(model), "--html", str(page))
-        assert (ran.exit_code, ran.stderr) == (0, f"written: {page}\n")
-        data = Page(page.read_bytes()).data
-        assert [told["name"] for told in data["gathers"]] == [str(model)]
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A model without the metadata that say who wrote it."""
+    path = tmp_path / "foreign.onnx"
+    model = onnx.ModelProto.FromString((MODELS / "token_embedding.onnx").read_bytes())
+    del model.metadata_props[:]
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_a_model_is_drawn_with_examples(tmp_path: Path, foreign: Path) -> None:
+    own = MODELS / "token_embedding.onnx"
+    for model, command in ((own, "certify"), (foreign, "audit")):
+        data = shown(tmp_path, str(model)).data
         assert {told["is_example"] for told in data["gathers"]} == {True}
-        assert data["commands"] == {
-            f"onnxgather certify {model}": (
-                "Proves that the models mean their descriptors."
-            )
-        }
-        del own.metadata_props[:]
-        model.write_bytes(own.SerializeToString())
-        ran = call("show", str(model), "--html", str(page))
-        assert (ran.exit_code, ran.stderr) == (0, f"written: {page}\n")
-        data = Page(page.read_bytes()).data
-        assert {told["is_example"] for told in data["gathers"]} == {True}
-        assert [*data["commands"]] == [f"onnxgather audit {model}"]
+        assert [*data["commands"]] == [f"onnxgather {command} {model}"]
 
-    def test_several_files_have_one_command_for_each_kind(self, tmp_path: Path) -> None:
-        names = ("token_embedding.json", "image_remap.json", "token_embedding.onnx")
-        foreign = tmp_path / "foreign.onnx"
-        model = onnx.ModelProto.FromString(
-            (MODELS / "token_embedding.onnx").read_bytes()
-        )
-        del model.metadata_props[:]
-        foreign.write_bytes(model.SerializeToString())
-        files = [*(str(MODELS / name) for name in names), str(foreign)]
-        page = tmp_path / "page.html"
-        assert call("show", *files, "--html", str(page)).exit_code == 0
-        assert Page(page.read_bytes()).data["commands"] == {
-            f"onnxgather convert {files[0]} {files[1]} -o models": (
-                "Writes the ONNX models."
-            ),
-            f"onnxgather certify {files[2]}": (
-                "Proves that the models mean their descriptors."
-            ),
-            f"onnxgather audit {foreign}": "Says whether the indices stay in range.",
-        }
 
-    @in_browser
-    def test_the_page_says_which_gathers_are_left_out(self, tmp_path: Path) -> None:
-        model, page = MODELS / "networks" / "keywords.onnx", tmp_path / "page.html"
-        ran = call("show", str(model), "--html", str(page))
-        assert ran.exit_code == 2
-        script = (
-            'return [...document.querySelectorAll("h2, .notes li")].map((e) =>'
-            " e.innerText);"
-        )
-        told = probed(tmp_path, page.read_bytes(), script, 390)
-        *errors, _ = [line.removeprefix("Error: ") for line in ran.stderr.splitlines()]
-        assert len(errors) == 3
-        assert told == [
-            "Left out",
-            *errors,
-            "node 'length'",
-            "What to do next",
-        ]
+def test_several_files_have_one_command_for_each_kind(
+    tmp_path: Path, foreign: Path
+) -> None:
+    names = ("token_embedding.json", "image_remap.json", "token_embedding.onnx")
+    files = [str(MODELS / name) for name in names]
+    proves = "Proves that the models mean their descriptors."
+    assert shown(tmp_path, *files, str(foreign)).data["commands"] == {
+        f"onnxgather convert {' '.join(files[:2])} -o models": (
+            "Writes the ONNX models."
+        ),
+        f"onnxgather certify {files[2]}": proves,
+        f"onnxgather audit {foreign}": "Says whether the indices stay in range.",
+    }
 
-    def test_the_page_is_not_written_over_what_is_read(self, tmp_path: Path) -> None:
-        program = tmp_path / "program.json"
-        shutil.copy(MODELS / "token_embedding.json", program)
-        before = program.read_bytes()
-        ran = call("show", str(program), "--html", str(program))
-        assert (ran.exit_code, program.read_bytes()) == (2, before)
-        assert (
-            ran.stderr == f"Error: {program} must not be written, as it is an input\n"
-        )
+
+@in_browser
+def test_the_page_says_which_gathers_are_left_out(tmp_path: Path) -> None:
+    model, page = MODELS / "networks" / "keywords.onnx", tmp_path / "page.html"
+    ran = call("show", str(model), "--html", str(page))
+    assert ran.exit_code == 2
+    script = """
+    return [...document.querySelectorAll("h2, .notes li")].map((e) => e.innerText);
+    """
+    *errors, _ = [line.removeprefix("Error: ") for line in ran.stderr.splitlines()]
+    assert len(errors) == 3
+    told = ["Left out", *errors, "node 'length'", "What to do next"]
+    assert probed(tmp_path, page.read_bytes(), script, 390) == told
+
+
+def test_the_page_is_not_written_over_what_is_read(tmp_path: Path) -> None:
+    program = tmp_path / "program.json"
+    shutil.copy(MODELS / "token_embedding.json", program)
+    before = program.read_bytes()
+    ran = call("show", str(program), "--html", str(program))
+    assert (ran.exit_code, program.read_bytes()) == (2, before)
+    assert ran.stderr == f"Error: {program} must not be written, as it is an input\n"
 
 
 WALK = """
@@ -255,34 +222,31 @@ def test_arrow_keys_lead_through_every_table_of_a_tensor(tmp_path: Path) -> None
 
 
 @in_browser
-@pytest.mark.parametrize("width", [390, 1280])
+@AT_EACH_WIDTH
 def test_each_element_is_told_by_keyboard_in_a_browser_and_the_page_fits(
     tmp_path: Path, width: int
 ) -> None:
-    data, indices = (
-        np.arange(12, dtype=np.float16).reshape(4, 3),
-        np.array([[2, -3]], np.int32),
-    )
+    data = np.arange(12, dtype=np.float16).reshape(4, 3)
+    indices = np.array([[2, -3]])
     found = probed(tmp_path, page_of(DESC, (data, indices)), PROBE, width)
+    told = found.pop("told")
     expected = og.reference(DESC, data, indices)
-    for a in range(4):
-        for i, index in enumerate((2, -3)):
-            label = f"OutputTensor[{a}, {i}]: {expected[a, i]:g}"
-            assert (
-                found["told"][label]
-                == f"OutputTensor[{a}, {i}] comes from InputTensor[{a}, {index % 3}] = "
-                f"{data[a, index]:g}, by IndicesTensor[0, {i}] = {index}."
-            )
-    assert len(found["told"]) == 12 + 2 + 8
-    assert (
-        found["told"]["InputTensor[0, 1]: 1"]
-        == "InputTensor[0, 1] = 1 goes to no element that is shown."
-    )
-    assert found["next"] == "InputTensor[0, 1]: 1"
-    assert found["commands"] == [*COMMANDS]
-    assert found["lines"] == 2
-    assert found["sections"] == ["gather", "What to do next"]
-    assert found["overflow"] <= 0
+    for (a, i), value in np.ndenumerate(expected):
+        index = indices[0, i]
+        assert told[f"OutputTensor[{a}, {i}]: {value:g}"] == (
+            f"OutputTensor[{a}, {i}] comes from InputTensor[{a}, {index % 3}] ="
+            f" {data[a, index]:g}, by IndicesTensor[0, {i}] = {index}."
+        )
+    assert len(told) == 12 + 2 + 8
+    unread = "InputTensor[0, 1]"
+    assert told[f"{unread}: 1"] == f"{unread} = 1 goes to no element that is shown."
+    assert found == {
+        "lines": 2,
+        "next": f"{unread}: 1",
+        "commands": [*COMMANDS],
+        "sections": ["gather", "What to do next"],
+        "fits": True,
+    }
 
 
 COVERED = """
@@ -311,21 +275,14 @@ return [document.querySelectorAll(".arrows polygon").length, [...new Set(covered
 
 
 @in_browser
-@pytest.mark.parametrize("width", [390, 1280])
+@AT_EACH_WIDTH
 def test_no_arrow_covers_a_number(tmp_path: Path, width: int) -> None:
-    page = tmp_path / "remap.html"
-    file = str(MODELS / "image_remap.json")
-    assert call("show", file, "--html", str(page)).exit_code == 0
     # Two indices choose an element, and the element goes to the output.
-    assert probed(tmp_path, page.read_bytes(), COVERED, width) == [3, []]
+    assert seen(tmp_path, [REMAP], COVERED, width) == [3, []]
 
 
 @in_browser
 def test_the_page_draws_the_webnn_program_beside_the_graph(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    file = str(MODELS / "image_remap.json")
-    ran = call("show", file, "--webnn", "bytes", "--html", str(page))
-    assert ran.exit_code == 0
     script = """
     return [...document.querySelectorAll("section.graph")].map((section) => [
       section.querySelector("h3").textContent,
@@ -333,10 +290,9 @@ def test_the_page_draws_the_webnn_program_beside_the_graph(tmp_path: Path) -> No
       section.querySelectorAll("svg g.operator").length,
     ]);
     """
-    onnx_graph, webnn_graph = probed(tmp_path, page.read_bytes(), script, 1280)
-    program = parse_program((MODELS / "image_remap.json").read_text(), "p.json")
-    (dispatchable,) = program.dispatchables.values()
-    count = len(og.to_webnn(dispatchable.descriptor).graph.steps)
+    onnx_graph, webnn_graph = seen(tmp_path, [REMAP, "--webnn", "bytes"], script)
+    (dispatch,) = og.load(REMAP).dispatches
+    count = len(og.to_webnn(dispatch.descriptor).graph.steps)
     assert onnx_graph[0] == "ONNX graph opset 17, target portable"
     assert webnn_graph == ["WebNN graph form bytes", count, count]
 
@@ -364,11 +320,8 @@ return [drawings.length, crossed];
 @in_browser
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_line_of_a_graph_crosses_a_box(tmp_path: Path, policy: str) -> None:
-    page = tmp_path / "models.html"
-    options = ["--out-of-range", policy, "--webnn", "bytes", "--html", str(page)]
-    assert call("show", str(MODELS), *options).exit_code == 0
-    count = 2 * len([*MODELS.glob("*.json")])
-    assert probed(tmp_path, page.read_bytes(), CROSSED, 1280) == [count, []]
+    options = ["--out-of-range", policy, "--webnn", "bytes"]
+    assert seen(tmp_path, [str(MODELS), *options], CROSSED) == [2 * PROGRAMS, []]
 
 
 LISTED = """
@@ -391,16 +344,13 @@ return { found, fits: document.documentElement.scrollWidth <= innerWidth };
 
 
 @in_browser
-@pytest.mark.parametrize("width", [390, 1280])
+@AT_EACH_WIDTH
 def test_many_gathers_are_a_list_with_filters(tmp_path: Path, width: int) -> None:
-    page = tmp_path / "models.html"
-    assert call("show", str(MODELS), "--html", str(page)).exit_code == 0
-    told = probed(tmp_path, page.read_bytes(), LISTED, width)
+    told = seen(tmp_path, [str(MODELS)], LISTED, width)
     counts = [count for _, count, _ in told["found"]]
-    all_count = len([*MODELS.glob("*.json")])
-    assert (counts[0], counts[2]) == (all_count, 1)
+    assert (counts[0], counts[2]) == (PROGRAMS, 1)
     assert told["found"] == [
-        [f"{count} of {all_count} gathers shown", count, 2] for count in counts
+        [f"{count} of {PROGRAMS} gathers shown", count, 2] for count in counts
     ]
     assert told["fits"]
 

@@ -25,6 +25,9 @@ def in_browser(test: Test) -> Test:
     return pytest.mark.slow(NEEDS_CHROMIUM(test))
 
 
+AT_EACH_WIDTH = pytest.mark.parametrize("width", [390, 1280])
+
+
 def probed(
     folder: Path, page: bytes, script: str, width: int, dark: bool = False
 ) -> Any:

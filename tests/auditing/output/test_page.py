@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from browser import in_browser, probed
+from browser import AT_EACH_WIDTH, in_browser, probed
 from html_page import HOSTILE, Page, addresses
 from onnx_graphs import BOOL, FLOAT, INT64, constant, info, model, node
 
@@ -143,7 +143,7 @@ return {
 
 
 @in_browser
-@pytest.mark.parametrize("width", [390, 1200])
+@AT_EACH_WIDTH
 def test_the_page_of_a_finding_begins_with_its_picture(
     tmp_path: Path, width: int
 ) -> None:
@@ -282,7 +282,7 @@ def test_a_printed_page_has_every_line_and_the_picture_of_the_finding(
 
 
 @in_browser
-@pytest.mark.parametrize("width", [390, 1280])
+@AT_EACH_WIDTH
 def test_59_models_take_at_most_4000_pixels(tmp_path: Path, width: int) -> None:
     nodes = [node("Gather", ["table", "ids"], "y"), node("Gather", ["ids", "one"], "z")]
     constants = [TABLE, constant("one", np.array(1))]
@@ -294,7 +294,7 @@ def test_59_models_take_at_most_4000_pixels(tmp_path: Path, width: int) -> None:
 
 
 @in_browser
-@pytest.mark.parametrize("width", [390, 1200])
+@AT_EACH_WIDTH
 def test_several_models_have_a_line_each_and_the_worst_is_first(
     tmp_path: Path, width: int
 ) -> None:
@@ -498,7 +498,7 @@ return {
 
 
 @in_browser
-@pytest.mark.parametrize("width", [390, 1200])
+@AT_EACH_WIDTH
 def test_filters_in_a_browser_are_in_the_address(tmp_path: Path, width: int) -> None:
     nodes = [
         node("RandomUniform", [], "random", shape=[2]),

@@ -216,6 +216,7 @@ def check_said(report: Report, mood: str, headline: str, more: str) -> ET.Elemen
     found = re.search(r'<header class="(\w+)">.*?<h1>(.*?)</h1>', page, re.DOTALL)
     assert found is not None
     assert found.groups() == (mood, first)
+    assert f"<title>{headline} · onnxgather check</title>" in page
     for text in (rest, more):
         assert f'<p class="more">{text}</p>' in page
     text = markdown(report).decode()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import in_browser, probed
+from browser import AT_EACH_WIDTH, in_browser, probed
 from html_page import Page
 from msgspec.structs import replace
 from report_samples import (
@@ -212,7 +212,7 @@ class TestPage:
         assert result_words(BY_FORMULA) == "passed with DirectML's formula"
 
     @in_browser
-    @pytest.mark.parametrize("width", [390, 1280])
+    @AT_EACH_WIDTH
     def test_a_cell_counts_them_apart(self, tmp_path: Path, width: int) -> None:
         script = """
         return {
