@@ -155,37 +155,31 @@ IN = "gather/a --lanes openvino"
 
 
 @pytest.mark.parametrize(
-    ("name", "facts", "lane", "words"),
+    ("facts", "lane", "words"),
     [
-        ("gather/a", {}, {}, IN),
-        ("gather/a", {}, {"state": "PASS"}, None),
-        ("gather/a", {}, {"state": "KNOWN"}, None),
-        ("gather/a", {}, {"python": sys.executable}, IN),
+        ({}, {}, IN),
+        ({}, {"python": sys.executable}, IN),
+        ({}, {"python": "/x/python"}, "gather/a --lane openvino=/x/python"),
+        ({}, {"python": "python3"}, "gather/a --lane openvino=PYTHON"),
+        ({}, {"target": "portable"}, IN),
+        ({}, {"target": "cpu"}, f"{IN} --target cpu"),
         (
-            "gather/a",
-            {},
-            {"python": "/x/python"},
-            "gather/a --lane openvino=/x/python",
-        ),
-        ("gather/a", {}, {"python": "python3"}, "gather/a --lane openvino=PYTHON"),
-        ("gather/a", {}, {"target": "portable"}, IN),
-        ("gather/a", {}, {"target": "cpu"}, f"{IN} --target cpu"),
-        (
-            "gather/a",
             {"wrapped": True},
             {"name": "openvino@cpu", "target": "cpu"},
             f"{IN}@cpu --wrap",
         ),
-        ("random/1/2", {}, {}, "random/1/2 --lanes openvino --out-of-range clamp"),
         (
-            "x.json: $.commands[0] (g)",
-            {"file": "x.json", "out_of_range": "zero"},
+            {"name": "random/1/2"},
             {},
-            "'x.json: $.commands[0] (g)' --lanes openvino --out-of-range zero",
+            "random/1/2 --lanes openvino --out-of-range clamp",
         ),
         (
-            "m.onnx: main graph: node 'a'",
-            {"out_of_range": "error"},
+            {"name": "x.json: $.commands[0] (g)", "file": "x.json"},
+            {},
+            "'x.json: $.commands[0] (g)' --lanes openvino --out-of-range clamp",
+        ),
+        (
+            {"name": "m.onnx: main graph: node 'a'", "out_of_range": "error"},
             {},
             """'m.onnx: main graph: node '"'"'a'"'"'' --lanes openvino"""
             " --out-of-range error",
@@ -193,18 +187,22 @@ IN = "gather/a --lanes openvino"
     ],
 )
 def test_a_finding_has_the_command_that_runs_its_case_again(
-    name: str, facts: dict[str, Any], lane: dict[str, Any], words: str | None
+    facts: dict[str, Any], lane: dict[str, Any], words: str
 ) -> None:
-    lane = dict(lane)
-    result = replace(DIFF, state=lane.pop("state", "DIFF"))
-    case = replace(entry(gather_case(name), result), **facts)
-    whole = report_of([openvino := replace(OPENVINO, **lane)], case)
-    files = "m.onnx --inputs INPUTS.npz " if name.startswith("m.onnx") else ""
-    start = f"onnxgather check {files}--case"
-    commands = [] if words is None else [f"{start} {words}"]
-    assert again(whole, case, openvino, result) == commands
-    without = again(replace(whole, no_known=True), case, openvino, result)
-    assert without == [f"{command} --no-known" for command in commands]
+    case = replace(entry(gather_case("gather/a"), DIFF), **facts)
+    openvino = replace(OPENVINO, **lane)
+    whole = report_of([openvino], case)
+    files = "m.onnx --inputs INPUTS.npz " if case.name.startswith("m.onnx") else ""
+    command = f"onnxgather check {files}--case {words}"
+    assert again(whole, case, openvino, DIFF) == [command]
+    without = again(replace(whole, no_known=True), case, openvino, DIFF)
+    assert without == [f"{command} --no-known"]
+
+
+def test_what_is_no_finding_has_no_command() -> None:
+    for result in (passed("openvino"), KNOWN):
+        case = entry(gather_case(), result)
+        assert again(report_of([OPENVINO], case), case, OPENVINO, result) == []
 
 
 def check_said(report: Report, mood: str, headline: str, more: str) -> ET.Element:

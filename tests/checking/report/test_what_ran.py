@@ -227,26 +227,31 @@ class TestPage:
         }
 
 
-class TestAgain:
-    def test_a_model_has_no_target_and_no_opset_of_a_lane(self) -> None:
-        lane = replace(OPENVINO, target="webgpu", opset=18)
-        case = entry(case_of("m.onnx"), DIFF)
-        assert again(report_of([lane], case), case, lane, DIFF) == [
-            "onnxgather check --case 'm.onnx: random bits' --lanes openvino"
-            " --out-of-range clamp"
-        ]
-        program = entry(changed(case_of("p.json", "$.commands[0]"), model=None), DIFF)
-        assert again(report_of([lane], program), program, lane, DIFF) == [
-            "onnxgather check --case 'p.json: $.commands[0] (descriptor)' --lanes"
-            " openvino --target webgpu --opset 18 --out-of-range clamp"
-        ]
-
-    def test_given_inputs_are_given_again(self) -> None:
-        case = entry(case_of("m.onnx", GIVEN), DIFF)
-        assert again(report_of([OPENVINO], case), case, OPENVINO, DIFF) == [
-            "onnxgather check m.onnx --inputs INPUTS.npz --case 'm.onnx: the given"
-            " inputs' --lanes openvino --out-of-range clamp"
-        ]
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        # A model has no target and no opset of a lane.
+        (case_of("m.onnx"), "--case 'm.onnx: random bits' --lanes openvino"),
+        (
+            changed(case_of("p.json", "$.commands[0]"), model=None),
+            "--case 'p.json: $.commands[0] (descriptor)' --lanes openvino --target"
+            " webgpu --opset 18",
+        ),
+        # Inputs that were given are given again.
+        (
+            case_of("m.onnx", GIVEN),
+            "m.onnx --inputs INPUTS.npz --case 'm.onnx: the given inputs' --lanes"
+            " openvino",
+        ),
+    ],
+)
+def test_a_file_has_the_command_that_runs_it_again(
+    case: DescriptorCase, words: str
+) -> None:
+    lane = replace(OPENVINO, target="webgpu", opset=18)
+    result = entry(case, DIFF)
+    command = f"onnxgather check {words} --out-of-range clamp"
+    assert again(report_of([lane], result), result, lane, DIFF) == [command]
 
 
 def test_notes_are_about_the_indices_of_users() -> None:
