@@ -114,7 +114,9 @@ def test_the_sdist_makes_the_same_wheel_which_has_the_licences(
     other = build("wheel", tmp_path / "onnxgather-0.1.0", tmp_path / "other")
     assert (own.name, own.read_bytes()) == (other.name, other.read_bytes())
     with ZipFile(own) as archive:
-        assert "onnxgather/py.typed" in archive.namelist()
+        wanted = [*root.glob("onnxgather/**/*.mjs"), root / "onnxgather" / "py.typed"]
+        names = {path.relative_to(root).as_posix() for path in wanted}
+        assert names <= {*archive.namelist()}
         for path in [root / "LICENSE", *(root / "licenses").iterdir()]:
             name = path.relative_to(root).as_posix()
             assert archive.read(f"{INFO}/licenses/{name}") == path.read_bytes()

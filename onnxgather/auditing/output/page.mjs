@@ -1,5 +1,9 @@
 // The page of audits: its filters, which the address keeps, and the picture of an entry.
 
+import { countOf, detailOf, fill, report, tellEmpty } from "../../core/output/data.mjs";
+import { copyButton, detailSections, foldedSections } from "../../core/output/details.mjs";
+import { fact, make } from "../../core/output/dom.mjs";
+
 const MOST_UNFILTERED = 4; // gathers of a single model
 
 async function drawEntry(item) {
@@ -47,8 +51,7 @@ function showFilters() {
 }
 
 function hideFilters(isHidden) {
-  for (const id of ["filters", "shown", "meanings"])
-    document.getElementById(id).hidden = isHidden;
+  for (const id of ["filters", "shown", "meanings"]) document.getElementById(id).hidden = isHidden;
 }
 
 /** Show one form of a contract, and a button for each form if there are several. */
@@ -88,12 +91,10 @@ function showChosen() {
   const shown = new Set(fitting.filter((item) => states.includes(item.dataset.state)));
   for (const item of entries) item.hidden = !shown.has(item);
   if (wanted || operator.value || states.length < boxes.length)
-    for (const section of models)
-      section.hidden ||= !section.querySelector(".entry:not([hidden])");
+    for (const section of models) section.hidden ||= !section.querySelector(".entry:not([hidden])");
   if (wanted) for (const group of document.querySelectorAll(".group")) group.open = true;
   // A line of a model is closed at first; what is looked for stands in it.
-  if (wanted || model.value)
-    for (const section of models) if (!section.hidden) section.open = true;
+  if (wanted || model.value) for (const section of models) if (!section.hidden) section.open = true;
   document.getElementById("shown").textContent = `${shown.size} of ${entries.length} shown`;
   if (!shown.size) tellEmpty(countOf(fitting.map((item) => item.dataset)), states, showChosen);
   const chosen = new URLSearchParams();

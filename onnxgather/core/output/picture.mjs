@@ -1,5 +1,9 @@
 // The picture of a gather: three tensors as grids, and what came from where.
 
+import { arrow } from "./arrows.mjs";
+import { coded, counted, draw, fact, make } from "./dom.mjs";
+import { leftOut, placeOf, slicesOf, walk } from "./grids.mjs";
+
 const NAMED = 8; // output elements that a sentence names
 const TITLES = { input: "InputTensor", indices: "IndicesTensor", output: "OutputTensor" };
 
@@ -9,7 +13,7 @@ const TITLES = { input: "InputTensor", indices: "IndicesTensor", output: "Output
  * `answers` are what providers do with an index out of range, by their names; `note` says what the
  * picture lacks.
  */
-function pictureSection(picture, types, answers, note) {
+export function pictureSection(picture, types, answers, note) {
   const lanes = Object.keys(picture.lanes ?? {});
   const stage = make("div");
   const show = (lane) => stage.replaceChildren(stageOf(picture, types, lane));

@@ -1,11 +1,13 @@
 // Arrows between elements of tensors. They run along the lines of the grids, and cover no number.
 
+import { draw } from "./dom.mjs";
+
 const CORNER = 5; // pixels between an element and the place where its arrow turns
 const GUTTERS = { index: 6, source: 12 }; // pixels behind the tensors, by the kind of an arrow
 const HEAD = { length: 7, width: 4 }; // pixels
 
 /** Return an arrow from a box to another one, which is beside it or below it. */
-function arrow(kind, from, to) {
+export function arrow(kind, from, to) {
   const isBeside = from.panelEnd <= to.panelStart;
   const start = [from.x + from.width, from.y + from.height / 2];
   const below = from.y + from.height;
@@ -25,13 +27,13 @@ function arrow(kind, from, to) {
 }
 
 /** Return the way from the end of a tensor to the start of the one beside it. */
-function sideways(from, to, below, line) {
+export function sideways(from, to, below, line) {
   const middle = (from.panelEnd + to.panelStart) / 2;
   return `H${from.panelEnd} C${middle},${below} ${middle},${line} ${to.panelStart},${line}`;
 }
 
 /** Return the way behind the ends of both tensors, down to the lower one. */
-function around(kind, from, to, line) {
+export function around(kind, from, to, line) {
   const gutter = Math.max(from.panelEnd, to.panelEnd) + GUTTERS[kind];
   return `H${gutter} V${line}`;
 }

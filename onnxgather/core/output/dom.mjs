@@ -1,16 +1,14 @@
-"use strict";
-
 // Elements are made here and texts set as text, so that no name can become markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Return an element; `options` are attributes, and listeners where they are functions. */
-function make(tag, options = {}, ...children) {
+export function make(tag, options = {}, ...children) {
   return furnish(document.createElement(tag), options, children);
 }
 
 /** Return an SVG element. */
-function draw(tag, options = {}, ...children) {
+export function draw(tag, options = {}, ...children) {
   return furnish(document.createElementNS(SVG, tag), options, children);
 }
 
@@ -26,7 +24,7 @@ function furnish(element, options, children) {
 }
 
 /** Return text in which control characters, lone surrogates and marks of direction can be seen. */
-function visible(text) {
+export function visible(text) {
   const escaped = (c) => {
     const [mark, digits] = c < "\u0100" ? ["x", 2] : c.length < 2 ? ["u", 4] : ["U", 8];
     return "\\" + mark + c.codePointAt(0).toString(16).padStart(digits, "0");
@@ -35,7 +33,7 @@ function visible(text) {
 }
 
 /** Return text whose links to sources can be followed. */
-function linked(text) {
+export function linked(text) {
   return text
     .split(/(https?:\/\/[^\s()<>"']+)/)
     .map((part, k) =>
@@ -44,11 +42,16 @@ function linked(text) {
 }
 
 /** Return text in which what stands between backticks is code. */
-function coded(text) {
+export function coded(text) {
   return text.split("`").map((part, k) => (k % 2 ? make("code", {}, part) : part));
 }
 
 /** Return such as "1,500 cases". */
-function counted(number, noun) {
+export function counted(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+/** Return a row of a list of facts. */
+export function fact(name, value) {
+  return make("div", {}, make("dt", {}, name), make("dd", {}, value));
 }

@@ -1,9 +1,11 @@
 // The cases, which the page has compressed: each different result once, and the numbers of them.
 
-const cases = [];
-const groups = new Map(); // by their keys: the rows of the matrix, and the parts of each
+import { report, unpacked } from "../../core/output/data.mjs";
 
-async function loadCases() {
+export const cases = [];
+export const groups = new Map(); // by their keys: the rows of the matrix, and the parts of each
+
+export async function loadCases() {
   const data = await unpacked(report.packed);
   const results = data.results.map(readResult);
   for (const row of data.cases) {
@@ -55,12 +57,12 @@ function groupOf(rows, name, key) {
 }
 
 /** Return how the filters and the address name a part of a group. */
-function keyOfPart({ group, part }) {
+export function keyOfPart({ group, part }) {
   return group.endsWith("/") ? group + part : `${group}/${part}`;
 }
 
 /** Return the smaller of two cases, if any; a case with a picture before one without. */
-function smallerOf(found, other) {
+export function smallerOf(found, other) {
   if (!found || !other) return found ?? other;
   const [isDrawn, isOtherDrawn] = [found, other].map((c) => c.detail !== undefined);
   if (isDrawn !== isOtherDrawn) return isDrawn ? found : other;
@@ -68,7 +70,7 @@ function smallerOf(found, other) {
 }
 
 /** Return the causes of results: how many there are of each, and its smallest case. */
-function causesOf(rows) {
+export function causesOf(rows) {
   const byNumber = new Map();
   for (const [found, results] of rows)
     for (const { cause } of results) {

@@ -1,9 +1,11 @@
 // How a block of a tensor is laid out as tables.
 
+import { counted, make } from "./dom.mjs";
+
 const PER_ROW = 16; // elements of a row in which a tensor of one dimension is folded
 
 /** Return the coordinates of the k-th shown element of a grid. */
-function placeOf(grid, k) {
+export function placeOf(grid, k) {
   const at = [];
   for (let d = grid.shape.length - 1; d >= 0; d--) {
     at.unshift(grid.start[d] + (k % grid.shape[d]));
@@ -13,7 +15,7 @@ function placeOf(grid, k) {
 }
 
 /** Return tables of two dimensions, each with what its other coordinates are. */
-function slicesOf(grid, places) {
+export function slicesOf(grid, places) {
   const width = grid.shape.at(-1) ?? 1;
   const isFlat = places.length === width;
   const columns = isFlat ? Math.min(width, PER_ROW) : width;
@@ -36,7 +38,7 @@ function slicesOf(grid, places) {
   return slices;
 }
 
-function leftOut(grid) {
+export function leftOut(grid) {
   const shown = grid.shape.reduce((a, b) => a * b, 1);
   const all = grid.sizes.reduce((a, b) => a * b, 1);
   if (shown === all) return null;
@@ -49,7 +51,7 @@ function leftOut(grid) {
 }
 
 /** Move between the elements of a tensor by the arrow keys, up and down from table to table. */
-function walk(event) {
+export function walk(event) {
   const cell = event.target;
   const row = cell.parentElement;
   const at = [...row.children].indexOf(cell);

@@ -1,19 +1,11 @@
 // What the report says: how many results have each state, and the details of cases.
 
-const GLYPHS = { PASS: "✓", DIFF: "≠", ERROR: "!", "NOT-RUN": "–", KNOWN: "≈", FIXED: "↑" };
-const MEANINGS = {
-  PASS: "the reference's data type, shape and bytes, or both refuse",
-  DIFF: "something else than the reference",
-  ERROR: "the provider failed",
-  "NOT-RUN": "the provider did not run it",
-  KNOWN: "wrong, as is known and explained",
-  FIXED: "passes, although listed as a known difference",
-};
+import { make } from "./dom.mjs";
 
-const report = JSON.parse(document.getElementById("report").textContent);
+export const report = JSON.parse(document.getElementById("report").textContent);
 
 /** Return how many results have each state, the states in the report's order. */
-function countOf(results) {
+export function countOf(results) {
   const counts = {};
   for (const { state } of results) counts[state] = (counts[state] ?? 0) + 1;
   return Object.fromEntries(report.states.filter((s) => counts[s]).map((s) => [s, counts[s]]));
@@ -30,7 +22,7 @@ function countsText(counts) {
  *
  * `counts` has what fits the other filters, by state; `states` are the chosen ones.
  */
-function tellEmpty(counts, states, update) {
+export function tellEmpty(counts, states, update) {
   const shown = document.getElementById("shown");
   if (!Object.keys(counts).length) {
     shown.textContent = "Nothing fits these filters, whatever its state.";
@@ -47,34 +39,22 @@ function tellEmpty(counts, states, update) {
 }
 
 /** Set a filter; a choice that this page does not have is none. */
-function fill(filter, value) {
+export function fill(filter, value) {
   filter.value = value ?? "";
   if (filter.selectedIndex < 0) filter.value = "";
-}
-
-function worstOf(counts) {
-  return report.worst.findLast((state) => counts[state]);
-}
-
-function badge(state, text) {
-  return make(
-    "span",
-    { class: `badge ${state}`, title: MEANINGS[state] },
-    `${GLYPHS[state]} ${text ?? state}`,
-  );
 }
 
 const chunks = new Map();
 
 /** Return the details of a case, unpacking the chunk that holds them; null if there are none. */
-async function detailOf(found) {
+export async function detailOf(found) {
   if (found.detail === undefined) return null;
   const number = Math.floor(found.detail / report.chunk);
   if (!chunks.has(number)) chunks.set(number, unpacked(report.details[number]));
   return (await chunks.get(number))[found.detail % report.chunk];
 }
 
-async function unpacked(base64) {
+export async function unpacked(base64) {
   const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(stream).text());

@@ -1,6 +1,13 @@
 // The matrix: a row for each group of cases, a column for each lane.
 
-function showMatrix() {
+import { countOf, report } from "../../core/output/data.mjs";
+import { counted, linked, make, visible } from "../../core/output/dom.mjs";
+import { caseDetails, smallestSummary } from "./case.mjs";
+import { cases, groups } from "./cases.mjs";
+import { filters } from "./filters.mjs";
+import { GLYPHS, worstOf } from "./states.mjs";
+
+export function showMatrix() {
   const all = { name: "All cases", key: "", cases, parts: new Map() };
   const head = make("tr", {}, make("td"), report.lanes.map(laneHead));
   if (smallestOfRow(all)) {
@@ -9,12 +16,7 @@ function showMatrix() {
   }
   const body = make("tbody", {}, rowOf(all, true));
   for (const group of groups.values()) body.append(rowOf(group));
-  const table = make(
-    "table",
-    { "aria-labelledby": "matrix-title" },
-    make("thead", {}, head),
-    body,
-  );
+  const table = make("table", { "aria-labelledby": "matrix-title" }, make("thead", {}, head), body);
   const matrix = document.getElementById("matrix");
   matrix.replaceChildren(table);
   matrix.removeAttribute("aria-busy");
@@ -116,8 +118,11 @@ function opener(group) {
         const isOpen = button.getAttribute("aria-expanded") === "true";
         button.setAttribute("aria-expanded", String(!isOpen));
         const row = button.closest("tr");
-        if (!isOpen) row.after(...[...group.parts.values()].map((part) => rowOf(part, false, true)));
-        else while (row.nextElementSibling?.classList.contains("part")) row.nextElementSibling.remove();
+        if (!isOpen)
+          row.after(...[...group.parts.values()].map((part) => rowOf(part, false, true)));
+        else
+          while (row.nextElementSibling?.classList.contains("part"))
+            row.nextElementSibling.remove();
         markChosen();
       },
     },
@@ -146,10 +151,6 @@ function matrixCell(group, lane, number) {
   const others = countsOfWords(results);
   const told = others.map(({ words, count }) => `${count.toLocaleString("en")} ${words}`);
   const said = [`${lane.name}, ${group.key || group.name}: ${passed} of ${all} passed`, ...told];
-  const click = (event) =>
-    event.currentTarget.getAttribute("aria-pressed") === "true"
-      ? filters.reset()
-      : choose(group.key, lane.name, counts);
   const button = make(
     "button",
     {
@@ -157,7 +158,6 @@ function matrixCell(group, lane, number) {
       class: worst,
       "aria-label": said.join("; "),
       "aria-pressed": "false",
-      click,
     },
     make("span", {}, `${GLYPHS[worst]} ${passed}/${all}`),
     others.map(({ state }, k) =>
@@ -165,7 +165,7 @@ function matrixCell(group, lane, number) {
     ),
   );
   // No attribute: there a hostile name would be written with escapes.
-  button.chosenBy = { group: group.key, lane: lane.name };
+  button.chosenBy = { group: group.key, lane: lane.name, counts };
   return make("td", {}, button);
 }
 
@@ -183,7 +183,7 @@ function countsOfWords(results) {
 }
 
 /** Mark the cell whose cases are listed. */
-function markChosen() {
+export function markChosen() {
   const { group, lane } = filters.elements;
   for (const cell of document.querySelectorAll("#matrix td [aria-pressed]")) {
     const { chosenBy } = cell;
@@ -193,7 +193,7 @@ function markChosen() {
 }
 
 /** Show what a lane says of itself beside the head of its column. */
-function showLanes() {
+export function showLanes() {
   document.getElementById("made").textContent =
     `${report.onnxgather} · ${report.made} · ${report.machine}`;
   const items = report.lanes.map((lane) => {
@@ -211,11 +211,16 @@ function showLanes() {
       facts.filter(Boolean).map((text) => make("p", {}, text)),
     );
   });
-  const about = make("details", {}, make("summary", {}, make("span", { class: "badges" }), "About the lanes"), make("ul", {}, items));
+  const about = make(
+    "details",
+    {},
+    make("summary", {}, make("span", { class: "badges" }), "About the lanes"),
+    make("ul", {}, items),
+  );
   if (items.length) document.getElementById("lanes").append(about);
 }
 
-function showFiles() {
+export function showFiles() {
   const files = document.getElementById("files");
   const bad = [
     ...report.invalid.map((found) => `${found.file}: ${found.reason}`),

@@ -38,6 +38,12 @@ _LESSONS = {
 }
 """What each operator does, in words."""
 
+_END = 16
+"""How many characters at the end of the heading are seen, however narrow the page is.
+
+Where the heading is too long for a line, its middle is left out.
+"""
+
 
 def lesson_page(
     name: str,
@@ -53,14 +59,20 @@ def lesson_page(
         commands: Commands that may come next, each with what it does.
         left_out: Why gathers and files are not on the page.
     """
-    heading = escape(f"{number_of(len(lessons), 'gather')} of {printable(name)}")
-    texts = {"title": f"{heading} · onnxgather show", "heading": heading}
+    heading = f"{number_of(len(lessons), 'gather')} of {printable(name)}"
+    texts = {
+        "title": escape(f"{heading} · onnxgather show"),
+        "heading": escape(heading),
+        "start": escape(heading[:-_END]),
+        "end": escape(heading[-_END:]),
+    }
     data: dict[str, Any] = {
+        "file": name,
         "gathers": lessons,
         "commands": commands,
         "left_out": left_out,
     }
-    return filled("core/output/lesson", texts, data)
+    return filled("cli/lesson", texts, data)
 
 
 def lesson(
