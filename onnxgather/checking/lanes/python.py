@@ -93,6 +93,20 @@ class ModelLane:
         self._worker = Worker(self.python, self.timeout, self.host)
 
     @property
+    def place(self) -> str:
+        """The interpreter, or the host."""
+        provider = self.provider
+        if not self.host:
+            return self.python
+        if not provider.in_browser:
+            return self.host[0]
+        # The last argument of a browser's command is the folder that the page needs.
+        folder = self.host[-1]
+        if provider.library and provider.needs_webnn:
+            return f"{folder}, in a browser with WebNN"
+        return folder
+
+    @property
     def is_for_webnn(self) -> bool:
         """Return whether the models are those of `to_onnx_for_webnn`."""
         return self.provider.needs_webnn and self.target is None

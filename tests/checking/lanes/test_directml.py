@@ -87,7 +87,7 @@ def test_the_folder_of_the_host_is_that_from_where_the_lane_is_opened(
     monkeypatch.chdir(tmp_path)
     lane = DirectMLLane("dml", os.path.relpath(folder))
     monkeypatch.chdir("/")
-    assert lane.folder == folder
+    assert lane.place == folder
 
 
 class TestAnswers:
