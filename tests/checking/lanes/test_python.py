@@ -241,7 +241,7 @@ class TestWhatCounts:
                 ),
             ),
             (
-                "raise ModuleNotFoundError(\"No module named 'onnxruntime'\")",
+                "raise ModuleNotFoundError('absent', name='onnxruntime')",
                 (
                     f"the environment of {STUB} does not contain ONNX Runtime; install"
                     f" an ONNX Runtime with {STUB}"
@@ -257,7 +257,7 @@ class TestWhatCounts:
     def test_another_environment_without_onnx_runtime_says_what_to_install(
         self, tmp_path: Path
     ) -> None:
-        absent = "raise ModuleNotFoundError(\"No module named 'onnxruntime'\")"
+        absent = "raise ModuleNotFoundError('absent', name='onnxruntime')"
         python = environment(tmp_path, absent)
         reason = (
             f"{python} has no onnxruntime; install onnxruntime-openvino>=1.24.1 there;"
