@@ -371,14 +371,15 @@ def examine(
             named.add(name)
         elif interpreter(path) == python:
             named.add(base_of(name))
-    own = examine_environment(python, timeout, named)
-
-    tried = {python: [*own.providers]}
     names = list(dict.fromkeys([*lanes_set_up(), *paths]))
+    lanes: list[OpenedLane] = []
     if names:
         lanes = open_lanes(names, paths, plugins, timeout=timeout, adapters=adapters)
-        for lane in lanes:
-            tried.setdefault(lane.place, []).append(_tried(lane))
+
+    own = examine_environment(python, timeout, named)
+    tried = {python: [*own.providers]}
+    for lane in lanes:
+        tried.setdefault(lane.place, []).append(_tried(lane))
     environments: list[Environment] = []
     for place, providers in tried.items():
         environment = own

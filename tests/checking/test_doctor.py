@@ -1133,14 +1133,17 @@ class TestThisEnvironment:
 
 def test_directml_itself_is_examined_in_a_folder_of_ones_own(tmp_path: Path) -> None:
     folder = fake_folder(tmp_path, done())
-    checkup = examine({"directml-dll": folder}, python=sys.executable)
-    (environment,) = [each for each in checkup.environments if each.python == folder]
+    missing = str(tmp_path / "none")
+    here = Home(tmp_path / "here").healthy()
+    lanes = {"directml-dll": folder, "directml-dll@none": missing}
+    checkup = examine(lanes, python=here.python)
+    _, environment, _ = checkup.environments
+    assert environment.python == folder
     assert environment.is_host
     assert environment.versions["DirectML"] == "1.15.4.0"
     (tried,) = environment.providers
     assert (tried.info.name, tried.info.not_run) == ("directml-dll", None)
     assert [*tried.results] == ["Gather", "GatherElements", "GatherND"]
-    missing = str(tmp_path / "none")
-    findings = examine({"directml-dll": missing}).findings
     told = f"DirectML.dll is not set up; run scripts/directml/setup.sh {missing}"
-    assert f"directml-dll: {told}" in [finding.what for finding in findings]
+    findings = [finding.what for finding in checkup.findings]
+    assert f"directml-dll@none: {told}" in findings
