@@ -23,6 +23,7 @@ import pytest
 from folders import ROOT
 from onnx import TensorProto, helper
 from packaging.version import Version
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup
@@ -230,8 +231,11 @@ EXHIBITS = [
         low_halves=True,
     ),
 ]
-by_row = pytest.mark.parametrize(
-    "exhibit", EXHIBITS, ids=[exhibit.quirk.name for exhibit in EXHIBITS]
+NAMES = [exhibit.quirk.name for exhibit in EXHIBITS]
+
+by_row = pytest.mark.parametrize("exhibit", EXHIBITS, ids=NAMES)
+some_rows_quick = pytest.mark.parametrize(
+    "exhibit", one_quick_in(4, EXHIBITS), ids=NAMES
 )
 
 
@@ -253,8 +257,7 @@ def outcome(exhibit: Exhibit, level: int) -> Outcome:
     return "stops" if done.returncode else eval(done.stdout)  # the list it printed
 
 
-@pytest.mark.one_quick_in(4)
-@by_row
+@some_rows_quick
 def test_onnx_runtime_does_what_the_row_says(exhibit: Exhibit) -> None:
     row = exhibit.quirk
     shown: list[str] = []
@@ -294,8 +297,7 @@ def test_a_model_that_onnx_runtime_changes_is_not_proved(exhibit: Exhibit) -> No
     assert state(exhibit, exhibit.low_halves) != "proved"
 
 
-@pytest.mark.one_quick_in(4)
-@by_row
+@some_rows_quick
 def test_without_the_rule_of_a_row_its_model_is_proved(
     exhibit: Exhibit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,9 +374,8 @@ KEPT = {
 """Likewise, but ONNX Runtime 1.24.4 and 1.32.0 drop no node."""
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("policy", ["clamp", "error"])
-@pytest.mark.parametrize("name", [*DROPPED, *KEPT])
+@pytest.mark.parametrize("name", one_quick_in(4, [*DROPPED, *KEPT]))
 def test_a_node_of_which_only_sizes_follow_proves_no_failure(
     name: str, policy: OutOfRange
 ) -> None:
