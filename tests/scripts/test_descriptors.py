@@ -413,6 +413,7 @@ class TestScript:
         )
 
 
+@pytest.mark.slow
 @live
 def test_the_provider_makes_the_descriptors_of_from_onnx() -> None:
     done = subprocess.run(

@@ -294,6 +294,7 @@ class TestValidity:
             in found.stdout
         )
 
+    @pytest.mark.slow
     @live
     def test_directml_and_onnxgather_agree(self) -> None:
         found = script("validity.py", "--count", 640, "--seed", 3)

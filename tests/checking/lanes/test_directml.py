@@ -409,8 +409,9 @@ CASES: dict[str, Callable[[], list[Case]]] = {
 }
 
 
+@pytest.mark.slow
 class TestDirectML:
-    @pytest.mark.parametrize("kind", one_quick_in(3, CASES))
+    @pytest.mark.parametrize("kind", CASES)
     def test_the_reference_gives_its_bytes(
         self, directml: DirectMLLane, kind: str
     ) -> None:

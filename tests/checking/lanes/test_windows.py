@@ -188,6 +188,7 @@ def native() -> Iterator[ModelLane]:
         yield lane
 
 
+@pytest.mark.slow
 @live
 class TestLive:
     def test_a_part_of_the_corpus_and_random_cases_give_the_reference_s_bytes(

@@ -130,6 +130,7 @@ def test_another_lane_has_no_page(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "repro.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     CHROMIUM is None or not find_runtime(WEB_PROVIDERS["web-wasm"]),
     reason="scripts/web/setup.sh has not run",
