@@ -30,7 +30,13 @@ from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report import as_lines, html, junit, markdown
 from onnxgather.checking.report.matrix import lane_head
 from onnxgather.checking.report.sentences import again, causes, verdict
-from onnxgather.checking.results import CaseResult, ForeignMemory, Invalid, Result
+from onnxgather.checking.results import (
+    CaseResult,
+    ForeignMemory,
+    Invalid,
+    Report,
+    Result,
+)
 from onnxgather.core.execution.elsewhere.child import Breakdown
 
 
@@ -225,6 +231,14 @@ def heading(page: bytes) -> tuple[str, str]:
     return found[1], found[2]
 
 
+def head_everywhere(report: Report, headline: str, mood: str) -> ET.Element:
+    """Check the headline in each form of a report; return its JUnit."""
+    assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
+    assert heading(html(report)) == (mood, headline)
+    assert markdown(report).startswith(f"## {headline}\n".encode())
+    return ET.fromstring(junit(report))
+
+
 def test_every_report_says_what_is_known_wrong_beside_what_is_new() -> None:
     cases = [entry(gather_case(f"c{k}"), passed("cpu"), KNOWN) for k in range(3)]
     report = report_of([CPU, OPENVINO], *cases)
@@ -265,11 +279,7 @@ def test_what_is_known_not_to_run_is_not_called_wrong() -> None:
 
 def test_every_report_says_that_a_lane_did_not_start() -> None:
     report = report_of([CPU, DIRECTML], entry(gather_case(), passed("cpu"), absent()))
-    headline = "directml did not start"
-    assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
-    assert heading(html(report)) == ("bad", headline)
-    assert markdown(report).startswith(f"## {headline}\n".encode())
-    suite = ET.fromstring(junit(report))[1]
+    suite = head_everywhere(report, "directml did not start", "bad")[1]
     assert (suite.get("errors"), suite.get("skipped")) == ("1", "1")
     assert [found.get("message") for found in suite.iter("error")] == [
         f"NOT-RUN: did not start: {DIRECTML.not_run}"
@@ -289,11 +299,8 @@ def test_every_report_says_that_the_check_was_cut(
     report = report_of(
         [CPU], entry(gather_case(), passed("cpu")), planned=1523, **fields
     )
-    headline = f"Everything agrees ({why})"
-    assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
-    assert heading(html(report)) == ("open", headline)
-    assert markdown(report).decode().startswith(f"## {headline}\n")
-    (error,) = ET.fromstring(junit(report)).iter("error")
+    root = head_everywhere(report, f"Everything agrees ({why})", "open")
+    (error,) = root.iter("error")
     assert error.get("message") == f"interrupted: {why}"
 
 
@@ -302,10 +309,7 @@ def test_every_report_says_that_it_is_of_one_shard() -> None:
         [CPU], entry(gather_case(), passed("cpu")), planned=1, shard="2/8"
     )
     headline = "Everything agrees (shard 2/8 alone)"
-    assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
-    assert heading(html(report)) == ("open", headline)
-    assert markdown(report).decode().startswith(f"## {headline}\n")
-    root = ET.fromstring(junit(report))
+    root = head_everywhere(report, headline, "open")
     assert headline in [found.get("value") for found in root.iter("property")]
     # each shard is a job of its own, which did its part
     assert not list(root.iter("error"))
