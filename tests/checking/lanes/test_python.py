@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rings import one_quick_in
+from rings import one_quick_in, quick_alone
 from stub_runtime import environment
 
 import onnxgather as og
@@ -32,6 +32,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 STUB = "StubExecutionProvider"
+ABSENT = "raise ModuleNotFoundError('absent', name='onnxruntime')"
 DESC = og.GatherDesc(
     og.TensorDesc("FLOAT32", [4]),
     og.TensorDesc("INT64", [2]),
@@ -116,6 +117,52 @@ def told(lane: Lane, *cases: Case) -> list[tuple[str, str | None]]:
     return [(result.state, result.reason) for result in found]
 
 
+DECLINED = (
+    f"{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider"
+)
+SESSION = "class InferenceSession(InferenceSession):\n"
+FORBIDS = """
+class SessionOptions:
+    def add_session_config_entry(self, key, value): setattr(self, key, value)
+class InferenceSession(InferenceSession):
+    def __init__(self, model, options, providers, enable_fallback):
+        if getattr(options, "session.disable_cpu_ep_fallback") == "1":
+            raise RuntimeError("This session contains graph nodes that are assigned to the"
+                               " default CPU EP, but fallback to CPU EP has been explicitly"
+                               " disabled by the user.")
+"""  # noqa: E501
+WHY = {
+    "absent": (
+        "PROVIDERS = ['CPUExecutionProvider']",
+        f"{STUB} is not available (available: CPUExecutionProvider); install an ONNX"
+        f" Runtime with {STUB}, or name its plugin library: --plugin {STUB}=LIBRARY",
+    ),
+    "no start": (
+        f"{SESSION}    def open(self): raise RuntimeError('no device\\n was found')",
+        f"{STUB} cannot start: no device was found",
+    ),
+    "declined": ("PLACE = 'CPUExecutionProvider'", DECLINED),
+    "forbidden": (f"PLACE = 'CPUExecutionProvider'\n{FORBIDS}", DECLINED),
+    "folded": ("NODES = []", f"{STUB} must run a node, but none is left to run"),
+    "empty": (
+        "del InferenceSession",
+        "the module onnxruntime is empty, as uninstalling one of its wheels leaves it;"
+        f" reinstall an ONNX Runtime with {STUB}",
+    ),
+    "no runtime": (
+        ABSENT,
+        f"the environment of {STUB} does not contain ONNX Runtime; install an ONNX"
+        f" Runtime with {STUB}",
+    ),
+    "no assignment": (
+        "del InferenceSession.get_provider_graph_assignment_info",
+        f"{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does not record;"
+        " install 1.24.4 or later",
+    ),
+}
+"""Changes to the stand-in, and why nothing counts then."""
+
+
 class TestWhatCounts:
     def test_a_right_answer_with_proof_passes(self, tmp_path: Path) -> None:
         (result,) = results(stub(tmp_path), case())
@@ -135,18 +182,10 @@ class TestWhatCounts:
         assert info.python == str(tmp_path / "python")
         assert info.not_run is None
 
-    def test_an_absent_provider_is_not_run(self, tmp_path: Path) -> None:
-        lane = stub(tmp_path, "PROVIDERS = ['CPUExecutionProvider']")
-        assert told(lane) == [
-            (
-                "NOT-RUN",
-                (
-                    f"{STUB} is not available (available: CPUExecutionProvider);"
-                    f" install an ONNX Runtime with {STUB}, or name its plugin library:"
-                    f" --plugin {STUB}=LIBRARY"
-                ),
-            )
-        ]
+    @pytest.mark.parametrize("why", quick_alone(["absent", "empty", "forbidden"], WHY))
+    def test_what_does_not_count_says_why(self, tmp_path: Path, why: str) -> None:
+        change, reason = WHY[why]
+        assert told(stub(tmp_path, change)) == [("NOT-RUN", reason)]
 
     def test_a_provider_absent_from_this_environment_is_not_run(self) -> None:
         lane = ModelLane("directml", PROVIDERS["directml"])
@@ -154,54 +193,6 @@ class TestWhatCounts:
         assert state == "NOT-RUN"
         assert reason is not None
         assert reason.startswith("DmlExecutionProvider is not available (available: ")
-
-    def test_a_provider_that_cannot_start_is_not_run(self, tmp_path: Path) -> None:
-        change = """
-        class InferenceSession(InferenceSession):
-            def open(self): raise RuntimeError("no device\\n was found")
-        """
-        assert told(stub(tmp_path, change)) == [
-            ("NOT-RUN", f"{STUB} cannot start: no device was found")
-        ]
-
-    def test_a_node_that_the_provider_declines_is_not_run(self, tmp_path: Path) -> None:
-        lane = stub(tmp_path, "PLACE = 'CPUExecutionProvider'")
-        assert told(lane) == [
-            (
-                "NOT-RUN",
-                (
-                    f"{STUB} must run every node, but Gather (Gather) runs on"
-                    " CPUExecutionProvider"
-                ),
-            )
-        ]
-
-    def test_a_fallback_that_is_forbidden_says_which_node(self, tmp_path: Path) -> None:
-        change = """
-        PLACE = 'CPUExecutionProvider'
-        class SessionOptions:
-            def add_session_config_entry(self, key, value): setattr(self, key, value)
-        class InferenceSession(InferenceSession):
-            def __init__(self, model, options, providers, enable_fallback):
-                if getattr(options, "session.disable_cpu_ep_fallback") == "1":
-                    raise RuntimeError("This session contains graph nodes that are assigned to the"
-                                       " default CPU EP, but fallback to CPU EP has been explicitly"
-                                       " disabled by the user.")
-        """  # noqa: E501
-        assert told(stub(tmp_path, change)) == [
-            (
-                "NOT-RUN",
-                (
-                    f"{STUB} must run every node, but Gather (Gather) runs on"
-                    " CPUExecutionProvider"
-                ),
-            )
-        ]
-
-    def test_a_model_that_folds_away_is_not_run(self, tmp_path: Path) -> None:
-        assert told(stub(tmp_path, "NODES = []")) == [
-            ("NOT-RUN", f"{STUB} must run a node, but none is left to run")
-        ]
 
     def test_a_model_that_folds_away_on_the_cpu_is_not_run(
         self, monkeypatch: pytest.MonkeyPatch
@@ -230,39 +221,10 @@ class TestWhatCounts:
             detail="none is left to run",
         )
 
-    @pytest.mark.parametrize(
-        ("change", "reason"),
-        one_quick_in(
-            2,
-            [
-                (
-                    "del InferenceSession",
-                    (
-                        "the module onnxruntime is empty, as uninstalling one of its"
-                        f" wheels leaves it; reinstall an ONNX Runtime with {STUB}"
-                    ),
-                ),
-                (
-                    "raise ModuleNotFoundError('absent', name='onnxruntime')",
-                    (
-                        f"the environment of {STUB} does not contain ONNX"
-                        " Runtime; install"
-                        f" an ONNX Runtime with {STUB}"
-                    ),
-                ),
-            ],
-        ),
-    )
-    def test_an_environment_without_onnx_runtime_is_not_run(
-        self, tmp_path: Path, change: str, reason: str
-    ) -> None:
-        assert told(stub(tmp_path, change)) == [("NOT-RUN", reason)]
-
     def test_another_environment_without_onnx_runtime_says_what_to_install(
         self, tmp_path: Path
     ) -> None:
-        absent = "raise ModuleNotFoundError('absent', name='onnxruntime')"
-        python = environment(tmp_path, absent)
+        python = environment(tmp_path, ABSENT)
         reason = (
             f"{python} has no onnxruntime; install onnxruntime-openvino>=1.24.1 there;"
             " OpenVINO itself is the lane openvino-runtime"
@@ -755,20 +717,6 @@ class InferenceSession(InferenceSession):
         with pytest.raises(KeyboardInterrupt):
             list(check_cases(interrupted(), [lane], [info], ()))
         assert time.monotonic() - start < 20
-
-    def test_an_onnx_runtime_that_records_no_assignment_is_not_run(
-        self, tmp_path: Path
-    ) -> None:
-        change = "del InferenceSession.get_provider_graph_assignment_info"
-        assert told(stub(tmp_path, change)) == [
-            (
-                "NOT-RUN",
-                (
-                    f"{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does"
-                    " not record; install 1.24.4 or later"
-                ),
-            )
-        ]
 
     @pytest.mark.slow
     def test_thousands_of_cases_leave_memory_flat(self, tmp_path: Path) -> None:
