@@ -231,13 +231,6 @@ def test_our_own_known_differences_have_the_format_of_a_file(tmp_path: Path) -> 
                 ),
             ),
             (
-                {"provider": "web-wasm"},
-                (
-                    "$[0].provider must be a full name such as CPUExecutionProvider,"
-                    " DirectML.dll or opencv, got 'web-wasm'"
-                ),
-            ),
-            (
                 {"provider": "my runtime"},
                 (
                     "$[0].provider must be a full name such as CPUExecutionProvider,"

@@ -17,6 +17,7 @@ from command_line import DATA_4X3 as DATA
 from command_line import DESC
 from corpus_cases import corpus
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
+from lane_cases import results, told
 from msgspec.structs import replace
 from recordings import INDEPENDENT, recorded
 from rings import one_quick_in
@@ -54,25 +55,12 @@ def case(*indices: int, out_of_range: OutOfRange = "directml") -> Case:
 IN_RANGE, OUTSIDE = case(2, 1), case(2, 7)
 
 
-def asked(lane: DirectMLLane, *cases: Case) -> list[tuple[str, str | None]]:
-    """Return the states and reasons that cases have on a lane, which is closed after
-    it."""
-    try:
-        found = check_cases(cases, [lane], [lane.start()], ())
-        return [(result.results[0].state, result.results[0].reason) for result in found]
-    finally:
-        lane.close()
-
-
 def judged(folder: Path, action: str, *cases: Case) -> Result:
     """Return the result of a case on a lane whose host does something."""
     folder.mkdir(exist_ok=True)
     lane = DirectMLLane("dml", fake_folder(folder, action))
-    try:
-        (found,) = check_cases(cases, [lane], [lane.start()], ())
-        return found.results[0]
-    finally:
-        lane.close()
+    (found,) = results(lane, *cases)
+    return found.results[0]
 
 
 def broken(how: Breakdown, reason: str, detail: str = "") -> Answer:
@@ -239,11 +227,11 @@ class TestStates:
         zeros = DescriptorCase(
             "zeros", DESC, np.zeros((4, 3), np.float32), IN_RANGE.indices, "directml"
         )
-        states = [state for state, _ in asked(lane, IN_RANGE, zeros)]
+        states = [state for state, _ in told(lane, IN_RANGE, zeros)]
         assert states == ["DIFF", "DIFF"]
 
     def test_other_bytes_are_a_difference(self, tmp_path: Path) -> None:
-        ((state, reason),) = asked(
+        ((state, reason),) = told(
             DirectMLLane("dml", fake_folder(tmp_path, done())), IN_RANGE
         )
         assert state == "DIFF"
@@ -256,13 +244,13 @@ class TestStates:
     def test_a_host_that_writes_elsewhere_is_an_error(self, tmp_path: Path) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT, touched=True)))
         reason = "DirectML.dll failed: bytes beside OutputTensor were written"
-        assert asked(lane, IN_RANGE) == [("ERROR", reason)]
+        assert told(lane, IN_RANGE) == [("ERROR", reason)]
 
     def test_a_refusal_is_an_error(self, tmp_path: Path) -> None:
         lane = DirectMLLane(
             "dml", fake_folder(tmp_path, failed("CreateOperator", 0x80070057))
         )
-        ((state, reason),) = asked(lane, IN_RANGE)
+        ((state, reason),) = told(lane, IN_RANGE)
         assert state == "ERROR"
         assert reason is not None
         assert reason.endswith(": CreateOperator gave 0x80070057")
@@ -303,7 +291,7 @@ class TestStates:
         twin = case(2, 7, out_of_range=policy)
         assert isinstance(twin, DescriptorCase)
         twin = dataclasses.replace(twin, asked_as_directml=True)
-        assert asked(lane, twin) == [
+        assert told(lane, twin) == [
             (
                 "NOT-RUN",
                 "DirectML.dll has a rule of its own for indices out of range, which "
@@ -335,7 +323,7 @@ class TestStates:
         lane = DirectMLLane("dml", fake_folder(tmp_path, "sys.exit(3)"))
         bare = next(forbidden_cases())
         says = "DirectML.dll runs descriptors, and no descriptor says"
-        assert asked(lane, bare, IN_RANGE.wrapped_in()) == [
+        assert told(lane, bare, IN_RANGE.wrapped_in()) == [
             ("NOT-RUN", f"{says} this node"),
             ("NOT-RUN", f"{says} a gather between operators"),
         ]
@@ -355,12 +343,12 @@ class TestStart:
         lane = DirectMLLane("dml", str(tmp_path))
         why = f"DirectML.dll is not set up; run scripts/directml/setup.sh {tmp_path}"
         assert lane.start() == LaneInfo("dml", "DirectML.dll", not_run=why)
-        assert asked(lane, IN_RANGE) == [("NOT-RUN", why)]
+        assert told(lane, IN_RANGE) == [("NOT-RUN", why)]
 
     def test_a_lane_without_a_device_does_not_start(self, tmp_path: Path) -> None:
         lane = DirectMLLane("dml", fake_folder(tmp_path, done(), NO_DEVICE))
         why = "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E"
-        assert asked(lane, IN_RANGE) == [("NOT-RUN", why)]
+        assert told(lane, IN_RANGE) == [("NOT-RUN", why)]
 
 
 @pytest.fixture(scope="module")

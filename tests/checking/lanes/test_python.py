@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lane_cases import DATA, pair, results, told
 from rings import one_quick_in, quick_alone
 from stub_runtime import environment
 
-import onnxgather as og
-from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes import open_lanes
-from onnxgather.checking.lanes.lane import Answer, AnswerKind, Lane
+from onnxgather.checking.lanes.lane import Answer, AnswerKind
 from onnxgather.checking.lanes.python import ModelLane
 from onnxgather.checking.node_models import tensor_bytes
-from onnxgather.checking.results import CaseResult
 from onnxgather.checking.run import check_cases
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown
@@ -33,21 +32,6 @@ pytestmark = pytest.mark.skipif(
 
 STUB = "StubExecutionProvider"
 ABSENT = "raise ModuleNotFoundError('absent', name='onnxruntime')"
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4]),
-    og.TensorDesc("INT64", [2]),
-    og.TensorDesc("FLOAT32", [2]),
-    axis=0,
-    index_dimensions=1,
-)
-DATA = np.array([1, 2, 3, 4], np.float32)
-
-
-def case(
-    *indices: int, name: str = "case", out_of_range: og.OutOfRange = "error"
-) -> Case:
-    """Return a gather of two elements of DATA."""
-    return DescriptorCase(name, DESC, DATA, np.array(indices or (3, 0)), out_of_range)
 
 
 def stub(
@@ -56,14 +40,6 @@ def stub(
     """Return a lane on the stand-in."""
     python = environment(folder, change, banner)
     return ModelLane("stub", find_provider(STUB), python, timeout=timeout)
-
-
-def results(lane: Lane, *cases: Case) -> list[CaseResult]:
-    """Return what becomes of cases on one lane, which is closed after it."""
-    try:
-        return list(check_cases(cases, [lane], [lane.start()], ()))
-    finally:
-        lane.close()
 
 
 TYPES = "bool|float64|float32|float16|int64|int32|int16|int8|uint64|uint32|uint16|uint8"
@@ -101,20 +77,14 @@ def lied(folder: Path, lie: str, name: str = "answer", timeout: float = 30) -> A
     """
     lane = stub(folder, change)
     assert lane.start().not_run is None
-    assert lane.answer(case(1, 1)).kind is AnswerKind.FAILED  # from here on it lies
+    assert lane.answer(pair(1, 1)).kind is AnswerKind.FAILED  # from here on it lies
     worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
     worker.timeout = timeout
-    found = lane.answer(case(0, 0))
+    found = lane.answer(pair(0, 0))
     worker.timeout = 30
-    assert lane.answer(case(0, 0)).kind is AnswerKind.RAN
+    assert lane.answer(pair(0, 0)).kind is AnswerKind.RAN
     lane.close()
     return found
-
-
-def told(lane: Lane, *cases: Case) -> list[tuple[str, str | None]]:
-    """Return states and reasons."""
-    found = [result.results[0] for result in results(lane, *cases or (case(),))]
-    return [(result.state, result.reason) for result in found]
 
 
 DECLINED = (
@@ -165,7 +135,7 @@ WHY = {
 
 class TestWhatCounts:
     def test_a_right_answer_with_proof_passes(self, tmp_path: Path) -> None:
-        (result,) = results(stub(tmp_path), case())
+        (result,) = results(stub(tmp_path), pair())
         (found,) = result.results
         assert (found.lane, found.state, found.nodes) == ("stub", "PASS", ("Gather",))
 
@@ -212,7 +182,7 @@ class TestWhatCounts:
         lane = ModelLane("cpu", PROVIDERS["cpu"])
         lane.start()
         monkeypatch.setattr("onnxgather.checking.lanes.python.descriptor_model", folded)
-        answer = lane.answer(case())
+        answer = lane.answer(pair())
         lane.close()
         assert answer == Answer(
             AnswerKind.NOT_RUN,
@@ -320,7 +290,7 @@ class TestBadWorkers:
         """,
         )
         tail = f"; it printed: {printed}" if printed else " and printed nothing"
-        found = told(lane, case(0, 0), case(1, 1), case(2, 2), case(1, 2), case(3, 3))
+        found = told(lane, pair(0, 0), pair(1, 1), pair(2, 2), pair(1, 2), pair(3, 3))
         crashed = ("ERROR", reason + tail)
         assert found == [
             ("PASS", None),
@@ -370,21 +340,21 @@ class InferenceSession(InferenceSession):
         assert lane.start().not_run is None
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
         worker.timeout = 0.5 if how is Breakdown.LATE else 30
-        answer = lane.answer(case(1, 1))
+        answer = lane.answer(pair(1, 1))
         worker.timeout = 30
         assert (answer.kind, answer.how, answer.detail) == (
             AnswerKind.BROKEN,
             how,
             detail,
         )
-        assert lane.answer(case(0, 0)).kind is AnswerKind.RAN
+        assert lane.answer(pair(0, 0)).kind is AnswerKind.RAN
         lane.close()
 
     def test_an_answer_of_a_lane_whose_interpreter_is_not_there(
         self, tmp_path: Path
     ) -> None:
         python = str(tmp_path / "none")
-        answer = ModelLane("stub", find_provider(STUB), python).answer(case())
+        answer = ModelLane("stub", find_provider(STUB), python).answer(pair())
         reason = f"{python} does not start: No such file or directory"
         assert answer == Answer(
             AnswerKind.BROKEN,
@@ -404,8 +374,8 @@ class InferenceSession(InferenceSession):
 """
         lane = stub(tmp_path, change)
         lane.start()
-        assert lane.answer(case()) == Answer(AnswerKind.REFUSED, "no such type")
-        assert lane.answer(case().wrapped_in()) == Answer(
+        assert lane.answer(pair()) == Answer(AnswerKind.REFUSED, "no such type")
+        assert lane.answer(pair().wrapped_in()) == Answer(
             AnswerKind.FAILED, "no memory", ("Gather",)
         )
         lane.close()
@@ -422,7 +392,7 @@ class InferenceSession(InferenceSession):
         """
         start = time.monotonic()
         found = told(
-            stub(tmp_path, change, timeout=2), case(0, 0), case(1, 1), case(2, 2)
+            stub(tmp_path, change, timeout=2), pair(0, 0), pair(1, 1), pair(2, 2)
         )
         assert found == [
             ("PASS", None),
@@ -441,7 +411,7 @@ class InferenceSession(InferenceSession):
                         except OSError: pass
                 return super().compute(data, indices)
         """
-        found = told(stub(tmp_path, change), case(0, 0), case(1, 1), case(2, 2))
+        found = told(stub(tmp_path, change), pair(0, 0), pair(1, 1), pair(2, 2))
         assert found[0] == found[2] == ("PASS", None)
         state, reason = found[1]
         assert state == "ERROR"
@@ -460,7 +430,7 @@ class InferenceSession(InferenceSession):
                 return super().compute(data, indices)
         """
         lane = stub(tmp_path, change, banner="print('an environment says hello')")
-        assert told(lane, *[case()] * 30) == [("PASS", None)] * 30
+        assert told(lane, *[pair()] * 30) == [("PASS", None)] * 30
 
     def test_what_a_worker_printed_is_cut(self, tmp_path: Path) -> None:
         change = """
@@ -557,14 +527,6 @@ class InferenceSession(InferenceSession):
                     "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
                 ),
                 (
-                    "ran(['float32', [-1, -2], 0]), FLOATS",
-                    "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
-                ),
-                (
-                    "ran(['float32', [2**62, 2**62], 0]), FLOATS",
-                    "Python int too large to convert to C ssize_t",
-                ),
-                (
                     "ran(['float32', [2**32, 2**32], 0]), FLOATS",
                     "Python int too large to convert to C ssize_t",
                 ),
@@ -587,15 +549,7 @@ class InferenceSession(InferenceSession):
                             " `$.outputs[0][0]`"
                         ),
                     )
-                    for name in (
-                        "O",
-                        "object",
-                        "V8",
-                        "datetime64[s]",
-                        ">f4",
-                        "f4,f4",
-                        "float",
-                    )
+                    for name in ("O", "datetime64[s]", ">f4", "f4,f4", "float")
                 ),
                 ("{'nodes': 'Gather'}", "Expected `array`, got `str` - at `$.nodes`"),
                 (
@@ -687,7 +641,7 @@ class InferenceSession(InferenceSession):
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
         worker._program.popen.kill()
         worker._program.popen.wait()
-        assert lane.answer(case()).kind is AnswerKind.RAN
+        assert lane.answer(pair()).kind is AnswerKind.RAN
         lane.close()
 
     def test_an_ended_lane_starts_no_other_worker(self, tmp_path: Path) -> None:
@@ -695,7 +649,7 @@ class InferenceSession(InferenceSession):
         lane.start()
         lane.close()
         ended = Answer(AnswerKind.BROKEN, "the worker was ended", how=Breakdown.CLOSED)
-        assert lane.answer(case()) == ended
+        assert lane.answer(pair()) == ended
 
     def test_an_interruption_does_not_wait_for_a_hang(self, tmp_path: Path) -> None:
         change = """
@@ -709,7 +663,7 @@ class InferenceSession(InferenceSession):
         info = lane.start()
 
         def interrupted() -> Iterator[Case]:
-            yield case(1, 1)
+            yield pair(1, 1)
             time.sleep(0.5)
             raise KeyboardInterrupt
 
@@ -725,10 +679,10 @@ class InferenceSession(InferenceSession):
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
         pid = worker._program.popen.pid
         for _ in range(300):
-            lane.answer(case())
+            lane.answer(pair())
         first = _resident(pid)
         for _ in range(1200):
-            lane.answer(case())
+            lane.answer(pair())
         assert _resident(pid) < first + 2**21
         lane.close()
 

@@ -13,24 +13,16 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from lane_cases import pair
 from planted_adapter import planted
 
-import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.foreign_memory import REPORT_PRIVATELY
 from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.checking.repro.flow import Outcome, make_repro
 from onnxgather.checking.repro.folder import SPECIFICATION
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4]),
-    og.TensorDesc("INT64", [2]),
-    og.TensorDesc("FLOAT32", [2]),
-    axis=0,
-    index_dimensions=1,
-)
-DATA = np.arange(1, 5, dtype=np.float32)
-CASE = DescriptorCase("pair", DESC, DATA, np.array([-1, 2]), "error")
+CASE = pair(-1, 2, name="pair")
 OUTSIDE = replace(CASE, indices=np.array([9, 2]))
 
 WITHOUT_NEGATIVES = """

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lane_cases import vector_gather
 from rings import one_quick_in
 from strategies import cases
 
@@ -223,13 +224,7 @@ class TestWhatTheFaultNeedsStays:
 
     def test_nothing_stays_that_the_fault_does_not_need(self) -> None:
         result = reduced(self.case(), lambda case: True)
-        assert descriptor(result) == og.GatherDesc(
-            og.TensorDesc("FLOAT32", [1]),
-            og.TensorDesc("INT64", [1]),
-            og.TensorDesc("FLOAT32", [1]),
-            axis=0,
-            index_dimensions=1,
-        )
+        assert descriptor(result) == vector_gather(1)
         assert (result.data.tolist(), result.indices.tolist()) == ([1], [0])
         assert result.out_of_range == "error"
 
@@ -395,13 +390,7 @@ class TestForbiddenNodes:
 
     def test_a_scalar_comes_from_a_scalar_only(self) -> None:
         assert reduced(seven("GATHER"), lambda case: True).indices.shape == (1,)
-        desc = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [4]),
-            og.TensorDesc("INT64", [1]),
-            og.TensorDesc("FLOAT32", [1]),
-            axis=0,
-            index_dimensions=0,
-        )
+        desc = vector_gather(4, index_dimensions=0)
         case = DescriptorCase(
             "scalar", desc, np.arange(4, dtype=np.float32), np.array([3])
         )
