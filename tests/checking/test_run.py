@@ -19,7 +19,6 @@ from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.checking.report import html, junit
 from onnxgather.checking.results import (
     CaseResult,
-    Report,
     Result,
     ResultKind,
     read_report,
@@ -61,11 +60,6 @@ class TestReports:
         found = result(large, ran([1]))
         assert found.results[0].state == "DIFF"
         assert found.evidence is None
-
-
-def test_a_report_without_cases_counts_nothing() -> None:
-    report = Report("0", "now", "here", (INFO,), [])
-    assert report.counts(0) == {}
 
 
 class TestParts:

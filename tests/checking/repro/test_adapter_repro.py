@@ -9,7 +9,6 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -108,22 +107,6 @@ def test_a_fault_becomes_a_folder_that_needs_the_runtime_alone(tmp_path: Path) -
         " its process, the script ends with it."
     )
     assert f"## How to run it {how} `program.json` says" in text
-
-
-def test_operators_that_are_told_after_a_run_alone_are_no_fault(tmp_path: Path) -> None:
-    change = """
-    def load(model, name):
-        def run(inputs):
-            run.model = model
-            output = gather(inputs["InputTensor"], inputs["IndicesTensor"])
-            return {"OutputTensor": output}
-        return run
-    """
-    made(tmp_path, WITHOUT_NEGATIVES + dedent(change), CASE)
-    code, printed, errors = rerun(tmp_path)
-    assert (code, errors) == (1, "")
-    assert "planted ran Gather\n" in printed
-    assert "It differs: 1 of 1 elements" in printed
 
 
 def test_foreign_memory_is_to_be_reported_privately_first(tmp_path: Path) -> None:
