@@ -38,6 +38,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import onnx
 from strength import ZIP, exported
 
 import onnxgather as og
@@ -47,6 +48,8 @@ from onnxgather.core.checks import number_of
 from onnxgather.core.model.network import read_network
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
+from four_levels import OUT_OF_BOUNDS
+from network_draft import numbers, results, session
 
 POLICIES = ("clamp", "zero", "index=0")
 
@@ -60,6 +63,9 @@ DRAWS = 6
 TRIES = 60
 """How many draws are tried; the model itself may fail in some, as its inputs must fit
 together."""
+
+SIZES = (1, 1, 2, 3, 5, 8, 17)
+"""What is drawn for a size."""
 
 LARGEST = 4
 """How many times the elements of the arrays a draw may have."""
@@ -145,9 +151,8 @@ def made(name: str, model: Any, before: Any, policy: str, folder: Path) -> Row:
     if again.SerializeToString() != result.model.SerializeToString():
         row.wrong.append("hardening it again changes it")
     (folder / "hardened.onnx").write_bytes(result.model.SerializeToString())
-    (folder / "left.json").write_text(
-        json.dumps([left.operator for left in result.left])
-    )
+    operators = [left.operator for left in result.left]
+    (folder / "left.json").write_text(json.dumps(operators))
     return row
 
 
@@ -167,9 +172,8 @@ def run(row: Row, count: int, python: str, folder: Path) -> None:
                 row.failed_left += told.get("left", False)
                 row.wrong += [told["wrong"]] if told.get("wrong") else []
         if first < count:
-            row.wrong.append(
-                f"the program ends in run {first} with {process.returncode}"
-            )
+            ended = f"the program ends in run {first} with {process.returncode}"
+            row.wrong.append(ended)
             first += 1
 
 
@@ -182,31 +186,22 @@ def worker(folder: Path, first: int, count: int, name: str) -> Iterator[dict[str
         count: The last run, and one more.
         name: What the draws depend on, beside the number of the run.
     """
-    from four_levels import OUT_OF_BOUNDS
-    from network_draft import session
-
     inputs = dict(np.load(folder / "inputs.npz"))
-    facts, left = (
-        json.loads((folder / f"{of}.json").read_text()) for of in ("facts", "left")
-    )
-    proto = _model(folder / "model.onnx")
-    result = _model(folder / "hardened.onnx")
+    facts = json.loads((folder / "facts.json").read_text())
+    left = json.loads((folder / "left.json").read_text())
+    proto = onnx.ModelProto.FromString((folder / "model.onnx").read_bytes())
+    result = onnx.ModelProto.FromString((folder / "hardened.onnx").read_bytes())
     model, whole, is_changed = session(proto, 3), session(result, 3), result != proto
     checked = session(proto, 0)  # with a Gather where ONNX Runtime would run a Slice
     if first < 0:
         yield {"run": -1, **compared(model, whole, inputs)}
         first = 0
-    draws, most = (
-        list[dict[str, Any]](),
-        LARGEST * sum(array.size for array in inputs.values()),
-    )
+    draws = list[dict[str, Any]]()
+    most = LARGEST * sum(array.size for array in inputs.values())
+    sizes = facts["contract"].get("sizes", {})
     for k in range(TRIES):
-        random, sizes = Random(f"{name} {k}"), facts["contract"].get("sizes", {})
-        drawn = (
-            {which: random.choice([1, 1, 2, 3, 5, 8, 17]) for which in sizes}
-            if k
-            else {}
-        )
+        random = Random(f"{name} {k}")
+        drawn = {which: random.choice(SIZES) for which in sizes} if k else {}
         fed = resized(inputs, sizes, drawn)
         if len(draws) == DRAWS or sum(array.size for array in fed.values()) > most:
             continue
@@ -218,26 +213,17 @@ def worker(folder: Path, first: int, count: int, name: str) -> Iterator[dict[str
     checks = UNCHECKED.isdisjoint(node.op_type for node in proto.graph.node)
     for k in range(first, count):
         random = Random(f"{name} run {k}")
-        kept, kind = (
-            0.5 if left else 0.2,
-            random.choice(["wild", "wild", "ends", "inside"]),
-        )
-        fed = {
-            which: (
-                array
-                if random.random() < kept
-                else drawn_like(random, array, kind, facts)
-            )
-            for which, array in draws[k % len(draws)].items()
-        }
+        kind = random.choice(["wild", "wild", "ends", "inside"])
+        kept = 0.5 if left else 0.2
+        fed = dict(draws[k % len(draws)])
+        for which, array in fed.items():
+            if random.random() >= kept:
+                fed[which] = drawn_like(random, array, kind, facts)
         found = outputs(whole, fed)
         if isinstance(found, str):
             is_left = fails_where_left(found, left)
-            yield {
-                "run": k,
-                "left": is_left,
-                "wrong": "" if is_left else f"run {k}: {found}",
-            }
+            wrong = "" if is_left else f"run {k}: {found}"
+            yield {"run": k, "left": is_left, "wrong": wrong}
         elif not is_changed:
             yield {"run": k, "same": True}
         elif (
@@ -267,15 +253,12 @@ def drawn_like(random: Random, array: Any, kind: str, facts: dict[str, Any]) -> 
             array.
         facts: With `ends`.
     """
-    from network_draft import numbers
-
     if kind == "inside" and array.size and array.dtype.kind in "iu":
         ends = int(array.min()), int(array.max())
         drawn = [random.randint(*ends) for _ in range(array.size)]
         return np.array(drawn, array.dtype).reshape(array.shape)
-    made = numbers(
-        random, str(array.dtype), array.shape, "near" if kind == "inside" else "wild"
-    )
+    style = "near" if kind == "inside" else "wild"
+    made = numbers(random, str(array.dtype), array.shape, style)
     if kind == "ends" and array.dtype.kind in "iu":
         info = np.iinfo(array.dtype)
         ends = [end for end in facts["ends"] if info.min <= end <= info.max] or [0]
@@ -285,16 +268,8 @@ def drawn_like(random: Random, array: Any, kind: str, facts: dict[str, Any]) -> 
     return made
 
 
-def _model(path: Path) -> Any:
-    import onnx
-
-    return onnx.ModelProto.FromString(path.read_bytes())
-
-
 def outputs(whole: Any, fed: dict[str, Any]) -> dict[str, Any] | str:
     """Return the outputs of a run, or what ONNX Runtime says where it fails."""
-    from network_draft import results
-
     try:
         return results(whole, fed)
     except Exception as error:
@@ -320,8 +295,6 @@ def different(wanted: dict[str, Any], found: dict[str, Any]) -> str:
 
 def compared(model: Any, whole: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """Whether the outputs are those of the model, and how much longer they take."""
-    from network_draft import results
-
     wrong = different(results(model, inputs), results(whole, inputs))
     ratios = list[float]()
     for _ in range(ROUNDS):
@@ -352,12 +325,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("folder", nargs="?", type=Path, default=ZIP, metavar="FOLDER")
-    parser.add_argument("--runs", type=int, default=DOCUMENTED, metavar="COUNT")
-    parser.add_argument("--only", default="", help="what is in the names of the models")
-    parser.add_argument("--policy", action="append", choices=POLICIES)
-    parser.add_argument("--python", default=sys.executable, help="what runs the models")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    add = parser.add_argument
+    add("folder", nargs="?", type=Path, default=ZIP, metavar="FOLDER")
+    add("--runs", type=int, default=DOCUMENTED, metavar="COUNT")
+    add("--only", default="", help="what is in the names of the models")
+    add("--policy", action="append", choices=POLICIES)
+    add("--python", default=sys.executable, help="what runs the models")
+    add("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         folder, first, count, name = options.worker.split(":", 3)
