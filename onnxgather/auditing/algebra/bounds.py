@@ -15,7 +15,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -82,20 +82,8 @@ _is_large: Any = np.frompyfunc(_is_large_size, 1, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Deferral:
-    """How the bounds of a value are computed when they are read first."""
-
-    inputs: Sequence[Bounds | None]
-    """The values that the computation reads."""
-    compute: Callable[[], Bounds]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
     """What is known of a value: an element is between its bounds, or it is NaN.
-
-    Most values of a model lead to no index, so that nobody reads their bounds. A value
-    from `deferred` has a data type and sizes, and computes all else when it is read.
 
     Attributes:
         data_type: ONNX's name; "" if it is not known.
@@ -118,19 +106,8 @@ class Bounds:
     nan: bool
     why: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
-    deferral: Deferral | None = field(default=None, init=False, repr=False)
-    """What computes `bounds`, `nan`, `why` and `stops`; None if they are there."""
     extent: Array | None = field(default=None, init=False, repr=False)
     """What `whole` has computed, if that was slow."""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Compute what is deferred; Python asks only for what is not there."""
-            if name not in _DEFERRED:
-                raise AttributeError(name)
-            settle(self)
-            return object.__getattribute__(self, name)
 
     @property
     def low(self) -> Array:
@@ -242,56 +219,6 @@ class Bounds:
             why=self.why,
             stops=self.stops,
         )
-
-
-_DEFERRED = ("bounds", "nan", "why", "stops")
-"""What a deferred value computes."""
-
-
-def deferred(
-    data_type: str,
-    sizes: AnySizes | None,
-    inputs: Sequence[Bounds | None],
-    compute: Callable[[], Bounds],
-) -> Bounds:
-    """Return a value whose bounds are computed when they are read first.
-
-    Args:
-        data_type: ONNX's name.
-        sizes: The sizes.
-        inputs: The values that the computation reads.
-        compute: Returns the value, with this data type and these sizes.
-    """
-    if sizes is not None and len(sizes) > AXES:
-        sizes = None
-    value = object.__new__(Bounds)
-    object.__setattr__(value, "data_type", data_type)
-    object.__setattr__(value, "sizes", sizes)
-    object.__setattr__(value, "deferral", Deferral(inputs, compute))
-    object.__setattr__(value, "extent", None)
-    return value
-
-
-def settle(value: Bounds) -> None:
-    """Compute what is deferred of a value, its inputs first.
-
-    A chain of values may be longer than Python's calls can be deep.
-    """
-    waiting = [value]
-    while waiting:
-        deferral = waiting[-1].deferral
-        if deferral is None:
-            waiting.pop()
-            continue
-        first = [own for own in deferral.inputs if own is not None and own.deferral]
-        if first:
-            waiting.extend(first)
-            continue
-        own = waiting.pop()
-        computed = deferral.compute()
-        for name in _DEFERRED:
-            object.__setattr__(own, name, getattr(computed, name))
-        object.__setattr__(own, "deferral", None)
 
 
 def _has_sizes(bounds: Array) -> bool:

@@ -54,7 +54,7 @@ def _positions(call: Call, axis: int, output: int = 0) -> Bounds:
     return call.value(0, last, k=output, why=(reason,))
 
 
-@AXIS_BOUNDS.computes("ArgMax", "ArgMin", of_sizes=True)
+@AXIS_BOUNDS.computes("ArgMax", "ArgMin")
 def _arg_extreme(call: Call) -> Bounds | None:
     return _positions(call, call.axis(0))
 
@@ -87,7 +87,7 @@ def _non_zero(call: Call) -> Bounds | None:
     return call.value(0 * high, high, why=(why,))
 
 
-@AXIS_BOUNDS.computes("NonMaxSuppression", of_sizes=True)
+@AXIS_BOUNDS.computes("NonMaxSuppression")
 def _non_max_suppression(call: Call) -> Bounds:
     boxes = call.of(0).sizes or (None,) * 3
     scores = call.of(1).sizes or (None,) * 3
@@ -102,7 +102,7 @@ def _non_max_suppression(call: Call) -> Bounds:
 # Sizes, and numbers that are counted up or down.
 
 
-@AXIS_BOUNDS.computes("Shape", "Size", of_sizes=True)
+@AXIS_BOUNDS.computes("Shape", "Size")
 def _shape(call: Call) -> Bounds | None:
     sizes = call.x.sizes
     if call.operator == "Size":

@@ -1,22 +1,23 @@
-"""Operations of a model that are alike: they share types and bounds.
+"""Constants and operations of a model that are alike: they share bounds, or types.
 
 The layers of a model repeat the same operations, and so do the graphs that ONNX Runtime
-makes of it. What depends on nothing but an operator, its attributes and its inputs is
-computed once.
+makes of it. Types that depend on nothing but an operator, its attributes and its inputs
+are computed once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import numpy as np
 import onnx
 
-from onnxgather.auditing.algebra.bounds import Bounds, settle
+from onnxgather.auditing.algebra.bounds import Bounds
+from onnxgather.auditing.algebra.sizes import is_made_since, mark
 from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.auditing.operators.inference import types_read
-from onnxgather.auditing.operators.output_bounds import OF_SIZES
+from onnxgather.auditing.operators.output_types_of_runtime import types_of_outputs
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation
 
@@ -24,16 +25,6 @@ LARGEST_SHARED = 512
 """The most bytes of a constant that is compared with others."""
 
 _Key = tuple[object, ...]
-
-
-class _Outputs(NamedTuple):
-    """The outputs of an operation."""
-
-    inputs: Sequence[Bounds | None]
-    """They are kept, as the key contains their identities."""
-    values: Sequence[Bounds]
-    label: str
-    """What `stops` of the values contains if they depend on the operation's name."""
 
 
 class Alike:
@@ -45,22 +36,20 @@ class Alike:
     def __init__(self) -> None:
         self._constants: dict[_Key, Bounds] = {}
         self._types: dict[_Key, tuple[Sequence[Bounds | None], list[OpenType]]] = {}
-        self._outputs: dict[_Key, _Outputs] = {}
+        """With the inputs, which are kept as the key contains their identities."""
 
-    def constant(
-        self, tensor: onnx.TensorProto, read: Callable[[], Bounds]
-    ) -> Bounds | None:
-        """Return the value of a small constant; None if it is large or elsewhere.
+    def constant(self, tensor: onnx.TensorProto, read: Callable[[], Bounds]) -> Bounds:
+        """Return the value of a constant; one for all small constants that are alike.
 
         Args:
             tensor: The constant.
             read: Returns its value.
         """
         if not tensor.HasField("raw_data"):
-            return None
+            return read()
         content = tensor.raw_data
         if len(content) > LARGEST_SHARED:
-            return None
+            return read()
         key = (tensor.data_type, *tensor.dims, content)
         value = self._constants.get(key)
         if value is None:
@@ -70,56 +59,33 @@ class Alike:
                 self._constants[key] = value
         return value
 
-    def types(
-        self,
-        call: Call,
-        compute: Callable[[], tuple[list[OpenType], bool]],
-        keeps: bool,
-    ) -> tuple[list[OpenType], bool]:
-        """Return the types of the outputs of an operation, and whether they are new.
+    def types(self, call: Call, keeps: bool) -> list[OpenType]:
+        """Return the types of the outputs of an operation.
 
         Args:
             call: The operation, with its inputs.
-            compute: Returns the types, and whether a size of them is new: it stands for
-                a number that no other operation has.
             keeps: Whether the types are kept for others.
         """
         key = _key(call, _typed_inputs(call))
-        if key is None:
-            return compute()
-        kept = self._types.get(key)
-        if kept is not None:
-            return kept[1], False
-        types, are_new = compute()
-        if keeps and not are_new:
+        if key is not None and key in self._types:
+            _, types = self._types[key]
+            return types
+        start = mark()
+        types = types_of_outputs(call)
+        # A new size stands for a number that no other operation has.
+        if keeps and key is not None and not _has_new_sizes(types, start):
             self._types[key] = (call.inputs, types)
-        return types, are_new
+        return types
 
-    def outputs(self, call: Call) -> Sequence[Bounds] | None:
-        """Return the outputs of an operation that is alike; None without one.
 
-        Args:
-            call: The operation, with its inputs. Its types need not be there.
-        """
-        key = _key(call, _own_inputs(call))
-        kept = self._outputs.get(key) if key is not None else None
-        if key is None or kept is None:
-            return None
-        for value in kept.values:
-            settle(value)
-            # Another operation has another name.
-            if kept.label in value.stops:
-                del self._outputs[key]
-                return None
-        return kept.values
-
-    def keep_outputs(self, call: Call, values: Sequence[Bounds]) -> None:
-        """Keep the outputs of an operation whose types follow from its inputs."""
-        key = _key(call, _own_inputs(call))
-        if key is not None:
-            operation = call.operation
-            label = f"{operation.operator} {operation.label}"
-            self._outputs[key] = _Outputs(call.inputs, values, label)
+def _has_new_sizes(types: Iterable[OpenType], start: int) -> bool:
+    """Return whether a size of some types is not known, or was made since a mark."""
+    for _, sizes in types:
+        if sizes is None:
+            return True
+        if any(size is None or is_made_since(size, start) for size in sizes):
+            return True
+    return False
 
 
 def _typed_inputs(call: Call) -> _Key:
@@ -133,13 +99,6 @@ def _typed_inputs(call: Call) -> _Key:
         else:
             typed.append((value.data_type, value.sizes))
     return tuple(typed)
-
-
-def _own_inputs(call: Call) -> _Key:
-    """Return the inputs as bounds read them."""
-    if call.operator in OF_SIZES:
-        return _typed_inputs(call)
-    return tuple(map(id, call.inputs))
 
 
 def _key(call: Call, inputs: _Key) -> _Key | None:

@@ -18,7 +18,6 @@ import numpy as np
 import onnx
 
 from onnxgather.auditing.algebra.bounds import (
-    AXES,
     COLUMNS,
     ELEMENTS,
     FLOATS,
@@ -26,7 +25,6 @@ from onnxgather.auditing.algebra.bounds import (
     LIMITS,
     Bounds,
     bounds_of_array,
-    deferred,
     elements_of,
     greatest,
     hull,
@@ -34,7 +32,6 @@ from onnxgather.auditing.algebra.bounds import (
     joined,
     least,
     merged_reasons,
-    settle,
     stacked,
     taken_apart,
     unknown,
@@ -69,7 +66,6 @@ from onnxgather.auditing.operators.index_operators import (
 )
 from onnxgather.auditing.operators.output_bounds import (
     ELEMENTWISE,
-    OF_SIZES,
     QUIET,
     TRANSFERS,
 )
@@ -79,11 +75,10 @@ from onnxgather.auditing.operators.output_bounds_order import (
     where_compared,
 )
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE
-from onnxgather.auditing.operators.output_types_of_runtime import types_of_outputs
 from onnxgather.auditing.proof.alike import Alike
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, NamedSizes, open_sizes
-from onnxgather.auditing.proof.earlier import RELATED, EarlierGraph
+from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.core.checks import check_type
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
@@ -92,7 +87,6 @@ from onnxgather.core.model.network import (
     Network,
     Operation,
     Scope,
-    taken,
 )
 from onnxgather.core.model.values import ValueType, numbers_in
 from onnxgather.core.public import public
@@ -114,10 +108,6 @@ DEEPEST = 2
 
 PATIENCE = 3
 """The bounds that still move after this many iterations of a loop are widened."""
-
-_SIZED_BY_BOUNDS = ("NonZero", "Range")
-"""The operators whose bounds say more about the sizes of their outputs than their
-types."""
 
 _COUNTING = ("Compress", "NonMaxSuppression", "NonZero", "Range", "Unique")
 """The operators whose outputs have sizes that depend on elements, not on sizes."""
@@ -411,8 +401,7 @@ class Ranges:
         tensor = owner.tensor(name)
         if tensor is not None:
             value = self._constant(owner, name, tensor, value)
-        if self._earlier is not None and owner is self._main:
-            value = self._earlier.shared(name, value, tensor)
+        value = self._shared(owner, name, value)
         # The walk may not have come to the owner: it may be a body of an unknown
         # operator.
         self._values.setdefault(owner, {})[name] = value
@@ -421,7 +410,7 @@ class Ranges:
     def _constant(
         self, scope: Scope, name: str, tensor: onnx.TensorProto, nothing: Bounds
     ) -> Bounds:
-        """Return the value of a constant, which is read when its bounds are.
+        """Return the value of a constant.
 
         Args:
             scope: The scope that has the constant.
@@ -429,6 +418,10 @@ class Ranges:
             tensor: The constant.
             nothing: The value if it cannot be read.
         """
+        if self._earlier is not None and scope is self._main:
+            same = self._earlier.constant(name, tensor)
+            if same is not None:
+                return same
 
         def read() -> Bounds:
             value = nothing
@@ -437,19 +430,15 @@ class Ranges:
                 array = scope.constant(name)
                 if array is not None:
                     value = bounds_of_array(nothing.data_type, array)
-            return self.settled(scope, name, value)
+            return self._limited(value)
 
-        value = self.alike.constant(tensor, read)
-        if value is not None:
+        return self.alike.constant(tensor, read)
+
+    def _shared(self, scope: Scope, name: str, value: Bounds) -> Bounds:
+        """Return a value; that of the earlier graph if it is the same there."""
+        if self._earlier is None or scope is not self._main:
             return value
-        return deferred(nothing.data_type, nothing.sizes, (), read)
-
-    def settled(self, scope: Scope, name: str, value: Bounds) -> Bounds:
-        """Return a value whose bounds were computed as it is kept."""
-        value = self._limited(value)
-        if self._earlier is not None and scope is self._main:
-            value = self._earlier.shared(name, value)
-        return value
+        return self._earlier.shared(name, value)
 
     def _limited(self, value: Bounds) -> Bounds:
         """Return the value, without bounds of its elements if many are kept already."""
@@ -540,117 +529,26 @@ class Ranges:
             call = self.given(scope, operation)
             if self._put_earlier(scope, call):
                 continue
-            # What a loop computes may hold for one iteration alone.
-            is_shared = self._writes_types and not self._depth
-            is_shared = is_shared and not self._is_seen(scope, operation)
-            is_shared = is_shared and not self._may_be_limited(operation)
-            if is_shared and operation.operator not in RELATED:
-                alike = self.alike.outputs(call)
-                if alike is not None:
-                    self._put_all(scope, operation, alike)
-                    continue
-            self._compute(scope, call, is_shared)
-
-    def _compute(self, scope: Scope, call: Call, is_shared: bool) -> None:
-        """Compute the outputs of an operation, or defer this until they are read.
-
-        Args:
-            scope: The scope.
-            call: The operation.
-            is_shared: Whether an operation that is alike has the same outputs.
-        """
-        operation = call.operation
-        call, are_new, are_inferred = self._typed(scope, call)
-        # A new size may be one of the other graph.
-        if are_new and self._put_earlier(scope, call, are_compared=True):
-            return
-        if self._is_deferred(scope, call):
-            self._defer(scope, call)
-        else:
-            results = self._output_bounds(scope, call)
-            for name, value in zip(operation.outputs, results, strict=False):
+            typed = self._typed(scope, call)
+            results = self._output_bounds(scope, typed)
+            for name, value in zip(outputs, results, strict=False):
                 value = self._limited_difference(scope, operation, value)
                 self._keep(scope, name, _reasoned(call, value), operation)
                 self._producers[scope][name] = operation
-        if not is_shared or not are_inferred or are_new:
-            return
-        # Shapes and indices are computed with integers, and repeat in each layer.
-        if all(output.data_type in LIMITS for output in call.types):
-            values = [self.value(scope, name) for name in operation.outputs]
-            self.alike.keep_outputs(call, values)
 
-    def _typed(self, scope: Scope, call: Call) -> tuple[Call, bool, bool]:
-        """Return an operation with the types of its outputs, and what these are.
-
-        Returns:
-            The operation; whether a size of an output is new; whether the data types
-            follow from the inputs.
-        """
+    def _typed(self, scope: Scope, call: Call) -> Call:
+        """Return an operation with the types of its outputs."""
         operation = call.operation
         if "function" in operation.bodies or operation.operator in _CONTROL:
-            return call, False, False
-
-        def compute() -> tuple[list[OpenType], bool]:
-            start = mark()
-            types = types_of_outputs(call)
-            return types, _has_new_sizes(types, start)
-
-        keeps = self._writes_types
-        inferred, are_new = self.alike.types(call, compute, keeps)
-        are_inferred = all(output.data_type for output in inferred)
-        if are_inferred:
-            typed = Call(operation, call.inputs, call.version, inferred)
-            return typed, are_new, are_inferred
+            return call
+        inferred = self.alike.types(call, keeps=self._writes_types)
         types: list[OpenType] = []
         for name, output in zip(operation.outputs, inferred, strict=True):
-            declared = scope.types.get(name, ValueType())
-            data_type = output.data_type or declared.data_type
+            data_type = output.data_type
+            if not data_type and name in scope.types:
+                data_type = scope.types[name].data_type
             types.append(OpenType(data_type, output.sizes))
-        typed = Call(operation, call.inputs, call.version, types)
-        return typed, are_new, are_inferred
-
-    def _is_seen(self, scope: Scope, operation: Operation) -> bool:
-        """Return whether a run has shown the type of an output of an operation."""
-        seen = self._seen.get(scope)
-        return bool(seen) and any(name in seen for name in operation.outputs)
-
-    def _is_deferred(self, scope: Scope, call: Call) -> bool:
-        """Return whether the bounds of an operation are computed when they are read.
-
-        Its types say all about the sizes of its outputs.
-        """
-        operation = call.operation
-        if operation.bodies or operation.operator in _SIZED_BY_BOUNDS:
-            return False
-        # Later, the values of the body may be those of another iteration.
-        if self._depth:
-            return False
-        if self._is_seen(scope, operation) or self._may_be_limited(operation):
-            return False
-        # What comes from sizes alone is computed as fast as it is deferred.
-        if operation.domain or operation.operator not in OF_SIZES:
-            return True
-        x = call.has(0)
-        return x is None or x.sizes is None
-
-    def _defer(self, scope: Scope, call: Call) -> None:
-        """Keep the outputs of an operation, whose bounds are computed when read."""
-        operation = call.operation
-        types = call.types
-        x = call.has(0)
-        # Its output is its input, whatever ONNX says.
-        if operation.operator == "Identity" and not operation.domain and x is not None:
-            types = [OpenType(x.data_type, x.sizes)]
-        outcome = _Outcome(self, scope, call)
-        pairs = zip(operation.outputs, types, strict=False)
-        for position, (name, output_type) in enumerate(pairs):
-            self._put(scope, name, outcome.value(position, name, output_type))
-            self._producers[scope][name] = operation
-
-    def outputs_of(self, scope: Scope, call: Call) -> list[Bounds]:
-        """Return the outputs of an operation without bodies, with their reasons."""
-        results = self._output_bounds(scope, call)
-        return [_reasoned(call, value) for value in results]
+        return replace(call, types=types)
 
     def _limited_difference(
         self, scope: Scope, operation: Operation, value: Bounds
@@ -680,41 +578,21 @@ class Ranges:
             stops=value.stops,
         )
 
-    def _may_be_limited(self, operation: Operation) -> bool:
-        """Return whether an operation may compute a difference that has an end.
-
-        A difference depends on more than the bounds of its operands.
-        """
-        return bool(self.differences) and operation.operator == "Sub"
-
-    def _put_earlier(
-        self, scope: Scope, call: Call, are_compared: bool = False
-    ) -> bool:
-        """Put what another graph has for the outputs of an operation, if it does.
-
-        Args:
-            scope: The scope.
-            call: The operation.
-            are_compared: As of `EarlierGraph.outputs`.
-        """
+    def _put_earlier(self, scope: Scope, call: Call) -> bool:
+        """Put what the earlier graph has for an operation; return whether it has it."""
         if self._earlier is None or scope is not self._main:
             return False
         operation = call.operation
-        if self._may_be_limited(operation):
+        # A difference that has an end depends on more than the bounds of its operands.
+        if self.differences and operation.operator == "Sub":
             return False
-        outputs = self._earlier.outputs(scope, operation, call.inputs, are_compared)
+        outputs = self._earlier.outputs(scope, operation, call.inputs)
         if outputs is None:
             return False
-        self._put_all(scope, operation, outputs)
-        return True
-
-    def _put_all(
-        self, scope: Scope, operation: Operation, outputs: Iterable[Bounds]
-    ) -> None:
-        """Put the outputs of an operation."""
         for name, value in zip(operation.outputs, outputs, strict=True):
             self._put(scope, name, value)
             self._producers[scope][name] = operation
+        return True
 
     def producer(self, scope: Scope, name: str) -> Operation | None:
         """Return the operation of a scope that computes a value."""
@@ -743,21 +621,18 @@ class Ranges:
             operation: What computes it; None for an input.
         """
         seen_type = self._seen.get(scope, {}).get(name)
-        # A deferred value is kept as it was when it was computed by an operation.
-        if value.deferral is not None and seen_type is None:
-            self._put(scope, name, value)
-            return
         if seen_type is not None:
             value = _with_seen_type(value, seen_type)
         if value.sizes is not None:
             sizes = tuple(map(_kept_size, value.sizes))
             if operation is not None:
-                self.note_lost(scope, operation, sizes)
+                self._note_lost(scope, operation, sizes)
             if sizes != value.sizes:
                 value = value.resized(sizes)
-        self._put(scope, name, self.settled(scope, name, value))
+        value = self._limited(value)
+        self._put(scope, name, self._shared(scope, name, value))
 
-    def note_lost(
+    def _note_lost(
         self,
         scope: Scope,
         operation: Operation,
@@ -837,10 +712,6 @@ class Ranges:
         is_old_scan = operation.operator == "Scan" and call.version < 9
         is_control = operation.operator in _CONTROL and not is_old_scan
         if is_control and not operation.domain:
-            # Sizes that are made while an iteration is followed are those of the
-            # iteration, so what is around it is computed before.
-            for name in taken(operation):
-                settle(self.value(scope, name))
             depth = self._depth
             try:
                 return self._control_bounds(call)
@@ -857,7 +728,9 @@ class Ranges:
             # A comparison may have too few inputs, or too many.
             with suppress(LookupError, TypeError, ValueError):
                 call = self._refined(scope, call)
-        return _transferred(call) or nothing_known
+        results = _transferred(call)
+        # A broken operation may have more outputs than its operator.
+        return [*results, *nothing_known[len(results) :]]
 
     def _evaluate_alone(self, body: Scope) -> None:
         """Compute the values of a body whose inputs may be anything of their types.
@@ -1064,67 +937,6 @@ class Ranges:
         call = Call(producer, tuple(inputs), scope.version, types)
         results = _transferred(call)
         return _reasoned(call, results[0]) if results else value
-
-
-def _has_new_sizes(types: Iterable[OpenType], start: int) -> bool:
-    """Return whether a size of some types is not known, or was made since a mark."""
-    for _, sizes in types:
-        if sizes is None:
-            return True
-        if any(size is None or is_made_since(size, start) for size in sizes):
-            return True
-    return False
-
-
-class _Outcome:
-    """The outputs of an operation, which are computed when one of them is read.
-
-    Args:
-        ranges: The bounds of the values of the network.
-        scope: The scope of the operation.
-        call: The operation.
-    """
-
-    __slots__ = ("_call", "_ranges", "_results", "_scope")
-
-    def __init__(self, ranges: Ranges, scope: Scope, call: Call) -> None:
-        self._ranges = ranges
-        self._scope = scope
-        self._call = call
-        self._results: list[Bounds] | None = None
-
-    def value(self, position: int, name: str, output_type: OpenType) -> Bounds:
-        """Return the deferred value of an output.
-
-        Args:
-            position: Its number.
-            name: Its name.
-            output_type: Its type.
-        """
-        data_type, sizes = output_type
-        if sizes is not None:
-            is_kept = len(sizes) <= AXES
-            kept = tuple(map(_kept_size, sizes)) if is_kept else None
-            if kept is not None:
-                operation = self._call.operation
-                self._ranges.note_lost(self._scope, operation, kept)
-            sizes = kept
-
-        def compute() -> Bounds:
-            if self._results is None:
-                self._results = self._ranges.outputs_of(self._scope, self._call)
-            # A broken operation may have more outputs than its operator.
-            value = unknown(data_type, sizes, name)
-            if position < len(self._results):
-                value = self._results[position]
-            # No rule of bounds computes another data type than that of types.
-            if value.data_type != data_type:
-                value = unknown(data_type, sizes, name)
-            if value.sizes != sizes:
-                value = value.resized(sizes)
-            return self._ranges.settled(self._scope, name, value)
-
-        return deferred(data_type, sizes, self._call.inputs, compute)
 
 
 def _kept_size(size: AnySize | None) -> AnySize:

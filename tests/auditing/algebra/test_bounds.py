@@ -463,3 +463,12 @@ def test_both_ends_are_numbers_where_one_is_too_large_to_be_kept() -> None:
     assert interval("INT64", (1,), N, N + kept).bounds.tolist() == [[N, N + kept]]
     large = interval("INT64", (1,), N, kept * two)
     assert large.bounds.tolist() == [[1, 2 ** (MOST_FACTORS + 1)]]
+
+
+def test_the_ends_of_all_elements_are_kept_and_cannot_be_changed() -> None:
+    value = interval("INT64", (3,), [[1], [2], [3]], [[4], [5], [6]])
+    ends = value.whole
+    assert ends.tolist() == [1, 6]
+    assert value.whole is ends
+    with pytest.raises(ValueError, match="read-only"):
+        ends[0] = 9

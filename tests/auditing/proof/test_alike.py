@@ -1,4 +1,4 @@
-"""Operations that are alike share what was computed of them, and no others do."""
+"""Operations that are alike share types, and constants bounds; others share nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from onnxgather.auditing.algebra.bounds import Bounds, settle
+from onnxgather.auditing.algebra.bounds import Bounds
 from onnxgather.auditing.operators.calls import Call
-from onnxgather.auditing.proof import ranges as ranges_module
+from onnxgather.auditing.operators.output_types_of_runtime import types_of_outputs
+from onnxgather.auditing.proof import alike
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.core.model.network import Scope, read_network
 
@@ -31,7 +32,7 @@ class Walked(NamedTuple):
 def bounds_of(
     nodes: list[onnx.NodeProto], constants: dict[str, Any], **inputs: list[Any]
 ) -> Walked:
-    """Return the bounds of a graph of nodes, all computed; its inputs are INT64."""
+    """Return the bounds of a graph of nodes; its inputs are INT64."""
     graph = helper.make_graph(
         nodes,
         "graph",
@@ -44,10 +45,7 @@ def bounds_of(
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     network = read_network(model)
-    walked = Walked(network.main, ranges_of(network))
-    for name in network.main.types:
-        settle(walked.value(name))
-    return walked
+    return Walked(network.main, ranges_of(network))
 
 
 def node(operator: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
@@ -67,24 +65,21 @@ def layer(number: int, source: str) -> list[onnx.NodeProto]:
     ]
 
 
-def test_layers_that_are_alike_are_computed_once(
+def test_types_of_layers_that_are_alike_are_inferred_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    computed: Counter[str] = Counter()
-    right: Any = getattr(ranges_module, "_transferred")  # noqa: B009
+    inferred: Counter[str] = Counter()
 
     def counting(call: Call) -> Any:
-        computed[call.operator] += 1
-        return right(call)
+        inferred[call.operator] += 1
+        return types_of_outputs(call)
 
-    monkeypatch.setattr(ranges_module, "_transferred", counting)
+    monkeypatch.setattr(alike, "types_of_outputs", counting)
     zeros = {f"zero{k}": np.int64(0) for k in range(5)}
     nodes = [part for k in range(5) for part in layer(k, f"x{k - 1}" if k else "x")]
     walked = bounds_of(nodes, {**zeros, "three": np.int64(3)}, x=["n", 4])
     assert str(walked.value("sum4").bounds.tolist()) == "[n + 3, n + 3]"
-    assert walked.value("sum4") is walked.value("sum0")
-    # The input of each layer is another one.
-    assert computed == {"Shape": 1, "Gather": 1, "Add": 1, "Neg": 5}
+    assert inferred == {"Shape": 1, "Gather": 1, "Add": 1, "Neg": 1}
 
 
 def test_counts_of_the_same_values_are_not_the_same() -> None:
@@ -111,15 +106,17 @@ def test_operations_that_differ_share_nothing() -> None:
         node("Concat", "y x", "third", axis=1),
         node("Cast", "x", "narrow", to=onnx.TensorProto.INT8),
         node("Cast", "x", "wide", to=onnx.TensorProto.INT32),
-        node("Add", "x two", "plus_two"),
-        node("Add", "x three", "plus_three"),
+        node("Add", "four two", "six"),
+        node("Add", "four three", "seven"),
     ]
-    constants = {"two": np.int64(2), "three": np.int64(3)}
+    constants = {"two": np.int64(2), "three": np.int64(3), "four": np.int64(4)}
     walked = bounds_of(nodes, constants, x=["n", 2], y=["n", 2])
-    names = [str(own.output[0]) for own in nodes]
-    assert len({id(walked.value(name)) for name in names}) == len(names)
+    sizes = [str(walked.value(name).sizes) for name in ("first", "second", "third")]
+    assert sizes == ["(2*n, 2)", "(n, 4)", "(n, 4)"]
     assert walked.value("narrow").data_type == "INT8"
     assert walked.value("wide").data_type == "INT32"
+    assert walked.value("six").bounds.tolist() == [6, 6]
+    assert walked.value("seven").bounds.tolist() == [7, 7]
 
 
 def test_each_operation_without_bounds_has_its_own_name() -> None:

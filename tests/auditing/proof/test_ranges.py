@@ -390,6 +390,14 @@ def test_a_loop_deep_in_others_is_walked_once_and_its_state_is_open() -> None:
     assert (proved.state, proved.high) == ("proved", (0,))
 
 
+def test_a_chain_may_be_longer_than_calls_can_be_deep() -> None:
+    count = 5_000
+    nodes = [node("Identity", f"i{k}", f"i{k + 1}") for k in range(count)]
+    nodes.append(node("Gather", f"table i{count}", "y"))
+    proved = proof(nodes, TABLE, info("i0", INT64, 3), given=[values("i0", 0, 63)])
+    assert (proved.state, proved.high) == ("proved", (63,))
+
+
 def test_a_value_of_many_dimensions_has_no_sizes() -> None:
     one = helper.make_graph(
         [node("Min", "x high", "i"), GATHER], "g", [TABLE], [info("y", FLOAT)]
