@@ -354,19 +354,26 @@ def _wrapped(data_type: str, bounds: Array) -> Array:
     If the two ends of an element wrap differently, its bounds become the data type's.
     """
     lowest, highest = LIMITS[data_type]
-    # Nearly all bounds are numbers that need not wrap around.
-    ends = bounds.ravel().tolist()
-    if all(isinstance(end, int) and lowest <= end <= highest for end in ends):
+
+    def are_within(ends: Array) -> bool:
+        return all(
+            isinstance(end, int) and lowest <= end <= highest
+            for end in ends.ravel().tolist()
+        )
+
+    # Nearly all bounds need not wrap around.
+    if are_within(bounds):
         return bounds
-    count = highest - lowest + 1
     numbers = bounds
     if _has_sizes(bounds):
         numbers = _closed(bounds)
         is_too_large = _is_large(bounds).any(axis=-1, keepdims=True)
-        bounds = np.where(is_too_large, numbers, bounds)
+        if is_too_large.any():
+            bounds = np.where(is_too_large, numbers, bounds)
+        if are_within(numbers):
+            return bounds
+    count = highest - lowest + 1
     turns = (numbers - lowest) // count
-    if not turns.any():
-        return bounds
     moved = np.where(turns == 0, bounds, numbers - turns * count)
     is_together = turns[..., :1] == turns[..., 1:]
     limits = np.array((lowest, highest), object)

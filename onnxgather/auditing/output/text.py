@@ -26,7 +26,7 @@ from onnxgather.auditing.output.verdict import (
     verdict_text,
 )
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
-from onnxgather.auditing.proof.ranges import GivenEnd, IndexRange, Lost
+from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost
 from onnxgather.auditing.records import Audit, AuditedGather, counted
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain

@@ -10,7 +10,7 @@ import pytest
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather as og
-from onnxgather.auditing.proof.ranges import Lost
+from onnxgather.auditing.proof.index_range import Lost
 
 SMALLER = node("SpaceToDepth", ["x"], "a", "smaller", blocksize=2)
 AGAIN = node("SpaceToDepth", ["a"], "b", "again", blocksize=2)

@@ -26,7 +26,8 @@ from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds import TRANSFERS
 from onnxgather.auditing.proof import ranges
 from onnxgather.auditing.proof.contract import Condition
-from onnxgather.auditing.proof.ranges import IndexRange, proof_of, ranges_of
+from onnxgather.auditing.proof.index_range import IndexRange, proof_of
+from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.gather import ATTRIBUTES
 from onnxgather.core.model.network import read_network
