@@ -15,7 +15,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -74,11 +74,25 @@ _low_of: Any = np.frompyfunc(low_of, 1, 1)
 _high_of: Any = np.frompyfunc(high_of, 1, 1)
 
 
+_T = TypeVar("_T")
+
+
 def _is_large_size(end: object) -> bool:
     return isinstance(end, Size) and end.is_large
 
 
 _is_large: Any = np.frompyfunc(_is_large_size, 1, 1)
+
+
+class Reason(NamedTuple):
+    """Where bounds come from."""
+
+    text: str
+    kind: Literal["constant", "given", "operator"] = "operator"
+    """Constants of the model, a range that is given of an input, or an operator."""
+
+
+CONSTANT = Reason("constant", "constant")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +118,7 @@ class Bounds:
     sizes: AnySizes | None
     bounds: Array
     nan: bool
-    why: tuple[str, ...] = ()
+    why: tuple[Reason, ...] = ()
     stops: tuple[str, ...] = ()
     extent: Array | None = field(default=None, init=False, repr=False)
     """What `whole` has computed, if that was slow."""
@@ -129,6 +143,16 @@ class Bounds:
             return bool(low == high)
         is_equal = self.low == self.high
         return bool(is_equal.all())
+
+    @property
+    def is_of_constants(self) -> bool:
+        """Return whether the bounds come from constants of the model alone."""
+        return self.why == (CONSTANT,)
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether a range that is given of an input leads to the bounds."""
+        return any(reason.kind == "given" for reason in self.why)
 
     @property
     def is_empty(self) -> bool:
@@ -464,7 +488,7 @@ def bounds_of_array(data_type: str, array: Array) -> Bounds:
         is_plain = array.size and array.ndim <= AXES
         elements = array if is_plain else array.ravel()
         low = high = elements[..., None]
-    return interval(data_type, array.shape, low, high, why=("constant",))
+    return interval(data_type, array.shape, low, high, why=(CONSTANT,))
 
 
 def ordered(*values: Bounds) -> Array:
@@ -587,9 +611,7 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
     )
 
 
-def merged_reasons(
-    reasons: Iterable[tuple[str, ...]], most: int = 6
-) -> tuple[str, ...]:
+def merged_reasons(reasons: Iterable[tuple[_T, ...]], most: int = 6) -> tuple[_T, ...]:
     """Return each reason once, in order, the last `most` of them."""
     distinct = dict.fromkeys(reason for group in reasons for reason in group)
     return tuple(distinct)[-most:]

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnxgather.auditing.algebra.bounds import Bounds, merged_reasons
+from onnxgather.auditing.algebra.bounds import CONSTANT, Bounds, Reason, merged_reasons
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds_arithmetic import ARITHMETIC_BOUNDS
 from onnxgather.auditing.operators.output_bounds_axes import AXIS_BOUNDS
@@ -73,7 +73,7 @@ def with_reasons(call: Call, value: Bounds) -> Bounds:
         return value
     # Case 2: each element is known.
     if value.is_exact:
-        return replace(value, why=("constant",))
+        return replace(value, why=(CONSTANT,))
     # Case 3: no bounds.
     why = merged_reasons(v.why for v in call.given)
     stops = merged_reasons(v.stops for v in call.given)
@@ -85,8 +85,8 @@ def with_reasons(call: Call, value: Bounds) -> Bounds:
     is_quiet = call.operator in QUIET
     if stops:
         kept = stops if is_quiet else ()
-        return replace(value, why=(call.operator,), stops=kept)
+        return replace(value, why=(Reason(call.operator),), stops=kept)
     # Case 5: bounds come from the inputs and the operator.
-    reasons = tuple(reason for reason in why if reason != "constant")
-    own = () if is_quiet else (call.operator,)
-    return replace(value, why=merged_reasons([reasons, own]) or ("constant",))
+    reasons = tuple(reason for reason in why if reason != CONSTANT)
+    own = () if is_quiet else (Reason(call.operator),)
+    return replace(value, why=merged_reasons([reasons, own]) or (CONSTANT,))

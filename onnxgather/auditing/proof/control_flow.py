@@ -14,6 +14,7 @@ from typing import Protocol
 from onnxgather.auditing.algebra.bounds import (
     LIMITS,
     Bounds,
+    Reason,
     interval,
     joined,
     stacked,
@@ -132,8 +133,8 @@ class ControlFlow:
         # (test_the_sizes_that_a_loop_declares_for_its_iteration_are_not_believed).
         declared = body.types[body.inputs[0]].sizes
         sizes = (1,) if declared else declared
-        why = (f"the iterations of {call.operation.label}",)
-        iteration = interval("INT64", sizes, 0, most_trips - 1, why=why)
+        why = Reason(f"the iterations of {call.operation.label}")
+        iteration = interval("INT64", sizes, 0, most_trips - 1, why=(why,))
         condition = unknown("BOOL", None)
         first = [value or unknown("", None) for value in call.inputs[2:]]
         state, outputs = self._repeated(body, first, [iteration, condition], [], 1)

@@ -14,7 +14,6 @@ import msgspec
 from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, merged_reasons
 from onnxgather.auditing.algebra.sizes import MOST, MOST_OF_INPUT, Size, in_named
 from onnxgather.auditing.operators.index_operators import (
-    RANGE_GIVEN,
     Coordinate,
     operator_of,
 )
@@ -124,7 +123,8 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     low = tuple(_told_number(coordinate, 0) for coordinate in coordinates)
     high = tuple(_told_number(coordinate, 1) for coordinate in coordinates)
     sizes = numbers_in([coordinate.size for coordinate in coordinates]) or ()
-    why = ", ".join(merged_reasons(coordinate.value.why for coordinate in coordinates))
+    reasons_of_all = merged_reasons(coordinate.value.why for coordinate in coordinates)
+    why = ", ".join(reason.text for reason in reasons_of_all)
 
     # Case 1: each index is in range.
     if all(coordinate.value.is_empty for coordinate in coordinates):
@@ -222,8 +222,7 @@ def _told_number(coordinate: Coordinate, end: Literal[0, 1]) -> int | None:
     if number is None or abs(number) not in _ASSUMED:
         return number
     value = coordinate.value
-    is_given = any(reason.startswith(RANGE_GIVEN) for reason in value.why)
-    return number if is_given or value.why == ("constant",) else None
+    return number if value.is_given or value.is_of_constants else None
 
 
 def _number(coordinate: Coordinate, end: Literal[0, 1]) -> int | None:

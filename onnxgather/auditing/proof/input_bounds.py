@@ -15,6 +15,7 @@ from onnxgather.auditing.algebra.bounds import (
     ELEMENTS,
     FLOATS,
     Bounds,
+    Reason,
     greatest,
     interval,
     least,
@@ -32,7 +33,6 @@ from onnxgather.auditing.algebra.sizes import (
     low_of,
     size_from,
 )
-from onnxgather.auditing.operators.index_operators import RANGE_GIVEN
 from onnxgather.auditing.proof.columns import ColumnDifference
 from onnxgather.auditing.proof.contract import Condition, NamedSizes, open_sizes
 from onnxgather.core.descriptors.arrays import Array
@@ -202,8 +202,8 @@ def input_bounds(
     nan = value.nan and not is_covered.all()
     low = ends[:, :1]
     high = ends[:, 1:]
-    why = (f"{RANGE_GIVEN} {name}",)
-    return interval(data_type, shape, low, high, nan, why=why)
+    why = Reason(f"the range given of {name}", "given")
+    return interval(data_type, shape, low, high, nan, why=(why,))
 
 
 def _array_of(end: AnySize, like: Array) -> Array:

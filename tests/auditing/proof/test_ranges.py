@@ -18,6 +18,7 @@ from rings import by_ring
 from onnxgather import audit
 from onnxgather.auditing.algebra.bounds import (
     Bounds,
+    Reason,
     bounds_of_array,
     broadcast,
     interval,
@@ -106,7 +107,7 @@ def test_a_mistake_in_an_operator_is_caught(
         values = [found] if isinstance(found, Bounds) else [*(found or ())]
         lows = [value.low.min() - 1 for value in values]
         return [
-            interval(value.data_type, value.sizes, low, low, why=("mistaken",))
+            interval(value.data_type, value.sizes, low, low, why=(Reason("mistaken"),))
             for value, low in zip(values, lows, strict=True)
         ]
 
