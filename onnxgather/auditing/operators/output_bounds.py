@@ -25,9 +25,13 @@ TRANSFERS: dict[str, Transfer] = {}
 QUIET: set[str] = set()
 """Operators that select elements, which a proof in words does not name."""
 
+OF_SIZES: set[str] = set()
+"""Operators whose bounds come from the sizes of their inputs alone."""
+
 for _table in (ARITHMETIC_BOUNDS, ORDER_BOUNDS, AXIS_BOUNDS, SELECTION_BOUNDS):
     TRANSFERS.update(_table.transfers)
     QUIET.update(_table.quiet)
+    OF_SIZES.update(_table.of_sizes)
 
 ELEMENTWISE = {
     "Abs",

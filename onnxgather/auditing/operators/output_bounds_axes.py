@@ -55,7 +55,7 @@ def _positions(call: Call, axis: int, output: int = 0) -> Bounds:
     return call.value(0, last, k=output, why=(Reason(reason),))
 
 
-@AXIS_BOUNDS.computes("ArgMax", "ArgMin")
+@AXIS_BOUNDS.computes("ArgMax", "ArgMin", of_sizes=True)
 def _arg_extreme(call: Call) -> Bounds | None:
     return _positions(call, call.axis(0))
 
@@ -88,7 +88,7 @@ def _non_zero(call: Call) -> Bounds | None:
     return call.value(0 * high, high, why=(Reason(why),))
 
 
-@AXIS_BOUNDS.computes("NonMaxSuppression")
+@AXIS_BOUNDS.computes("NonMaxSuppression", of_sizes=True)
 def _non_max_suppression(call: Call) -> Bounds:
     boxes = call.of(0).sizes or (None,) * 3
     scores = call.of(1).sizes or (None,) * 3
@@ -103,7 +103,7 @@ def _non_max_suppression(call: Call) -> Bounds:
 # Sizes, and numbers that are counted up or down.
 
 
-@AXIS_BOUNDS.computes("Shape", "Size")
+@AXIS_BOUNDS.computes("Shape", "Size", of_sizes=True)
 def _shape(call: Call) -> Bounds | None:
     sizes = call.x.sizes
     if call.operator == "Size":

@@ -31,6 +31,8 @@ class BoundsTable:
         """The functions, by operator."""
         self.quiet: set[str] = set()
         """Operators that select elements, which a proof in words does not name."""
+        self.of_sizes: set[str] = set()
+        """Operators whose bounds come from sizes alone."""
 
     def computes(
         self,
@@ -38,6 +40,7 @@ class BoundsTable:
         quiet: bool = False,
         broadcasts: bool = False,
         closed: bool = False,
+        of_sizes: bool = False,
     ) -> Callable[[Transfer], Transfer]:
         """Return a decorator that enters a function in the table.
 
@@ -47,6 +50,7 @@ class BoundsTable:
             broadcasts: Whether they broadcast their inputs.
             closed: Whether the function accepts only bounds that are numbers, not open
                 sizes.
+            of_sizes: Whether the function reads the sizes of its inputs alone.
         """
         # These may leave an element as an earlier Cast wrapped it, for the next Cast.
         keeps_cast = quiet or SKIPPED.issuperset(names)
@@ -56,6 +60,8 @@ class BoundsTable:
                 # A broadcast before opset 7 is of another kind.
                 if broadcasts and call.attributes.keys() & {"axis", "broadcast"}:
                     return None
+                if of_sizes:
+                    return function(call)
                 inputs = call.inputs
                 if closed:
                     inputs = tuple(value and value.closed for value in inputs)
@@ -71,6 +77,8 @@ class BoundsTable:
                 self.transfers[name] = transfer
             if quiet:
                 self.quiet.update(names)
+            if of_sizes:
+                self.of_sizes.update(names)
             return function
 
         return enter

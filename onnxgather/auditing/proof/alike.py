@@ -1,8 +1,8 @@
-"""Constants and operations of a model that are alike: they share bounds, or types.
+"""Operations of a model that are alike: they share types and bounds.
 
 The layers of a model repeat the same operations, and so do the graphs that ONNX Runtime
-makes of it. Types that depend on nothing but an operator, its attributes and its inputs
-are computed once.
+makes of it. What depends on nothing but an operator, its attributes and its inputs is
+computed once.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import cast
 import numpy as np
 import onnx
 
-from onnxgather.auditing.algebra.bounds import Bounds
+from onnxgather.auditing.algebra.bounds import LIMITS, Bounds
 from onnxgather.auditing.algebra.sizes import is_made_since, mark
 from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.auditing.operators.inference import types_read
+from onnxgather.auditing.operators.output_bounds import OF_SIZES
 from onnxgather.auditing.operators.output_types_of_runtime import types_of_outputs
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation
@@ -25,6 +26,8 @@ LARGEST_SHARED = 512
 """The most bytes of a constant that is compared with others."""
 
 _Key = tuple[object, ...]
+
+_Inputs = Sequence[Bounds | None]
 
 
 class Alike:
@@ -35,8 +38,10 @@ class Alike:
 
     def __init__(self) -> None:
         self._constants: dict[_Key, Bounds] = {}
-        self._types: dict[_Key, tuple[Sequence[Bounds | None], list[OpenType]]] = {}
+        self._types: dict[_Key | None, tuple[_Inputs, list[OpenType]]] = {}
         """With the inputs, which are kept as the key contains their identities."""
+        self._outputs: dict[_Key | None, tuple[_Inputs, Sequence[Bounds]]] = {}
+        """Likewise."""
 
     def constant(self, tensor: onnx.TensorProto, read: Callable[[], Bounds]) -> Bounds:
         """Return the value of a constant; one for all small constants that are alike.
@@ -77,6 +82,34 @@ class Alike:
             self._types[key] = (call.inputs, types)
         return types
 
+    def outputs(self, call: Call) -> Sequence[Bounds] | None:
+        """Return the outputs of an operation that is alike; None without one.
+
+        Args:
+            call: The operation, with its inputs. Its types need not be there.
+        """
+        key = _key(call, _bounding_inputs(call))
+        kept = self._outputs.get(key)
+        if kept is None:
+            return None
+        _, values = kept
+        return values
+
+    def keep_outputs(self, call: Call, values: Sequence[Bounds]) -> None:
+        """Keep the outputs of an operation, if others that are alike have the same.
+
+        Shapes and indices are computed with integers, and repeat in each layer. A size
+        that no other operation has is not shared, nor what the operation itself stops.
+        """
+        _, types = self._types.get(_key(call, _typed_inputs(call)), ((), []))
+        if not types or not all(output.data_type in LIMITS for output in types):
+            return
+        is_stopped_before = any(value.stops for value in call.given)
+        if not is_stopped_before and any(value.stops for value in values):
+            return
+        key = _key(call, _bounding_inputs(call))
+        self._outputs[key] = (call.inputs, values)
+
 
 def _has_new_sizes(types: Iterable[OpenType], start: int) -> bool:
     """Return whether a size of some types is not known, or was made since a mark."""
@@ -99,6 +132,13 @@ def _typed_inputs(call: Call) -> _Key:
         else:
             typed.append((value.data_type, value.sizes))
     return tuple(typed)
+
+
+def _bounding_inputs(call: Call) -> _Key:
+    """Return the inputs as bounds read them."""
+    if call.operator in OF_SIZES:
+        return _typed_inputs(call)
+    return tuple(map(id, call.inputs))
 
 
 def _key(call: Call, inputs: _Key) -> _Key | None:

@@ -61,6 +61,11 @@ class ControlFlow:
         self._depth = 0
         """How many loops are followed now, one in the other."""
 
+    @property
+    def is_in_loop(self) -> bool:
+        """Return whether the body of a loop is followed now."""
+        return self._depth > 0
+
     def outputs(self, call: Call) -> Sequence[Bounds] | None:
         """Return the outputs of an operation with bodies; None if they do not say them.
 

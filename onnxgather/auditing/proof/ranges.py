@@ -45,7 +45,7 @@ from onnxgather.auditing.proof.alike import Alike
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
 from onnxgather.auditing.proof.control_flow import ControlFlow, has_own_types
-from onnxgather.auditing.proof.earlier import EarlierGraph
+from onnxgather.auditing.proof.earlier import RELATED, EarlierGraph
 from onnxgather.auditing.proof.input_bounds import (
     input_bounds,
     limited_differences,
@@ -169,6 +169,65 @@ class Ranges:
         self._kept = 0
         """How many bounds all large values together have."""
 
+    def evaluate(self, scope: Scope, inputs: Sequence[Bounds]) -> list[Bounds]:
+        """Compute the bounds of each value of a scope; return those of its outputs."""
+        self._values[scope] = {}
+        self._producers[scope] = {}
+        for name, value in zip(scope.inputs, inputs, strict=False):
+            self._keep(scope, name, value)
+        self._run(scope, scope.operations)
+        return [self.value(scope, name) for name in scope.outputs]
+
+    def again(
+        self,
+        scope: Scope,
+        operations: Sequence[Operation],
+        values: Mapping[str, Bounds],
+    ) -> Ranges:
+        """Return the bounds with other values; only some operations are computed anew.
+
+        Args:
+            scope: A scope.
+            operations: The operations of the scope to compute, in their order.
+            values: The bounds that replace those of values of the scope.
+        """
+        changed = self._same_network()
+        changed._producers[scope] = self._producers[scope]
+        of_scope = ChainMap(dict(values), self._values[scope])
+        return changed._ran(scope, operations, of_scope)
+
+    def anew(
+        self,
+        scope: Scope,
+        operations: Sequence[Operation],
+        values: Mapping[str, Bounds],
+    ) -> Ranges:
+        """Return the bounds of some operations alone, of given values and constants.
+
+        Args:
+            scope: A scope.
+            operations: Operations of the scope, in their order.
+            values: The bounds of the values that they take, besides constants.
+        """
+        changed = self._same_network()
+        changed._producers[scope] = {}
+        return changed._ran(scope, operations, dict(values))
+
+    def coordinates(self, scope: Scope, operation: Operation) -> list[Coordinate]:
+        """Return the coordinates of the indices of an operation."""
+        return coordinates_of(self.given(scope, operation), self._allow_negative)
+
+    def given(self, scope: Scope, operation: Operation) -> Call:
+        """Return an operation with the bounds of its inputs."""
+        inputs = tuple(
+            self.value(scope, name) if name else None for name in operation.inputs
+        )
+        return Call(operation, inputs, scope.version)
+
+    def producer(self, scope: Scope, name: str) -> Operation | None:
+        """Return the operation of a scope that computes a value."""
+        return self._producers.get(scope, {}).get(name)
+
     def value(self, scope: Scope, name: str) -> Bounds:
         """Return the bounds of a value of a scope, or of a scope around it."""
         own_values = self._values.get(scope)
@@ -237,49 +296,16 @@ class Ranges:
         every_axis = range(value.bounds.ndim - 1)
         return replace(value, bounds=hull(value.bounds, every_axis))
 
-    def evaluate(self, scope: Scope, inputs: Sequence[Bounds]) -> list[Bounds]:
-        """Compute the bounds of each value of a scope; return those of its outputs."""
-        self._values[scope] = {}
-        self._producers[scope] = {}
-        for name, value in zip(scope.inputs, inputs, strict=False):
-            self._keep(scope, name, value)
-        self._run(scope, scope.operations)
-        return [self.value(scope, name) for name in scope.outputs]
-
-    def again(
-        self,
-        scope: Scope,
-        operations: Sequence[Operation],
-        values: Mapping[str, Bounds],
-    ) -> Ranges:
-        """Return the bounds with other values; only some operations are computed anew.
-
-        Args:
-            scope: A scope.
-            operations: The operations of the scope to compute, in their order.
-            values: The bounds that replace those of values of the scope.
-        """
-        changed = self._same_network()
-        changed._producers[scope] = self._producers[scope]
-        of_scope = ChainMap(dict(values), self._values[scope])
-        return changed._ran(scope, operations, of_scope)
-
-    def anew(
-        self,
-        scope: Scope,
-        operations: Sequence[Operation],
-        values: Mapping[str, Bounds],
-    ) -> Ranges:
-        """Return the bounds of some operations alone, of given values and constants.
-
-        Args:
-            scope: A scope.
-            operations: Operations of the scope, in their order.
-            values: The bounds of the values that they take, besides constants.
-        """
-        changed = self._same_network()
-        changed._producers[scope] = {}
-        return changed._ran(scope, operations, dict(values))
+    def _same_network(self) -> Ranges:
+        """Return bounds of the same network, without values."""
+        return Ranges(
+            self._seen,
+            main=self._main,
+            differences=self._differences,
+            allow_negative=self._allow_negative,
+            alike=self.alike,
+            writes_types=False,
+        )
 
     def _ran(
         self,
@@ -292,21 +318,6 @@ class Ranges:
         self._run(scope, operations)
         return self
 
-    def _same_network(self) -> Ranges:
-        """Return bounds of the same network, without values."""
-        return Ranges(
-            self._seen,
-            main=self._main,
-            differences=self._differences,
-            allow_negative=self._allow_negative,
-            alike=self.alike,
-            writes_types=False,
-        )
-
-    def coordinates(self, scope: Scope, operation: Operation) -> list[Coordinate]:
-        """Return the coordinates of the indices of an operation."""
-        return coordinates_of(self.given(scope, operation), self._allow_negative)
-
     def _run(self, scope: Scope, operations: Sequence[Operation]) -> None:
         """Compute the bounds of the outputs of operations of a scope."""
         for operation in operations:
@@ -316,14 +327,55 @@ class Ranges:
             if not operation.bodies and all(name in scope.stored for name in outputs):
                 continue
             call = self.given(scope, operation)
-            if self._put_earlier(scope, call):
-                continue
-            typed = self._typed(scope, call)
-            results = self._output_bounds(scope, typed)
-            for name, value in zip(outputs, results, strict=False):
-                value = self._limited_difference(scope, operation, value)
-                self._keep(scope, name, with_reasons(call, value), operation)
+            is_shared = self._is_shared(scope, operation)
+            kept = self._earlier_outputs(scope, call)
+            if kept is None and is_shared:
+                kept = self.alike.outputs(call)
+            for name, value in zip(outputs, kept or (), strict=False):
+                self._put(scope, name, value)
                 self._producers[scope][name] = operation
+            if kept is not None:
+                continue
+            self._compute(scope, call)
+            if is_shared:
+                values = [self.value(scope, name) for name in outputs]
+                self.alike.keep_outputs(call, values)
+
+    def _compute(self, scope: Scope, call: Call) -> None:
+        """Compute the outputs of an operation of a scope."""
+        operation = call.operation
+        typed = self._typed(scope, call)
+        results = self._output_bounds(scope, typed)
+        for name, value in zip(operation.outputs, results, strict=False):
+            value = self._limited_difference(scope, operation, value)
+            self._keep(scope, name, with_reasons(call, value), operation)
+            self._producers[scope][name] = operation
+
+    def _is_shared(self, scope: Scope, operation: Operation) -> bool:
+        """Return whether operations that are alike surely have the same outputs."""
+        # What a trial computes is of no use to others, and what a loop computes may
+        # hold for one iteration alone.
+        if not self._writes_types or self._control_flow.is_in_loop:
+            return False
+        if operation.operator in RELATED or self._may_be_limited(operation):
+            return False
+        seen = self._seen.get(scope, {})
+        return not any(name in seen for name in operation.outputs)
+
+    def _may_be_limited(self, operation: Operation) -> bool:
+        """Return whether an operation may compute a difference that has an end.
+
+        A difference depends on more than the bounds of its operands.
+        """
+        return bool(self._differences) and operation.operator == "Sub"
+
+    def _earlier_outputs(self, scope: Scope, call: Call) -> Sequence[Bounds] | None:
+        """Return the outputs in the earlier graph; None if it has no such operation."""
+        if self._earlier is None or scope is not self._main:
+            return None
+        if self._may_be_limited(call.operation):
+            return None
+        return self._earlier.outputs(scope, call.operation, call.inputs)
 
     def _typed(self, scope: Scope, call: Call) -> Call:
         """Return an operation with the types of its outputs."""
@@ -334,6 +386,24 @@ class Ranges:
         if not all(output.data_type for output in types):
             types = _with_declared(types, operation, scope)
         return Call(operation, call.inputs, call.version, types)
+
+    def _output_bounds(self, scope: Scope, call: Call) -> Sequence[Bounds]:
+        """Return the bounds of the outputs of an operation."""
+        operation = call.operation
+        if operation.bodies:
+            outputs = self._control_flow.outputs(call)
+            if outputs is not None:
+                return outputs
+        nothing_known = [unknown(*output_type) for output_type in call.types]
+        if operation.domain or operation.operator not in TRANSFERS:
+            return nothing_known
+        if operation.operator == "Where":
+            # A comparison may have too few inputs, or too many.
+            with suppress(LookupError, TypeError, ValueError):
+                call = in_cases(self, scope, call)
+        results = bounds_by_table(call)
+        # A broken operation may have more outputs than its operator.
+        return [*results, *nothing_known[len(results) :]]
 
     def _limited_difference(
         self, scope: Scope, operation: Operation, value: Bounds
@@ -362,33 +432,6 @@ class Ranges:
             why=value.why,
             stops=value.stops,
         )
-
-    def _put_earlier(self, scope: Scope, call: Call) -> bool:
-        """Put what the earlier graph has for an operation; return whether it has it."""
-        if self._earlier is None or scope is not self._main:
-            return False
-        operation = call.operation
-        # A difference that has an end depends on more than the bounds of its operands.
-        if self._differences and operation.operator == "Sub":
-            return False
-        outputs = self._earlier.outputs(scope, operation, call.inputs)
-        if outputs is None:
-            return False
-        for name, value in zip(operation.outputs, outputs, strict=True):
-            self._put(scope, name, value)
-            self._producers[scope][name] = operation
-        return True
-
-    def producer(self, scope: Scope, name: str) -> Operation | None:
-        """Return the operation of a scope that computes a value."""
-        return self._producers.get(scope, {}).get(name)
-
-    def given(self, scope: Scope, operation: Operation) -> Call:
-        """Return an operation with the bounds of its inputs."""
-        inputs = tuple(
-            self.value(scope, name) if name else None for name in operation.inputs
-        )
-        return Call(operation, inputs, scope.version)
 
     def _keep(
         self,
@@ -423,24 +466,6 @@ class Ranges:
         if self._writes_types:
             data_type = value.data_type or scope.type_of(name).data_type
             scope.types[name] = ValueType(data_type, numbers_in(value.sizes))
-
-    def _output_bounds(self, scope: Scope, call: Call) -> Sequence[Bounds]:
-        """Return the bounds of the outputs of an operation."""
-        operation = call.operation
-        if operation.bodies:
-            outputs = self._control_flow.outputs(call)
-            if outputs is not None:
-                return outputs
-        nothing_known = [unknown(*output_type) for output_type in call.types]
-        if operation.domain or operation.operator not in TRANSFERS:
-            return nothing_known
-        if operation.operator == "Where":
-            # A comparison may have too few inputs, or too many.
-            with suppress(LookupError, TypeError, ValueError):
-                call = in_cases(self, scope, call)
-        results = bounds_by_table(call)
-        # A broken operation may have more outputs than its operator.
-        return [*results, *nothing_known[len(results) :]]
 
 
 def _with_declared(
