@@ -168,9 +168,7 @@ def entries(folder: Path) -> None:
         "-m",
         "pytest",
         "-q",
-        # The slow tests of one function take turns, from day to day.
-        "--one-slow-in",
-        "4",
+        "--slow",
         *tests,
         "-p",
         "no:cacheprovider",

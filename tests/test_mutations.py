@@ -4,23 +4,18 @@ fault."""
 from __future__ import annotations
 
 import pytest
-from mutations import KINDS, MIXED, examine
-from rings import LONG, by_ring
+from mutations import MIXED, examine
+from rings import by_ring
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose a sample of all kinds; with `--long` 2 % of 100,000 of each kind."""
-    if "kind" in metafunc.fixturenames:
-        few = {
-            MIXED: by_ring(75, 300, 0),
-            "calls": by_ring(125, 500, 0),
-            "networks": by_ring(10, 500, 0),
-        }
-        wanted = dict.fromkeys(KINDS, 2000) if LONG else few
-        metafunc.parametrize(("kind", "count"), wanted.items())
-
-
-@pytest.mark.one_quick_in(2)
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        (MIXED, by_ring(75, 300)),
+        pytest.param("calls", 500, marks=pytest.mark.slow),
+        ("networks", by_ring(10, 500)),
+    ],
+)
 def test_mutated_inputs_end_in_an_exit_code_or_an_error(kind: str, count: int) -> None:
     assert examine(kind, range(count)) == []
 

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 from recordings import IN_RANGE, OUT_OF_RANGE, recorded
+from rings import one_quick_in
 from runtime_faults import needs_compared_halves
 from strategies import random_data, random_indices
 
@@ -217,8 +218,7 @@ MISTAKES: dict[str, tuple[Patch, OutOfRange, bool]] = {
 }
 
 
-@pytest.mark.one_quick_in(3)
-@pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
+@pytest.mark.parametrize("policy", one_quick_in(3, ["clamp", "zero", "directml"]))
 def test_without_a_mistake_nothing_differs(policy: OutOfRange) -> None:
     assert not differs(policy)
     assert not differs(policy, wild=True)

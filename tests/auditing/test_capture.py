@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx_graphs import BOOL, INT64, constant, function, graph, info, model, node
+from rings import one_quick_in
 
 from onnxgather.auditing import capture as capture_module
 from onnxgather.auditing.capture import Captured, capture
@@ -90,8 +91,7 @@ def test_each_iteration_of_a_loop_is_seen() -> None:
     assert seen(made, ids=[1]) == {"body of loop_1": [[[1], [3]], [[2], [6]]]}
 
 
-@pytest.mark.one_quick_in(2)
-@pytest.mark.parametrize("sizes", [[], [1]])
+@pytest.mark.parametrize("sizes", one_quick_in(2, [[], [1]]))
 def test_the_number_of_an_iteration_has_the_sizes_that_the_body_declares(
     sizes: list[int],
 ) -> None:
@@ -126,10 +126,9 @@ def test_each_row_of_a_scan_is_seen() -> None:
     assert seen(made, ids=[2, 0]) == {"body of scan_1": [[0, 0], [2, 6]]}
 
 
-@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize(
     ("of_one", "of_all", "rows", "cut"),
-    [(2, 99, 4, True), (9, 5, 3, True), (9, 8, 6, False)],
+    one_quick_in(3, [(2, 99, 4, True), (9, 5, 3, True), (9, 8, 6, False)]),
 )
 def test_loops_and_scans_end_after_many_iterations(
     monkeypatch: pytest.MonkeyPatch, of_one: int, of_all: int, rows: int, cut: bool

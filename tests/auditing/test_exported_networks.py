@@ -19,6 +19,7 @@ from exported_networks import EACH, NETWORKS
 from folders import ROOT
 from four_levels import OUT_OF_BOUNDS
 from network_draft import Feeds, numbers, results, session
+from rings import one_quick_in
 from strength import ZIP, measured
 
 import onnxgather as og
@@ -88,8 +89,7 @@ def test_the_readme_counts_the_networks_whose_indices_a_wrong_input_takes_out(
     assert first_line.startswith(f"{exact} of {len(NETWORKS)}: ")
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", one_quick_in(4, EACH))
 def test_under_its_contract_each_gather_of_a_network_is_proved_that_can_be(
     name: str,
 ) -> None:
@@ -102,8 +102,7 @@ def test_under_its_contract_each_gather_of_a_network_is_proved_that_can_be(
     assert under == [{"proved-if": "proved"}.get(state, state) for state in before]
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", one_quick_in(4, EACH))
 def test_no_index_of_a_network_leaves_its_axis_under_its_contract(name: str) -> None:
     model, inputs = NETWORKS[name]
     audited = og.audit(model)
@@ -122,8 +121,7 @@ def test_no_index_of_a_network_leaves_its_axis_under_its_contract(name: str) -> 
     assert ended or not audited.gathers
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", one_quick_in(4, EACH))
 def test_just_beyond_each_end_of_a_contract_an_index_leaves_its_axis(name: str) -> None:
     model, inputs = NETWORKS[name]
     contract = og.audit(model).contract

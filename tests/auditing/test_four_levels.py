@@ -31,7 +31,7 @@ from level_quirks import QUIRKS, Quirk, explained
 from onnx import parser
 from onnxruntime import __version__ as installed
 from random_networks import graph
-from rings import by_ring
+from rings import by_ring, one_quick_in
 from runtime_faults import IS_OLD
 
 FALSE_PROOFS = (
@@ -56,12 +56,11 @@ def skip_if_it_ends_the_program(form: str) -> None:
         pytest.skip("1.24.4 ends the program, and so the other tests")
 
 
-@pytest.mark.one_quick_in(20)
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", one_quick_in(20, FORMS))
 def test_each_level_does_what_the_lowest_one_does(name: str) -> None:
     skip_if_it_ends_the_program(name)
     found = Checked()
-    for seed in range(by_ring(8, 8, 100)):
+    for seed in range(8):
         random = Random(seed)
         form = drawn(name, random)
         compare_levels(found, name, form.model, [form.feeds(random) for _ in "abc"])
@@ -73,7 +72,7 @@ def test_each_level_does_what_the_lowest_one_does(name: str) -> None:
 
 def test_networks_are_the_same_at_each_level() -> None:
     runs = 0
-    for seed in range(by_ring(6, 60, 400)):
+    for seed in range(by_ring(6, 60)):
         found = check_levels(graph(seed), Random(seed))
         assert not found.violations
         runs += found.runs["ended"]
@@ -122,11 +121,10 @@ def test_an_audit_of_the_file_alone_misses_what_a_level_does(name: str) -> None:
 
 
 @pytest.mark.skipif(not HAS_LEVELS, reason="the audit is that of the file alone")
-@pytest.mark.one_quick_in(22)
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", one_quick_in(22, FORMS))
 def test_no_gather_that_is_proved_fails_at_a_level(name: str) -> None:
     states = 0
-    for seed in range(by_ring(4, 8, 60)):
+    for seed in range(by_ring(4, 8)):
         found = check_form(name, Random(seed))
         assert not found.violations
         states += sum(found.states.values())

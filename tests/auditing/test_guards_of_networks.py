@@ -8,6 +8,7 @@ import pytest
 from exported_networks import EACH, NETWORKS
 from guard_cases import wild_inputs
 from network_draft import session
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing.proof.contract_python import guard
@@ -17,8 +18,7 @@ LARGEST = 10_000
 """The most bytes of a guard of a network."""
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", one_quick_in(4, EACH))
 def test_three_checks_of_a_network_agree(name: str) -> None:
     model, inputs = NETWORKS[name]
     contract = og.audit(model, levels=()).contract

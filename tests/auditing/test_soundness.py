@@ -10,7 +10,7 @@ import pytest
 from audit_claims import check, proved
 from network_draft import session
 from random_networks import CHAINS, OTHERS, TRAPS, graph
-from rings import quick_alone
+from rings import one_quick_in, quick_alone
 
 from onnxgather.auditing.operators import index_operators
 from onnxgather.auditing.operators.calls import Call
@@ -18,8 +18,7 @@ from onnxgather.auditing.operators.output_bounds import TRANSFERS
 from onnxgather.auditing.proof.conditions import Search
 
 
-@pytest.mark.one_quick_in(8)
-@pytest.mark.parametrize("trap", TRAPS)
+@pytest.mark.parametrize("trap", one_quick_in(8, TRAPS))
 def test_each_trap_has_an_index_that_leaves_its_axis(trap: str) -> None:
     for seed in range(200):
         found = check(graph(seed, trap=trap), Random(seed), proved)
@@ -29,8 +28,7 @@ def test_each_trap_has_an_index_that_leaves_its_axis(trap: str) -> None:
     pytest.fail("no index leaves its axis")
 
 
-@pytest.mark.one_quick_in(21)
-@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("chain", one_quick_in(21, CHAINS))
 def test_onnx_runtime_takes_each_chain(chain: str) -> None:
     taken = 0
     for seed in range(12):

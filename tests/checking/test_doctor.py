@@ -19,6 +19,7 @@ from fake_compiler import library_of
 from fake_directml import done, fake_folder
 from packaging.requirements import Requirement
 from planted_adapter import planted
+from rings import one_quick_in
 from stub_runtime import STUB
 
 import onnxgather as og
@@ -439,8 +440,7 @@ class TestWhatDoesNotLoad:
         fault = f"a lane needs numpy, which is not installed; {cure}"
         assert look_at(home.python).fault == fault
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize("owned", [True, False])
+    @pytest.mark.parametrize("owned", one_quick_in(2, [True, False]))
     def test_a_module_that_crashes_is_to_be_reinstalled(
         self, home: Home, owned: bool
     ) -> None:
@@ -477,8 +477,7 @@ class TestWhatDoesNotLoad:
             "winget install --id Microsoft.VCRedist.2015+.x64",
         )
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize("owned", [True, False])
+    @pytest.mark.parametrize("owned", one_quick_in(2, [True, False]))
     def test_an_old_onnx_runtime_is_to_be_upgraded(
         self, home: Home, owned: bool
     ) -> None:
@@ -588,20 +587,22 @@ class TestProviders:
         checkup = examine(python=home.python)
         assert (checkup.findings, checkup.exit_code) == ((), 3)
 
-    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize(
         ("provider", "name", "command"),
-        [
-            ("DmlExecutionProvider", "directml", None),
-            (
-                "CUDAExecutionProvider",
-                "cuda",
+        one_quick_in(
+            2,
+            [
+                ("DmlExecutionProvider", "directml", None),
                 (
-                    "PYTHON -m pip uninstall -y onnxruntime && "
-                    'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
+                    "CUDAExecutionProvider",
+                    "cuda",
+                    (
+                        "PYTHON -m pip uninstall -y onnxruntime && "
+                        'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
+                    ),
                 ),
-            ),
-        ],
+            ],
+        ),
     )
     def test_a_listed_provider_that_does_not_start_is_a_finding(
         self, home: Home, provider: str, name: str, command: str | None

@@ -16,7 +16,7 @@ import click
 import pytest
 from command_line import call, outcome, program, spawn
 from folders import MODELS
-from rings import but_slow
+from rings import but_slow, one_quick_in
 
 import onnxgather
 from onnxgather.cli.commands import COMMANDS, OTHER_WORDS, TASKS, find_command
@@ -176,8 +176,9 @@ Setup:
     def test_version_is_printed(self) -> None:
         assert outcome("--version") == (0, "onnxgather 0.1.0\n", "")
 
-    @pytest.mark.one_quick_in(3)
-    @pytest.mark.parametrize("arguments", ["--version", "--help", "nonsense"])
+    @pytest.mark.parametrize(
+        "arguments", one_quick_in(3, ["--version", "--help", "nonsense"])
+    )
     def test_neither_version_nor_help_imports_what_commands_need(
         self, arguments: str
     ) -> None:
@@ -222,9 +223,9 @@ print("early:", [name for name in late if name in sys.modules])
         )
         assert done.stdout.decode() == "early: []\n"
 
-    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
-        "arguments", [["--help"], ["check", "--help"], ["show", "x.json"]]
+        "arguments",
+        one_quick_in(3, [["--help"], ["check", "--help"], ["show", "x.json"]]),
     )
     def test_neither_help_nor_show_imports_onnx(self, arguments: list[str]) -> None:
         program("x.json")
@@ -346,7 +347,7 @@ print("heavy:", heavy)
         assert found == f"Error: {sentence}"
 
     def test_no_command_at_all_is_answered_with_the_help(self) -> None:
-        assert outcome() == (2, "", call("--help").stdout)
+        assert outcome("") == (2, "", call("--help").stdout)
 
     def test_the_program_has_one_name(self) -> None:
         assert spawn("--version").stdout == b"onnxgather 0.1.0\n"

@@ -13,6 +13,7 @@ import pytest
 from command_line import POSIX, files, outcome, posix, program
 from onnx import parser
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from rings import one_quick_in
 
 NEG = model(
     [node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"]
@@ -57,9 +58,7 @@ def test_a_pattern_gives_what_a_shell_would_and_a_model_counts_once() -> None:
 def test_a_folder_of_one_model_has_the_json_of_several() -> None:
     save("m/a.onnx")
     assert audited("m") == audited("m/*") == ["m/a.onnx"]
-    assert "models" not in json.loads(
-        outcome("audit", "m/a.onnx", "m/a.onnx", "--json")[1]
-    )
+    assert "models" not in json.loads(outcome("audit m/a.onnx m/a.onnx --json")[1])
 
 
 @pytest.mark.parametrize(
@@ -80,8 +79,8 @@ def test_programs_come_from_patterns_too() -> None:
     converted = (
         "p/a.json -> p/a.onnx\np/b.json -> p/b.onnx\n2 programs: 2 models written\n"
     )
-    assert outcome("convert", "p/*.json") == (0, converted, "")
-    code, text, _ = outcome("check", "p/?.json", "--json")
+    assert outcome("convert p/*.json") == (0, converted, "")
+    code, text, _ = outcome("check p/?.json --json")
     assert (code, len(json.loads(text)["cases"])) == (0, 2)
 
 
@@ -97,11 +96,11 @@ def test_json_without_a_file_stands_before_any_path() -> None:
     ]
     assert audited("--json", "*.onnx", "m") == ["a.onnx", "m/b.onnx"]
     assert (
-        outcome("audit", "--json", "none.onnx", "a.onnx")[2]
+        outcome("audit --json none.onnx a.onnx")[2]
         == "Error: none.onnx: no such file or directory\n"
     )
     program("p/x.json")
-    code, text, _ = outcome("check", "--json", "p/*.json")
+    code, text, _ = outcome("check --json p/*.json")
     assert (code, len(json.loads(text)["cases"])) == (0, 1)
     assert files() == [*before, "p/x.json"]
 
@@ -133,17 +132,19 @@ Error: r.json: no such file or directory. Write --json=FILE.
     assert files() == []
 
 
-@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize(
     "command",
-    [
-        "audit a.onnx",
-        "check a.json",
-        "explain a.json",
-        "extract a.onnx --all --inputs a.npz -o out",
-        "harden a.onnx -o b.onnx",
-        "show a.json",
-    ],
+    one_quick_in(
+        3,
+        [
+            "audit a.onnx",
+            "check a.json",
+            "explain a.json",
+            "extract a.onnx --all --inputs a.npz -o out",
+            "harden a.onnx -o b.onnx",
+            "show a.json",
+        ],
+    ),
 )
 def test_json_with_a_file_writes_what_json_prints(command: str) -> None:
     inputs = [info("x", FLOAT, [2]), info("i", INT64, [1])]
@@ -172,7 +173,7 @@ def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
             assert outcome("audit", *paths, "--json=out.json")[0] == 0
         assert json.loads(Path("out.json").read_bytes())["schema"] == 3
     Path("notes").write_text("mine", encoding="utf-8")
-    code, _, error = outcome("audit", "a.onnx", "--json", "notes")
+    code, _, error = outcome("audit a.onnx --json notes")
     assert (code, error) == (
         2,
         (
@@ -181,13 +182,13 @@ def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
         ),
     )
     assert Path("notes").read_text(encoding="utf-8") == "mine"
-    assert outcome("audit", "--json=notes", "--", "a.onnx")[0] == 0
+    assert outcome("audit --json=notes -- a.onnx")[0] == 0
     assert json.loads(Path("notes").read_bytes())["gathers"] == []
 
 
 def test_after_two_dashes_json_is_a_path() -> None:
     save("--json", "a.onnx")
-    assert outcome("audit", "--json=out", "--", "--json", "a.onnx")[0] == 0
+    assert outcome("audit --json=out -- --json a.onnx")[0] == 0
     found = json.loads(Path("out").read_bytes())["models"]
     assert [each["model"] for each in found] == ["--json", "a.onnx"]
 
@@ -216,7 +217,7 @@ def test_an_output_is_no_external_data_of_a_model() -> None:
         made, "m.onnx", save_as_external_data=True, location="weights"
     )
     weights = Path("weights").read_bytes()
-    code, text, error = outcome("audit", "m.onnx", "--junit", "weights")
+    code, text, error = outcome("audit m.onnx --junit weights")
     said = f"as it is an input: {Path('weights').absolute().as_posix()}"
     assert (code, text) == (2, "")
     assert error == f"Error: weights must not be written, {said}\n"
@@ -243,17 +244,19 @@ def model_with_external_data(path: str) -> bytes:
     return data.read_bytes()
 
 
-@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize(
     "arguments",
-    [
-        "harden m.onnx -o out.onnx",
-        "extract m.onnx --all --inputs ids.npz -o gathers",
-        "show m.onnx",
-        "explain m.onnx --inputs ids.npz",
-        "check m.onnx --inputs ids.npz --lanes cpu",
-        "certify x.json --model m.onnx",
-    ],
+    one_quick_in(
+        3,
+        [
+            "harden m.onnx -o out.onnx",
+            "extract m.onnx --all --inputs ids.npz -o gathers",
+            "show m.onnx",
+            "explain m.onnx --inputs ids.npz",
+            "check m.onnx --inputs ids.npz --lanes cpu",
+            "certify x.json --model m.onnx",
+        ],
+    ),
 )
 def test_no_json_is_written_over_the_external_data_of_a_model(arguments: str) -> None:
     before = model_with_external_data("m.onnx")
@@ -270,12 +273,12 @@ def test_no_json_is_written_over_the_external_data_of_a_model(arguments: str) ->
 def test_a_pattern_is_a_list_of_all_its_files() -> None:
     for name in ("a.json", "b.json"):
         program(name)
-    code, text, error = outcome("show", "[ab].json", "--json")
+    code, text, error = outcome("show [ab].json --json")
     assert (code, error) == (0, "")
     assert [entry["file"] for entry in json.loads(text)] == ["a.json", "b.json"]
-    code, text, _ = outcome("show", "a*.json", "--json")
+    code, text, _ = outcome("show a*.json --json")
     assert [entry["file"] for entry in json.loads(text)] == ["a.json"]
-    code, text, _ = outcome("show", "a.json", "--json")
+    code, text, _ = outcome("show a.json --json")
     assert json.loads(text)["file"] == "a.json"
 
 
@@ -300,7 +303,7 @@ def test_each_command_makes_the_missing_folder_of_a_file_to_write() -> None:
     plain = ("--levels", "none")
     for option, name in OUTPUTS_OF_AUDIT.items():
         path = f"audit{option.strip('-=')}/new/{name}"
-        assert outcome("audit", "m.onnx", *plain, f"{option}{path}")[0] == 0
+        assert outcome("audit m.onnx", *plain, f"{option}{path}")[0] == 0
         assert Path(path).is_file()
     for path, command in {
         "contracts/new/m.onnx.contract.json": (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_line import DESC, POSIX, call, changed, program, renamed
+from rings import one_quick_in
 
 from onnxgather.core.model.write import descriptor_model
 
@@ -35,18 +36,20 @@ def _prints_plainly(*arguments: str) -> str:
 ESCAPED = r"x\x1b[2J\x9b31m\u202e\u2066\u2028\udcff\nforged"
 
 
-@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["convert"],
-        ["show"],
-        ["show", "--json"],
-        ["explain", "--at", "0,0"],
-        ["check"],
-        ["check", "--json"],
-        ["repro", "-o", "folder"],
-    ],
+    one_quick_in(
+        5,
+        [
+            ["convert"],
+            ["show"],
+            ["show", "--json"],
+            ["explain", "--at", "0,0"],
+            ["check"],
+            ["check", "--json"],
+            ["repro", "-o", "folder"],
+        ],
+    ),
     ids=" ".join,
 )
 def test_the_name_of_a_file(arguments: list[str]) -> None:
@@ -67,8 +70,9 @@ def test_the_name_of_a_file_in_an_error(command: str) -> None:
     assert f"Error: {ESCAPED}.json: " in _prints_plainly(command, FILE, *more)
 
 
-@pytest.mark.one_quick_in(5)
-@pytest.mark.parametrize("command", ["convert", "show", "explain", "check", "repro"])
+@pytest.mark.parametrize(
+    "command", one_quick_in(5, ["convert", "show", "explain", "check", "repro"])
+)
 def test_the_name_of_a_dispatchable(command: str) -> None:
     more = {"explain": ["--at", "0,0"], "repro": ["-o", "folder"]}.get(command, [])
     path = renamed(program("x.json"), HOSTILE.replace("\udcff", ""), "other")
@@ -119,36 +123,38 @@ def test_a_text_in_a_program(command: str, fields: dict[str, object]) -> None:
     )
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize(
     "arguments",
-    [
-        [HOSTILE],
-        [f"--{HOSTILE}"],
-        ["show", f"--{HOSTILE}"],
-        ["convert", "x.json", "-o", f"{HOSTILE}/y.onnx", "--opset", HOSTILE],
-        ["convert", "x.json", "--feature-level", HOSTILE],
-        ["run", "x.json", "--provider", HOSTILE],
-        ["run", "x.json", "--output-folder", HOSTILE, "--out-of-range", HOSTILE],
-        ["explain", "x.json", "--at", HOSTILE],
-        ["explain", "x.json", "--at", "0,0", "--dispatch", HOSTILE],
-        ["check", "x.json", "--lanes", HOSTILE],
-        ["check", "x.json", "--lanes", f"cpu,cpu@{HOSTILE},cpu@{HOSTILE}"],
-        ["check", "x.json", "--require", HOSTILE],
-        ["check", "x.json", "--lane", HOSTILE],
-        ["check", "x.json", "--lane", f"cpu@{HOSTILE}={HOSTILE}"],
-        ["check", "x.json", "--lane", f"cpu@{HOSTILE}={HOSTILE}", "--json"],
-        ["check", "x.json", "--plugin", f"{HOSTILE}ExecutionProvider={HOSTILE}"],
-        ["check", "x.json", f"--json={HOSTILE}/"],
-        ["doctor", "--lane", f"cpu@{HOSTILE}={HOSTILE}"],
-        ["doctor", "--lane", f"cpu@{HOSTILE}={HOSTILE}", "--json"],
-        ["repro", "x.json", "-o", HOSTILE, "--case", HOSTILE],
-        ["repro", "x.json", "-o", "folder", "--lane", HOSTILE],
-        ["repro", "x.json", "-o", "folder", "--node", HOSTILE, "--inputs", HOSTILE],
-        ["corpus", HOSTILE],
-        ["corpus", "export", "--format", HOSTILE, "folder"],
-        ["corpus", "export", "--format", "json", "x.json/" + HOSTILE],
-    ],
+    one_quick_in(
+        4,
+        [
+            [HOSTILE],
+            [f"--{HOSTILE}"],
+            ["show", f"--{HOSTILE}"],
+            ["convert", "x.json", "-o", f"{HOSTILE}/y.onnx", "--opset", HOSTILE],
+            ["convert", "x.json", "--feature-level", HOSTILE],
+            ["run", "x.json", "--provider", HOSTILE],
+            ["run", "x.json", "--output-folder", HOSTILE, "--out-of-range", HOSTILE],
+            ["explain", "x.json", "--at", HOSTILE],
+            ["explain", "x.json", "--at", "0,0", "--dispatch", HOSTILE],
+            ["check", "x.json", "--lanes", HOSTILE],
+            ["check", "x.json", "--lanes", f"cpu,cpu@{HOSTILE},cpu@{HOSTILE}"],
+            ["check", "x.json", "--require", HOSTILE],
+            ["check", "x.json", "--lane", HOSTILE],
+            ["check", "x.json", "--lane", f"cpu@{HOSTILE}={HOSTILE}"],
+            ["check", "x.json", "--lane", f"cpu@{HOSTILE}={HOSTILE}", "--json"],
+            ["check", "x.json", "--plugin", f"{HOSTILE}ExecutionProvider={HOSTILE}"],
+            ["check", "x.json", f"--json={HOSTILE}/"],
+            ["doctor", "--lane", f"cpu@{HOSTILE}={HOSTILE}"],
+            ["doctor", "--lane", f"cpu@{HOSTILE}={HOSTILE}", "--json"],
+            ["repro", "x.json", "-o", HOSTILE, "--case", HOSTILE],
+            ["repro", "x.json", "-o", "folder", "--lane", HOSTILE],
+            ["repro", "x.json", "-o", "folder", "--node", HOSTILE, "--inputs", HOSTILE],
+            ["corpus", HOSTILE],
+            ["corpus", "export", "--format", HOSTILE, "folder"],
+            ["corpus", "export", "--format", "json", "x.json/" + HOSTILE],
+        ],
+    ),
     ids=lambda arguments: " ".join(arguments).replace(HOSTILE, "~"),
 )
 def test_an_argument(arguments: list[str]) -> None:

@@ -17,6 +17,7 @@ import onnx
 import pytest
 from command_line import DESC, POSIX, files, program, spawn
 from onnx import helper
+from rings import one_quick_in
 
 from onnxgather.cli import main
 from onnxgather.core.model.write import descriptor_model
@@ -70,12 +71,12 @@ class TestProcess:
 
     def test_run_prints_the_output_and_ends_with_0(self) -> None:
         program("x.json")
-        done = spawn("run", "x.json")
+        done = spawn("run x.json")
         line = b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n"
         assert (done.returncode, done.stdout, done.stderr) == (0, line, b"")
 
     def test_an_error_is_one_sentence_on_the_standard_error(self) -> None:
-        done = spawn("check", "none.json")
+        done = spawn("check none.json")
         assert done.returncode == 2
         out = done.stdout.splitlines()
         assert out == []
@@ -83,10 +84,9 @@ class TestProcess:
             b"Error: none.json: no such file or directory"
         ]
 
-    @pytest.mark.one_quick_in(2)
     @POSIX
     @pytest.mark.parametrize(
-        "arguments", [["--help"], ["show", "x.json"]], ids=" ".join
+        "arguments", one_quick_in(2, [["--help"], ["show", "x.json"]]), ids=" ".join
     )
     def test_a_broken_pipe_is_quiet(self, arguments: list[str]) -> None:
         program("x.json")
@@ -96,11 +96,10 @@ class TestProcess:
         os.close(write)
         assert (done.returncode, done.stderr) == (141, b"")
 
-    @pytest.mark.one_quick_in(2)
     @POSIX
     @needs_full
     @pytest.mark.parametrize(
-        "arguments", [["--version"], ["show", "x.json"]], ids=" ".join
+        "arguments", one_quick_in(2, [["--version"], ["show", "x.json"]]), ids=" ".join
     )
     def test_a_full_device_is_one_sentence(self, arguments: list[str]) -> None:
         program("x.json")
@@ -109,10 +108,9 @@ class TestProcess:
         sentence = b"Error: standard output: no space left on device\n"
         assert (done.returncode, done.stderr) == (2, sentence)
 
-    @pytest.mark.one_quick_in(8)
     @POSIX
     @needs_full
-    @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+    @pytest.mark.parametrize("arguments", one_quick_in(8, PRINTING), ids=" ".join)
     def test_no_command_prints_to_a_full_device_or_a_broken_pipe(
         self,
         arguments: list[str],
@@ -135,17 +133,19 @@ class TestProcess:
         sentence = "Error: standard output: no space left on device\n"
         assert ends == [(2, sentence), (141, "")]
 
-    @pytest.mark.one_quick_in(4)
     @POSIX
     @needs_full
     @pytest.mark.parametrize(
         ("arguments", "code"),
-        [
-            (["--none"], 2),
-            ([], 2),
-            (["convert", "bad.json"], 1),
-            (["run", "x.json", "--provider", "qnn"], 3),
-        ],
+        one_quick_in(
+            4,
+            [
+                (["--none"], 2),
+                ([], 2),
+                (["convert", "bad.json"], 1),
+                (["run", "x.json", "--provider", "qnn"], 3),
+            ],
+        ),
         ids=["option", "nothing", "descriptor", "provider"],
     )
     def test_an_error_that_cannot_be_printed_keeps_its_exit_code(
@@ -218,20 +218,22 @@ main(["run", "slow.json"])
     def test_a_name_that_the_encoding_lacks_is_printed_in_utf_8(self) -> None:
         program("größe.json")
         environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-        done = spawn("convert", "größe.json", env=environment)
+        done = spawn("convert größe.json", env=environment)
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout.decode() == "größe.json -> größe.onnx\n"
 
-    @pytest.mark.one_quick_in(4)
     @POSIX
     @pytest.mark.parametrize(
         ("command", "closed"),
-        [
-            ("--help", ">&-"),
-            ("--version", ">&- 2>&-"),
-            ("convert x.json", "2>&-"),
-            ("check x.json", "<&- >&- 2>&-"),
-        ],
+        one_quick_in(
+            4,
+            [
+                ("--help", ">&-"),
+                ("--version", ">&- 2>&-"),
+                ("convert x.json", "2>&-"),
+                ("check x.json", "<&- >&- 2>&-"),
+            ],
+        ),
     )
     def test_a_closed_stream_does_not_stop_a_command(
         self, command: str, closed: str

@@ -21,6 +21,7 @@ from folders import MODELS
 from msgspec.structs import replace as replaced
 from planned_lane import case, ran
 from planted_adapter import planted
+from rings import one_quick_in
 
 from onnxgather.checking import corpus, lanes
 from onnxgather.checking import report_files as reading
@@ -491,8 +492,7 @@ class TestFiles:
         gather["desc"]["Axis"] = 7
         changed(path, dispatchables={"gather": gather})
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize("options", [[], ["-n", "2"]])
+    @pytest.mark.parametrize("options", one_quick_in(2, [[], ["-n", "2"]]))
     def test_an_unusable_file_fails_and_the_others_run(
         self, run: Run, pytester: pytest.Pytester, options: list[str]
     ) -> None:

@@ -9,6 +9,7 @@ import time
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rings import one_quick_in
 
 from onnxgather.core.documents import Field, JsonObject, parse_json
 from onnxgather.core.errors import FileFormatError
@@ -150,22 +151,24 @@ def test_first_of_repeated_fields_counts_and_all_are_kept():
     assert value.pairs == [("a", 1), ("b", 2), ("a", 3)]
 
 
-@pytest.mark.one_quick_in(11)
 @pytest.mark.parametrize(
     "text",
-    [
-        pytest.param("/*" * 1_000_000, id="comments"),
-        pytest.param('"' * 2_000_000, id="quotes"),
-        pytest.param('["' + '\\"' * 1_000_000, id="escapes"),
-        pytest.param("[," * 1_000_000, id="commas"),
-        pytest.param("[" + " ," * 1_000_000, id="spaced commas"),
-        pytest.param("[" + " " * 2_000_000, id="spaces"),
-        pytest.param("//\n" * 700_000, id="lines"),
-        pytest.param("1" * 2_000_000, id="digits"),
-        pytest.param("[" * 2_000_000, id="brackets"),
-        pytest.param("{" * 2_000_000, id="braces"),
-        pytest.param("[" + "1," * 1_000_000 + "NaN]", id="a constant at the end"),
-    ],
+    one_quick_in(
+        11,
+        [
+            pytest.param("/*" * 1_000_000, id="comments"),
+            pytest.param('"' * 2_000_000, id="quotes"),
+            pytest.param('["' + '\\"' * 1_000_000, id="escapes"),
+            pytest.param("[," * 1_000_000, id="commas"),
+            pytest.param("[" + " ," * 1_000_000, id="spaced commas"),
+            pytest.param("[" + " " * 2_000_000, id="spaces"),
+            pytest.param("//\n" * 700_000, id="lines"),
+            pytest.param("1" * 2_000_000, id="digits"),
+            pytest.param("[" * 2_000_000, id="brackets"),
+            pytest.param("{" * 2_000_000, id="braces"),
+            pytest.param("[" + "1," * 1_000_000 + "NaN]", id="a constant at the end"),
+        ],
+    ),
 )
 def test_time_grows_with_the_length_only(text: str):
     start = time.process_time()

@@ -17,6 +17,7 @@ from agreement import EXAMPLES
 from command_line import POSIX
 from hypothesis import given, settings
 from onnx import TensorProto, helper, numpy_helper
+from rings import one_quick_in
 from strategies import cases
 from stub_runtime import environment
 
@@ -221,8 +222,7 @@ class TestWhereTheArraysComeFrom:
         assert case.data.tolist() == DATA.T.tolist()
         assert case.indices.tolist() == [[2, 0, -1]]
 
-    @pytest.mark.one_quick_in(3)
-    @pytest.mark.parametrize("opset", [1, 7, 13])
+    @pytest.mark.parametrize("opset", one_quick_in(3, [1, 7, 13]))
     def test_inputs_computed_by_old_operator_sets_are_computed(
         self, tmp_path: Path, opset: int
     ) -> None:
@@ -363,8 +363,7 @@ class TestRefusals:
         " UINT8"
     )
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize("data_type", ["BOOL", "STRING"])
+    @pytest.mark.parametrize("data_type", one_quick_in(2, ["BOOL", "STRING"]))
     def test_a_data_type_that_directml_lacks_is_refused(
         self, tmp_path: Path, data_type: str
     ) -> None:
@@ -609,10 +608,9 @@ class TestBrokenModels:
         node("Gather", ["table", "moved"], "rows", "gather"),
     )
 
-    @pytest.mark.one_quick_in(12)
     @pytest.mark.parametrize(
         ("change", "said"),
-        BROKEN,
+        one_quick_in(12, BROKEN),
         ids=[f"{k}-{said[-30:]}" for k, (_, said) in enumerate(BROKEN)],
     )
     def test_a_broken_model_is_one_sentence(
@@ -725,31 +723,34 @@ class TestTheWorkerBefore:
             ),
         )
 
-    @pytest.mark.one_quick_in(2)
     @POSIX
     @pytest.mark.parametrize(
         ("change", "code", "said"),
-        [
-            (
+        one_quick_in(
+            2,
+            [
                 (
-                    "class InferenceSession:\n"
-                    "    def __init__(*_, **__): os.kill(os.getpid(), signal.SIGSEGV)"
+                    (
+                        "class InferenceSession:\n"
+                        "    def __init__(*_, **__): os.kill(os.getpid(),"
+                        " signal.SIGSEGV)"
+                    ),
+                    2,
+                    (
+                        "{}: main graph: node 'gather': moved fails: the worker died of"
+                        " SIGSEGV and printed nothing"
+                    ),
                 ),
-                2,
                 (
-                    "{}: main graph: node 'gather': moved fails: the worker died of"
-                    " SIGSEGV and printed nothing"
+                    "raise ImportError('no onnxruntime')",
+                    3,
+                    (
+                        "the environment of CPUExecutionProvider does not contain"
+                        " ONNX Runtime; install onnxruntime"
+                    ),
                 ),
-            ),
-            (
-                "raise ImportError('no onnxruntime')",
-                3,
-                (
-                    "the environment of CPUExecutionProvider does not contain"
-                    " ONNX Runtime; install onnxruntime"
-                ),
-            ),
-        ],
+            ],
+        ),
     )
     def test_a_worker_that_cannot_is_one_sentence(
         self,

@@ -17,8 +17,8 @@ from onnxgather.core.options import OutOfRange, Target
 POLICIES: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
 OPSETS = [13, 14, 16, 17, 18, 19, 21, 23, 24, 25]
 EXAMPLES = 5 * settings().max_examples
-"""Random descriptors whose models must equal the reference: 60, 250 with
-`--slow`, or 2000 with `--long`."""
+"""Random descriptors whose models must equal the reference: 60, or 250 with
+`--slow`."""
 
 
 def compute(model: onnx.ModelProto, case: Case, threads: int = 1) -> Array:

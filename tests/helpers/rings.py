@@ -1,5 +1,4 @@
-"""The rings of tests: the quick tests, the tests with `--slow`, and the tests with
-`--long`."""
+"""The two rings of tests: the quick tests, and the tests with `--slow`."""
 
 from __future__ import annotations
 
@@ -9,15 +8,13 @@ from typing import Any, cast
 import pytest
 from hypothesis import settings
 
-LONG = settings().max_examples > 100
-"""Whether pytest runs with `--long`."""
+_IS_SLOW = settings().max_examples >= 50
+"""Whether pytest runs with `--slow`."""
 
 
-def by_ring(quick: int, slow: int, long: int) -> int:
-    """The size of a sample: in the quick tests, with `--slow`, and with `--long`."""
-    if LONG:
-        return long
-    return quick if settings().max_examples < 50 else slow
+def by_ring(quick: int, slow: int) -> int:
+    """The size of a sample: in the quick tests, and with `--slow`."""
+    return slow if _IS_SLOW else quick
 
 
 def but_slow(slow: Collection[Any], rows: Iterable[Any]) -> list[Any]:
@@ -34,6 +31,15 @@ def quick_alone(quick: Collection[Any], rows: Iterable[Any]) -> list[Any]:
     return [_row(row, row in quick) for row in found]
 
 
+def one_quick_in(count: int, rows: Iterable[Any]) -> list[Any]:
+    """Parameters of a test: of every `count` rows the first is quick."""
+    return [_row(row, number % count == 0) for number, row in enumerate(rows)]
+
+
 def _row(row: Any, is_quick: bool) -> Any:
+    """Return a parameter. A tuple has a value for each argument of the test."""
+    marks = () if is_quick else (pytest.mark.slow,)
+    if isinstance(row, type(pytest.param())):
+        return pytest.param(*row.values, id=row.id, marks=(*row.marks, *marks))
     values = cast("tuple[Any, ...]", row) if isinstance(row, tuple) else (row,)
-    return pytest.param(*values, marks=() if is_quick else pytest.mark.slow)
+    return pytest.param(*values, marks=marks)

@@ -68,7 +68,7 @@ def cases(step: int, count: int) -> list[DescriptorCase]:
 def test_samples_of_the_corpus_and_random_gathers_are_the_reference_s(
     policy: og.OutOfRange,
 ) -> None:
-    chosen = cases(by_ring(120, 40, 4), by_ring(16, 50, 500))
+    chosen = cases(by_ring(120, 40), by_ring(16, 50))
     differing = [
         case.name
         for number, case in enumerate(chosen)
@@ -78,7 +78,7 @@ def test_samples_of_the_corpus_and_random_gathers_are_the_reference_s(
             wanted(desc, data, indices, policy),
         )
     ]
-    assert (differing, len(chosen) > by_ring(24, 80, 800)) == ([], True)
+    assert (differing, len(chosen) > by_ring(24, 80)) == ([], True)
 
 
 def rows(
@@ -448,7 +448,7 @@ def attack(count: int, seed: int) -> None:
 
 
 def test_hostile_models_are_refused_or_stay_inside_their_tensors() -> None:
-    count = by_ring(20, 50, 1000)
+    count = by_ring(20, 50)
     path = [str(FOLDER), str(HELPERS), str(ROOT / "scripts")]
     code = (
         f"import sys; sys.path[:0] = {path}; import test_operator as t;"

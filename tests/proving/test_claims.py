@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.core.gather import Geometry
@@ -110,10 +111,9 @@ LARGE = [
 ]
 
 
-@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize(
     ("desc", "policy"),
-    [*itertools.product(LARGE, POLICIES)],
+    one_quick_in(5, [*itertools.product(LARGE, POLICIES)]),
     ids=lambda given: given if isinstance(given, str) else given.operator,
 )
 def test_outputs_of_100_000_000_elements_are_proved(
@@ -222,10 +222,9 @@ def wrong_models() -> Iterator[tuple[str, og.Descriptor, og.OutOfRange, ModelPro
 WRONG = [*wrong_models()]
 
 
-@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize(
     ("desc", "policy", "model"),
-    [row[1:] for row in WRONG],
+    one_quick_in(5, [row[1:] for row in WRONG]),
     ids=[f"{row[1].operator}-{row[0]}" for row in WRONG],
 )
 def test_a_wrong_model_is_not_proved(
@@ -243,9 +242,10 @@ PLANTED: list[tuple[str, Change]] = [
 ]
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize(
-    "change", [row[1] for row in PLANTED], ids=[row[0] for row in PLANTED]
+    "change",
+    one_quick_in(4, [row[1] for row in PLANTED]),
+    ids=[row[0] for row in PLANTED],
 )
 def test_a_prover_that_proves_too_much_proves_a_wrong_model(
     change: Change, monkeypatch: pytest.MonkeyPatch
@@ -261,8 +261,9 @@ def test_a_prover_that_proves_too_much_proves_a_wrong_model(
     assert "proved" in states  # which test_a_wrong_model_is_not_proved does not accept
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("desc", DESCRIPTORS, ids=lambda desc: desc.operator)
+@pytest.mark.parametrize(
+    "desc", one_quick_in(4, DESCRIPTORS), ids=lambda desc: desc.operator
+)
 def test_no_claim_assumes_what_cannot_be(desc: og.Descriptor) -> None:
     for policy, target in itertools.product(POLICIES, TARGETS):
         formula, _ = formula_of(desc, policy, target)

@@ -22,7 +22,7 @@ from onnxgather.proving.terms import Int, Term, evaluate, inside, variable
 
 Place = tuple[int, ...]
 
-CASES = [*random_cases(by_ring(100, 600, 4000), 23112026)]
+CASES = [*random_cases(by_ring(100, 600), 23112026)]
 
 
 def formula_of(
@@ -133,7 +133,7 @@ def valued(term: Int, coordinates: dict[Term, int], indices: list[int]) -> int:
 def test_the_formula_of_coordinates_that_are_not_known_is_that_of_each(
     policy: OutOfRange,
 ) -> None:
-    for case in CASES[:: by_ring(8, 8, 4)]:
+    for case in CASES[::8]:
         desc, indices = case.descriptor, case.indices.reshape(-1).tolist()
         known = formula_of(desc, policy, case.indices)
         sizes = desc.output_tensor.sizes
@@ -172,10 +172,10 @@ def output_of(case: Recorded, policy: OutOfRange) -> bytes:
 def test_the_formula_gives_what_directml_gave_for_indices_in_range(
     policy: OutOfRange,
 ) -> None:
-    for case in map(recorded, IN_RANGE[:: by_ring(8, 1, 1)]):
+    for case in map(recorded, IN_RANGE[:: by_ring(8, 1)]):
         assert output_of(case, policy) == case.output
 
 
 def test_the_formula_gives_what_directml_gave_for_indices_out_of_range() -> None:
-    for case in map(recorded, (OUT_OF_RANGE + CROPPED)[:: by_ring(8, 1, 1)]):
+    for case in map(recorded, (OUT_OF_RANGE + CROPPED)[:: by_ring(8, 1)]):
         assert output_of(case, "directml") == case.output

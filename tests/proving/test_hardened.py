@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import onnx.parser
 import pytest
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.core.model.network import read_network
@@ -87,8 +88,7 @@ def verdict(given: Truth, conclusion: Truth) -> str:
 CASES = [(name, dtype, rule) for name in GATHERS for dtype in BITS for rule in RULES]
 
 
-@pytest.mark.one_quick_in(6)
-@pytest.mark.parametrize(("operator", "dtype", "rule"), CASES)
+@pytest.mark.parametrize(("operator", "dtype", "rule"), one_quick_in(6, CASES))
 def test_hardened_indices_are_in_range_for_every_size(
     operator: str, dtype: str, rule: str
 ) -> None:

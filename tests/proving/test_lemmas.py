@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rings import one_quick_in
 
 from onnxgather.proving import lemmas
 from onnxgather.proving.lemmas import LEMMAS, lemma_scripts, prove
@@ -22,14 +23,12 @@ NAMES = [
 ]
 
 
-@pytest.mark.one_quick_in(5)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_quick_in(5, NAMES))
 def test_each_lemma_is_proved(name: str) -> None:
     assert prove(name, 120, "z3").verdict == "unsat"
 
 
-@pytest.mark.one_quick_in(6)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_quick_in(6, NAMES))
 def test_each_lemma_is_refuted_for_integers_beyond_what_floats_hold(name: str) -> None:
     scripts = lemma_scripts(name, beyond=1)
     assert any(solve(script, 120, "z3").verdict == "sat" for script in scripts)

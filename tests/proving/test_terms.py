@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from rings import by_ring
+from rings import by_ring, one_quick_in
 
 from onnxgather.checking.corpus.sampling import random_cases
 from onnxgather.proving import claims, formula, operators, tensors, terms
@@ -147,7 +147,7 @@ def meant(expression: Expression, values: dict[Term, int]) -> Any:
 def test_terms_have_the_values_of_their_operations_within_their_bounds() -> None:
     draw = random.Random(20261123)
     kinds = set[str]()
-    for _ in range(by_ring(250, 2000, 16000)):
+    for _ in range(by_ring(250, 2000)):
         expression = draw.choice([integer, truth])(draw, draw.randint(1, 4))
         term = made(expression)
         kinds |= (
@@ -175,7 +175,7 @@ def test_an_integer_of_one_value_is_divided_right() -> None:
 
 def test_what_a_truth_decides_may_be_left_out_where_it_holds() -> None:
     draw = random.Random(7)
-    decided, count = 0, by_ring(100, 1000, 1000)
+    decided, count = 0, by_ring(100, 1000)
     for _ in range(count):
         conditions = [truth(draw, 1) for _ in range(2)]
         given = draw.choice(
@@ -236,15 +236,14 @@ def raw(expression: Expression, names: Mapping[Term, str]) -> str:
     return SMT[name].format(*(raw(own, names) for own in args))
 
 
-@pytest.mark.one_quick_in(2)
-@pytest.mark.parametrize("solver", ["z3", "cvc5"])
+@pytest.mark.parametrize("solver", one_quick_in(2, ["z3", "cvc5"]))
 def test_a_solver_finds_each_term_equal_to_its_operations(
     solver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip(solver)
     monkeypatch.setattr(sys.modules[__name__], "VARIABLES", UNKNOWN)
     draw, verdicts = random.Random(11), Counter[str]()
-    for _ in range(by_ring(15, 60, 600)):
+    for _ in range(by_ring(15, 60)):
         expression = truth(draw, 2)
         # The script says that `hold` does not agree with the term.
         hold = variable("hold", 0, 1)
@@ -364,7 +363,7 @@ def test_claims_are_proved_without_the_normal_form_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("z3")
-    drawn = random_cases(by_ring(5, 14, 60), 5)
+    drawn = random_cases(by_ring(5, 14), 5)
     # Without the normal form a solver cannot say what DirectML.dll's offsets modulo
     # 2^32 are.
     cases = [case for case in drawn if case.out_of_range != "directml"]
@@ -384,8 +383,7 @@ def test_claims_are_proved_without_the_normal_form_too(
     assert min(more) >= 0 < sum(more)
 
 
-@pytest.mark.one_quick_in(2)
-@pytest.mark.parametrize("solver", ["z3", "cvc5"])
+@pytest.mark.parametrize("solver", one_quick_in(2, ["z3", "cvc5"]))
 def test_a_script_has_the_bounds_of_variables_and_the_elements_of_arrays(
     solver: str,
 ) -> None:

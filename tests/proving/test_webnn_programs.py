@@ -54,7 +54,7 @@ def test_programs_are_proved_under_each_policy(name: str) -> None:
 def test_programs_of_the_corpus_are_proved() -> None:
     cases = [case for case in corpus() if isinstance(case, DescriptorCase)]
     descriptors = [*dict.fromkeys(case.descriptor for case in cases)]
-    step = by_ring(200, 60, 10)
+    step = by_ring(200, 60)
     for desc in descriptors[3::step]:
         for policy in POLICIES:
             assert str(certify(desc, policy, "webnn")) == "proved", (desc, policy)

@@ -9,6 +9,7 @@ from functools import partial
 import certify_corpus
 import pytest
 from folders import ROOT
+from rings import one_quick_in
 
 import onnxgather as og
 
@@ -38,18 +39,20 @@ def test_shards_are_parts_of_the_corpus() -> None:
     assert {desc for part in parts for desc in part} == set(whole)
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [
-        ([], "there is nothing to prove: give --shard K/N or --random N"),
-        (
-            ["--shard", "99999/99999"],
-            "there is nothing to prove: give --shard K/N or --random N",
-        ),
-        (["--shard", "3/2"], "argument --shard: invalid shard value: '3/2'"),
-        (["--shard", "0/2"], "argument --shard: invalid shard value: '0/2'"),
-    ],
+    one_quick_in(
+        4,
+        [
+            ([], "there is nothing to prove: give --shard K/N or --random N"),
+            (
+                ["--shard", "99999/99999"],
+                "there is nothing to prove: give --shard K/N or --random N",
+            ),
+            (["--shard", "3/2"], "argument --shard: invalid shard value: '3/2'"),
+            (["--shard", "0/2"], "argument --shard: invalid shard value: '0/2'"),
+        ],
+    ),
 )
 def test_an_empty_set_of_descriptors_is_an_error(
     arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]

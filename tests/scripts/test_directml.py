@@ -23,7 +23,7 @@ import pytest
 from command_line import DESC
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from folders import OBSERVED, ROOT
-from rings import LONG
+from rings import one_quick_in
 
 import onnxgather
 from onnxgather.checking.lanes.directml import find_host, request_for, setup_command
@@ -116,8 +116,9 @@ def records(folder: Path, kind: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.one_quick_in(3)
-@pytest.mark.parametrize("name", ["record.py", "validity.py", "levels.py"])
+@pytest.mark.parametrize(
+    "name", one_quick_in(3, ["record.py", "validity.py", "levels.py"])
+)
 def test_a_script_without_a_host_says_how_to_make_one(
     name: str, tmp_path: Path
 ) -> None:
@@ -176,18 +177,20 @@ class TestRecord:
             ]
             assert ends == [(None, reason)] * 2
 
-    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
         ("action", "verdict", "reason"),
-        [
-            ("sys.exit(3)", None, "crashed: the host ended with exit code 3"),
-            (
-                failed("CreateOperator", 0x80070057),
-                False,
-                "CreateOperator gave 0x80070057",
-            ),
-            (done("b''"), True, None),
-        ],
+        one_quick_in(
+            3,
+            [
+                ("sys.exit(3)", None, "crashed: the host ended with exit code 3"),
+                (
+                    failed("CreateOperator", 0x80070057),
+                    False,
+                    "CreateOperator gave 0x80070057",
+                ),
+                (done("b''"), True, None),
+            ],
+        ),
     )
     def test_a_record_of_an_invalid_descriptor_has_the_verdict(
         self, action: str, verdict: bool | None, reason: str | None, tmp_path: Path
@@ -207,7 +210,7 @@ class TestRecord:
         host = fake_folder(tmp_path, done("b''", touched=True))
         folder = tmp_path / "recorded"
         few = [part for kind in KINDS for part in (f"--{kind.replace('_', '-')}", 100)]
-        found = script("record.py", folder, "--host", host, *([] if LONG else few))
+        found = script("record.py", folder, "--host", host, *few)
         assert (found.returncode, found.stderr) == (0, "")
         said_by_directml = {"output_hex", "rest_kept", "reason", "directml_accepts"}
 
@@ -218,10 +221,7 @@ class TestRecord:
             ]
 
         for kind in KINDS:
-            assert (
-                drawn(records(folder, kind))
-                == drawn(records(OBSERVED, kind))[: None if LONG else 100]
-            )
+            assert drawn(records(folder, kind)) == drawn(records(OBSERVED, kind))[:100]
 
     @pytest.mark.slow
     def test_versions_say_what_makes_the_recordings_again(self, tmp_path: Path) -> None:
@@ -516,9 +516,8 @@ class TestSetup:
         says = "setup.sh: needs a folder, as neither XDG_CACHE_HOME nor HOME is set\n"
         assert self.setup(user=os.getuid()) == (1, says)
 
-    @pytest.mark.one_quick_in(6)
     @root
-    @pytest.mark.parametrize("signal", ["TERM", "INT", "HUP"])
+    @pytest.mark.parametrize("signal", one_quick_in(3, ["TERM", "INT", "HUP"]))
     @pytest.mark.parametrize("send", ["kill", "killpg"])
     def test_a_signal_ends_it_and_all_that_it_started(
         self, send: str, signal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

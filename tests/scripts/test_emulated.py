@@ -10,6 +10,7 @@ from pathlib import Path
 
 import emulated
 import pytest
+from rings import one_quick_in
 
 pytestmark = pytest.mark.skipif(
     shutil.which("cc") is None, reason="there is no C compiler"
@@ -50,8 +51,7 @@ def test_a_mistake_planted_in_the_kernels_is_seen(
     assert lines[-1] != "400 gathers, 0 differences"
 
 
-@pytest.mark.one_quick_in(3)
-@pytest.mark.parametrize("count", ["0", "-5", "1.5"])
+@pytest.mark.parametrize("count", one_quick_in(3, ["0", "-5", "1.5"]))
 def test_a_count_is_a_number_from_1_on(count: str) -> None:
     command = [sys.executable, emulated.__file__, "--count", count]
     done = subprocess.run(command, capture_output=True, text=True)

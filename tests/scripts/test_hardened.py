@@ -45,7 +45,7 @@ def told(
 def test_no_input_makes_a_hardened_network_fail(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = by_ring(30, 150, 150)
+    runs = by_ring(30, 150)
     found, lines = told(capsys, monkeypatch, "--only", name, "--runs", str(runs))
     assert found == hardened.HOLDS, lines
     assert lines[-1].startswith("1 model, hardened in 3 ways, ")

@@ -18,9 +18,7 @@ from onnxgather.checking.results import Result, ResultKind, Returned
 @pytest.mark.slow
 def test_the_page_counts_the_cases_of_a_report(tmp_path: Path) -> None:
     report = str(tmp_path / "report.json")
-    code, _, _ = outcome(
-        "check", "--corpus", "-k", "just-past", "--lanes", "cpu", f"--json={report}"
-    )
+    code, _, _ = outcome("check --corpus -k just-past --lanes cpu", f"--json={report}")
     assert code == 0
     page = policies.page([open_report(report)])
     printed = subprocess.run(

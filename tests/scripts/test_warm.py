@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from command_line import DESC, spawn
 from folders import MODELS, ROOT
+from rings import one_quick_in
 from stub_runtime import environment
 
 from onnxgather.core.execution import runtime
@@ -209,15 +210,17 @@ class TestFresh:
     """When the next command gets a host of its own, as the other one is not fit, or
     lent."""
 
-    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         "do",
-        [
-            "answer['refused'] = 'no'",
-            "answer['outputs'] = [['float32', [1], 0], 'device removed']",
-            "answer = []",
-            "answer = {**answer, 'pad': 'x' * 2**21}",
-        ],
+        one_quick_in(
+            4,
+            [
+                "answer['refused'] = 'no'",
+                "answer['outputs'] = [['float32', [1], 0], 'device removed']",
+                "answer = []",
+                "answer = {**answer, 'pad': 'x' * 2**21}",
+            ],
+        ),
     )
     def test_after_a_failure(self, lane: Lane, do: str) -> None:
         command = lane.command()
@@ -238,8 +241,9 @@ class TestFresh:
     ) -> None:
         assert lane.pid("answer['not_run'] = ['elsewhere', '', None]") == lane.pid()
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize("do", ["os._exit(7)", "os.kill(os.getpid(), 11)"])
+    @pytest.mark.parametrize(
+        "do", one_quick_in(2, ["os._exit(7)", "os.kill(os.getpid(), 11)"])
+    )
     def test_after_a_crash(self, lane: Lane, do: str) -> None:
         first = lane.pid()
         with pytest.raises(NoAnswerError) as caught:
@@ -301,8 +305,7 @@ class TestFresh:
         assert gone(first["pid"])
         assert lane.pid() != first["pid"]
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize("size", [0, 2**21])
+    @pytest.mark.parametrize("size", one_quick_in(2, [0, 2**21]))
     def test_after_a_command_closed_its_output_without_an_answer(
         self, lane: Lane, size: int
     ) -> None:
@@ -319,8 +322,7 @@ class TestFresh:
         assert (lane.pid() == first["pid"]) == (size == 0)
         assert size == 0 or gone(first["pid"])
 
-    @pytest.mark.one_quick_in(3)
-    @pytest.mark.parametrize("count", [4, 12, 2**20])
+    @pytest.mark.parametrize("count", one_quick_in(3, [4, 12, 2**20]))
     def test_after_a_command_closed_its_input_in_a_request(
         self, lane: Lane, count: int
     ) -> None:
@@ -442,8 +444,7 @@ class TestOthers:
         assert gone(first["pid"])
         assert gone(second["pid"])
 
-    @pytest.mark.one_quick_in(4)
-    @pytest.mark.parametrize("mode", [0o755, 0o710, 0o702, 0o500])
+    @pytest.mark.parametrize("mode", one_quick_in(4, [0o755, 0o710, 0o702, 0o500]))
     def test_a_folder_with_other_rights(self, lane: Lane, mode: int) -> None:
         lane.folder.mkdir()
         lane.folder.chmod(mode)
@@ -598,8 +599,7 @@ def warm_runtime() -> str:
     )[0]
 
 
-@pytest.mark.one_quick_in(5)
-@pytest.mark.parametrize("value", ["-1", "1.5", "10000", "٣", "a\n"])
+@pytest.mark.parametrize("value", one_quick_in(5, ["-1", "1.5", "10000", "٣", "a\n"]))
 class TestWrongSeconds:
     """A variable that is no number of seconds."""
 
@@ -613,14 +613,12 @@ class TestWrongSeconds:
         )
         return f"{rule}, got "
 
-    @pytest.mark.one_quick_in(5)
     def test_a_relay_tells_it(self, lane: Lane, sentence: str, value: str) -> None:
         os.environ["ONNXGATHER_WARM_SECONDS"] = value  # the lane has set another one
         with pytest.raises(NoAnswerError) as caught:
             lane.pid()
         assert str(caught.value) == f"{sentence}{value!a}"
 
-    @pytest.mark.one_quick_in(5)
     def test_run_tells_it_and_blames_no_provider(
         self, tmp_path: Path, sentence: str, value: str
     ) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from corpus_cases import corpus
 from folders import ROOT
+from rings import one_quick_in
 
 from onnxgather.checking.corpus import export
 from onnxgather.checking.corpus.wpt import WPT_FOLDER
@@ -113,18 +114,20 @@ def test_a_test_that_ends_the_browser_is_a_crash_and_the_rest_runs(
 
 @pytest.mark.parametrize(
     ("export_name", "testharness", "sentence"),
-    [
-        ("none", SCRIPT, "{}/none must be an export of the format wpt"),
-        ("tests", "none.js", "none.js must be the file testharness.js"),
-        (
-            "tests",
-            SCRIPT,
-            "/none/onnxgather/web/chromium/chromium must be a browser;"
-            " scripts/web/setup.sh gets one",
-        ),
-    ],
+    one_quick_in(
+        3,
+        [
+            ("none", SCRIPT, "{}/none must be an export of the format wpt"),
+            ("tests", "none.js", "none.js must be the file testharness.js"),
+            (
+                "tests",
+                SCRIPT,
+                "/none/onnxgather/web/chromium/chromium must be a browser;"
+                " scripts/web/setup.sh gets one",
+            ),
+        ],
+    ),
 )
-@pytest.mark.one_quick_in(3)
 def test_wrong_usage_is_a_sentence(
     tmp_path: Path, export_name: str, testharness: str | Path, sentence: str
 ) -> None:

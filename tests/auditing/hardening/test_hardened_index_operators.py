@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from index_models import IndexModel, index_models
 from network_draft import results, session
+from rings import one_quick_in
 
 from onnxgather.auditing.audit import Premises
 from onnxgather.auditing.hardening.harden import HardenedModel, hardened
@@ -62,8 +63,7 @@ def test_a_hardened_operator_is_verified(name: str) -> None:
     assert [check.check for check in checks if not check.holds] == []
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("op", LEFT)
+@pytest.mark.parametrize("op", one_quick_in(4, LEFT))
 def test_a_node_that_is_not_limited_is_left_and_named(op: str) -> None:
     made = MODELS[LEFT[op]]
     result = done(made)
@@ -75,8 +75,7 @@ def test_a_node_that_is_not_limited_is_left_and_named(op: str) -> None:
     assert result.model.SerializeToString() == made.model.SerializeToString()
 
 
-@pytest.mark.one_quick_in(5)
-@pytest.mark.parametrize("op", RUNNING)
+@pytest.mark.parametrize("op", one_quick_in(5, RUNNING))
 def test_a_model_with_a_node_left_is_verified(op: str) -> None:
     made = MODELS[LEFT[op]]
     premises = Premises(read_network(made.model))

@@ -11,6 +11,7 @@ import pytest
 from index_arithmetic import index_values
 from network_draft import Feeds, results, session
 from onnx import parser
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing.audit import Premises
@@ -78,8 +79,7 @@ def gathered(x: Array, i: Array, axis: int, policy: str) -> Array:
     return found
 
 
-@pytest.mark.one_quick_in(30)
-@pytest.mark.parametrize(("policy", "opset"), OPEN_ROW)
+@pytest.mark.parametrize(("policy", "opset"), one_quick_in(30, OPEN_ROW))
 @pytest.mark.parametrize("name", GATHERS)
 def test_a_gather_is_proved_and_right_from_opset_9_on(
     name: str, policy: str, opset: int
@@ -97,9 +97,8 @@ def test_a_gather_is_proved_and_right_from_opset_9_on(
         assert found.tobytes() == gathered(x, i, axis, policy).tobytes()
 
 
-@pytest.mark.one_quick_in(24)
 @pytest.mark.parametrize(
-    ("policy", "opset"), [pair for pair in OPEN_ROW if pair[1] >= 11]
+    ("policy", "opset"), one_quick_in(24, [pair for pair in OPEN_ROW if pair[1] >= 11])
 )
 @pytest.mark.parametrize("sizes", ["n, m, 2", "5, 4, 2"])
 def test_tuples_are_proved_and_right(policy: str, opset: int, sizes: str) -> None:
@@ -243,8 +242,7 @@ def scattered(
     return y
 
 
-@pytest.mark.one_quick_in(15)
-@pytest.mark.parametrize(("reduction", "opset"), REDUCTIONS)
+@pytest.mark.parametrize(("reduction", "opset"), one_quick_in(11, REDUCTIONS))
 @pytest.mark.parametrize("name", SCATTERS)
 def test_a_scatter_drops_writes_out_of_range(
     name: str, reduction: str | None, opset: int
@@ -323,9 +321,8 @@ ROTARY_23 = """g (float[b, s, 8] x, int64[b, s] i, float[n, 2] cos, float[n, 2] 
 MICROSOFT = ', "com.microsoft" : 1'
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("index_type", ["int32", "int64"])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", one_quick_in(4, POLICIES))
 def test_a_quantized_gather_is_limited(policy: str, index_type: str) -> None:
     made = model(QUANTIZED.replace("T[a]", f"{index_type}[a]"), 17, MICROSOFT)
     done = proved(made, policy)

@@ -14,6 +14,7 @@ import onnx
 import pytest
 from exported_networks import EACH, NETWORKS
 from onnx import parser
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing.audit import (
@@ -47,8 +48,7 @@ LEFT = {"hand_scatter.onnx": [("r", "ReverseSequence")]}
 """The nodes that are left of the exported networks."""
 
 
-@pytest.mark.one_quick_in(15)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", one_quick_in(15, EACH))
 def test_a_hardened_network_holds_all_checks(name: str) -> None:
     network, inputs = NETWORKS[name]
     plain = Premises(read_network(network))

@@ -6,6 +6,7 @@ import onnx
 import pytest
 from exported_networks import EACH, NETWORKS
 from onnx import parser
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing.audit import Premises
@@ -16,8 +17,7 @@ from onnxgather.core.model import wire
 from onnxgather.core.model.network import read_network
 
 
-@pytest.mark.one_quick_in(10)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", one_quick_in(10, EACH))
 def test_a_network_is_hardened_the_same_with_shared_constants(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from exported_networks import NETWORKS, NO_KERNEL
 from onnx import parser
+from rings import one_quick_in
 
 from onnxgather.auditing.audit import AuditedModel, Premises, audit_model
 from onnxgather.auditing.hardening.verify import failure_text
@@ -250,8 +251,9 @@ NOT_MADE = {"mistral_kv.dyn.onnx"}
 no sizes that are drawn."""
 
 
-@pytest.mark.one_quick_in(15)
-@pytest.mark.parametrize("name", sorted({*NETWORKS} - NOT_MADE - NO_KERNEL))
+@pytest.mark.parametrize(
+    "name", one_quick_in(15, sorted({*NETWORKS} - NOT_MADE - NO_KERNEL))
+)
 def test_exported_networks_run_at_the_ends_of_their_contracts(name: str) -> None:
     network, _ = NETWORKS[name]
     plain: Any = network

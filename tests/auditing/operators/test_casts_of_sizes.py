@@ -9,6 +9,7 @@ import onnx
 import onnx.parser
 import pytest
 from rewritten_models import session_at
+from rings import one_quick_in
 
 from onnxgather.auditing.algebra.bounds import Bounds
 from onnxgather.auditing.algebra.sizes import AnySize, high_of, low_of, size_from
@@ -62,9 +63,8 @@ def number_of(end: AnySize, count: int, limit: Any) -> int:
         return limit(end)
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("data_type", one_quick_in(4, TYPES))
 def test_a_size_is_what_a_cast_makes_of_it(data_type: str, use: str) -> None:
     model = onnx.parser.parse_model(CAST % (TYPES[data_type], USES[use]))
     session = session_at(model, 0)

@@ -16,6 +16,7 @@ import pytest
 from index_models import IndexModel, index_models, without_positions
 from network_draft import results, session
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing.operators import index_operators
@@ -69,8 +70,7 @@ def wanted(made: IndexModel) -> tuple[int | None, int | None]:
     ) * is_from_end, high
 
 
-@pytest.mark.one_quick_in(6)
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", one_quick_in(6, JUDGED))
 def test_an_operator_is_proved_for_the_indices_in_range_and_no_others(
     name: str,
 ) -> None:
@@ -79,8 +79,7 @@ def test_an_operator_is_proved_for_the_indices_in_range_and_no_others(
     assert ends(made) == wanted(made)
 
 
-@pytest.mark.one_quick_in(6)
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", one_quick_in(6, JUDGED))
 def test_a_mistake_in_the_size_of_an_axis_is_caught(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,8 +93,9 @@ def test_a_mistake_in_the_size_of_an_axis_is_caught(
     assert ends(made) != wanted(made)
 
 
-@pytest.mark.one_quick_in(6)
-@pytest.mark.parametrize("name", [name for name in JUDGED if "circular" not in name])
+@pytest.mark.parametrize(
+    "name", one_quick_in(6, [name for name in JUDGED if "circular" not in name])
+)
 def test_under_its_contract_an_operator_is_proved_and_runs(name: str) -> None:
     made = JUDGED[name]
     contract = og.audit(made.model, shapes=shapes(made)).contract
@@ -119,8 +119,8 @@ def test_under_its_contract_an_operator_is_proved_and_runs(name: str) -> None:
         assert results(whole, fed)
 
 
-@pytest.mark.one_quick_in(80)
-@pytest.mark.parametrize("name", JUDGED)  # each run has a process of its own
+# Each run has a process of its own.
+@pytest.mark.parametrize("name", one_quick_in(80, JUDGED))
 def test_an_index_out_of_range_in_a_run_is_found(name: str) -> None:
     made = JUDGED[name]
     # A run of the graph of each level would take a process more.
@@ -137,8 +137,9 @@ def test_an_index_out_of_range_in_a_run_is_found(name: str) -> None:
         assert found.at == ((0,) if is_of_last else made.place)
 
 
-@pytest.mark.one_quick_in(2)
-@pytest.mark.parametrize("op", ["EmbedLayerNormalization", "QEmbedLayerNormalization"])
+@pytest.mark.parametrize(
+    "op", one_quick_in(2, ["EmbedLayerNormalization", "QEmbedLayerNormalization"])
+)
 def test_positions_that_count_themselves_are_as_many_as_the_ids(op: str) -> None:
     made = without_positions(op)
     kept = {"input_ids": (0, 5), "segment_ids": (0, 2)}
@@ -305,8 +306,7 @@ def test_an_operator_without_indices_is_not_listed() -> None:
     ).gathers
 
 
-@pytest.mark.one_quick_in(6)
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", one_quick_in(6, JUDGED))
 def test_of_unknown_ranks_nothing_is_proved(name: str) -> None:
     made = onnx.ModelProto.FromString(JUDGED[name].model.SerializeToString())
     for value in made.graph.input:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from index_models import Asked, IndexModel, Outcome, index_models, without_positions
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS
@@ -140,8 +141,7 @@ def test_each_operator_of_the_table_has_a_model() -> None:
         assert len({key for key in indexed if key[:2] == (domain, op)}) == held, op
 
 
-@pytest.mark.one_quick_in(80)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", one_quick_in(80, MODELS))
 def test_the_cpu_provider_does_what_is_said(name: str, cpu: Worker) -> None:
     made, is_oldest = MODELS[name], cpu.about().versions["onnxruntime"] == "1.24.4"
     wanted = SAID[said(made, "cpu")][is_oldest]

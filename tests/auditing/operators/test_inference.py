@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import random_operations
 from onnx import helper
+from rings import one_quick_in
 
 from onnxgather.auditing.algebra.bounds import (
     FLOATS,
@@ -185,8 +186,7 @@ def reads(
     return False
 
 
-@pytest.mark.one_quick_in(5)
-@pytest.mark.parametrize("operator", sorted(NUMBERS_UNREAD))
+@pytest.mark.parametrize("operator", one_quick_in(5, sorted(NUMBERS_UNREAD)))
 def test_no_elements_of_these_operators_are_read(
     operator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,9 +200,8 @@ def test_no_elements_of_the_first_input_of_these_operators_are_read(
     assert not reads(operator, monkeypatch, positions=[0])
 
 
-@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize(
-    "operator", sorted(RULES.keys() - NUMBERS_UNREAD - FLOATS_READ)
+    "operator", one_quick_in(5, sorted(RULES.keys() - NUMBERS_UNREAD - FLOATS_READ))
 )
 def test_no_elements_of_floats_are_read(
     operator: str, monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from rings import one_quick_in
 
 from onnxgather.auditing.algebra.bounds import Bounds, bounds_of_array, interval
 from onnxgather.auditing.operators.calls import Call, OpenType
@@ -387,8 +388,7 @@ FORMS: list[tuple[str, dict[str, Any], dict[int, Any]]] = [
 element, or "" where each is known. Before version 7 no size is known."""
 
 
-@pytest.mark.one_quick_in(6)
-@pytest.mark.parametrize(("operator", "attributes", "versions"), FORMS)
+@pytest.mark.parametrize(("operator", "attributes", "versions"), one_quick_in(6, FORMS))
 def test_the_attributes_of_older_versions_count(
     operator: str, attributes: dict[str, Any], versions: dict[int, Any]
 ) -> None:
@@ -422,9 +422,8 @@ SUMMED = [
 ]
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("operator", ["CumSum", "ReduceSum"])
-@pytest.mark.parametrize(("dtype", "ends", "count"), SUMMED)
+@pytest.mark.parametrize(("dtype", "ends", "count"), one_quick_in(4, SUMMED))
 def test_sums_of_floats_are_within_their_bounds(
     operator: str, dtype: Any, ends: tuple[float, float], count: int
 ) -> None:

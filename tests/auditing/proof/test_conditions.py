@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from rings import one_quick_in
 
 from onnxgather.auditing.proof import conditions
 from onnxgather.auditing.proof.conditions import (
@@ -116,219 +117,233 @@ TABLE = {"table": ("FLOAT", 64, 3)}
 IDS = {"ids": ("INT64", 4)}
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize(
     ("lines", "inputs", "expected"),
-    [
-        # Values.
-        ("y = Gather table, ids", TABLE | IDS, "ids: -64..63!"),
-        ("i = Add ids, one\ny = Gather table, i", TABLE | IDS, "ids: -65..62!"),
-        ("i = Neg ids\ny = Gather table, i", TABLE | IDS, "ids: -63..64!"),
-        ("i = Mul ids, two\ny = Gather table, i", TABLE | IDS, "ids: -32..31!"),
-        ("y = Gather table, ids", TABLE | {"ids": ("INT32", 4)}, "ids: -64..63!"),
-        (
-            "y = Gather table, ids",
-            {"table": ("FLOAT", 1), "ids": ("INT64", 4)},
-            "ids: -1..0!",
-        ),
-        (
-            "y = Gather table, ids",
-            {"table": ("FLOAT", 2), "ids": ("INT64", 4)},
-            "ids: -2..1!",
-        ),
-        ("i = Div six, ids\ny = Gather table, i", TABLE | IDS, "ids: 1.."),
-        ("i = Add ids, far\ny = Gather table, i", TABLE | IDS, ""),
-        (
-            "i = Cast x; to=7\ny = Gather table, i",
-            TABLE | {"x": ("FLOAT", 4)},
-            "x: -64..63",
-        ),
-        (
-            "i = Cast x; to=7\ny = Gather table, i",
-            TABLE | {"x": ("UINT8", 4)},
-            "x: ..63!",
-        ),
-        (
-            "c = Clip x, low, high\ni = Cast c; to=7\ny = Gather table, i",
-            TABLE | {"x": ("FLOAT", 4)},
-            "x: ..",
-        ),
-        (
-            "i = Cast b; to=7\nj = Mul i, far\ny = Gather table, j",
-            TABLE | {"b": ("BOOL", 4)},
-            "",
-        ),
-        (
-            "d = Det x\ni = Cast d; to=7\ny = Gather table, i",
-            TABLE | {"x": ("FLOAT", 2, 2)},
-            "",
-        ),
-        ("i = Sub ids, ids\ny = Gather table, i", TABLE | IDS, "ids: 0..63"),
-        # Of several inputs.
-        (
-            "i = Add a, b\ny = Gather table, i",
-            TABLE | {"a": ("INT64", 4), "b": ("INT64", 4)},
-            "a: -64..62!, b: 0..1!",
-        ),
-        (
-            "m = Min a, b\ni = Max m, low 32\ny = Gather table, i",
-            TABLE | {"a": ("INT32", 4), "b": ("INT32", 4)},
-            "b: ..63",
-        ),
-        (
-            "i = Add a, x\ny = Gather table, a",
-            TABLE | {"a": ("INT64", 4), "x": ("INT64", 4)},
-            "a: -64..63!",
-        ),
-        # Of columns.
-        (
-            "y = GatherND data, ids",
-            {"data": ("FLOAT", 5, 7), "ids": ("INT64", 4, 2)},
-            "ids[0]: -5..4!, ids[1]: -7..6!",
-        ),
-        (
-            "i = Slice ids, at 0, at 1, axis 1\ny = Gather table, i",
-            TABLE | {"ids": ("INT64", 4, 3)},
-            "ids[0]: -64..63!",
-        ),
-        (
-            "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
-            TABLE | {"ids": ("INT64", 4, 2)},
-            "ids[1]: -64..63!",
-        ),
-        (
-            "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
-            TABLE | {"ids": ("INT64", 4, 1)},
-            "ids: -64..63",
-        ),
-        (
-            "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
-            TABLE | {"ids": ("INT64", 4, 16)},
-            "ids[1]: -64..63!",
-        ),
-        (
-            "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
-            TABLE | {"ids": ("INT64", 4, 17)},
-            "ids: -64..63!",
-        ),
-        (
-            "s = Slice x, at 0, at 1, axis 1\ni = Cast s; to=7\ny = Gather table, i",
-            TABLE | {"x": ("FLOAT", 4, 3)},
-            "x: -64..63",
-        ),
-        # Of differences of columns.
-        (
-            "a = Gather box, three; axis=2\nb = Gather box, one; axis=2\n"
-            "i = Sub a, b\ny = Gather table, i",
-            TABLE | {"box": ("INT64", "n", 5, 4)},
-            "box[3] - box[1]: -64..63!",
-        ),
-        (
-            "a = Gather box, minus one; axis=-1\nb = Gather box, at 0; axis=1\n"
-            "c = Squeeze b, axis 1\nd = Sub c, a\ni = Add d, two 32\n"
-            "y = Gather table, i",
-            TABLE | {"box": ("INT32", "n", 4)},
-            "box[0] - box[3]: -66..61!",
-        ),
-        (
-            "c = Cast box; to=7\na = Slice c, at 1, at 2, axis 1\n"
-            "b = Slice c, at 2, all three, axis 1\n"
-            "i = Sub a, b\ny = Gather table, i",
-            TABLE | {"box": ("INT32", "n", 4)},
-            "box[1] - box[2]: -64..63!",
-        ),
-        (  # a column is added again: no range of the difference is exact
-            "a = Gather box, one; axis=1\nb = Gather box, two; axis=1\n"
-            "d = Sub a, b\ni = Add d, a\ny = Gather table, i",
-            TABLE | {"box": ("INT64", "n", 4)},
-            "box[1]: -16..31, box[2]: -1..32",
-        ),
-        (  # other rows meet: no difference of columns
-            "a = Gather box, one; axis=1\nb = Gather box, two; axis=1\n"
-            "c = Unsqueeze a, at 0\nd = Unsqueeze b, axis 1\n"
-            "i = Sub c, d\ny = Gather table, i",
-            TABLE | {"box": ("INT64", "n", 4)},
-            "box[1]: -1..63, box[2]: 0..63",
-        ),
-        # Of sizes.
-        ("y = Gather table, five", {"table": ("FLOAT", "n")}, "n of table.0: 6..!"),
-        (
-            "y = Gather table, five",
-            {"ids": ("FLOAT", "n"), "table": ("FLOAT", 3, "m", "n")},
-            "",
-        ),
-        (
-            "y = Gather table, five; axis=-1",
-            {"table": ("FLOAT", 3, "m", "n")},
-            "n of table.2: 6..!",
-        ),
-        (
-            "d = Concat table, table; axis=0\ny = Gather d, five",
-            {"table": ("FLOAT", "n")},
-            "n of table.0: 3..!",
-        ),
-        (
-            "d = Concat table, table; axis=0\ny = Gather d, six",
-            {"table": ("FLOAT", "n")},
-            "n of table.0: 4..!",
-        ),
-        (
-            "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
-            TABLE | {"x": ("FLOAT", "n")},
-            "n of x.0: ..64!",
-        ),
-        (
-            "s = Size x\nt = Mul s, two\ni = Range zero, t, one\ny = Gather table, i",
-            TABLE | {"x": ("FLOAT", "n")},
-            "n of x.0: ..32!",
-        ),
-        (
-            "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
-            TABLE | {"x": ("FLOAT", "n", "m")},
-            "n*m: ..64!",
-        ),
-        (
-            "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
-            {"x": ("FLOAT", "n"), "table": ("FLOAT", "m")},
-            "n - m: ..0!",
-        ),
-        (
-            "s = Size x\nt = Add s, last\ni = Range zero, t, one\ny = Gather table, i",
-            TABLE | {"x": ("FLOAT", "n")},
-            "n of x.0: ..1!",
-        ),
-        (
-            "s = Size x\nt = Add s, far\ni = Range zero, t, one\ny = Gather table, i",
-            TABLE | {"x": ("FLOAT", "n")},
-            "",
-        ),
-        (
-            "k = NonZero x\ns = Size k\ny = Gather table, s",
-            TABLE | {"x": ("FLOAT", "n")},
-            "n of x.0: ..63",
-        ),
-        (
-            "s = Size x\nt = Sub zero, s\ny = Gather table, t",
-            TABLE | {"x": ("FLOAT", "n")},
-            "n of x.0: ..64!",
-        ),
-        # Of values and sizes.
-        (
-            "y = Gather table, ids",
-            {"table": ("FLOAT", "n")} | IDS,
-            "ids: -n..n - 1!",
-        ),
-        (
-            "y = GatherND data, ids",
-            {"data": ("FLOAT", "n", 7), "ids": ("INT64", 4, 2)},
-            "ids[0]: -2..1, ids[1]: -7..6!, n of data.0: 2..",
-        ),
-        (
-            "y = GatherND data, ids",
-            {"data": ("FLOAT", "n", "m"), "ids": ("INT64", 4, 2)},
-            "ids: -2..1, n of data.0: 2.., m of data.1: 2..",
-        ),
-    ],
+    one_quick_in(
+        4,
+        [
+            # Values.
+            ("y = Gather table, ids", TABLE | IDS, "ids: -64..63!"),
+            ("i = Add ids, one\ny = Gather table, i", TABLE | IDS, "ids: -65..62!"),
+            ("i = Neg ids\ny = Gather table, i", TABLE | IDS, "ids: -63..64!"),
+            ("i = Mul ids, two\ny = Gather table, i", TABLE | IDS, "ids: -32..31!"),
+            ("y = Gather table, ids", TABLE | {"ids": ("INT32", 4)}, "ids: -64..63!"),
+            (
+                "y = Gather table, ids",
+                {"table": ("FLOAT", 1), "ids": ("INT64", 4)},
+                "ids: -1..0!",
+            ),
+            (
+                "y = Gather table, ids",
+                {"table": ("FLOAT", 2), "ids": ("INT64", 4)},
+                "ids: -2..1!",
+            ),
+            ("i = Div six, ids\ny = Gather table, i", TABLE | IDS, "ids: 1.."),
+            ("i = Add ids, far\ny = Gather table, i", TABLE | IDS, ""),
+            (
+                "i = Cast x; to=7\ny = Gather table, i",
+                TABLE | {"x": ("FLOAT", 4)},
+                "x: -64..63",
+            ),
+            (
+                "i = Cast x; to=7\ny = Gather table, i",
+                TABLE | {"x": ("UINT8", 4)},
+                "x: ..63!",
+            ),
+            (
+                "c = Clip x, low, high\ni = Cast c; to=7\ny = Gather table, i",
+                TABLE | {"x": ("FLOAT", 4)},
+                "x: ..",
+            ),
+            (
+                "i = Cast b; to=7\nj = Mul i, far\ny = Gather table, j",
+                TABLE | {"b": ("BOOL", 4)},
+                "",
+            ),
+            (
+                "d = Det x\ni = Cast d; to=7\ny = Gather table, i",
+                TABLE | {"x": ("FLOAT", 2, 2)},
+                "",
+            ),
+            ("i = Sub ids, ids\ny = Gather table, i", TABLE | IDS, "ids: 0..63"),
+            # Of several inputs.
+            (
+                "i = Add a, b\ny = Gather table, i",
+                TABLE | {"a": ("INT64", 4), "b": ("INT64", 4)},
+                "a: -64..62!, b: 0..1!",
+            ),
+            (
+                "m = Min a, b\ni = Max m, low 32\ny = Gather table, i",
+                TABLE | {"a": ("INT32", 4), "b": ("INT32", 4)},
+                "b: ..63",
+            ),
+            (
+                "i = Add a, x\ny = Gather table, a",
+                TABLE | {"a": ("INT64", 4), "x": ("INT64", 4)},
+                "a: -64..63!",
+            ),
+            # Of columns.
+            (
+                "y = GatherND data, ids",
+                {"data": ("FLOAT", 5, 7), "ids": ("INT64", 4, 2)},
+                "ids[0]: -5..4!, ids[1]: -7..6!",
+            ),
+            (
+                "i = Slice ids, at 0, at 1, axis 1\ny = Gather table, i",
+                TABLE | {"ids": ("INT64", 4, 3)},
+                "ids[0]: -64..63!",
+            ),
+            (
+                "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
+                TABLE | {"ids": ("INT64", 4, 2)},
+                "ids[1]: -64..63!",
+            ),
+            (
+                "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
+                TABLE | {"ids": ("INT64", 4, 1)},
+                "ids: -64..63",
+            ),
+            (
+                "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
+                TABLE | {"ids": ("INT64", 4, 16)},
+                "ids[1]: -64..63!",
+            ),
+            (
+                "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
+                TABLE | {"ids": ("INT64", 4, 17)},
+                "ids: -64..63!",
+            ),
+            (
+                (
+                    "s = Slice x, at 0, at 1, axis 1\ni = Cast s; to=7\n"
+                    "y = Gather table, i"
+                ),
+                TABLE | {"x": ("FLOAT", 4, 3)},
+                "x: -64..63",
+            ),
+            # Of differences of columns.
+            (
+                "a = Gather box, three; axis=2\nb = Gather box, one; axis=2\n"
+                "i = Sub a, b\ny = Gather table, i",
+                TABLE | {"box": ("INT64", "n", 5, 4)},
+                "box[3] - box[1]: -64..63!",
+            ),
+            (
+                "a = Gather box, minus one; axis=-1\nb = Gather box, at 0; axis=1\n"
+                "c = Squeeze b, axis 1\nd = Sub c, a\ni = Add d, two 32\n"
+                "y = Gather table, i",
+                TABLE | {"box": ("INT32", "n", 4)},
+                "box[0] - box[3]: -66..61!",
+            ),
+            (
+                "c = Cast box; to=7\na = Slice c, at 1, at 2, axis 1\n"
+                "b = Slice c, at 2, all three, axis 1\n"
+                "i = Sub a, b\ny = Gather table, i",
+                TABLE | {"box": ("INT32", "n", 4)},
+                "box[1] - box[2]: -64..63!",
+            ),
+            (  # a column is added again: no range of the difference is exact
+                "a = Gather box, one; axis=1\nb = Gather box, two; axis=1\n"
+                "d = Sub a, b\ni = Add d, a\ny = Gather table, i",
+                TABLE | {"box": ("INT64", "n", 4)},
+                "box[1]: -16..31, box[2]: -1..32",
+            ),
+            (  # other rows meet: no difference of columns
+                "a = Gather box, one; axis=1\nb = Gather box, two; axis=1\n"
+                "c = Unsqueeze a, at 0\nd = Unsqueeze b, axis 1\n"
+                "i = Sub c, d\ny = Gather table, i",
+                TABLE | {"box": ("INT64", "n", 4)},
+                "box[1]: -1..63, box[2]: 0..63",
+            ),
+            # Of sizes.
+            ("y = Gather table, five", {"table": ("FLOAT", "n")}, "n of table.0: 6..!"),
+            (
+                "y = Gather table, five",
+                {"ids": ("FLOAT", "n"), "table": ("FLOAT", 3, "m", "n")},
+                "",
+            ),
+            (
+                "y = Gather table, five; axis=-1",
+                {"table": ("FLOAT", 3, "m", "n")},
+                "n of table.2: 6..!",
+            ),
+            (
+                "d = Concat table, table; axis=0\ny = Gather d, five",
+                {"table": ("FLOAT", "n")},
+                "n of table.0: 3..!",
+            ),
+            (
+                "d = Concat table, table; axis=0\ny = Gather d, six",
+                {"table": ("FLOAT", "n")},
+                "n of table.0: 4..!",
+            ),
+            (
+                "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
+                TABLE | {"x": ("FLOAT", "n")},
+                "n of x.0: ..64!",
+            ),
+            (
+                (
+                    "s = Size x\nt = Mul s, two\ni = Range zero, t, one\n"
+                    "y = Gather table, i"
+                ),
+                TABLE | {"x": ("FLOAT", "n")},
+                "n of x.0: ..32!",
+            ),
+            (
+                "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
+                TABLE | {"x": ("FLOAT", "n", "m")},
+                "n*m: ..64!",
+            ),
+            (
+                "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
+                {"x": ("FLOAT", "n"), "table": ("FLOAT", "m")},
+                "n - m: ..0!",
+            ),
+            (
+                (
+                    "s = Size x\nt = Add s, last\ni = Range zero, t, one\n"
+                    "y = Gather table, i"
+                ),
+                TABLE | {"x": ("FLOAT", "n")},
+                "n of x.0: ..1!",
+            ),
+            (
+                (
+                    "s = Size x\nt = Add s, far\ni = Range zero, t, one\n"
+                    "y = Gather table, i"
+                ),
+                TABLE | {"x": ("FLOAT", "n")},
+                "",
+            ),
+            (
+                "k = NonZero x\ns = Size k\ny = Gather table, s",
+                TABLE | {"x": ("FLOAT", "n")},
+                "n of x.0: ..63",
+            ),
+            (
+                "s = Size x\nt = Sub zero, s\ny = Gather table, t",
+                TABLE | {"x": ("FLOAT", "n")},
+                "n of x.0: ..64!",
+            ),
+            # Of values and sizes.
+            (
+                "y = Gather table, ids",
+                {"table": ("FLOAT", "n")} | IDS,
+                "ids: -n..n - 1!",
+            ),
+            (
+                "y = GatherND data, ids",
+                {"data": ("FLOAT", "n", 7), "ids": ("INT64", 4, 2)},
+                "ids[0]: -2..1, ids[1]: -7..6!, n of data.0: 2..",
+            ),
+            (
+                "y = GatherND data, ids",
+                {"data": ("FLOAT", "n", "m"), "ids": ("INT64", 4, 2)},
+                "ids: -2..1, n of data.0: 2.., m of data.1: 2..",
+            ),
+        ],
+    ),
 )
 def test_conditions_are_the_weakest(
     lines: str, inputs: dict[str, Any], expected: str

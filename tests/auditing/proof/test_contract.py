@@ -20,6 +20,7 @@ from hypothesis import Phase, example, find, given, settings
 from hypothesis import strategies as st
 from network_draft import results, session
 from onnx_graphs import INT64, constant, info, model, node
+from rings import one_quick_in
 from runtime_faults import IS_OLD
 
 import onnxgather as og
@@ -1003,8 +1004,7 @@ def test_the_guard_refuses_what_check_inputs_refuses(case: Any) -> None:
     is_refused(*case)
 
 
-@pytest.mark.one_quick_in(2)
-@pytest.mark.parametrize("outcome", [True, False])
+@pytest.mark.parametrize("outcome", one_quick_in(2, [True, False]))
 def test_both_outcomes_are_drawn(outcome: bool) -> None:
     case = find(
         cases(),

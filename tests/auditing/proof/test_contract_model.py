@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from network_draft import results, session
 from onnx import helper
 from onnx_graphs import INT64, constant, info, model, node
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing.proof.contract import (
@@ -87,9 +88,10 @@ def test_numbers_at_the_ends_of_types_are_compared_exactly() -> None:
         assert case.meets() == meets_in_python(case), case
 
 
-@pytest.mark.one_quick_in(5)
 @pytest.mark.parametrize("level", range(4))
-@pytest.mark.parametrize("data_type", [*NUMPY_TYPES, "BFLOAT16", "STRING"])
+@pytest.mark.parametrize(
+    "data_type", one_quick_in(5, [*NUMPY_TYPES, "BFLOAT16", "STRING"])
+)
 def test_a_scalar_with_dimensions_is_refused_at_each_level(
     data_type: str, level: int
 ) -> None:
@@ -286,8 +288,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", one_quick_in(4, MISTAKES))
 def test_a_planted_mistake_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GuardNodes, "add", MISTAKES[name](GuardNodes.add))
 

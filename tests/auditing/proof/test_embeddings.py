@@ -10,6 +10,7 @@ import onnx
 import pytest
 from network_draft import Feeds, results, session
 from onnx import helper, numpy_helper
+from rings import one_quick_in
 from runtime_faults import IS_OLD
 
 import onnxgather as og
@@ -123,8 +124,7 @@ def test_an_embedding_is_proved_for_indices_from_0() -> None:
                 og.check_inputs(audited.contract, fed)
 
 
-@pytest.mark.one_quick_in(3)
-@pytest.mark.parametrize("policy", ["clamp", "zero", "index=1"])
+@pytest.mark.parametrize("policy", one_quick_in(3, ["clamp", "zero", "index=1"]))
 def test_a_hardened_embedding_fails_at_no_level_and_counts_from_the_end(
     policy: str,
 ) -> None:

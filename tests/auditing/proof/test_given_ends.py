@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing.audit import Premises, audit_model, given_conditions
@@ -40,10 +41,11 @@ def index_range(
 DOUBLED = picked(node("Mul", ["ids", "two"], "which"))
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize(
     ("given", "value", "index"),
-    [((0, 2), 2, 4), ((-3, 1), -3, -6), ((-9, 9), 9, 18), ((5, 6), 6, 12)],
+    one_quick_in(
+        4, [((0, 2), 2, 4), ((-3, 1), -3, -6), ((-9, 9), 9, 18), ((5, 6), 6, 12)]
+    ),
 )
 def test_an_end_that_leads_out_of_the_axis_is_told_with_its_index(
     given: tuple[int, int], value: int, index: int

@@ -14,6 +14,7 @@ from rewritten_models import (
     RewrittenModel,
     session_at,
 )
+from rings import one_quick_in
 
 from onnxgather.core.descriptors.arrays import Array
 
@@ -57,8 +58,9 @@ def outcome_of(
     return RUNS
 
 
-@pytest.mark.one_quick_in(3)
-@pytest.mark.parametrize("row", REWRITTEN_MODELS, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", one_quick_in(3, REWRITTEN_MODELS), ids=lambda row: row.name
+)
 def test_each_level_does_what_the_row_says(row: RewrittenModel) -> None:
     disabled = run_at(row, 0)
     outcomes = {level: outcome_of(run_at(row, level), disabled) for level in LEVELS}

@@ -23,7 +23,7 @@ from corpus_cases import corpus
 from msgspec import structs
 from onnx.backend.base import Backend, BackendRep
 from onnx.backend.test.loader import load_model_tests
-from rings import by_ring
+from rings import by_ring, one_quick_in
 
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
@@ -34,12 +34,11 @@ from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.options import FORMATS, FormatName
 from onnxgather.core.programs.program import read_program
 
-STEP = by_ring(16, 4, 1)
+STEP = by_ring(16, 4)
 
 
 def cases() -> tuple[Case, ...]:
-    """Return the cases that are exported: with `--long` all, else a part of the
-    corpus."""
+    """Return the cases that are exported: a part of the corpus."""
     return corpus()[::STEP]
 
 
@@ -80,8 +79,7 @@ def exported_cases(format: FormatName) -> list[Case]:
     return [*chosen, *beside.values()]
 
 
-@pytest.mark.one_quick_in(3)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", one_quick_in(3, FORMATS))
 def test_the_index_names_every_case_once(exports: Path, name: FormatName) -> None:
     found = index(exports / name)
     entries = {entry["name"]: entry for entry in found["cases"]}
@@ -326,8 +324,7 @@ def test_lines_read_back_equal(exports: Path) -> None:
         assert not line
 
 
-@pytest.mark.one_quick_in(2)
-@pytest.mark.parametrize("name", ["onnx", "json"])
+@pytest.mark.parametrize("name", one_quick_in(2, ["onnx", "json"]))
 def test_the_readme_runs_its_export(tmp_path: Path, name: FormatName) -> None:
     exported = export(few(), name, tmp_path)
     assert exported.beside > 0
@@ -378,8 +375,7 @@ def test_an_export_says_what_it_leaves_out(tmp_path: Path) -> None:
         assert exported.beside == 3
 
 
-@pytest.mark.one_quick_in(3)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", one_quick_in(3, FORMATS))
 def test_random_cases_can_be_exported(tmp_path: Path, name: FormatName) -> None:
     exported = export(random_cases(40, 3), name, tmp_path)
     assert exported.written + exported.left_out.total() == 40

@@ -20,7 +20,7 @@ from onnxgather.checking.corpus import export
 from onnxgather.checking.corpus.wpt import WPT_FOLDER, why_not_wpt
 from onnxgather.core.descriptors.arrays import Array
 
-STEP = by_ring(6, 2, 1)
+STEP = by_ring(6, 2)
 
 METHODS = ("gather", "gatherElements", "gatherND")
 

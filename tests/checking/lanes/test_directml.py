@@ -19,6 +19,7 @@ from corpus_cases import corpus
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from msgspec.structs import replace
 from recordings import INDEPENDENT, recorded
+from rings import one_quick_in
 
 from onnxgather.checking.cases import Case, DescriptorCase, FileModel
 from onnxgather.checking.corpus import random_cases
@@ -91,52 +92,60 @@ def test_the_folder_of_the_host_is_that_from_where_the_lane_is_opened(
 
 
 class TestAnswers:
-    @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
         ("action", "answer"),
-        [
-            (
-                failed("CreateOperator", 0x80070057),
-                Answer(AnswerKind.REFUSED, "CreateOperator gave 0x80070057"),
-            ),
-            (
-                failed("CompileOperator", 0x80070057),
-                Answer(AnswerKind.REFUSED, "CompileOperator gave 0x80070057"),
-            ),
-            (
-                failed("CompileOperator", 0x8007000E),
-                broken(
-                    Breakdown.NO_VERDICT,
-                    "CompileOperator gave 0x8007000E, which is no verdict",
+        one_quick_in(
+            5,
+            [
+                (
+                    failed("CreateOperator", 0x80070057),
+                    Answer(AnswerKind.REFUSED, "CreateOperator gave 0x80070057"),
                 ),
-            ),
-            (
-                failed("DMLCreateDevice1", 0x80004005),
-                Answer(AnswerKind.FAILED, "DMLCreateDevice1 gave 0x80004005", NODES),
-            ),
-            (
-                done("b'x' * 31"),
-                broken(Breakdown.NONSENSE, f"{NONSENSE}{TOO_FEW}", TOO_FEW),
-            ),
-            (
-                failed("dispatch", 0x887A0005, lost=True),
-                Answer(AnswerKind.FAILED, "dispatch gave 0x887A0005", NODES),
-            ),
-            (
-                done(RIGHT, touched=True),
-                Answer(
-                    AnswerKind.FAILED, "bytes beside OutputTensor were written", NODES
+                (
+                    failed("CompileOperator", 0x80070057),
+                    Answer(AnswerKind.REFUSED, "CompileOperator gave 0x80070057"),
                 ),
-            ),
-            (
-                "sys.exit(3)",
-                broken(Breakdown.EXITED, "the host ended with exit code 3", "3"),
-            ),
-            (
-                "time.sleep(60)",
-                broken(Breakdown.LATE, "the host did not answer within 0.5 s", "0.5 s"),
-            ),
-        ],
+                (
+                    failed("CompileOperator", 0x8007000E),
+                    broken(
+                        Breakdown.NO_VERDICT,
+                        "CompileOperator gave 0x8007000E, which is no verdict",
+                    ),
+                ),
+                (
+                    failed("DMLCreateDevice1", 0x80004005),
+                    Answer(
+                        AnswerKind.FAILED, "DMLCreateDevice1 gave 0x80004005", NODES
+                    ),
+                ),
+                (
+                    done("b'x' * 31"),
+                    broken(Breakdown.NONSENSE, f"{NONSENSE}{TOO_FEW}", TOO_FEW),
+                ),
+                (
+                    failed("dispatch", 0x887A0005, lost=True),
+                    Answer(AnswerKind.FAILED, "dispatch gave 0x887A0005", NODES),
+                ),
+                (
+                    done(RIGHT, touched=True),
+                    Answer(
+                        AnswerKind.FAILED,
+                        "bytes beside OutputTensor were written",
+                        NODES,
+                    ),
+                ),
+                (
+                    "sys.exit(3)",
+                    broken(Breakdown.EXITED, "the host ended with exit code 3", "3"),
+                ),
+                (
+                    "time.sleep(60)",
+                    broken(
+                        Breakdown.LATE, "the host did not answer within 0.5 s", "0.5 s"
+                    ),
+                ),
+            ],
+        ),
     )
     def test_each_answer_of_the_host_has_its_kind(
         self, action: str, answer: Answer, tmp_path: Path
@@ -401,8 +410,7 @@ CASES: dict[str, Callable[[], list[Case]]] = {
 
 
 class TestDirectML:
-    @pytest.mark.one_quick_in(3)
-    @pytest.mark.parametrize("kind", CASES)
+    @pytest.mark.parametrize("kind", one_quick_in(3, CASES))
     def test_the_reference_gives_its_bytes(
         self, directml: DirectMLLane, kind: str
     ) -> None:

@@ -16,6 +16,7 @@ import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC
 from fake_directml import NO_DEVICE, done, failed, fake
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.checking.lanes.directml import (
@@ -141,61 +142,65 @@ def test_a_refusal_names_its_call(stage: Stage) -> None:
         assert ask(host) == host.ask(ASKED) == HostAnswer(stage, 0x80070057)
 
 
-@pytest.mark.one_quick_in(9)
 @pytest.mark.parametrize(
     ("action", "reason", "how", "detail"),
-    [
-        ("sys.exit(3)", "the host ended with exit code 3", Breakdown.EXITED, "3"),
-        (
-            "print('host: exception 0xC0000005', file=sys.stderr); sys.exit(3)",
-            "the host ended with exit code 3, host: exception 0xC0000005",
-            Breakdown.EXITED,
-            "3",
-        ),
-        (
-            "sys.stdout.buffer.write(b'1234567'); sys.exit()",
-            "the host ended with exit code 0",
-            Breakdown.EXITED,
-            "0",
-        ),
-        (
-            "sys.stdout.buffer.write(b'ERROR: no ' * 9); sys.stdout.buffer.flush()",
-            "the host printed where it must answer, ERROR: n" + "o ERROR: n" * 8 + "o",
-            Breakdown.STRAY,
-            "ERROR: n",
-        ),
-        (
-            "frame(b'abc')",
-            f"{NONSENSE}JSON is malformed: invalid character (byte 0)",
-            Breakdown.NONSENSE,
-            "JSON is malformed: invalid character (byte 0)",
-        ),
-        pytest.param(
-            "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-            "the host died of SIGKILL",
-            Breakdown.DIED,
-            "SIGKILL",
-            marks=pytest.mark.skipif(sys.platform == "win32", reason="no signals"),
-        ),
-        (
-            "answer(b'', stage='create')",
-            f"{NONSENSE}Invalid enum value 'create' - at `$.stage`",
-            Breakdown.NONSENSE,
-            "Invalid enum value 'create' - at `$.stage`",
-        ),
-        (
-            "answer(b'', stage='done', hresult=2**32)",
-            f"{NONSENSE}Expected `int` <= 4294967295 - at `$.hresult`",
-            Breakdown.NONSENSE,
-            "Expected `int` <= 4294967295 - at `$.hresult`",
-        ),
-        (
-            "answer(b'', **INFO)",
-            f"{NONSENSE}Object missing required field `stage`",
-            Breakdown.NONSENSE,
-            "Object missing required field `stage`",
-        ),
-    ],
+    one_quick_in(
+        9,
+        [
+            ("sys.exit(3)", "the host ended with exit code 3", Breakdown.EXITED, "3"),
+            (
+                "print('host: exception 0xC0000005', file=sys.stderr); sys.exit(3)",
+                "the host ended with exit code 3, host: exception 0xC0000005",
+                Breakdown.EXITED,
+                "3",
+            ),
+            (
+                "sys.stdout.buffer.write(b'1234567'); sys.exit()",
+                "the host ended with exit code 0",
+                Breakdown.EXITED,
+                "0",
+            ),
+            (
+                "sys.stdout.buffer.write(b'ERROR: no ' * 9); sys.stdout.buffer.flush()",
+                "the host printed where it must answer, ERROR: n"
+                + "o ERROR: n" * 8
+                + "o",
+                Breakdown.STRAY,
+                "ERROR: n",
+            ),
+            (
+                "frame(b'abc')",
+                f"{NONSENSE}JSON is malformed: invalid character (byte 0)",
+                Breakdown.NONSENSE,
+                "JSON is malformed: invalid character (byte 0)",
+            ),
+            pytest.param(
+                "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+                "the host died of SIGKILL",
+                Breakdown.DIED,
+                "SIGKILL",
+                marks=pytest.mark.skipif(sys.platform == "win32", reason="no signals"),
+            ),
+            (
+                "answer(b'', stage='create')",
+                f"{NONSENSE}Invalid enum value 'create' - at `$.stage`",
+                Breakdown.NONSENSE,
+                "Invalid enum value 'create' - at `$.stage`",
+            ),
+            (
+                "answer(b'', stage='done', hresult=2**32)",
+                f"{NONSENSE}Expected `int` <= 4294967295 - at `$.hresult`",
+                Breakdown.NONSENSE,
+                "Expected `int` <= 4294967295 - at `$.hresult`",
+            ),
+            (
+                "answer(b'', **INFO)",
+                f"{NONSENSE}Object missing required field `stage`",
+                Breakdown.NONSENSE,
+                "Object missing required field `stage`",
+            ),
+        ],
+    ),
 )
 def test_a_host_that_does_not_answer_is_started_anew(
     action: str, reason: str, how: Breakdown, detail: str, tmp_path: Path

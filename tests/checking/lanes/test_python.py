@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rings import one_quick_in
 from stub_runtime import environment
 
 import onnxgather as og
@@ -229,25 +230,28 @@ class TestWhatCounts:
             detail="none is left to run",
         )
 
-    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize(
         ("change", "reason"),
-        [
-            (
-                "del InferenceSession",
+        one_quick_in(
+            2,
+            [
                 (
-                    "the module onnxruntime is empty, as uninstalling one of its"
-                    f" wheels leaves it; reinstall an ONNX Runtime with {STUB}"
+                    "del InferenceSession",
+                    (
+                        "the module onnxruntime is empty, as uninstalling one of its"
+                        f" wheels leaves it; reinstall an ONNX Runtime with {STUB}"
+                    ),
                 ),
-            ),
-            (
-                "raise ModuleNotFoundError(\"No module named 'onnxruntime'\")",
                 (
-                    f"the environment of {STUB} does not contain ONNX Runtime; install"
-                    f" an ONNX Runtime with {STUB}"
+                    "raise ModuleNotFoundError(\"No module named 'onnxruntime'\")",
+                    (
+                        f"the environment of {STUB} does not contain ONNX"
+                        " Runtime; install"
+                        f" an ONNX Runtime with {STUB}"
+                    ),
                 ),
-            ),
-        ],
+            ],
+        ),
     )
     def test_an_environment_without_onnx_runtime_is_not_run(
         self, tmp_path: Path, change: str, reason: str
@@ -328,13 +332,15 @@ def _dedented(text: str) -> str:
 class TestBadWorkers:
     """A worker that misbehaves costs the case at hand and nothing else."""
 
-    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("change", "reason"),
-        [
-            ("os.kill(os.getpid(), signal.SIGSEGV)", "the worker died of SIGSEGV"),
-            ("os._exit(7)", "the worker ended with exit code 7"),
-        ],
+        one_quick_in(
+            4,
+            [
+                ("os.kill(os.getpid(), signal.SIGSEGV)", "the worker died of SIGSEGV"),
+                ("os._exit(7)", "the worker ended with exit code 7"),
+            ],
+        ),
     )
     @pytest.mark.parametrize("printed", ["", "oops"])
     def test_a_crash_is_an_error_of_its_case(
@@ -362,21 +368,23 @@ class TestBadWorkers:
             ("PASS", None),
         ]
 
-    @pytest.mark.one_quick_in(6)
     @pytest.mark.parametrize(
         ("change", "how", "detail"),
-        [
-            ("os.kill(os.getpid(), signal.SIGSEGV)", Breakdown.DIED, "SIGSEGV"),
-            ("os._exit(7)", Breakdown.EXITED, "7"),
-            ("time.sleep(600)", Breakdown.LATE, "0.5 s"),
-            ("os.closerange(3, 12); time.sleep(600)", Breakdown.LATE, "0.5 s"),
-            (
-                "os.closerange(3, 12); time.sleep(0.5); os._exit(7)",
-                Breakdown.EXITED,
-                "7",
-            ),
-            ("write(b'12345678')", Breakdown.STRAY, "12345678"),
-        ],
+        one_quick_in(
+            6,
+            [
+                ("os.kill(os.getpid(), signal.SIGSEGV)", Breakdown.DIED, "SIGSEGV"),
+                ("os._exit(7)", Breakdown.EXITED, "7"),
+                ("time.sleep(600)", Breakdown.LATE, "0.5 s"),
+                ("os.closerange(3, 12); time.sleep(600)", Breakdown.LATE, "0.5 s"),
+                (
+                    "os.closerange(3, 12); time.sleep(0.5); os._exit(7)",
+                    Breakdown.EXITED,
+                    "7",
+                ),
+                ("write(b'12345678')", Breakdown.STRAY, "12345678"),
+            ],
+        ),
     )
     def test_an_answer_says_how_the_worker_broke_down(
         self, tmp_path: Path, change: str, how: Breakdown, detail: str
@@ -512,8 +520,9 @@ class InferenceSession(InferenceSession):
             ("NOT-RUN", "the worker ended with exit code 3 and printed nothing")
         ]
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize(("failures", "state"), [(1, "PASS"), (2, "NOT-RUN")])
+    @pytest.mark.parametrize(
+        ("failures", "state"), one_quick_in(2, [(1, "PASS"), (2, "NOT-RUN")])
+    )
     def test_a_host_is_started_twice(
         self, tmp_path: Path, failures: int, state: str
     ) -> None:
@@ -542,102 +551,107 @@ class InferenceSession(InferenceSession):
         ]
         assert time.monotonic() - start < 20
 
-    @pytest.mark.one_quick_in(15)
     @pytest.mark.parametrize(
         ("answer", "detail"),
-        [
-            ("{'nodes': []}", "outputs of no node"),
-            (
-                "{'nodes': ['Gather', 'Gather'], 'outputs': [RIGHT]}, FLOATS",
-                "more nodes than the model has: Gather",
-            ),
-            (
-                "{'nodes': ['Gather', 'Conv', 'Relu'], 'outputs': [RIGHT]}, FLOATS",
-                "more nodes than the model has: Conv, Relu",
-            ),
-            (
-                "{'nodes': ['GatherElements'], 'outputs': [RIGHT]}, FLOATS",
-                "more nodes than the model has: GatherElements",
-            ),
-            ("{'nodes': ['Gather'], 'outputs': []}", "0 outputs of 1 runs"),
-            (
-                "{'nodes': ['Gather'], 'outputs': [RIGHT, RIGHT]}, FLOATS",
-                "2 outputs of 1 runs",
-            ),
-            (
-                "ran(['float32', [9], 0]), FLOATS",
-                "buffer is smaller than requested size",
-            ),
-            (
-                "ran(['float32', [2], 1]), FLOATS",
-                "buffer is smaller than requested size",
-            ),
-            (
-                "ran(['float32', [2], 9]), FLOATS",
-                "offset must be non-negative and no greater than buffer length (8)",
-            ),
-            (
-                "ran(['float32', [2], -8]), FLOATS",
-                "Expected `int` >= 0 - at `$.outputs[0][2]`",
-            ),
-            (
-                "ran(['float32', [-1], 0]), FLOATS",
-                "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
-            ),
-            (
-                "ran(['float32', [-1, -2], 0]), FLOATS",
-                "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
-            ),
-            (
-                "ran(['float32', [2**62, 2**62], 0]), FLOATS",
-                "Python int too large to convert to C ssize_t",
-            ),
-            (
-                "ran(['float32', [2**32, 2**32], 0]), FLOATS",
-                "Python int too large to convert to C ssize_t",
-            ),
-            (
-                "ran(['float32', [2**70], 0]), FLOATS",
-                "Python int too large to convert to C ssize_t",
-            ),
-            (
-                "ran(['float32', [2, *[1] * 99], 0]), FLOATS",
-                "maximum supported dimension for an ndarray is currently 64, found 100",
-            ),
-            *(
+        one_quick_in(
+            15,
+            [
+                ("{'nodes': []}", "outputs of no node"),
                 (
-                    f"ran([{name!r}, [1], 0]), FLOATS",
+                    "{'nodes': ['Gather', 'Gather'], 'outputs': [RIGHT]}, FLOATS",
+                    "more nodes than the model has: Gather",
+                ),
+                (
+                    "{'nodes': ['Gather', 'Conv', 'Relu'], 'outputs': [RIGHT]}, FLOATS",
+                    "more nodes than the model has: Conv, Relu",
+                ),
+                (
+                    "{'nodes': ['GatherElements'], 'outputs': [RIGHT]}, FLOATS",
+                    "more nodes than the model has: GatherElements",
+                ),
+                ("{'nodes': ['Gather'], 'outputs': []}", "0 outputs of 1 runs"),
+                (
+                    "{'nodes': ['Gather'], 'outputs': [RIGHT, RIGHT]}, FLOATS",
+                    "2 outputs of 1 runs",
+                ),
+                (
+                    "ran(['float32', [9], 0]), FLOATS",
+                    "buffer is smaller than requested size",
+                ),
+                (
+                    "ran(['float32', [2], 1]), FLOATS",
+                    "buffer is smaller than requested size",
+                ),
+                (
+                    "ran(['float32', [2], 9]), FLOATS",
+                    "offset must be non-negative and no greater than buffer length (8)",
+                ),
+                (
+                    "ran(['float32', [2], -8]), FLOATS",
+                    "Expected `int` >= 0 - at `$.outputs[0][2]`",
+                ),
+                (
+                    "ran(['float32', [-1], 0]), FLOATS",
+                    "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
+                ),
+                (
+                    "ran(['float32', [-1, -2], 0]), FLOATS",
+                    "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
+                ),
+                (
+                    "ran(['float32', [2**62, 2**62], 0]), FLOATS",
+                    "Python int too large to convert to C ssize_t",
+                ),
+                (
+                    "ran(['float32', [2**32, 2**32], 0]), FLOATS",
+                    "Python int too large to convert to C ssize_t",
+                ),
+                (
+                    "ran(['float32', [2**70], 0]), FLOATS",
+                    "Python int too large to convert to C ssize_t",
+                ),
+                (
+                    "ran(['float32', [2, *[1] * 99], 0]), FLOATS",
                     (
-                        f"Expected `str` matching regex '^({TYPES})\\\\Z' - at"
-                        " `$.outputs[0][0]`"
+                        "maximum supported dimension for an ndarray is"
+                        " currently 64, found 100"
                     ),
-                )
-                for name in (
-                    "O",
-                    "object",
-                    "V8",
-                    "datetime64[s]",
-                    ">f4",
-                    "f4,f4",
-                    "float",
-                )
-            ),
-            ("{'nodes': 'Gather'}", "Expected `array`, got `str` - at `$.nodes`"),
-            (
-                "{'not_run': ['no such kind', '', None]}",
-                "Invalid enum value 'no such kind' - at `$.not_run[0]`",
-            ),
-            (
-                "{'nodes': [['Gather']]}",
-                "Expected `str`, got `array` - at `$.nodes[0]`",
-            ),
-            (
-                "ran(float('nan')), FLOATS",
-                "JSON is malformed: invalid character (byte 34)",
-            ),
-            ("{'refused': 'x' * 2**20}", "1048591 bytes of JSON"),
-            ("[]", "Expected `object`, got `array`"),
-        ],
+                ),
+                *(
+                    (
+                        f"ran([{name!r}, [1], 0]), FLOATS",
+                        (
+                            f"Expected `str` matching regex '^({TYPES})\\\\Z' - at"
+                            " `$.outputs[0][0]`"
+                        ),
+                    )
+                    for name in (
+                        "O",
+                        "object",
+                        "V8",
+                        "datetime64[s]",
+                        ">f4",
+                        "f4,f4",
+                        "float",
+                    )
+                ),
+                ("{'nodes': 'Gather'}", "Expected `array`, got `str` - at `$.nodes`"),
+                (
+                    "{'not_run': ['no such kind', '', None]}",
+                    "Invalid enum value 'no such kind' - at `$.not_run[0]`",
+                ),
+                (
+                    "{'nodes': [['Gather']]}",
+                    "Expected `str`, got `array` - at `$.nodes[0]`",
+                ),
+                (
+                    "ran(float('nan')), FLOATS",
+                    "JSON is malformed: invalid character (byte 34)",
+                ),
+                ("{'refused': 'x' * 2**20}", "1048591 bytes of JSON"),
+                ("[]", "Expected `object`, got `array`"),
+            ],
+        ),
     )
     def test_a_worker_that_breaks_the_protocol_costs_its_case(
         self, tmp_path: Path, answer: str, detail: str
@@ -649,16 +663,18 @@ class InferenceSession(InferenceSession):
         )
         assert lied(tmp_path, lie or f"lambda *_: ({answer}, b'')") == expected
 
-    @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
         ("frame", "detail"),
-        [
-            ("b'{\"x\":' + b'[' * 200_000", "maximum recursion depth exceeded"),
-            ("b''", "Input data was truncated"),
-            ("b'hello'", "JSON is malformed: invalid character (byte 0)"),
-            ("bytes(1000)", "JSON is malformed: invalid character (byte 0)"),
-            ("b'\\xff' * 9", "JSON is malformed: invalid character (byte 0)"),
-        ],
+        one_quick_in(
+            5,
+            [
+                ("b'{\"x\":' + b'[' * 200_000", "maximum recursion depth exceeded"),
+                ("b''", "Input data was truncated"),
+                ("b'hello'", "JSON is malformed: invalid character (byte 0)"),
+                ("bytes(1000)", "JSON is malformed: invalid character (byte 0)"),
+                ("b'\\xff' * 9", "JSON is malformed: invalid character (byte 0)"),
+            ],
+        ),
     )
     def test_a_frame_that_is_no_answer_costs_its_case(
         self, tmp_path: Path, frame: str, detail: str
@@ -674,21 +690,23 @@ class InferenceSession(InferenceSession):
         answer = lied(tmp_path, lie, "message", timeout=0.5)
         assert answer.how in (Breakdown.LATE, Breakdown.TOO_LONG)
 
-    @pytest.mark.one_quick_in(10)
     @pytest.mark.parametrize(
         ("about", "detail"),
-        [
-            ("{}", "Object missing required field `versions`"),
-            ("{'versions': 5}", "Expected `object`, got `int` - at `$.versions`"),
-            (
-                "{'versions': {}, 'providers': [5]}",
-                "Expected `str`, got `int` - at `$.providers[0]`",
-            ),
-            (
-                "{'versions': {}, 'devices': {'a': 'b'}}",
-                "Expected `array`, got `str` - at `$.devices[...]`",
-            ),
-        ],
+        one_quick_in(
+            10,
+            [
+                ("{}", "Object missing required field `versions`"),
+                ("{'versions': 5}", "Expected `object`, got `int` - at `$.versions`"),
+                (
+                    "{'versions': {}, 'providers': [5]}",
+                    "Expected `str`, got `int` - at `$.providers[0]`",
+                ),
+                (
+                    "{'versions': {}, 'devices': {'a': 'b'}}",
+                    "Expected `array`, got `str` - at `$.devices[...]`",
+                ),
+            ],
+        ),
     )
     def test_a_worker_that_says_nonsense_of_itself_does_not_start(
         self, tmp_path: Path, about: str, detail: str

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from command_line import outcome
 from native_models import CASE, RULE
+from rings import one_quick_in
 from stub_runtime import environment
 
 import onnxgather as og
@@ -117,7 +118,7 @@ class TestWithoutTheHost:
 
     def test_a_check_that_requires_it_ends_with_3(self) -> None:
         lanes = "--lanes", "cpu@windows", "--require", "cpu@windows"
-        code, printed, errors = outcome("check", "--random", "1", *lanes)
+        code, printed, errors = outcome("check --random 1", *lanes)
         assert code == 3
         assert f"cpu@windows did not start: {NOT_SET_UP}" in " ".join(printed.split())
         assert errors == ""
@@ -141,8 +142,7 @@ class TestWithoutTheHost:
         ]
         assert checkup.environments[1].python == str(cache / "run-windows")
 
-    @pytest.mark.one_quick_in(2)
-    @pytest.mark.parametrize("folder", [None, "elsewhere"])
+    @pytest.mark.parametrize("folder", one_quick_in(2, [None, "elsewhere"]))
     def test_the_host_is_asked_for_the_operators_of_windows(
         self, cache: Path, tmp_path: Path, folder: str | None
     ) -> None:

@@ -15,6 +15,7 @@ import onnx
 import pytest
 from fake_compiler import library_of
 from repro_cases import CASE, GATHERS, OUTSIDE, STUB, SYSTEM, rerun
+from rings import one_quick_in
 from stub_runtime import environment
 
 import onnxgather as og
@@ -271,19 +272,22 @@ class TestTheFlow:
         assert (outcome.result.state, outcome.folder) == ("PASS", None)
         assert not (tmp_path / "out").exists()
 
-    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize(
         ("case", "helps"),
-        [
-            (
-                CASE,
+        one_quick_in(
+            2,
+            [
                 (
-                    "; --wrap puts nodes around the gather, with which some providers"
-                    " take it"
+                    CASE,
+                    (
+                        "; --wrap puts nodes around the gather, with"
+                        " which some providers"
+                        " take it"
+                    ),
                 ),
-            ),
-            (CASE.wrapped_in(), ""),
-        ],
+                (CASE.wrapped_in(), ""),
+            ],
+        ),
     )
     def test_a_case_that_does_not_run_makes_no_folder(
         self, tmp_path: Path, case: DescriptorCase, helps: str
@@ -614,20 +618,23 @@ class TestTheFlow:
         outcome = made(tmp_path, NEGATIVE, reported=self.REPORTED)
         assert outcome.shown
 
-    @pytest.mark.one_quick_in(2)
     @pytest.mark.parametrize(
         ("change", "here"),
-        [
-            ("__version__ = '9.9.8'", "is onnxruntime 9.9.8"),
-            (
-                "PROVIDERS = ['CPUExecutionProvider']",
+        one_quick_in(
+            2,
+            [
+                ("__version__ = '9.9.8'", "is onnxruntime 9.9.8"),
                 (
-                    f"{STUB} is not available (available: CPUExecutionProvider);"
-                    f" install an ONNX Runtime with {STUB}, or name its plugin library:"
-                    f" --plugin {STUB}=LIBRARY"
+                    "PROVIDERS = ['CPUExecutionProvider']",
+                    (
+                        f"{STUB} is not available (available: CPUExecutionProvider);"
+                        f" install an ONNX Runtime with {STUB}, or name"
+                        " its plugin library:"
+                        f" --plugin {STUB}=LIBRARY"
+                    ),
                 ),
-            ),
-        ],
+            ],
+        ),
     )
     def test_a_lane_of_a_report_needs_its_own_environment(
         self, tmp_path: Path, change: str, here: str

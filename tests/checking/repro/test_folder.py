@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 import pytest
 from repro_cases import CASE, GATHERS, INFO, OUTSIDE, STUB, rerun
+from rings import one_quick_in
 from stub_runtime import environment
 
 import onnxgather as og
@@ -37,8 +38,9 @@ class TestTheFolder:
         *_, trial = trials_of(case, "portable")
         write_folder(str(folder), Difference(case, info, DIFFERENT), trial)
 
-    @pytest.mark.one_quick_in(4)
-    @pytest.mark.parametrize("policy", ["clamp", "zero", "error", "directml"])
+    @pytest.mark.parametrize(
+        "policy", one_quick_in(4, ["clamp", "zero", "error", "directml"])
+    )
     def test_onnx_runtime_passes_what_is_right(
         self, tmp_path: Path, policy: OutOfRange
     ) -> None:
@@ -68,29 +70,33 @@ class TestTheFolder:
         start = "NoExecutionProvider did not run the model: onnxruntime has only "
         assert last.startswith(start)
 
-    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
         ("change", "why"),
-        [
-            (
-                "PLACE = 'CPUExecutionProvider'",
+        one_quick_in(
+            3,
+            [
                 (
-                    "it did not get every node: Gather (Gather) runs on"
-                    " CPUExecutionProvider"
+                    "PLACE = 'CPUExecutionProvider'",
+                    (
+                        "it did not get every node: Gather (Gather) runs on"
+                        " CPUExecutionProvider"
+                    ),
                 ),
-            ),
-            ("NODES = []", "it did not get any node: none is left to run"),
-            (
+                ("NODES = []", "it did not get any node: none is left to run"),
                 (
-                    "class InferenceSession:\n    def __init__(self, *_, **__):\n      "
-                    "  raise RuntimeError('nodes were assigned to the default CPU EP')"
+                    (
+                        "class InferenceSession:\n    def __init__(self,"
+                        " *_, **__):\n      "
+                        "  raise RuntimeError('nodes were assigned to"
+                        " the default CPU EP')"
+                    ),
+                    (
+                        "it did not get every node: some node would run on"
+                        " CPUExecutionProvider"
+                    ),
                 ),
-                (
-                    "it did not get every node: some node would run on"
-                    " CPUExecutionProvider"
-                ),
-            ),
-        ],
+            ],
+        ),
     )
     def test_a_script_says_why_its_provider_did_not_run_the_model(
         self, tmp_path: Path, change: str, why: str

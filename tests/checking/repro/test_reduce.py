@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rings import one_quick_in
 from strategies import cases
 
 import onnxgather as og
@@ -148,9 +149,8 @@ FAULTS = [has_negative, has_last, has_dimension_behind]
 
 
 class TestSevenDimensions:
-    @pytest.mark.one_quick_in(6)
     @pytest.mark.parametrize("fault", FAULTS)
-    @pytest.mark.parametrize("operator", og.OPERATORS)
+    @pytest.mark.parametrize("operator", one_quick_in(4, og.OPERATORS))
     def test_a_fault_in_seven_dimensions_comes_down_to_eight_elements(
         self, operator: str, fault: Callable[[Case], bool]
     ) -> None:
@@ -253,8 +253,7 @@ class TestWhatTheFaultNeedsStays:
         "data_type": lambda desc: desc.input_tensor.data_type == "UINT8",
     }
 
-    @pytest.mark.one_quick_in(3)
-    @pytest.mark.parametrize("need", NEEDS)
+    @pytest.mark.parametrize("need", one_quick_in(3, NEEDS))
     def test_what_the_fault_needs_stays(self, need: str) -> None:
         fault = self.NEEDS[need]
         result = reduced(self.case(), lambda case: fault(descriptor(case)))

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from repro_cases import CASE, INFO, OUTSIDE
+from rings import one_quick_in
 
 from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes.lane import LaneInfo
@@ -133,17 +134,19 @@ def test_another_lane_has_no_page(tmp_path: Path) -> None:
     CHROMIUM is None or not find_runtime(WEB_PROVIDERS["web-wasm"]),
     reason="scripts/web/setup.sh has not run",
 )
-@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize(
     ("state", "folder", "verdict"),
-    [
-        ("right", "dist/", "It does not differ."),
-        ("right", "dist", "It does not differ."),
-        ("wrong", "dist/", "It differs."),
-        ("refused", "dist/", "It does not differ."),
-        ("refused", "no/", "It did not run: Failed to fetch dynamically imported"),
-        ("no WebGPU", "dist/", "It did not run: no available backend found"),
-    ],
+    one_quick_in(
+        3,
+        [
+            ("right", "dist/", "It does not differ."),
+            ("right", "dist", "It does not differ."),
+            ("wrong", "dist/", "It differs."),
+            ("refused", "dist/", "It does not differ."),
+            ("refused", "no/", "It did not run: Failed to fetch dynamically imported"),
+            ("no WebGPU", "dist/", "It did not run: no available backend found"),
+        ],
+    ),
 )
 def test_a_page_of_a_model_has_three_verdicts(
     state: str, folder: str, verdict: str, tmp_path: Path

@@ -10,6 +10,7 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 import pytest
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -111,8 +112,7 @@ KINDS: dict[str, Callable[[Array, Path], Any]] = {
 }
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", one_quick_in(4, KINDS))
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__)
 @pytest.mark.parametrize("desc", [DESC, ROWS], ids=lambda desc: desc.operator)
 def test_any_kind_of_array_gives_the_bytes_of_the_plain_array(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from folders import OBSERVED
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.core.descriptors.datatypes import INDEX_TYPES
@@ -59,8 +60,7 @@ def within(feature_level: str) -> set[tuple[str, str, str, int]]:
     }
 
 
-@pytest.mark.one_quick_in(5)
-@pytest.mark.parametrize("dll", DLLS, ids=lambda dll: dll["version"])
+@pytest.mark.parametrize("dll", one_quick_in(5, DLLS), ids=lambda dll: dll["version"])
 def test_every_recorded_dll_accepts_what_the_table_says(dll: dict[str, Any]) -> None:
     accepted: set[tuple[str, str, str, int]] = {
         (*key.split(), count)

@@ -13,6 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 from build_hook import load_build_hook
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.core.execution import kernels
@@ -140,30 +141,32 @@ class TestBuilding:
 
     AGAIN = "install onnxgather from its sources once more"
 
-    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
         ("variable", "value", "why", "advice"),
-        [
-            (
-                "ONNXGATHER_NATIVE",
-                "0",
-                "ONNXGATHER_NATIVE was 0",
-                f"{AGAIN} without it",
-            ),
-            (
-                "CC",
-                "/nonexistent/cc -m64",
-                "/nonexistent/cc did not start: No such file or directory",
-                f"mend CC, and {AGAIN}",
-            ),
-            pytest.param(
-                "PATH",
-                "",
-                "the path had no C compiler named cc or gcc or clang",
-                f"install one, or name yours in CC, and {AGAIN}",
-                marks=posix,
-            ),
-        ],
+        one_quick_in(
+            3,
+            [
+                (
+                    "ONNXGATHER_NATIVE",
+                    "0",
+                    "ONNXGATHER_NATIVE was 0",
+                    f"{AGAIN} without it",
+                ),
+                (
+                    "CC",
+                    "/nonexistent/cc -m64",
+                    "/nonexistent/cc did not start: No such file or directory",
+                    f"mend CC, and {AGAIN}",
+                ),
+                pytest.param(
+                    "PATH",
+                    "",
+                    "the path had no C compiler named cc or gcc or clang",
+                    f"install one, or name yours in CC, and {AGAIN}",
+                    marks=posix,
+                ),
+            ],
+        ),
     )
     def test_a_wheel_without_kernels_says_why(
         self,
@@ -196,32 +199,35 @@ class TestBuilding:
             == f"they were not built with onnxgather, as {why}; {advice}"
         )
 
-    @pytest.mark.one_quick_in(5)
     @posix
     @pytest.mark.parametrize(
         ("printed", "line"),
-        [
-            (
-                "a note\npython.c:3: error: no Python.h\n",
-                "python.c:3: error: no Python.h",
-            ),
-            (
+        one_quick_in(
+            5,
+            [
                 (
-                    "ld: cannot find -lpthread\ncollect2: error: ld returned 1 exit"
-                    " status\n"
+                    "a note\npython.c:3: error: no Python.h\n",
+                    "python.c:3: error: no Python.h",
                 ),
-                "ld: cannot find -lpthread",
-            ),
-            (
                 (
-                    "ld: a.o: file in wrong format\ncollect2: error: ld returned 1 exit"
-                    " status\n"
+                    (
+                        "ld: cannot find -lpthread\ncollect2: error: ld returned 1 exit"
+                        " status\n"
+                    ),
+                    "ld: cannot find -lpthread",
                 ),
-                "ld: a.o: file in wrong format",
-            ),
-            ("Lizenz \udce4bgelaufen\n", "Lizenz \ufffdbgelaufen"),
-            ("", "7"),
-        ],
+                (
+                    (
+                        "ld: a.o: file in wrong format\ncollect2: error:"
+                        " ld returned 1 exit"
+                        " status\n"
+                    ),
+                    "ld: a.o: file in wrong format",
+                ),
+                ("Lizenz \udce4bgelaufen\n", "Lizenz \ufffdbgelaufen"),
+                ("", "7"),
+            ],
+        ),
     )
     def test_of_a_compiler_that_fails_the_line_with_the_error_is_told(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, line: str
@@ -241,40 +247,47 @@ class TestBuilding:
         assert self.build() == (1, f"{forced} {why}\n")
         assert not [*self.folder.glob("*.whl")]
 
-    @pytest.mark.one_quick_in(5)
     @pytest.mark.parametrize(
         ("variables", "message"),
-        [
-            (
-                {"ONNXGATHER_NATIVE": "1", "CC": "/nonexistent/cc"},
+        one_quick_in(
+            5,
+            [
                 (
-                    "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but"
-                    " /nonexistent/cc did not start: No such file or directory\n"
+                    {"ONNXGATHER_NATIVE": "1", "CC": "/nonexistent/cc"},
+                    (
+                        "the native kernels must be built, as"
+                        " ONNXGATHER_NATIVE is 1, but"
+                        " /nonexistent/cc did not start: No such file or directory\n"
+                    ),
                 ),
-            ),
-            (
-                {"ONNXGATHER_NATIVE": "1", "PATH": ""},
                 (
-                    "the native kernels must be built, as ONNXGATHER_NATIVE is 1, but"
-                    " the path had no C compiler named cc or gcc or clang\n"
+                    {"ONNXGATHER_NATIVE": "1", "PATH": ""},
+                    (
+                        "the native kernels must be built, as"
+                        " ONNXGATHER_NATIVE is 1, but"
+                        " the path had no C compiler named cc or gcc or clang\n"
+                    ),
                 ),
-            ),
-            (
-                {"ONNXGATHER_NATIVE": "yes"},
-                "ONNXGATHER_NATIVE must be 0 or 1, got yes\n",
-            ),
-            (
-                {"ONNXGATHER_PLATFORM": "windows"},
-                "ONNXGATHER_PLATFORM must be a tag such as win_amd64, got windows\n",
-            ),
-            (
-                {"CC": "'/usr/bin/cc"},
                 (
-                    "CC, CFLAGS, LDFLAGS and ARCHFLAGS must be words: No closing"
-                    " quotation\n"
+                    {"ONNXGATHER_NATIVE": "yes"},
+                    "ONNXGATHER_NATIVE must be 0 or 1, got yes\n",
                 ),
-            ),
-        ],
+                (
+                    {"ONNXGATHER_PLATFORM": "windows"},
+                    (
+                        "ONNXGATHER_PLATFORM must be a tag such as"
+                        " win_amd64, got windows\n"
+                    ),
+                ),
+                (
+                    {"CC": "'/usr/bin/cc"},
+                    (
+                        "CC, CFLAGS, LDFLAGS and ARCHFLAGS must be words: No closing"
+                        " quotation\n"
+                    ),
+                ),
+            ],
+        ),
     )
     def test_what_forbids_a_wheel_is_one_sentence(
         self, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str

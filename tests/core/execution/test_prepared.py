@@ -23,7 +23,7 @@ from agreement import POLICIES, same
 from corpus_cases import corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rings import but_slow, by_ring
+from rings import but_slow, by_ring, one_quick_in
 from strategies import Case, cases
 
 import onnxgather as og
@@ -148,7 +148,7 @@ def test_every_case_of_the_corpus_equals_the_reference(threads: int, way: str) -
     if way == "numpy" and threads > 1:
         return  # numpy has no threads
     ran = 0
-    step = by_ring(8, 1, 1)
+    step = by_ring(8, 1)
     for case in corpus()[::step]:
         if isinstance(case, DescriptorCase):
             policy, arrays = case.out_of_range, (case.data, case.indices)
@@ -157,11 +157,10 @@ def test_every_case_of_the_corpus_equals_the_reference(threads: int, way: str) -
     assert ran > 1400 // step
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", one_quick_in(4, POLICIES))
 @pytest.mark.parametrize("operator", og.OPERATORS)
 def test_any_descriptor_equals_the_reference(operator: str, policy: OutOfRange) -> None:
-    @settings(max_examples=by_ring(3, 7, 25))
+    @settings(max_examples=by_ring(3, 7))
     @given(cases(operators=[operator]), st.sampled_from([1, 2, 3, 64]))
     def law(case: Case, threads: int) -> None:
         check_against_reference(case.desc, case.data, case.indices, policy, threads)
@@ -186,11 +185,12 @@ def test_any_number_of_threads_gives_the_same_bytes(
     assert same(gather(data, indices), wanted)
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux numbers threads as they start"
 )
-@pytest.mark.parametrize(("parts", "started"), [(1, 0), (2, 1), (3, 2), (20, 7)])
+@pytest.mark.parametrize(
+    ("parts", "started"), one_quick_in(4, [(1, 0), (2, 1), (3, 2), (20, 7)])
+)
 def test_no_more_threads_start_than_a_gather_has_parts(
     parts: int, started: int, way: str
 ) -> None:
@@ -267,7 +267,6 @@ def test_ten_threads_may_call_one_gather() -> None:
         assert all(pool.map(call, range(10)))
 
 
-@pytest.mark.one_quick_in(2)
 def test_indices_that_change_meanwhile_are_never_followed_outside() -> None:
     gather, data, indices, _ = large("error", 2)
     stop = threading.Event()

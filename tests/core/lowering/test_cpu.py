@@ -12,6 +12,7 @@ import pytest
 from agreement import EXAMPLES, POLICIES, check_model_against_reference, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rings import one_quick_in
 from strategies import Case, cases, random_data, random_indices
 
 import onnxgather as og
@@ -257,9 +258,8 @@ def test_every_form_has_a_descriptor_that_takes_it() -> None:
     assert {name for name, _, _ in DIRECTED.values()} == NAMES
 
 
-@pytest.mark.one_quick_in(3)
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("name", DIRECTED)
+@pytest.mark.parametrize("name", one_quick_in(3, DIRECTED))
 def test_a_form_is_taken_and_gives_the_references_bytes(
     name: str, threads: int
 ) -> None:
@@ -279,10 +279,11 @@ def test_a_form_is_taken_and_gives_the_references_bytes(
         )
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("sizes", [[6, 6], [4, 9], [3, 3, 3]])
-@pytest.mark.parametrize("index_type", ["INT64", "INT32", "UINT64", "UINT32"])
+@pytest.mark.parametrize(
+    "index_type", one_quick_in(4, ["INT64", "INT32", "UINT64", "UINT32"])
+)
 def test_tuples_laid_out_several_a_row_equal_the_reference(
     index_type: str,
     sizes: list[int],
@@ -303,8 +304,7 @@ def test_tuples_laid_out_several_a_row_equal_the_reference(
     check_model_against_reference(case, policy, 17, known=False, target="cpu")
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", one_quick_in(4, POLICIES))
 @pytest.mark.parametrize("index_type", ["INT64", "UINT64"])
 def test_indices_of_an_axis_beyond_what_float32_counts_are_exact(
     index_type: str, policy: OutOfRange
@@ -329,9 +329,8 @@ def test_indices_of_an_axis_beyond_what_float32_counts_are_exact(
         )
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", DIRECTED)
+@pytest.mark.parametrize("name", one_quick_in(4, DIRECTED))
 def test_indices_carried_in_float64_equal_the_reference(
     name: str, policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,10 +370,11 @@ def test_an_index_below_the_axis_gathers_zeros_whatever_the_operator(
     )
 
 
-@pytest.mark.one_quick_in(4)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("output", [[1, 96], [2, 48]])
-@pytest.mark.parametrize("index_type", ["INT64", "INT32", "UINT64", "UINT32"])
+@pytest.mark.parametrize(
+    "index_type", one_quick_in(4, ["INT64", "INT32", "UINT64", "UINT32"])
+)
 def test_single_bytes_gathered_in_one_row_or_several_equal_the_reference(
     index_type: str, output: list[int], policy: OutOfRange
 ) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from index_arithmetic import ARITHMETIC, SIZES, TYPES, expected, index_values, model_of
+from rings import one_quick_in
 from runtime_faults import needs_compared_halves
 
 from onnxgather.core.execution.runtime import CPU, Opened, Setup
@@ -17,8 +18,9 @@ from onnxgather.core.lowering import indices
 from onnxgather.core.lowering.graph import Graph, Value
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize(
+    "sizes", one_quick_in(4, [(sizes,) for sizes in SIZES]), ids=str
+)
 @pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_index_arithmetic_is_exact_for_every_index(

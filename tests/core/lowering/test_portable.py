@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from agreement import POLICIES, check_model_against_reference
 from corpus_cases import corpus
-from rings import by_ring
+from rings import by_ring, one_quick_in
 from strategies import Case, random_data, random_indices
 
 import onnxgather as og
@@ -24,7 +24,7 @@ from onnxgather.core.lowering import lower
 from onnxgather.core.options import OutOfRange, Target
 
 T = og.TensorDesc
-RANDOM = by_ring(200, 1_000, 20_000)
+RANDOM = by_ring(200, 1_000)
 
 
 def high_rank(
@@ -62,9 +62,8 @@ HIGH_RANKS = {
 ones."""
 
 
-@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", HIGH_RANKS)
+@pytest.mark.parametrize("name", one_quick_in(6, HIGH_RANKS))
 def test_a_node_of_high_rank_equals_the_reference(
     name: str, policy: OutOfRange
 ) -> None:

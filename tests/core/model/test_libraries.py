@@ -121,7 +121,7 @@ WAYS: dict[str, Build] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=by_ring(3, 10, 50))
+@settings(max_examples=by_ring(3, 10))
 @given(st.data())
 def test_pairs_and_triples_give_what_each_gives_alone(
     way: str, data: st.DataObject

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from model_metadata import metadata_of
 from onnx import compose, helper
 from onnx.reference import ReferenceEvaluator
+from rings import one_quick_in
 from strategies import Case, cases
 
 import onnxgather as og
@@ -85,8 +86,7 @@ def named(attributes: Iterable[onnx.AttributeProto]) -> dict[str, Any]:
     return {name: plain[type(value).__name__](value) for name, value in found.items()}
 
 
-@pytest.mark.one_quick_in(4)
-@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", one_quick_in(4, SAMPLE), ids=lambda case: case.name)
 def test_a_model_is_one_node_and_a_function_with_the_portable_graph(
     case: DescriptorCase,
 ) -> None:
@@ -174,9 +174,8 @@ def check(case: DescriptorCase, model: onnx.ModelProto, registered: bool) -> Non
         assert session.run(feeds).tobytes() == expected.tobytes()
 
 
-@pytest.mark.one_quick_in(4)
 @registered_or_not
-@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", one_quick_in(4, SAMPLE), ids=lambda case: case.name)
 def test_the_kernel_runs_where_it_is_registered_and_the_body_elsewhere(
     case: DescriptorCase, registered: bool
 ) -> None:
@@ -260,8 +259,7 @@ def several(
     )
 
 
-@pytest.mark.one_quick_in(2)
-@registered_or_not
+@pytest.mark.parametrize("registered", one_quick_in(2, REGISTERED))
 def test_several_gathers_in_one_model_are_right(registered: bool) -> None:
     calm = [case for case in SAMPLE if not isinstance(case.expected(), str)]
     for start in range(0, len(calm) - 6, 6):

@@ -127,7 +127,7 @@ class TestNames:
             og.to_onnx(DESC, names=names)
         assert str(error.value) == message
 
-    @settings(max_examples=by_ring(5, 20, 100))
+    @settings(max_examples=by_ring(5, 20))
     @given(cases(), st.sampled_from([*TARGETS]), st.booleans())
     def test_names_change_no_byte_of_the_output(
         self, case: Case, target: Target, known: bool
@@ -188,7 +188,7 @@ class TestAddTo:
             assert computed(model, feeds, library) == [CHAINED.tobytes()]
         assert model.graph.node[-1].output[0] == "y1"
 
-    @settings(max_examples=by_ring(8, 30, 150))
+    @settings(max_examples=by_ring(8, 30))
     @given(
         st.lists(
             st.tuples(
@@ -339,7 +339,7 @@ class TestFunctions:
         )
         assert not protos[0].attribute
 
-    @settings(max_examples=by_ring(8, 30, 150))
+    @settings(max_examples=by_ring(8, 30))
     @given(st.lists(cases(), min_size=2, max_size=3), st.sampled_from(NO_ERROR))
     def test_a_model_of_them_gives_what_each_gives_alone(
         self, parts: list[Case], policy: OutOfRange

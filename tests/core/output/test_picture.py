@@ -14,6 +14,7 @@ from report_samples import (
     gather_case,
     spoiled,
 )
+from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase
@@ -184,8 +185,9 @@ def test_an_output_too_large_to_draw_is_left_out() -> None:
     assert len(found.input) == len(found.indices) == 2
 
 
-@pytest.mark.one_quick_in(2)
-@pytest.mark.parametrize(("count", "outside"), [(2**23, [0]), (2**23 + 1, [])])
+@pytest.mark.parametrize(
+    ("count", "outside"), one_quick_in(2, [(2**23, [0]), (2**23 + 1, [])])
+)
 def test_no_index_is_marked_in_a_tensor_of_more_than_eight_million(
     count: int, outside: list[int]
 ) -> None:

@@ -23,6 +23,7 @@ import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES, outcome, program
 from folders import MODELS
+from rings import one_quick_in
 from stub_browser import fake_browser
 
 import onnxgather as og
@@ -147,13 +148,15 @@ class TestAPage:
         os.kill(worker._program.popen.pid, signal.SIGKILL)  # type: ignore[union-attr, reportPrivateUsage]
         wait_for(lambda: is_gone(pid, profile))
 
-    @pytest.mark.one_quick_in(12)
     @pytest.mark.parametrize(
         ("change", "reason"),
-        [
-            pytest.param(*each, marks=() if k in SOME else pytest.mark.slow)
-            for k, each in enumerate(MISDEEDS)
-        ],
+        one_quick_in(
+            12,
+            [
+                pytest.param(*each, marks=() if k in SOME else pytest.mark.slow)
+                for k, each in enumerate(MISDEEDS)
+            ],
+        ),
     )
     def test_a_page_that_misbehaves_costs_that_call_alone(
         self, make: Callable[..., Path], change: str, reason: str

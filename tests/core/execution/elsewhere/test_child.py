@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rings import one_quick_in
 from stub_runtime import environment
 
 import onnxgather as og
@@ -160,23 +161,25 @@ class TestPrinted:
         looking.join(5)
         assert 0 < largest < 40 * LARGEST_PRINTED
 
-    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("start", "forever", "how"),
-        [
-            ("", "sys.stdout.flush()", Breakdown.LATE),
-            ("", "sys.stdout.write('x' * 2**16)", Breakdown.STRAY),
-            (
-                f"os.write(1, {MAGIC + bytes(8)!r})",
-                "os.write(1, bytes(8))",
-                Breakdown.NONSENSE,
-            ),
-            (
-                f"os.write(1, {MAGIC + (2**30).to_bytes(8, 'little')!r})",
-                "time.sleep(0.01); sys.stdout.write('x')",
-                Breakdown.LATE,
-            ),
-        ],
+        one_quick_in(
+            4,
+            [
+                ("", "sys.stdout.flush()", Breakdown.LATE),
+                ("", "sys.stdout.write('x' * 2**16)", Breakdown.STRAY),
+                (
+                    f"os.write(1, {MAGIC + bytes(8)!r})",
+                    "os.write(1, bytes(8))",
+                    Breakdown.NONSENSE,
+                ),
+                (
+                    f"os.write(1, {MAGIC + (2**30).to_bytes(8, 'little')!r})",
+                    "time.sleep(0.01); sys.stdout.write('x')",
+                    Breakdown.LATE,
+                ),
+            ],
+        ),
         ids=["silent", "banner", "frames", "frame"],
     )
     def test_a_program_that_answers_forever_is_ended(

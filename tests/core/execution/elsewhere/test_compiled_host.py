@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_compiler import library_of
+from rings import one_quick_in
 
 from onnxgather.checking.cases import smallest_case
 from onnxgather.checking.corpus import built_in_cases
@@ -95,18 +96,20 @@ class TestLibraries:
         assert made.stat().st_mtime_ns == times
         assert [*cache_folder().iterdir()] == [made]
 
-    @pytest.mark.one_quick_in(3)
     @pytest.mark.parametrize(
         ("name", "content", "reason"),
-        [
-            (
-                "none.so",
-                None,
-                "{}: cannot open shared object file: No such file or directory",
-            ),
-            ("text.so.1", b"hello", "{}: file too short"),
-            ("zeros.dll", bytes(10_000), "{}: invalid ELF header"),
-        ],
+        one_quick_in(
+            3,
+            [
+                (
+                    "none.so",
+                    None,
+                    "{}: cannot open shared object file: No such file or directory",
+                ),
+                ("text.so.1", b"hello", "{}: file too short"),
+                ("zeros.dll", bytes(10_000), "{}: invalid ELF header"),
+            ],
+        ),
     )
     def test_a_file_that_is_no_library_does_not_start(
         self, tmp_path: Path, name: str, content: bytes | None, reason: str
@@ -185,28 +188,30 @@ class TestLibraries:
         )
 
 
-@pytest.mark.one_quick_in(4)
 @posix
 @pytest.mark.parametrize(
     ("change", "how", "reason"),
-    [
-        (
-            "os._exit(7)",
-            Breakdown.EXITED,
-            "the worker ended with exit code 7 and printed nothing",
-        ),
-        (
-            "os.abort()",
-            Breakdown.DIED,
-            "the worker died of SIGABRT and printed nothing",
-        ),
-        (
-            "time.sleep(60)",
-            Breakdown.LATE,
-            "the worker did not answer within 0.5 s and",
-        ),
-        ("bytes(2**50)", None, ""),
-    ],
+    one_quick_in(
+        4,
+        [
+            (
+                "os._exit(7)",
+                Breakdown.EXITED,
+                "the worker ended with exit code 7 and printed nothing",
+            ),
+            (
+                "os.abort()",
+                Breakdown.DIED,
+                "the worker died of SIGABRT and printed nothing",
+            ),
+            (
+                "time.sleep(60)",
+                Breakdown.LATE,
+                "the worker did not answer within 0.5 s and",
+            ),
+            ("bytes(2**50)", None, ""),
+        ],
+    ),
 )
 def test_a_host_that_misbehaves_costs_its_case(
     tmp_path: Path,

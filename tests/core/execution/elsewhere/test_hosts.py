@@ -16,6 +16,7 @@ import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES, outcome, program
 from folders import HELPERS, MODELS
+from rings import one_quick_in
 from stub_runtime import environment
 from terminal import run_on_terminal
 
@@ -107,21 +108,26 @@ class TestSessions:
         one, two, three = notes.read_text().split()
         assert one == two != three
 
-    @pytest.mark.one_quick_in(4)
     @pytest.mark.parametrize(
         ("change", "reason"),
-        [
-            ("os._exit(7)", "the worker ended with exit code 7 and printed nothing"),
-            (
-                "os.kill(os.getpid(), 11)",
-                "the worker died of SIGSEGV and printed nothing",
-            ),
-            (
-                "time.sleep(60)",
-                "the worker did not answer within 0.5 s and printed nothing",
-            ),
-            ("raise RuntimeError('no memory')", "no memory"),
-        ],
+        one_quick_in(
+            4,
+            [
+                (
+                    "os._exit(7)",
+                    "the worker ended with exit code 7 and printed nothing",
+                ),
+                (
+                    "os.kill(os.getpid(), 11)",
+                    "the worker died of SIGSEGV and printed nothing",
+                ),
+                (
+                    "time.sleep(60)",
+                    "the worker did not answer within 0.5 s and printed nothing",
+                ),
+                ("raise RuntimeError('no memory')", "no memory"),
+            ],
+        ),
     )
     def test_a_host_that_misbehaves_costs_that_call_only(
         self, make: Callable[..., Path], change: str, reason: str

@@ -50,7 +50,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_host_answers_as_a_worker_in_python_does(host: Path) -> None:
-    step = by_ring(120, 40, 10)
+    step = by_ring(120, 40)
     cases = corpus()[::step]
     lanes = [
         ModelLane("cpu", PROVIDERS["cpu"]),

@@ -10,12 +10,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from rings import one_quick_in
 
 import onnxgather as og
+from onnxgather.auditing import cropping
 from onnxgather.checking.repro.candidates import Candidate, case_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.gather import gather_of_node
-from onnxgather.core.model import cropping
 from onnxgather.core.model.network import read_network
 from onnxgather.extracting.extract import extract
 
@@ -52,9 +53,10 @@ def outputs(operator: str, number: int, data: Array, indices: Array) -> list[byt
     return [array.tobytes() for array in every]
 
 
-@pytest.mark.one_quick_in(6)
 @pytest.mark.parametrize("is_external", [False, True])
-@pytest.mark.parametrize(("operator", "number", "sizes", "index_sizes"), LAYOUTS)
+@pytest.mark.parametrize(
+    ("operator", "number", "sizes", "index_sizes"), one_quick_in(6, LAYOUTS)
+)
 def test_cropped_data_gives_the_same_output(
     operator: str,
     number: int,
