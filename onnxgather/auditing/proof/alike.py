@@ -77,8 +77,7 @@ class Alike:
             return types
         start = mark()
         types = types_of_outputs(call)
-        # A new size stands for a number that no other operation has.
-        if keeps and key is not None and not _has_new_sizes(types, start):
+        if keeps and key is not None and _are_known(types, start):
             self._types[key] = (call.inputs, types)
         return types
 
@@ -101,8 +100,9 @@ class Alike:
         Shapes and indices are computed with integers, and repeat in each layer. A size
         that no other operation has is not shared, nor what the operation itself stops.
         """
-        _, types = self._types.get(_key(call, _typed_inputs(call)), ((), []))
-        if not types or not all(output.data_type in LIMITS for output in types):
+        if not all(value.data_type in LIMITS for value in values):
+            return
+        if _key(call, _typed_inputs(call)) not in self._types:
             return
         is_stopped_before = any(value.stops for value in call.given)
         if not is_stopped_before and any(value.stops for value in values):
@@ -111,14 +111,17 @@ class Alike:
         self._outputs[key] = (call.inputs, values)
 
 
-def _has_new_sizes(types: Iterable[OpenType], start: int) -> bool:
-    """Return whether a size of some types is not known, or was made since a mark."""
-    for _, sizes in types:
-        if sizes is None:
-            return True
+def _are_known(types: Iterable[OpenType], start: int) -> bool:
+    """Return whether types follow from the inputs alone.
+
+    A size that was made since a mark stands for a number that no other operation has.
+    """
+    for data_type, sizes in types:
+        if not data_type or sizes is None:
+            return False
         if any(size is None or is_made_since(size, start) for size in sizes):
-            return True
-    return False
+            return False
+    return True
 
 
 def _typed_inputs(call: Call) -> _Key:
