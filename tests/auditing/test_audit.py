@@ -17,7 +17,8 @@ from onnxgather.auditing import graph_audit
 from onnxgather.auditing.audit import audit as audit_of
 from onnxgather.auditing.proof import conditions
 from onnxgather.auditing.proof.contract import Condition
-from onnxgather.auditing.proof.ranges import Found, GivenEnd, ranges_of
+from onnxgather.auditing.proof.index_range import Found, GivenEnd
+from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.auditing.records import AuditedGather, Tensor
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))

@@ -12,7 +12,8 @@ from network_draft import results, session
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxgather.auditing.algebra.bounds import Bounds
-from onnxgather.auditing.proof.ranges import IndexRange, proof_of, ranges_of
+from onnxgather.auditing.proof.index_range import IndexRange, proof_of
+from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import read_network
 

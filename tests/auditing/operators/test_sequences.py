@@ -14,7 +14,8 @@ from onnx_graphs import BOOL, INT64, constant, info, node
 
 import onnxgather as og
 from onnxgather.auditing.output.text import lines
-from onnxgather.auditing.proof.ranges import IndexRange, proof_of, ranges_of
+from onnxgather.auditing.proof.index_range import IndexRange, proof_of
+from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.core.model.network import read_network
 
 CONSTANTS = [

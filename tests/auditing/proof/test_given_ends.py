@@ -16,7 +16,7 @@ from onnxgather.auditing.graph_audit import joined_ranges
 from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.given_ends import GivenRange
-from onnxgather.auditing.proof.ranges import GivenEnd, IndexRange
+from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange
 from onnxgather.core.model.network import read_network
 
 TABLE = constant("table", np.zeros((4, 3), np.float32))

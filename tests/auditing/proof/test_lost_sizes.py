@@ -10,7 +10,7 @@ import pytest
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 
 import onnxgather as og
-from onnxgather.auditing.proof.ranges import Lost
+from onnxgather.auditing.proof.index_range import Lost
 
 SMALLER = node("SpaceToDepth", ["x"], "a", "smaller", blocksize=2)
 AGAIN = node("SpaceToDepth", ["a"], "b", "again", blocksize=2)
@@ -123,3 +123,12 @@ def test_an_open_size_of_an_input_is_not_lost() -> None:
     inputs = [info("x", FLOAT, ["n"]), info("scale", FLOAT, [2])]
     (gather,) = og.audit(model(nodes, inputs, ["y"]), levels=()).gathers
     assert (gather.range.state, gather.range.lost) == ("not-proved", None)
+
+
+def test_a_rank_may_be_lost_farther_away_than_calls_can_be_deep() -> None:
+    count = 5_000
+    nodes = [node("Reshape", ["x", "sizes"], "a0", "into")]
+    nodes += [node("Neg", [f"a{k}"], f"a{k + 1}") for k in range(count)]
+    whole = gathered(nodes, f"a{count}", info("x", FLOAT, ["n"]), UNKNOWN_RANK)
+    *_, picked = og.audit(whole, levels=()).gathers
+    assert picked.range.lost == Lost("into", "Reshape")
