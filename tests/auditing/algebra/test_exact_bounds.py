@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from written_operations import Notation, rows_of, type_of
 
 from onnxgather.auditing.algebra.bounds import (
     Bounds,
@@ -40,8 +40,6 @@ NUMBERS = {
 }
 """What the rows below name in sizes, bounds and attributes."""
 
-DTYPES = {"FLOAT": np.float32, "DOUBLE": np.float64, "FLOAT16": np.float16}
-
 
 def of_columns(count: int) -> Bounds:
     rows = np.arange(2 * count).reshape(2, count, 1)
@@ -58,47 +56,11 @@ VALUES: dict[str, Bounds | None] = {
 }
 """The values that have a name in the rows below."""
 
-VALUE = re.compile(r"([A-Z]+\d*)?(\([^)]*\))? ?(.*?)( nan)?")
-ROW = re.compile(r"(\w+)(?: <([^>]*)>)?(?: (.*?))?(?: => (.*))?")
-
-
-def evaluated(text: str) -> Any:
-    return eval(text, dict(NUMBERS))
-
-
-def sizes_of(text: str) -> Any:
-    """Return the sizes in parentheses; `(...)` is any rank."""
-    return None if text == "(...)" else evaluated(text)
-
-
-def ends_of(text: str) -> str:
-    """Return `1..5` as a pair; a number is both ends."""
-    low, _, high = text.partition("..")
-    return f"({low}, {high or low})"
-
-
-def value(text: str) -> Bounds | None:
-    """Return the value of a text such as `FLOAT(n, 2) [[0..1, 3]] nan`.
-
-    These may be left out: the data type, if it is INT64; the sizes, if they are those
-    of the elements; the elements, if nothing is known of them.
-    """
-    if text in VALUES:
-        return VALUES[text]
-    match = VALUE.fullmatch(text)
-    assert match, text
-    data_type, sizes, elements, nan = match.groups()
-    data_type = data_type or "INT64"
-    if not elements:
-        return unknown(data_type, sizes_of(sizes))
-    pairs = re.sub(r"[^][,\s][^][,]*", lambda leaf: ends_of(leaf[0]), elements)
-    ends = np.array(evaluated(pairs), DTYPES.get(data_type, object))
-    shape = sizes_of(sizes) if sizes else ends.shape[:-1]
-    return interval(data_type, shape, ends[..., :1], ends[..., 1:], bool(nan))
+NOTATION = Notation(NUMBERS, VALUES)
 
 
 def v(text: str) -> Bounds:
-    found = value(text)
+    found = NOTATION.value(text)
     assert found
     return found
 
@@ -107,29 +69,23 @@ def computed(row: str) -> tuple[Sequence[Bounds] | None, str]:
     """Return what the table tells of the outputs of an operation, and what the row says
     behind `=>`.
 
-    A row is `operator <attributes> input; input => output and output`. An output is as
-    an input; its data type and its sizes are what the table of types tells of it, and
-    those of the first input if the row has none.
+    An output is written as an input. Its data type and its sizes are what the table of
+    types tells of it, and those of the first input if the row has none.
     """
-    match = ROW.fullmatch(row)
-    assert match, row
-    operator, attributes, inputs, outputs = match.groups()
-    values = tuple(value(text) for text in (inputs or "").split("; "))
-    first = values[0]
+    written = NOTATION.operation(row)
+    first = written.inputs[0]
     assert first
     types, expected = list[OpenType](), list[str]()
-    for output in (outputs or "").split(" and "):
-        told = VALUE.fullmatch(output)
-        assert told, row
-        data_type, sizes, elements, nan = told.groups()
-        own_sizes = sizes_of(sizes) if sizes else first.sizes
+    for output in written.outputs.split(" and "):
+        data_type, sizes, elements = type_of(output)
+        own_sizes = NOTATION.sizes(sizes) if sizes else first.sizes
         types.append(OpenType(data_type or first.data_type, own_sizes))
-        expected.append(f"{elements}{nan or ''}")
-    names = tuple(map(str, range(len(values))))
-    options = evaluated(f"dict({attributes or ''})")
+        expected.append(elements)
+    operator, options = written.operator, written.attributes
+    names = tuple(map(str, range(len(written.inputs))))
     operation = Operation("", operator, "", names, ("y",), options, {})
     with np.errstate(all="ignore"):
-        found = TRANSFERS[operator](Call(operation, values, 17, types))
+        found = TRANSFERS[operator](Call(operation, written.inputs, 17, types))
     bounds = [found] if isinstance(found, Bounds) else found
     return bounds, " and ".join(expected)
 
@@ -224,23 +180,23 @@ Mod [-7..7]; [-5] => [-4..0]
 Mod [-7..7, -7..7]; [-5, 4] => [-4..0, 0..3]
 Mod [-1..7, 1..3]; [5, 5] => [0..4, 1..3]
 Mod [-1..7, 1..5]; [5, 5] => [0..4, 0..4]
-Mod <fmod=1> [-7..7]; [5] => [-4..4]
-Mod <fmod=1> [1..7]; [5] => [0..4]
-Mod <fmod=1> [7]; [5] => [0..4]
-Mod <fmod=1> [-7..-6]; [5] => [-4..0]
-Mod <fmod=1> [0..2**53]; [5] => [0..4]
-Mod <fmod=1> [0..2**53 + 1]; [5] => nothing
-Mod <fmod=1> [0..7]; [2**53 + 1] => nothing
+Mod {fmod=1} [-7..7]; [5] => [-4..4]
+Mod {fmod=1} [1..7]; [5] => [0..4]
+Mod {fmod=1} [7]; [5] => [0..4]
+Mod {fmod=1} [-7..-6]; [5] => [-4..0]
+Mod {fmod=1} [0..2**53]; [5] => [0..4]
+Mod {fmod=1} [0..2**53 + 1]; [5] => nothing
+Mod {fmod=1} [0..7]; [2**53 + 1] => nothing
 Mod [0..2**53 + 1]; [5] => [0..4]
-Mod <fmod=1> FLOAT [1..2.5]; FLOAT [4] => [1.0..2.5]
-Mod <fmod=1> FLOAT [-1..2.5]; FLOAT [4] => [-4.0..4.0]
-Mod <fmod=1> FLOAT [1..4]; FLOAT [4] => [0.0..4.0]
+Mod {fmod=1} FLOAT [1..2.5]; FLOAT [4] => [1.0..2.5]
+Mod {fmod=1} FLOAT [-1..2.5]; FLOAT [4] => [-4.0..4.0]
+Mod {fmod=1} FLOAT [1..4]; FLOAT [4] => [0.0..4.0]
 Mod FLOAT [1..2.5]; FLOAT [4] => nothing
-Mod <fmod=1> FLOAT [1..2.5] nan; FLOAT [4] => nothing
-Mod <fmod=1> FLOAT [1..2.5]; FLOAT [4] nan => nothing
-Mod <fmod=1> FLOAT [1..inf]; FLOAT [4] => nothing
-Mod <fmod=1> FLOAT [1..2.5]; FLOAT [3..inf] => [1.0..2.5]
-Mod <fmod=1> FLOAT [1..2.5]; FLOAT [0..4] => nothing
+Mod {fmod=1} FLOAT [1..2.5] nan; FLOAT [4] => nothing
+Mod {fmod=1} FLOAT [1..2.5]; FLOAT [4] nan => nothing
+Mod {fmod=1} FLOAT [1..inf]; FLOAT [4] => nothing
+Mod {fmod=1} FLOAT [1..2.5]; FLOAT [3..inf] => [1.0..2.5]
+Mod {fmod=1} FLOAT [1..2.5]; FLOAT [0..4] => nothing
 Mod [1..2]; [0..4] => nothing
 Mod [0..n - 1]; [n] => [0..n - 1]
 Mod [1..n]; [n + 1] => [1..n]
@@ -307,8 +263,8 @@ Clip FLOAT [-5..50] => [-5.0..50.0]
 Clip FLOAT [-inf..inf] => [-inf..inf]
 Clip FLOAT [inf] => [3.4028234663852886e+38..inf]
 Clip FLOAT [-inf] => [-inf..-3.4028234663852886e+38]
-Clip <min=0.0, max=6.0> FLOAT [-5..50] => [0.0..6.0]
-Clip <max=6.0> FLOAT [-5..50] => [-5.0..6.0]
+Clip {min=0.0, max=6.0} FLOAT [-5..50] => [0.0..6.0]
+Clip {max=6.0} FLOAT [-5..50] => [-5.0..6.0]
 Clip FLOAT [-5..50] nan; FLOAT [0]; FLOAT [9] => [0.0..9.0] nan
 Clip FLOAT [-5..50]; FLOAT [0] nan; FLOAT [9] => nothing
 Clip FLOAT [-5..50]; FLOAT [0]; FLOAT [9] nan => nothing
@@ -396,14 +352,14 @@ Cast [1..2] => STRING [-inf..inf] nan
 CastLike [1..2]; FLOAT [0] => FLOAT [1.0..2.0]
 # Positions and sizes.
 ArgMax INT64(5, 7) => (1, 7) [[0..4]]
-ArgMin <axis=-1> INT64(5, 7) => (5, 1) [[0..6]]
-ArgMax <axis=1> INT64(5, n) => (5, 1) [[0..n - 1]]
+ArgMin {axis=-1} INT64(5, 7) => (5, 1) [[0..6]]
+ArgMax {axis=1} INT64(5, n) => (5, 1) [[0..n - 1]]
 ArgMax INT64(0, 7) => (1, 7) [[0]]
 ArgMax INT64(1, 7) => [[0]]
 ArgMax INT64(None, 7) => (1, 7) [[0..281474976710656]]
 ArgMax INT64(...) => 0..281474976710656
 TopK [1..5, 2..9, 0..3]; [2] => INT64(2,) [0..9] and INT64(2,) [0..2]
-TopK <axis=0> INT8(5, 3); [2] => INT8(2, 3) [[-128..127]] and INT64(2, 3) [[0..4]]
+TopK {axis=0} INT8(5, 3); [2] => INT8(2, 3) [[-128..127]] and INT64(2, 3) [[0..4]]
 NonZero [0, 3, 0, 5] => (1, None) [[1, 3]]
 NonZero [0, 3, 1..2] => (1, None) [[0..2]]
 NonZero [1..2, -4..-3] => (1, 2) [[0, 1]]
@@ -421,8 +377,8 @@ INT64(None, 3) [[0..1, 0..2, 0..n - 1]]
 NonMaxSuppression FLOAT(...); FLOAT(2, 3, 9) => \
 INT64(None, 3) [[0..1, 0..2, 0..281474976710656]]
 Shape INT64(5, n, None) => (3,) [5, n, 0..9223372036854775807]
-Shape <start=1> INT64(5, n, 7) => (2,) [n, 7]
-Shape <end=-1> INT64(5, n, 7) => (2,) [5, n]
+Shape {start=1} INT64(5, n, 7) => (2,) [n, 7]
+Shape {end=-1} INT64(5, n, 7) => (2,) [5, n]
 Shape INT64(...) => (None,) [0..9223372036854775807]
 Size INT64(5, n) => () 5*n
 Size INT64(...) => () 0..9223372036854775807
@@ -443,12 +399,12 @@ Range INT8 0; INT8 64; INT8 60 => (2,) nothing
 Range 0; 2**14 + 1; 1 => (2**14 + 1,) [0..16384]
 # Sums.
 ReduceSum [1..2, 3..5]; [0] => (1,) [4..7]
-ReduceSum <keepdims=0> [1..2, 3..5] => () 4..7
-ReduceSum <noop_with_empty_axes=1> [1..2, 3..5]; EMPTY => [1..2, 3..5]
+ReduceSum {keepdims=0} [1..2, 3..5] => () 4..7
+ReduceSum {noop_with_empty_axes=1} [1..2, 3..5]; EMPTY => [1..2, 3..5]
 ReduceSum INT64(4,) [1..2]; [0] => (1,) [4..8]
 ReduceSum [[1, 2, 3], [4, 5, 6]]; [0] => (1, 3) [[5, 7, 9]]
-ReduceSum <keepdims=0> [[1, 2, 3], [4, 5, 6]]; [-1] => (2,) [6, 15]
-ReduceSum <axes=(1, -1)> [[1, 2, 3], [4, 5, 6]] => (2, 1) [[6], [15]]
+ReduceSum {keepdims=0} [[1, 2, 3], [4, 5, 6]]; [-1] => (2,) [6, 15]
+ReduceSum {axes=(1, -1)} [[1, 2, 3], [4, 5, 6]] => (2, 1) [[6], [15]]
 ReduceSum [[1, 2, 3], [4, 5, 6]] => (1, 1) [[21]]
 ReduceSum [[1, 2, 3], [4, 5, 6]]; INT64(1,) => (...) nothing
 ReduceSum INT64(...); [0] => nothing
@@ -463,15 +419,15 @@ ReduceSum INT8 [0..127]; [0] => nothing
 ReduceSum INT64(2,) [0..2**52]; [0] => (1,) nothing
 ReduceSum INT64(2,) [-(2**52) + 1..0]; [0] => (1,) [-9007199254740990..0]
 ReduceMax [1..2, 3..5]; [0] => (1,) [1..5]
-ReduceMin <axes=(0,), keepdims=0> [[1, 2, 3], [4, 5, 6]] => (3,) [1..4, 2..5, 3..6]
+ReduceMin {axes=(0,), keepdims=0} [[1, 2, 3], [4, 5, 6]] => (3,) [1..4, 2..5, 3..6]
 ReduceMax INT64(n,) [1..2]; [0] => (1,) [1..2]
 ReduceMax INT64(count,) [1..2]; [0] => (1,) nothing
 ReduceMax INT64(None,) [1..2]; [0] => (1,) nothing
 CumSum INT64(3,) [1..2]; 0 => [1..2, 2..4, 3..6]
 CumSum INT64(2,) [-2..1]; 0 => [-2..1, -4..2]
-CumSum <exclusive=1> INT64(2,) [1..2]; 0 => [0, 1..2]
-CumSum <reverse=1> INT64(2,) [1..2]; 0 => [2..4, 1..2]
-CumSum <exclusive=1, reverse=1> INT64(2, 1) [[1..2]]; -2 => [[1..2], [0]]
+CumSum {exclusive=1} INT64(2,) [1..2]; 0 => [0, 1..2]
+CumSum {reverse=1} INT64(2,) [1..2]; 0 => [2..4, 1..2]
+CumSum {exclusive=1, reverse=1} INT64(2, 1) [[1..2]]; -2 => [[1..2], [0]]
 CumSum INT64(2**12 + 1,) [1..2]; 0 => [1..8194]
 CumSum INT64(n,) [-1..2]; 0 => [-n..2*n]
 CumSum [0..1, 0..5]; 0 => [0..5, 0..10]
@@ -486,10 +442,10 @@ GatherElements [1..5, 2..9]; [0] => (1,) [1..9]
 GatherND [1..5, 2..9]; [0] => () 1..9
 Pad [3..5]; [1, 1] => (3,) [0..5]
 Pad [3..5]; [1, 1]; -7 => (3,) [-7..5]
-Pad <value=9.0> FLOAT [3..5] => (3,) [3.0..9.0]
+Pad {value=9.0} FLOAT [3..5] => (3,) [3.0..9.0]
 ScatterElements [3..5]; [0]; [-2..4] => [-2..5]
-ScatterElements <reduction='add'> [3..5]; [0]; [-2..4] => nothing
-ScatterND <reduction='none'> [3..5]; [0]; [4..7] => [3..7]
+ScatterElements {reduction='add'} [3..5]; [0]; [-2..4] => nothing
+ScatterND {reduction='none'} [3..5]; [0]; [4..7] => [3..7]
 ScatterND FLOAT [3..5]; [0]; FLOAT [4..7] nan => [3.0..7.0] nan
 Trilu [[1, 2, 3], [4, 5, 6]] => [[0..6]]
 Reshape [[1, 2, 3], [4, 5, 6]]; none => (3, 2) [[1, 2], [3, 4], [5, 6]]
@@ -505,7 +461,7 @@ Reshape [[1, 2, 3], [4, 5, 6]] => (2, 2) [[1..6]]
 Reshape COLUMNS_17 => (1, n, 17) [[[0..33]]]
 Reshape COLUMNS_16 => (1, n, 16) 0..31 of shape 1, 1, 16
 Transpose [[1, 2, 3], [4, 5, 6]] => (3, 2) [[1, 4], [2, 5], [3, 6]]
-Transpose <perm=(1, 0, 2)> [[[1, 2]], [[3, 4]]] => (1, 2, 2) [[[1, 2], [3, 4]]]
+Transpose {perm=(1, 0, 2)} [[[1, 2]], [[3, 4]]] => (1, 2, 2) [[[1, 2], [3, 4]]]
 Transpose INT8(...) => -128..127
 Expand [1..5, 2..9]; none => (3, 2) [[1..5, 2..9]]
 Expand [1..5, 2..9]; none => (...) 1..9
@@ -521,49 +477,48 @@ Slice [0, 1, 2, 3, 4]; [-9]; [-10]; [0]; [-1] => (1,) [0]
 Slice [[1, 2, 3], [4, 5, 6]]; [0]; [2]; [-1] => (2, 2) [[1, 2], [4, 5]]
 Slice [[1, 2, 3], [4, 5, 6]]; [1]; [2] => (1, 3) [[4, 5, 6]]
 Slice [[1, 2, 3], [4, 5, 6]]; [1, 1]; [2, 3] => (1, 2) [[5, 6]]
-Slice <starts=(1,), ends=(2,), axes=(1,)> [[1, 2, 3], [4, 5, 6]] => (2, 1) [[2], [5]]
+Slice {starts=(1,), ends=(2,), axes=(1,)} [[1, 2, 3], [4, 5, 6]] => (2, 1) [[2], [5]]
 Slice [[1, 2, 3], [4, 5, 6]]; INT64(1,); [2] => (None, 3) [[1..4, 2..5, 3..6]]
 Slice [[1, 2, 3], [4, 5, 6]]; [0]; [2]; INT64(1,) => (None, None) [[1..6]]
 Slice [[1, 2, 3], [4, 5, 6]]; [0]; [2]; [0]; INT64(1,) => (None, 3) [[1..4, 2..5, 3..6]]
 Slice INT8(...); [0]; [2] => -128..127
 Slice INT64(n, 2) [[1..5, 2..9]]; [0]; [2] => (2, 2) [[1..5, 2..9]]
 Split [0, 1, 2, 3, 4]; [2, 3] => INT64(2,) [0, 1] and INT64(3,) [2, 3, 4]
-Split <axis=1> [[1, 2, 3], [4, 5, 6]]; [1, 2] => \
+Split {axis=1} [[1, 2, 3], [4, 5, 6]]; [1, 2] => \
 INT64(2, 1) [[1], [4]] and INT64(2, 2) [[2, 3], [5, 6]]
 Split [0, 1, 2, 3, 4]; INT64(2,) => INT64(None,) [0..4] and INT64(...) 0..4
-Concat <axis=0> [1..5]; [2..9, 4] => (3,) [1..5, 2..9, 4]
-Concat <axis=-1> [[1, 2, 3], [4, 5, 6]]; [[7], [8]] => \
+Concat {axis=0} [1..5]; [2..9, 4] => (3,) [1..5, 2..9, 4]
+Concat {axis=-1} [[1, 2, 3], [4, 5, 6]]; [[7], [8]] => \
 (2, 4) [[1, 2, 3, 7], [4, 5, 6, 8]]
-Concat <axis=0> [[1, 2, 3], [4, 5, 6]]; INT64(1, 3) [[9]] => \
+Concat {axis=0} [[1, 2, 3], [4, 5, 6]]; INT64(1, 3) [[9]] => \
 (3, 3) [[1, 2, 3], [4, 5, 6], [9, 9, 9]]
-Concat <axis=0> FLOAT [1..5]; FLOAT [2..9] nan => (2,) [1.0..5.0, 2.0..9.0] nan
-Concat <axis=0> FLOAT [1..5]; FLOAT(None,) [2..9] => (None,) [1.0..9.0]
-Concat <axis=0> [1..5]; INT64(...) 2..9 => (2,) nothing
-Concat <axis=1> INT64(n, 1) [[1]]; INT64(m, 5) [[2]] => [[1..2]]
-Concat <axis=1> INT64(count, 1) [[1]]; INT64(m, 5) [[2]] => nothing
-Concat <axis=1> INT64(count, 1) [[1]]; INT64(count, 5) [[2]] => [[1..2]]
-Concat <axis=1> INT64(count, 0) [[1]]; INT64(m, 5) [[2]] => [[2]]
-Concat <axis=0> [1..5]; [2..9] => (...) 1..9
-Concat <axis=0> INT64(2**13,) [1]; INT64(2**13,) [2] => (2**14,) 1..2 of shape 16384
-Concat <axis=0> [1]; INT64(2**14,) [2] => (2**14 + 1,) [1..2]
+Concat {axis=0} FLOAT [1..5]; FLOAT [2..9] nan => (2,) [1.0..5.0, 2.0..9.0] nan
+Concat {axis=0} FLOAT [1..5]; FLOAT(None,) [2..9] => (None,) [1.0..9.0]
+Concat {axis=0} [1..5]; INT64(...) 2..9 => (2,) nothing
+Concat {axis=1} INT64(n, 1) [[1]]; INT64(m, 5) [[2]] => [[1..2]]
+Concat {axis=1} INT64(count, 1) [[1]]; INT64(m, 5) [[2]] => nothing
+Concat {axis=1} INT64(count, 1) [[1]]; INT64(count, 5) [[2]] => [[1..2]]
+Concat {axis=1} INT64(count, 0) [[1]]; INT64(m, 5) [[2]] => [[2]]
+Concat {axis=0} [1..5]; [2..9] => (...) 1..9
+Concat {axis=0} INT64(2**13,) [1]; INT64(2**13,) [2] => (2**14,) 1..2 of shape 16384
+Concat {axis=0} [1]; INT64(2**14,) [2] => (2**14 + 1,) [1..2]
 Gather [1..5, 2..9, 4]; [2, 0] => (2,) [4, 1..5]
 Gather [1..5, 2..9, 4]; [-3, -1] => (2,) [1..5, 4]
 Gather [1..5, 2..9, 4]; 3 => () 1..9
 Gather [1..5, 2..9, 4]; -4 => () 1..9
-Gather <axis=1> [[1, 2, 3], [4, 5, 6]]; 1 => (2,) [2, 5]
-Gather <axis=-1> [[1, 2, 3], [4, 5, 6]]; [[1]] => (2, 1, 1) [[[2]], [[5]]]
+Gather {axis=1} [[1, 2, 3], [4, 5, 6]]; 1 => (2,) [2, 5]
+Gather {axis=-1} [[1, 2, 3], [4, 5, 6]]; [[1]] => (2, 1, 1) [[[2]], [[5]]]
 Gather [[1, 2, 3], [4, 5, 6]]; INT64(4,) => (4, 3) [[1..4, 2..5, 3..6]]
-Gather <axis=1> [[1, 2, 3], [4, 5, 6]]; INT64(4,) => (2, 4) [[1..3], [4..6]]
+Gather {axis=1} [[1, 2, 3], [4, 5, 6]]; INT64(4,) => (2, 4) [[1..3], [4..6]]
 Gather [[1, 2, 3], [4, 5, 6]]; INT64(...) => (...) 1..6
 Gather INT64(9,) [1..5]; [8] => (1,) [1..5]
 ConstantOfShape [2] => FLOAT(2,) [0.0]
-ConstantOfShape <value=np.array([7])> [2] => (2,) [7]
+ConstantOfShape {value=np.array([7])} [2] => (2,) [7]
 """
 
 
 def test_the_bounds_of_operations() -> None:
-    rows = [row for row in ROWS.strip().splitlines() if not row.startswith("#")]
-    found = [(row, *computed(row)) for row in rows]
+    found = [(row, *computed(row)) for row in rows_of(ROWS)]
     assert not [
         (row, shown(bounds)) for row, bounds, own in found if shown(bounds) != own
     ]
@@ -718,11 +673,11 @@ def test_operators_that_broadcast_keep_no_more_bounds_than_a_value(
         "Tile [0..n, 0]; [2]",
         "Slice [0..n, 0]; [0]; [1]",
         "Split [0..n, 0]; [1]",
-        "Concat <axis=0> [0..n, 0]; [0] => (3,)",
+        "Concat {axis=0} [0..n, 0]; [0] => (3,)",
         "Gather [0..n, 0]; [0] => (1,)",
         "TopK [0..n, 0]; [1] => INT64(1,) and INT64(1,)",
         "ReduceMax [0..n, 0]; [0] => (1,)",
-        "CumSum <exclusive=1> [0..n, 0]; 0 => (1,)",
+        "CumSum {exclusive=1} [0..n, 0]; 0 => (1,)",
         "Range 0; n + 1; 1 => (None,)",
         "Identity [0..n, 0]",
         "Max [0..n, 0]; [0]",
