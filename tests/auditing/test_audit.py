@@ -10,7 +10,19 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx_graphs import BOOL, FLOAT, INT64, constant, function, graph, info, model, node
+from onnx_graphs import (
+    BOOL,
+    FLOAT,
+    INT64,
+    constant,
+    function,
+    graph,
+    info,
+    model,
+    node,
+    nodes_of,
+    written,
+)
 
 import onnxgather as og
 from onnxgather.auditing import graph_audit
@@ -127,13 +139,13 @@ def test_sizes_that_are_not_known_leave_no_descriptor() -> None:
 def last_of_cache(length: int | str) -> onnx.ModelProto:
     """A gather of the element past + seq - 1 of a mask, as a model with a cache has
     it."""
-    nodes = [
-        node("Shape", ["x"], "seq_of_x", start=1, end=2),
-        node("Shape", ["cache"], "past_of_cache", start=1, end=2),
-        node("Add", ["seq_of_x", "past_of_cache"], "sum"),
-        node("Sub", ["sum", "one"], "last"),
-        node("Gather", ["mask", "last"], "y", axis=1),
-    ]
+    nodes = nodes_of("""
+        seq_of_x = Shape <start = 1, end = 2> (x)
+        past_of_cache = Shape <start = 1, end = 2> (cache)
+        sum = Add (seq_of_x, past_of_cache)
+        last = Sub (sum, one)
+        y = Gather <axis = 1> (mask, last)
+    """)
     inputs = [
         info("x", FLOAT, ["b", "seq"]),
         info("cache", FLOAT, ["b", "past"]),
@@ -278,12 +290,12 @@ def test_of_empty_tensors_the_provider_does_nothing() -> None:
 
 
 def test_a_node_without_a_name_of_its_own_is_called_by_its_output() -> None:
-    nodes = [
-        node("Gather", ["table", "ids"], "a", "same"),
-        node("Gather", ["table", "ids"], "b", "same"),
-        node("Gather", ["table", "ids"], "c"),
-        node("Gather", ["table", "ids"], "d", "own"),
-    ]
+    nodes = nodes_of("""
+        [same] a = Gather (table, ids)
+        [same] b = Gather (table, ids)
+        c = Gather (table, ids)
+        [own] d = Gather (table, ids)
+    """)
     found = og.audit(model(nodes, [IDS], ["a"], [TABLE]))
     assert [g.node for g in found.gathers] == ["a", "b", "c", "own"]
     assert [g.output_name for g in found.gathers] == ["a", "b", "c", "d"]
@@ -335,8 +347,8 @@ def test_gathers_that_are_settled_keep_their_records_where_others_are_open() -> 
 
 class TestInside:
     def branches(self) -> onnx.ModelProto:
-        then = graph([node("Gather", ["table", "ids"], "y", "inner")], (), ["y"])
-        other = graph([node("Gather", ["table", "zero"], "z", "inner")], (), ["z"])
+        then = graph(nodes_of("[inner] y = Gather (table, ids)"), (), ["y"])
+        other = graph(nodes_of("[inner] z = Gather (table, zero)"), (), ["z"])
         only = node("If", ["on"], "out", "if_1", then_branch=then, else_branch=other)
         zero = constant("zero", np.zeros((1, 2), np.int64))
         return model([only], [IDS, info("on", BOOL, [])], ["out"], [TABLE, zero])
@@ -349,11 +361,11 @@ class TestInside:
         }
 
     def test_a_gather_of_a_function_is_one_record_of_all_its_calls(self) -> None:
-        pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
-        nodes = [
-            node("Pick", ["table", "zero"], "a", "one", domain="own"),
-            node("Pick", ["table", "ids"], "b", "two", domain="own"),
-        ]
+        pick = function("Pick", ["x", "w"], nodes_of("[inner] y = Gather (x, w)"))
+        nodes = nodes_of("""
+            [one] a = own.Pick (table, zero)
+            [two] b = own.Pick (table, ids)
+        """)
         zero = constant("zero", np.zeros((5, 2), np.int64))
         made = model(nodes, [IDS], ["a", "b"], [TABLE, zero], functions=[pick])
         found = one(made, shapes=SHAPES)
@@ -377,7 +389,7 @@ class TestInside:
         self, of_both: bool, state: str
     ) -> None:
         five, kept = constant("five", np.array(5)), constant("kept", np.array(1))
-        pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
+        pick = function("Pick", ["x", "w"], nodes_of("[inner] y = Gather (x, w)"))
         nodes = [
             node("Mul", ["ids", "five"], "if_0"),
             node("Sub", ["ids", "kept"], "less"),
@@ -396,14 +408,14 @@ class TestInside:
         assert (found.state, len(found.conditions)) == (state, int(not of_both))
 
     def test_a_body_whose_output_is_known_has_conditions_too(self) -> None:
-        pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
+        pick = function("Pick", ["x", "w"], nodes_of("[inner] y = Gather (x, w)"))
         same = constant("table", np.zeros((4, 3), np.float32))
         call = node("Pick", ["table", "ids"], "a", "one", domain="own")
         found = one(model([call], [IDS], ["a"], [same], functions=[pick])).range
         assert (found.state, found.conditions) == (IF_KEPT, (IN_TABLE,))
 
     def test_a_function_that_nothing_calls_has_gathers_too(self) -> None:
-        pick = function("Pick", ["x", "w"], [node("Gather", ["x", "w"], "y", "inner")])
+        pick = function("Pick", ["x", "w"], nodes_of("[inner] y = Gather (x, w)"))
         found = og.audit(
             model([GATHER], [IDS], ["rows"], [TABLE], functions=[pick])
         ).gathers
@@ -411,7 +423,7 @@ class TestInside:
 
     def test_the_body_of_an_operator_that_is_not_known_has_gathers_too(self) -> None:
         inside = graph(
-            [node("Gather", ["table", "own"], "y", "inner")],
+            nodes_of("[inner] y = Gather (table, own)"),
             [info("own", INT64)],
             ["y"],
         )
@@ -443,12 +455,17 @@ class TestRuns:
         assert found.range.conditions == (IN_TABLE,)
 
     def test_sizes_that_only_a_run_tells_come_from_it(self) -> None:
-        nodes = [
-            node("NonZero", ["mask"], "where"),
-            node("Transpose", ["where"], "tuples"),
-            node("GatherND", ["table", "tuples"], "rows", "gather"),
-        ]
-        made = model(nodes, [info("mask", BOOL, [4, 3])], ["rows"], [TABLE])
+        made = written(
+            """
+            (bool[4, 3] mask) => (rows)
+            {
+                where = NonZero (mask)
+                tuples = Transpose (where)
+                [gather] rows = GatherND (table, tuples)
+            }
+        """,
+            TABLE,
+        )
         mask = np.zeros((4, 3), bool)
         mask[2, 1] = mask[0, 0] = True
         found = one(made, {"mask": mask})
@@ -510,10 +527,10 @@ class TestRuns:
 def looping(trips: int) -> list[str]:
     """The notes on a loop that goes round so often."""
     state = [info("k", INT64, []), info("on", BOOL, [])]
-    inner = [
-        node("Identity", ["on"], "still"),
-        node("Gather", ["table", "k"], "row", "inner"),
-    ]
+    inner = nodes_of("""
+        still = Identity (on)
+        [inner] row = Gather (table, k)
+    """)
     body = graph(inner, state, ["still", "row"])
     loop = node("Loop", ["trips", ""], "rows", "loop_1", body=body)
     table = constant("table", np.zeros((300, 1), np.float32))
@@ -581,7 +598,10 @@ def test_a_condition_on_columns_counts_where_their_number_is_known(
 
 def test_trials_of_ranges_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trials of this gather compute one value anew each."""
-    moved = [node("Neg", ["ids"], "i"), node("Gather", ["table", "i"], "rows")]
+    moved = nodes_of("""
+        i = Neg (ids)
+        rows = Gather (table, i)
+    """)
     made = model(moved, [IDS], ["rows"], [TABLE])
     assert one(made).range.state == "proved-if"
     monkeypatch.setattr(conditions, "MOST_TRIED", 5)
@@ -589,15 +609,20 @@ def test_trials_of_ranges_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sizes_are_computed_through_floats() -> None:
-    nodes = [
-        node("Shape", ["ids"], "shape"),
-        node("Cast", ["shape"], "floats", to=FLOAT),
-        node("Sqrt", ["floats"], "roots"),
-        node("Cast", ["roots"], "sizes", to=INT64),
-        node("ConstantOfShape", ["sizes"], "which", value=constant("v", np.array([3]))),
-        node("Gather", ["table", "which"], "rows", "gather"),
-    ]
-    made = model(nodes, [info("ids", INT64, ["n", "m"])], ["rows"], [TABLE])
+    made = written(
+        """
+        (int64[n, m] ids) => (rows)
+        {
+            shape = Shape (ids)
+            floats = Cast <to = 1> (shape)
+            roots = Sqrt (floats)
+            sizes = Cast <to = 7> (roots)
+            which = ConstantOfShape <value = int64[1] {3}> (sizes)
+            [gather] rows = Gather (table, which)
+        }
+    """,
+        TABLE,
+    )
     found = [
         g for g in og.audit(made, shapes={"ids": [16, 4]}).gathers if g.node == "gather"
     ]
@@ -634,7 +659,7 @@ def test_indices_that_are_no_integers_are_no_traceback() -> None:
 
 def test_a_broken_gather_is_one_sentence() -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
-        og.audit(model([node("Gather", ["table"], "rows")], [], ["rows"], [TABLE]))
+        og.audit(written("() => (rows) { rows = Gather (table) }", TABLE))
     assert (
         str(caught.value)
         == "the model: node 'rows' must have two inputs and one output"
@@ -665,18 +690,21 @@ def test_external_data_is_found_by_a_run(tmp_path: Path) -> None:
 
 
 def test_a_proof_tells_the_open_size_unless_only_a_run_would_tell_it() -> None:
-    nodes = [
-        node("Size", ["x"], "count"),
-        node("Range", ["zero", "count", "single"], "every"),
-        node("Gather", ["x", "every"], "y", "named"),
-        node("Compress", ["x", "kept"], "some"),
-        node("Size", ["some"], "fewer"),
-        node("Range", ["zero", "fewer", "single"], "all_of_some"),
-        node("Gather", ["some", "all_of_some"], "z", "made"),
-    ]
-    constants = [constant("zero", np.int64(0)), constant("single", np.int64(1))]
-    inputs = [info("x", FLOAT, ["n"]), info("kept", BOOL, ["n"])]
-    found = og.audit(model(nodes, inputs, ["y", "z"], constants))
+    found = og.audit(
+        written("""
+        (float[n] x, bool[n] kept) => (y, z)
+        <int64 zero = {0}, int64 single = {1}>
+        {
+            count = Size (x)
+            every = Range (zero, count, single)
+            [named] y = Gather (x, every)
+            some = Compress (x, kept)
+            fewer = Size (some)
+            all_of_some = Range (zero, fewer, single)
+            [made] z = Gather (some, all_of_some)
+        }
+    """)
+    )
     assert [(one.node, one.range.why) for one in found.gathers] == [
         ("named", "Range, at most n - 1 of n"),
         ("made", "Range"),
@@ -700,13 +728,13 @@ def test_a_shape_with_too_few_sizes_is_refused() -> None:
 
 
 def test_a_gather_of_what_a_range_becomes_may_have_more_indices_than_the_axis() -> None:
-    nodes = [
-        node("Size", ["x"], "count"),
-        node("Range", ["zero", "count", "single"], "every"),
-        node("Add", ["every", "less"], "below"),
-        node("Gather", ["row", "below"], "y", "gather"),
-        node("Gather", ["row", "every"], "z", "own"),
-    ]
+    nodes = nodes_of("""
+        count = Size (x)
+        every = Range (zero, count, single)
+        below = Add (every, less)
+        [gather] y = Gather (row, below)
+        [own] z = Gather (row, every)
+    """)
     constants = [
         constant("row", np.zeros(1, np.float32)),
         constant("less", np.int64(-1)),
@@ -723,10 +751,10 @@ def test_a_gather_of_what_a_range_becomes_may_have_more_indices_than_the_axis() 
 def test_an_index_below_0_counts_from_the_end_unless_none_may() -> None:
     """The constant -1 stays what it is."""
     last = constant("last", np.array([-1]))
-    nodes = [
-        node("Gather", ["table", "ids"], "rows", "rows"),
-        node("Gather", ["table", "last"], "one", "one"),
-    ]
+    nodes = nodes_of("""
+        [rows] rows = Gather (table, ids)
+        [one] one = Gather (table, last)
+    """)
     made = model(nodes, [IDS], ["rows", "one"], [TABLE, last])
     audited = og.audit(made)
     assert [g.range.conditions for g in audited.gathers] == [(IN_TABLE,), ()]

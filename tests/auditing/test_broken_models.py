@@ -8,13 +8,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto
-from onnx_graphs import BOOL, FLOAT, INT64, constant, graph, info, model, node
+from onnx_graphs import BOOL, FLOAT, INT64, constant, graph, info, model, node, nodes_of
 
 import onnxgather as og
 
 X = info("x", FLOAT, ["n", 3])
 GATHER = node("Gather", ["x", "i"], "y")
-SIZES = [node("Shape", ["x"], "sizes")]
+SIZES = nodes_of("sizes = Shape (x)")
 HALF = constant("half", np.array([2.5]))
 
 
@@ -25,7 +25,10 @@ def _of_two_types(operator: str) -> onnx.ModelProto:
 
 def _loop_of(data_type: int) -> onnx.ModelProto:
     body = graph(
-        [node("Identity", ["go"], "on"), node("Identity", ["trip"], "kept")],
+        nodes_of("""
+            on = Identity (go)
+            kept = Identity (trip)
+        """),
         [info("trip", INT64, []), info("go", BOOL, [])],
         ["on", "kept"],
     )

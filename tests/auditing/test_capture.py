@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_graphs import BOOL, INT64, constant, function, graph, info, model, node
+from onnx_graphs import (
+    BOOL,
+    INT64,
+    constant,
+    function,
+    graph,
+    info,
+    model,
+    node,
+    nodes_of,
+)
 from rings import one_quick_in
 
 from onnxgather.auditing import capture as capture_module
@@ -42,21 +52,21 @@ def captured(made: onnx.ModelProto, **inputs: Any) -> tuple[Network, Captured]:
 
 
 def test_a_gather_has_its_arrays() -> None:
-    nodes = [
-        node("Neg", ["ids"], "moved"),
-        node("Gather", ["table", "moved"], "rows", "g"),
-    ]
+    nodes = nodes_of("""
+        moved = Neg (ids)
+        [g] rows = Gather (table, moved)
+    """)
     made = model(nodes, [IDS], ["rows"], [TABLE])
     assert seen(made, ids=[1, -2]) == {"main graph": [[[-1, 2], [9, 6]]]}
 
 
 def test_a_model_of_texts_runs() -> None:
     words = info("words", onnx.TensorProto.STRING, ["n"])
-    nodes = [
-        node("Equal", ["words", "stop"], "stops"),
-        node("Cast", ["stops"], "which", to=INT64),
-        node("Gather", ["table", "which"], "rows", "g"),
-    ]
+    nodes = nodes_of("""
+        stops = Equal (words, stop)
+        which = Cast <to = 7> (stops)
+        [g] rows = Gather (table, which)
+    """)
     made = model(nodes, [words], ["rows"], [TABLE, constant("stop", np.array(["the"]))])
     made.opset_import[0].version = 19  # Equal of texts
     _, found = captured(made, words=["the", "cat"])
@@ -65,8 +75,8 @@ def test_a_model_of_texts_runs() -> None:
 
 
 def test_only_the_branch_that_runs_is_seen() -> None:
-    then = graph([node("Gather", ["table", "ids"], "y")], (), ["y"])
-    other = graph([node("Gather", ["table", "moved"], "z")], (), ["z"])
+    then = graph(nodes_of("y = Gather (table, ids)"), (), ["y"])
+    other = graph(nodes_of("z = Gather (table, moved)"), (), ["z"])
     nodes = [
         node("Neg", ["ids"], "moved"),
         node("If", ["on"], "out", "if_1", then_branch=then, else_branch=other),
@@ -78,11 +88,11 @@ def test_only_the_branch_that_runs_is_seen() -> None:
 
 def test_each_iteration_of_a_loop_is_seen() -> None:
     inputs = [info("k", INT64, []), info("going", BOOL, []), info("at", INT64, ["n"])]
-    nodes = [
-        node("Gather", ["table", "at"], "rows"),
-        node("Add", ["at", "ids"], "next"),
-        node("Less", ["k", "last"], "still"),
-    ]
+    nodes = nodes_of("""
+        rows = Gather (table, at)
+        next = Add (at, ids)
+        still = Less (k, last)
+    """)
     body = graph(nodes, inputs, ["still", "next", "rows"])
     loop = onnx.helper.make_node(
         "Loop", ["", "", "ids"], ["end", "all"], "loop_1", body=body
@@ -96,10 +106,10 @@ def test_the_number_of_an_iteration_has_the_sizes_that_the_body_declares(
     sizes: list[int],
 ) -> None:
     inputs = [info("k", INT64, sizes), info("going", BOOL, [])]
-    nodes = [
-        node("Gather", ["table", "k"], "row", "row"),
-        node("Identity", ["going"], "still"),
-    ]
+    nodes = nodes_of("""
+        [row] row = Gather (table, k)
+        still = Identity (going)
+    """)
     body = graph(nodes, inputs, ["still", "row"])
     loop = node("Loop", ["twice", ""], "all", "loop_1", body=body)
     made = model([loop], [], ["all"], [TABLE, constant("twice", np.int64(2))])
@@ -115,7 +125,7 @@ def test_the_number_of_an_iteration_has_the_sizes_that_the_body_declares(
 @pytest.mark.slow
 def test_each_row_of_a_scan_is_seen() -> None:
     body = graph(
-        [node("Gather", ["table", "row"], "got")], [info("row", INT64, [])], ["got"]
+        nodes_of("got = Gather (table, row)"), [info("row", INT64, [])], ["got"]
     )
     scan = node("Scan", ["ids"], "all", "scan_1", body=body, num_scan_inputs=1)
     made = model([scan], [IDS], ["all"], [TABLE])
@@ -137,7 +147,7 @@ def test_loops_and_scans_end_after_many_iterations(
     monkeypatch.setattr(capture_module, "MOST_ITERATIONS", of_one)
     monkeypatch.setattr(capture_module, "MOST_OF_ALL", of_all)
     inner = graph(
-        [node("Gather", ["table", "row"], "got")], [info("row", INT64, [])], ["got"]
+        nodes_of("got = Gather (table, row)"), [info("row", INT64, [])], ["got"]
     )
     state = [info("k", INT64, []), info("going", BOOL, [])]
     nodes = [
@@ -159,14 +169,12 @@ def test_loops_and_scans_end_after_many_iterations(
 
 @pytest.mark.slow
 def test_each_call_of_a_function_is_seen() -> None:
-    inner = function("Inner", ["x", "w"], [node("Gather", ["x", "w"], "y")])
-    outer = function(
-        "Outer", ["x", "w"], [node("Inner", ["x", "w"], "z", "in", domain="own")]
-    )
-    nodes = [
-        node("Outer", ["table", "ids"], "a", "one", domain="own"),
-        node("Inner", ["table", "ids"], "b", "two", domain="own"),
-    ]
+    inner = function("Inner", ["x", "w"], nodes_of("y = Gather (x, w)"))
+    outer = function("Outer", ["x", "w"], nodes_of("[in] z = own.Inner (x, w)"))
+    nodes = nodes_of("""
+        [one] a = own.Outer (table, ids)
+        [two] b = own.Inner (table, ids)
+    """)
     made = model(nodes, [IDS], ["a", "b"], [TABLE], functions=[inner, outer])
     assert seen(made, ids=[3]) == {
         "function Inner, called by in in function Outer, called by one": [[[3], [9]]],
@@ -175,12 +183,12 @@ def test_each_call_of_a_function_is_seen() -> None:
 
 
 def test_a_run_that_fails_shows_what_came_before() -> None:
-    nodes = [
-        node("Gather", ["table", "ids"], "rows", "first"),
-        node("Gather", ["table", "far"], "wild", "second"),
-        node("Neg", ["wild"], "turned"),
-        node("Gather", ["turned", "ids"], "never", "third"),
-    ]
+    nodes = nodes_of("""
+        [first] rows = Gather (table, ids)
+        [second] wild = Gather (table, far)
+        turned = Neg (wild)
+        [third] never = Gather (turned, ids)
+    """)
     far = constant("far", np.array([9]))
     made = model(nodes, [IDS], ["never"], [TABLE, far])
     network, found = captured(made, ids=[1])
@@ -192,7 +200,7 @@ def test_a_run_that_fails_shows_what_came_before() -> None:
 
 @pytest.mark.slow
 def test_a_failure_in_a_branch_is_named_there() -> None:
-    then = graph([node("Gather", ["table", "ids"], "y", "inner")], (), ["y"])
+    then = graph(nodes_of("[inner] y = Gather (table, ids)"), (), ["y"])
     only = node("If", ["on"], "out", "if_1", then_branch=then, else_branch=then)
     network, found = captured(
         model([only], [IDS, ON], ["out"], [TABLE]), ids=[7], on=True

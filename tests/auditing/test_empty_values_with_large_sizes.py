@@ -11,7 +11,7 @@ import onnx
 import pytest
 from command_line import outcome
 from onnx import TensorProto
-from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from onnx_graphs import FLOAT, INT64, constant, info, model, node, nodes_of
 
 import onnxgather as og
 from onnxgather.auditing.graph_audit import EMPTY
@@ -109,10 +109,10 @@ def test_there_is_no_descriptor_of_an_empty_value(
 
 def test_a_size_beyond_the_numbers_of_sizes_is_not_known() -> None:
     # ONNX's inference of the next operator takes no such size.
-    nodes = [
-        node("Reshape", ["x", "flat"], "long"),
-        node("Gather", ["long", "i"], "y"),
-    ]
+    nodes = nodes_of("""
+        long = Reshape (x, flat)
+        y = Gather (long, i)
+    """)
     inputs = [info("x", FLOAT, [2**63 - 1, 2]), info("i", INT64, [1])]
     flat = constant("flat", np.array([-1]))
     (gather,) = og.audit(model(nodes, inputs, ["y"], [flat])).gathers

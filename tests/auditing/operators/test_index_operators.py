@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 from index_models import IndexModel, index_models, without_positions
 from network_draft import results, session
-from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from onnx_graphs import FLOAT, INT64, constant, info, model, node, nodes_of
 from rings import one_quick_in
 
 import onnxgather as og
@@ -258,12 +258,12 @@ def test_a_constant_out_of_range_is_told_with_the_input_that_holds_it() -> None:
 
 def mixed() -> onnx.ModelProto:
     """A Gather, a ScatterND and two others, of whose indices nothing is known."""
-    nodes = [
-        node("Gather", ["table", "ids"], "rows", "gather"),
-        node("ScatterND", ["table", "places", "update"], "written", "scatter"),
-        node("ReverseSequence", ["rows", "lengths"], "turned", "turn"),
-        node("OneHot", ["ids", "depth", "values"], "hot", "hot"),
-    ]
+    nodes = nodes_of("""
+        [gather] rows = Gather (table, ids)
+        [scatter] written = ScatterND (table, places, update)
+        [turn] turned = ReverseSequence (rows, lengths)
+        [hot] hot = OneHot (ids, depth, values)
+    """)
     inputs = [
         info("ids", INT64, [3]),
         info("places", INT64, [1, 1]),

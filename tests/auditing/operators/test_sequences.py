@@ -10,7 +10,7 @@ import onnx
 import pytest
 from network_draft import results, session
 from onnx import helper
-from onnx_graphs import BOOL, INT64, constant, info, node
+from onnx_graphs import BOOL, INT64, constant, info, node, nodes_of
 
 import onnxgather as og
 from onnxgather.auditing.output.text import lines
@@ -45,12 +45,12 @@ def model_of(
 def loop() -> onnx.NodeProto:
     """Return a Loop that inserts into a sequence, and gathers at what it reads of
     it."""
-    nodes = [
-        node("SequenceInsert", ["state", "counter"], "after"),
-        node("SequenceAt", ["after", "counter"], "index"),
-        node("Gather", ["table", "index"], "inside", "inside"),
-        node("Identity", ["keep"], "kept"),
-    ]
+    nodes = nodes_of("""
+        after = SequenceInsert (state, counter)
+        index = SequenceAt (after, counter)
+        [inside] inside = Gather (table, index)
+        kept = Identity (keep)
+    """)
     inputs = [info("counter", INT64, []), info("keep", BOOL, []), listed("state")]
     outputs = [info("kept", BOOL, []), listed("after"), info("inside", INT64)]
     body = helper.make_graph(nodes, "body", inputs, outputs)
@@ -152,13 +152,13 @@ def test_nothing_is_known_of_a_sequence_and_of_what_is_read_of_it(name: str) -> 
 
 
 def test_the_names_of_sizes_that_are_declared_of_a_sequence_are_not_believed() -> None:
-    nodes = [
-        node("SequenceConstruct", ["x", "x"], "s"),
-        node("SequenceAt", ["s", "zero"], "taken"),
-        node("Shape", ["taken"], "shape"),
-        node("Gather", ["shape", "zero"], "last", "last"),
-        node("Gather", ["x", "last"], "y", "behind"),
-    ]
+    nodes = nodes_of("""
+        s = SequenceConstruct (x, x)
+        taken = SequenceAt (s, zero)
+        shape = Shape (taken)
+        [last] last = Gather (shape, zero)
+        [behind] y = Gather (x, last)
+    """)
     x = info("x", INT64, ["N"])
     made = model_of(nodes, [x], [info("y", INT64)], [listed("s", 8)])
     network = read_network(made)
@@ -170,7 +170,7 @@ def test_the_names_of_sizes_that_are_declared_of_a_sequence_are_not_believed() -
 
 
 def test_nothing_is_known_of_what_a_sequence_map_takes() -> None:
-    inner = [node("Gather", ["row", "three"], "y")]
+    inner = nodes_of("y = Gather (row, three)")
     row = info("row", INT64, [8])
     body = helper.make_graph(inner, "body", [row], [info("y", INT64)])
     nodes = [

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto
-from onnx_graphs import INT64, constant, info, model, node
+from onnx_graphs import INT64, constant, info, model, node, nodes_of
 
 import onnxgather as og
 from onnxgather.auditing.proof.contract import Condition
@@ -21,11 +21,11 @@ CONSTANTS = [
     constant("minus one", -1),
     *(constant(f"[{n}]", np.array([n])) for n in (0, 1, 2, 3, 4)),
 ]
-GATHERED = [
-    node("Gather", ["box", "three"], "a", axis=2),
-    node("Gather", ["box", "one"], "b", axis=-1),
-]
-SUB = [node("Sub", ["a", "b"], "i")]
+GATHERED = nodes_of("""
+    a = Gather <axis = 2> (box, three)
+    b = Gather <axis = -1> (box, one)
+""")
+SUB = nodes_of("i = Sub (a, b)")
 WIDER = TensorProto.INT64
 NARROWER = TensorProto.INT16
 
@@ -61,7 +61,10 @@ def state_of(nodes: Any, condition: Condition, data_type: int = INT64) -> str:
             node("Slice", ["box", "[1]", "[2]", "[2]"], "b"),
             *SUB,
         ],
-        [node("Split", ["box"], "parts", axis=2), node("Sub", ["p3", "p1"], "i")],
+        nodes_of("""
+            parts = Split <axis = 2> (box)
+            i = Sub (p3, p1)
+        """),
         [
             node("Identity", ["box"], "c"),
             node("Gather", ["c", "minus one"], "last", axis=2),

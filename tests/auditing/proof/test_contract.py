@@ -19,7 +19,7 @@ from folders import ROOT
 from hypothesis import Phase, example, find, given, settings
 from hypothesis import strategies as st
 from network_draft import results, session
-from onnx_graphs import INT64, constant, info, model, node
+from onnx_graphs import INT64, constant, info, model, node, nodes_of, written
 from rings import one_quick_in
 from runtime_faults import IS_OLD
 
@@ -729,8 +729,11 @@ def test_an_input_that_is_missing_has_any_type() -> None:
 
 def test_an_input_without_a_dimension_has_none() -> None:
     """ONNX Runtime takes an array of 5 elements for it, and the index is then 4."""
-    nodes = [node("Size", ["x"], "n"), node("Sub", ["n", "one"], "i")]
-    nodes += [node("Gather", ["table", "i"], "y")]
+    nodes = nodes_of("""
+        n = Size (x)
+        i = Sub (n, one)
+    """)
+    nodes += nodes_of("y = Gather (table, i)")
     made = model(
         nodes,
         [info("x", INT64, [])],
@@ -755,12 +758,13 @@ def test_an_input_without_a_dimension_has_none() -> None:
 
 
 def test_a_shape_that_is_given_of_an_input_of_any_rank_is_in_the_contract() -> None:
-    made = model(
-        [node("Gather", ["x", "last"], "y")],
-        [info("x")],
-        ["y"],
-        [constant("last", np.array([9]))],
-    )
+    made = written("""
+        (float[] x) => (y)
+        <int64[1] last = {9}>
+        {
+            y = Gather (x, last)
+        }
+    """)
     audited = og.audit(made, shapes={"x": [10]})
     assert audited.gathers[0].range.state == "proved"
     assert audited.contract["shapes"] == {"x": [10]}
@@ -782,8 +786,11 @@ def test_a_shape_that_is_given_of_an_input_of_any_rank_is_in_the_contract() -> N
 
 
 def test_a_contract_on_several_sizes_is_taken_beside_the_shape_of_an_input() -> None:
-    nodes = [node("Size", ["x"], "n"), node("Range", ["zero", "n", "one"], "all")]
-    nodes += [node("Gather", ["table", "all"], "y")]
+    nodes = nodes_of("""
+        n = Size (x)
+        all = Range (zero, n, one)
+    """)
+    nodes += nodes_of("y = Gather (table, all)")
     constants = [
         constant("zero", 0),
         constant("one", 1),
@@ -798,19 +805,19 @@ def test_a_contract_on_several_sizes_is_taken_beside_the_shape_of_an_input() -> 
     assert (gather.range.state, gather.range.sizes_from) == ("proved", "given")
 
 
-NAMED = [
-    node("Relu", ["z"], "rows"),
-    node("Shape", ["rows"], "shape"),
-    node("Gather", ["shape", "zero"], "count"),
-    node("Unsqueeze", ["count", "axes"], "counts"),
-    node("Concat", ["counts", "rest"], "sizes", axis=0),
-    node("Reshape", ["x", "sizes"], "made"),
-    node("Neg", ["made"], "less"),
-    node("Shape", ["less"], "shape2"),
-    node("Gather", ["shape2", "zero"], "count2"),
-    node("Range", ["zero", "count2", "one"], "all"),
-    node("Gather", ["z", "all"], "y"),
-]
+NAMED = nodes_of("""
+    rows = Relu (z)
+    shape = Shape (rows)
+    count = Gather (shape, zero)
+    counts = Unsqueeze (count, axes)
+    sizes = Concat <axis = 0> (counts, rest)
+    made = Reshape (x, sizes)
+    less = Neg (made)
+    shape2 = Shape (less)
+    count2 = Gather (shape2, zero)
+    all = Range (zero, count2, one)
+    y = Gather (z, all)
+""")
 """ONNX Runtime makes a Reshape to [0, -1] where `rows` and `x` have a size of one
 name."""
 

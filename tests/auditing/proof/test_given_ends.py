@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from onnx_graphs import FLOAT, INT64, constant, info, model, node, nodes_of
 from rings import one_quick_in
 
 import onnxgather as og
@@ -87,18 +87,21 @@ def test_a_range_in_the_axis_is_proved() -> None:
     "nodes",
     [
         # The remainder is in range, whatever the ids are.
-        [
-            node("Mod", ["ids", "four"], "rest"),
-            node("Mul", ["rest", "two"], "twice"),
-            node("Sub", ["twice", "rest"], "which"),
-        ],
+        nodes_of("""
+            rest = Mod (ids, four)
+            twice = Mul (rest, two)
+            which = Sub (twice, rest)
+        """),
         # The ids subtract themselves: the bounds do not see it.
-        [node("Sub", ["ids", "ids"], "none"), node("Add", ["none", "two"], "which")],
+        nodes_of("""
+            none = Sub (ids, ids)
+            which = Add (none, two)
+        """),
         # No index is left of ids that are too large.
-        [
-            node("Less", ["ids", "four"], "small"),
-            node("Compress", ["ids", "small"], "which"),
-        ],
+        nodes_of("""
+            small = Less (ids, four)
+            which = Compress (ids, small)
+        """),
     ],
 )
 def test_no_end_is_told_that_leads_to_no_index_out_of_range(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from onnx_graphs import FLOAT, INT64, constant, info, model, node, nodes_of, written
 
 import onnxgather as og
 from onnxgather.auditing.proof.ranges import Lost
@@ -43,10 +43,10 @@ MODELS = {
     ),
     "sizes that an input has": (
         gathered(
-            [
-                node("Reshape", ["x", "sizes"], "a", "into"),
-                node("Transpose", ["a"], "b", "turn", perm=[1, 0]),
-            ],
+            nodes_of("""
+                [into] a = Reshape (x, sizes)
+                [turn] b = Transpose <perm = [1, 0]> (a)
+            """),
             "b",
             info("x", FLOAT, ["n"]),
             SIZES,
@@ -57,10 +57,10 @@ MODELS = {
     ),
     "a rank that an input has": (
         gathered(
-            [
-                node("Reshape", ["x", "sizes"], "a", "into"),
-                node("Neg", ["a"], "b", "negative"),
-            ],
+            nodes_of("""
+                [into] a = Reshape (x, sizes)
+                [negative] b = Neg (a)
+            """),
             "b",
             info("x", FLOAT, ["n"]),
             UNKNOWN_RANK,
@@ -71,7 +71,10 @@ MODELS = {
     ),
     "the length of the shape of a rank that an input has": (
         gathered(
-            [node("Reshape", ["x", "sizes"], "a", "into"), node("Shape", ["a"], "b")],
+            nodes_of("""
+                [into] a = Reshape (x, sizes)
+                b = Shape (a)
+            """),
             "b",
             info("x", FLOAT, ["n"]),
             UNKNOWN_RANK,
@@ -88,7 +91,7 @@ MODELS = {
     ),
     "a count of elements": (
         gathered(
-            [node("NonZero", ["x"], "a", "which")], "a", info("x", FLOAT, ["n"]), axis=1
+            nodes_of("[which] a = NonZero (x)"), "a", info("x", FLOAT, ["n"]), axis=1
         ),
         "which",
         "NonZero",
@@ -115,11 +118,15 @@ def test_the_shape_that_is_told_proves_the_gather(name: str) -> None:
 
 
 def test_an_open_size_of_an_input_is_not_lost() -> None:
-    nodes = [
-        node("Exp", ["scale"], "far"),
-        node("Cast", ["far"], "which", to=INT64),
-        node("Gather", ["x", "which"], "y"),
-    ]
-    inputs = [info("x", FLOAT, ["n"]), info("scale", FLOAT, [2])]
-    (gather,) = og.audit(model(nodes, inputs, ["y"]), levels=()).gathers
+    (gather,) = og.audit(
+        written("""
+        (float[n] x, float[2] scale) => (y)
+        {
+            far = Exp (scale)
+            which = Cast <to = 7> (far)
+            y = Gather (x, which)
+        }
+    """),
+        levels=(),
+    ).gathers
     assert (gather.range.state, gather.range.lost) == ("not-proved", None)

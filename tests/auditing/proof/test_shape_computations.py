@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx_graphs import FLOAT, INT64, constant, function, graph, info, model, node
+from onnx_graphs import (
+    FLOAT,
+    INT64,
+    constant,
+    function,
+    graph,
+    info,
+    model,
+    node,
+    nodes_of,
+)
 
 from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.auditing.proof.shape_computations import shape_computations
@@ -35,7 +45,10 @@ def test_what_follows_a_shape_stays_on_the_cpu() -> None:
     ]
     assert on_cpu(nodes) == {"n", "m"}
     assert on_cpu(
-        [node("Size", ["x"], "shape"), node("Mul", ["shape", "one"], "m")]
+        nodes_of("""
+            shape = Size (x)
+            m = Mul (shape, one)
+        """)
     ) == {"m"}
 
 
@@ -52,7 +65,7 @@ def test_a_graph_input_may_join_but_neither_data_nor_a_large_constant() -> None:
 
 
 def test_a_gather_of_data_is_none() -> None:
-    assert on_cpu([node("Gather", ["x", "one"], "rows")]) == set()
+    assert on_cpu(nodes_of("rows = Gather (x, one)")) == set()
 
 
 def test_some_operators_end_the_walk() -> None:
@@ -76,7 +89,7 @@ def test_halves_do_not_stay() -> None:
 
 
 def test_a_function_is_part_of_the_graph_that_calls_it() -> None:
-    pick = function("Pick", ["s", "w"], [node("Gather", ["s", "w"], "picked")])
+    pick = function("Pick", ["s", "w"], nodes_of("picked = Gather (s, w)"))
     nodes = [
         SHAPE,
         node("Pick", ["shape", "one"], "n", domain="own"),
@@ -88,8 +101,11 @@ def test_a_function_is_part_of_the_graph_that_calls_it() -> None:
 
 
 def test_a_body_starts_anew() -> None:
-    then = graph([node("Gather", ["shape", "one"], "y")], (), ["y"])
-    inside = [node("Shape", ["x"], "own"), node("Gather", ["own", "one"], "z")]
+    then = graph(nodes_of("y = Gather (shape, one)"), (), ["y"])
+    inside = nodes_of("""
+        own = Shape (x)
+        z = Gather (own, one)
+    """)
     other = graph(inside, (), ["z"])
     only = node("If", ["on"], "out", then_branch=then, else_branch=other)
     assert on_cpu([SHAPE, only], [X, info("on", 9, [])]) == {"z"}
