@@ -65,14 +65,12 @@ def size_of(d: Draft, x: str, axis: int, rank: int = 0) -> str:
     way = d.random.randrange(3)
     if way == 0 and d.opset >= 15:
         found = d.op("Shape", x, start=axis, end=axis + 1)
-        return found if rank else d.op("Squeeze", found, np.array([0]))
+        return found if rank else d.op("Squeeze", found, [0])
     shape = d.op("Shape", x)
     if way == 1:
-        found = d.op(
-            "Slice", shape, np.array([axis]), np.array([axis + 1]), np.array([0])
-        )
-        return found if rank else d.op("Squeeze", found, np.array([0]))
-    found = d.op("Gather", shape, np.array([axis]) if rank else np.array(axis), axis=0)
+        found = d.op("Slice", shape, [axis], [axis + 1], [0])
+        return found if rank else d.op("Squeeze", found, [0])
+    found = d.op("Gather", shape, [axis] if rank else axis, axis=0)
     if chance(d, 0.2):  # a way around that changes nothing
         found = d.op("Cast", d.op("Cast", found, to=onnx.TensorProto.INT32), to=INT64)
     return found
@@ -81,14 +79,14 @@ def size_of(d: Draft, x: str, axis: int, rank: int = 0) -> str:
 def arange(d: Draft, n: str, step: int = 1) -> str:
     """0 … n - 1 for a scalar n: by Range, or as the oldest exporters write it."""
     if d.opset < 11 or (step == 1 and chance(d, 0.25)):
-        vector = d.op("Unsqueeze", n, np.array([0]))
+        vector = d.op("Unsqueeze", n, [0])
         ones = d.op("ConstantOfShape", vector, value=ones_proto())
         places = d.op("NonZero", ones)
         if chance(d, 0.5):
-            return d.op("Squeeze", places, np.array([0]))
+            return d.op("Squeeze", places, [0])
         turned = d.op("Transpose", places, perm=[1, 0])
-        return d.op("Squeeze", turned, np.array([1]))
-    return d.op("Range", np.array(0), n, np.array(step))
+        return d.op("Squeeze", turned, [1])
+    return d.op("Range", 0, n, step)
 
 
 def ones_proto() -> onnx.TensorProto:
@@ -135,12 +133,12 @@ def positions(d: Draft) -> None:
     where = arange(d, n)
     if chance(d, 0.3):
         where = (
-            d.op("Expand", d.op("Unsqueeze", where, np.array([0])), d.op("Shape", x))
+            d.op("Expand", d.op("Unsqueeze", where, [0]), d.op("Shape", x))
             if axis
             else where
         )
     if chance(d, 0.3):
-        where = d.op("Add", where, np.array(d.random.choice([-1, 1, 2])))
+        where = d.op("Add", where, d.random.choice([-1, 1, 2]))
     if chance(d, 0.4):
         return gather(d, x, where, axis)
     return gather(d, near_table(d, where), where)
@@ -153,7 +151,7 @@ def past_and_current(d: Draft) -> None:
     past = hidden(d, 1, past_name)
     before, n = size_of(d, past, 1), size_of(d, x, 1)
     total = d.op("Add", before, n) if chance(d, 0.7) else d.op("Add", n, before)
-    where = d.op("Range", before if chance(d, 0.8) else np.array(0), total, np.array(1))
+    where = d.op("Range", before if chance(d, 0.8) else 0, total, 1)
     if chance(d, 0.5):
         whole = d.op("Concat", past, hidden(d, 1, name), axis=1)
         return gather(d, whole, where, 1)
@@ -166,12 +164,12 @@ def flat_mask(d: Draft) -> None:
     b, s = size_of(d, x, 0), size_of(d, x, 1)
     factor = s if chance(d, 0.85) else b
     rows = d.op("Mul", arange(d, b), factor)
-    where = d.op("Add", d.op("Unsqueeze", rows, np.array([1])), arange(d, s))
+    where = d.op("Add", d.op("Unsqueeze", rows, [1]), arange(d, s))
     if chance(d, 0.2):
-        where = d.op("Add", where, np.array([1]))
-    flat = d.op("Reshape", x, np.array([-1]))
+        where = d.op("Add", where, [1])
+    flat = d.op("Reshape", x, [-1])
     if chance(d, 0.3):
-        where = d.op("Reshape", where, np.array([-1]))
+        where = d.op("Reshape", where, [-1])
     gather(d, flat, where)
 
 
@@ -179,15 +177,13 @@ def mask_of_pairs(d: Draft) -> None:
     """GatherND of mask[b, s], with tuples of two grids."""
     x = ids(d, dtype=d.random.choice(["int64", "bool"]))
     b, s = size_of(d, x, 0), size_of(d, x, 1)
-    both = d.op(
-        "Concat", *(d.op("Unsqueeze", n, np.array([0])) for n in (b, s)), axis=0
-    )
-    rows = d.op("Expand", d.op("Unsqueeze", arange(d, b), np.array([1])), both)
-    columns = d.op("Expand", d.op("Unsqueeze", arange(d, s), np.array([0])), both)
+    both = d.op("Concat", *(d.op("Unsqueeze", n, [0]) for n in (b, s)), axis=0)
+    rows = d.op("Expand", d.op("Unsqueeze", arange(d, b), [1]), both)
+    columns = d.op("Expand", d.op("Unsqueeze", arange(d, s), [0]), both)
     pair = [rows, columns] if chance(d, 0.85) else [columns, rows]
     where = d.op(
         "Concat",
-        *(d.op("Unsqueeze", n, np.array([-1 if d.opset > 12 else 2])) for n in pair),
+        *(d.op("Unsqueeze", n, [-1 if d.opset > 12 else 2]) for n in pair),
         axis=-1,
     )
     gather_nd(d, x, where)
@@ -197,14 +193,14 @@ def selected(d: Draft) -> None:
     """The elements of a mask that are not 0, as tuples or in a flat value."""
     x = ids(d, dtype=d.random.choice(["int64", "bool", "float32"]))
     if chance(d, 0.4):
-        where = d.op("NonZero", d.op("Reshape", x, np.array([-1])))
-        where = d.op("Squeeze", where, np.array([0]))
-        flat = d.op("Reshape", x, np.array([-1])) if chance(d, 0.6) else x
+        where = d.op("NonZero", d.op("Reshape", x, [-1]))
+        where = d.op("Squeeze", where, [0])
+        flat = d.op("Reshape", x, [-1]) if chance(d, 0.6) else x
         return gather(d, flat, where)
     found = d.op("NonZero", x)
     if chance(d, 0.5):
         row = d.random.randrange(2)
-        where = d.op("Gather", found, np.array(row), axis=0)
+        where = d.op("Gather", found, row, axis=0)
         return gather(d, x, where, row if chance(d, 0.8) else 1 - row)
     return gather_nd(d, x, d.op("Transpose", found, perm=[1, 0]))
 
@@ -212,14 +208,14 @@ def selected(d: Draft) -> None:
 def counted_mask(d: Draft) -> None:
     """CumSum(mask) * mask + padding, as positions in a table."""
     x = ids(d)
-    kept = d.op("Not", d.op("Equal", x, np.array(d.random.choice([0, 1]))))
+    kept = d.op("Not", d.op("Equal", x, d.random.choice([0, 1])))
     dtype = d.random.choice([INT64, onnx.TensorProto.INT32])
     mask = d.op("Cast", kept, to=dtype)
     axis = d.random.choice([1, -1, 0])
-    counts = d.op("CumSum", mask, np.array(axis), exclusive=int(chance(d, 0.2)))
+    counts = d.op("CumSum", mask, axis, exclusive=int(chance(d, 0.2)))
     where = d.op("Cast", d.op("Mul", counts, mask), to=INT64)
     shift = d.random.choice([-1, 0, 1, 1, 2])
-    where = d.op("Add", where, np.array(shift))
+    where = d.op("Add", where, shift)
     if chance(d, 0.3):
         return gather(d, x, where, axis)
     return gather(d, near_table(d, where), where)
@@ -243,7 +239,7 @@ def float_counts(d: Draft) -> None:
         }
         counts = d.op("CumSum", mask, axis, **flags)
     else:
-        counts = d.op("ReduceSum", mask, np.array([1]), keepdims=1)
+        counts = d.op("ReduceSum", mask, [1], keepdims=1)
     if chance(d, 0.5):
         counts = d.op("Floor", counts)
     where = d.op("Cast", counts, to=INT64)
@@ -255,15 +251,15 @@ def last_token(d: Draft) -> None:
     name, batch = two_names(d)
     mask = d.input("bool", [batch, name])
     if chance(d, 0.5):
-        mask = d.op("Equal", d.input("int64", [batch, name]), np.array(0))
-    count = d.op("ReduceSum", d.op("Cast", mask, to=INT64), np.array([1]), keepdims=1)
-    where = d.op("Sub", count, np.array([1]))
+        mask = d.op("Equal", d.input("int64", [batch, name]), 0)
+    count = d.op("ReduceSum", d.op("Cast", mask, to=INT64), [1], keepdims=1)
+    where = d.op("Sub", count, [1])
     if chance(d, 0.3):
-        where = d.op("Max", where, np.array([0]))
+        where = d.op("Max", where, [0])
     data = d.input("int64", [batch, name])
     if chance(d, 0.5):
         return gather_elements(d, data, where, 1)
-    return gather(d, data, d.op("Squeeze", where, np.array([1])), 1)
+    return gather(d, data, d.op("Squeeze", where, [1]), 1)
 
 
 def wrapped(d: Draft) -> None:
@@ -276,14 +272,14 @@ def wrapped(d: Draft) -> None:
         index = d.op(
             "Clip",
             index,
-            np.array(-d.random.randint(0, 3)),
-            np.array(d.random.randint(0, 3)),
+            -d.random.randint(0, 3),
+            d.random.randint(0, 3),
         )
     elif way == 1:
-        index = d.op("Mod", index, d.op("Max", n, np.array(1)))
+        index = d.op("Mod", index, d.op("Max", n, 1))
     if chance(d, 0.3):
-        index = d.op("Sub", d.op("Neg", arange(d, n)), np.array(1))
-    below = d.op("Less", index, np.array(0))
+        index = d.op("Sub", d.op("Neg", arange(d, n)), 1)
+    below = d.op("Less", index, 0)
     gather(d, x, d.op("Where", below, d.op("Add", index, n), index))
 
 
@@ -316,10 +312,10 @@ def wide_clamp(d: Draft) -> None:
     axis = d.random.randrange(2)
     n = size_of(d, x, axis, rank=d.random.randrange(2))
     index = d.input("int64", None)
-    below = d.op("Less", index, np.array(0))
+    below = d.op("Less", index, 0)
     index = d.op("Where", below, d.op("Add", index, n), index)
     uint64 = onnx.TensorProto.UINT64
-    last = d.op("Cast", d.op("Sub", n, np.array(1)), to=uint64)
+    last = d.op("Cast", d.op("Sub", n, 1), to=uint64)
     index = d.op("Cast", d.op("Min", d.op("Cast", index, to=uint64), last), to=INT64)
     gather(d, x, index, axis)
 
@@ -331,15 +327,13 @@ def buckets(d: Draft) -> None:
     dtype = str(d.values[x].dtype)
     boundaries = sorted(d.random.sample(range(-5, 12), d.random.randint(1, 4)))
     if chance(d, 0.5):
-        column = d.op("Unsqueeze", x, np.array([1]))
+        column = d.op("Unsqueeze", x, [1])
         passed = d.op(
             d.random.choice(["Greater", "Less"]), column, d.constant(boundaries, dtype)
         )
-        index = d.op(
-            "ReduceSum", d.op("Cast", passed, to=INT64), np.array([1]), keepdims=0
-        )
+        index = d.op("ReduceSum", d.op("Cast", passed, to=INT64), [1], keepdims=0)
     else:
-        index = d.op("Mul", d.op("Cast", d.op("Equal", x, x), to=INT64), np.array(0))
+        index = d.op("Mul", d.op("Cast", d.op("Equal", x, x), to=INT64), 0)
         for k, boundary in enumerate(boundaries):
             edge = d.constant(boundary, dtype)
             below = (
@@ -348,7 +342,7 @@ def buckets(d: Draft) -> None:
             passed = d.op("Not", below)
             if k and chance(d, 0.5):
                 passed = d.op("And", passed, d.op("Not", d.op("Equal", x, edge)))
-            index = d.op("Where", passed, np.array(k + 1), index)
+            index = d.op("Where", passed, k + 1, index)
     gather(d, table(d, len(boundaries) + d.random.choice([0, 1, 1, 1, 2])), index)
 
 
@@ -386,33 +380,29 @@ def relative_buckets(d: Draft) -> None:
     x = ids(d)
     s = size_of(d, x, 1)
     row = arange(d, s)
-    distance = d.op("Sub", d.op("Unsqueeze", row, np.array([1])), row)
+    distance = d.op("Sub", d.op("Unsqueeze", row, [1]), row)
     way = d.random.randrange(3)
     if way == 0:
         k = d.random.randint(1, 4)
-        near = d.op("Clip", distance, np.array(-k), np.array(k))
-        return gather(
-            d, table(d, some_rows(d, 2 * k + 1)), d.op("Add", near, np.array(k))
-        )
+        near = d.op("Clip", distance, -k, k)
+        return gather(d, table(d, some_rows(d, 2 * k + 1)), d.op("Add", near, k))
     if way == 1:
-        shifted = d.op("Sub", d.op("Add", distance, s), np.array(1))
+        shifted = d.op("Sub", d.op("Add", distance, s), 1)
         both = d.op("Add", s, s)
-        rows = d.op("Sub", both, np.array(1)) if chance(d, 0.7) else both
-        data = d.op("ConstantOfShape", d.op("Unsqueeze", rows, np.array([0])))
+        rows = d.op("Sub", both, 1) if chance(d, 0.7) else both
+        data = d.op("ConstantOfShape", d.op("Unsqueeze", rows, [0]))
         return gather(d, data, shifted)
     near = d.op("Abs", distance)
-    is_small = d.op("Less", near, np.array(4))
+    is_small = d.op("Less", near, 4)
     logs = d.op("Log", d.op("Div", d.op("Cast", near, to=FLOAT), np.float32(4)))
-    large = d.op(
-        "Add", d.op("Cast", d.op("Mul", logs, np.float32(2)), to=INT64), np.array(4)
-    )
-    large = d.op("Min", large, np.array(7))
+    large = d.op("Add", d.op("Cast", d.op("Mul", logs, np.float32(2)), to=INT64), 4)
+    large = d.op("Min", large, 7)
     index = d.op("Where", is_small, near, large)
     if chance(d, 0.5):
         side = d.op(
             "Mul",
-            d.op("Cast", d.op("Greater", distance, np.array(0)), to=INT64),
-            np.array(8),
+            d.op("Cast", d.op("Greater", distance, 0), to=INT64),
+            8,
         )
         return gather(d, table(d, some_rows(d, 16)), d.op("Add", index, side))
     return gather(d, table(d, some_rows(d, 8)), index)
@@ -423,13 +413,13 @@ def windows(d: Draft) -> None:
     x = ids(d, 1)
     n = size_of(d, x, 0)
     width = d.random.randint(1, 4)
-    count = d.op("Sub", n, np.array(width - d.random.choice([1, 1, 1, 0])))
+    count = d.op("Sub", n, width - d.random.choice([1, 1, 1, 0]))
     if chance(d, 0.5):
-        count = d.op("Max", count, np.array(0))
+        count = d.op("Max", count, 0)
     starts = d.op(
         "Unsqueeze",
-        d.op("Range", np.array(0), count, np.array(d.random.randint(1, 2))),
-        np.array([1]),
+        d.op("Range", 0, count, d.random.randint(1, 2)),
+        [1],
     )
     where = d.op("Add", starts, np.arange(width))
     gather(d, x, where)
@@ -440,19 +430,17 @@ def halves(d: Draft) -> None:
     x = ids(d, 1)
     n = size_of(d, x, 0)
     w = d.random.randint(1, 4)
-    blocks = d.op(
-        "Div", d.op("Add", n, np.array(w - 1)) if chance(d, 0.4) else n, np.array(w)
-    )
+    blocks = d.op("Div", d.op("Add", n, w - 1) if chance(d, 0.4) else n, w)
     way = d.random.randrange(3)
     if way == 0:
-        where = d.op("Mul", arange(d, blocks), np.array(w))
+        where = d.op("Mul", arange(d, blocks), w)
     elif way == 1:
-        where = d.op("Div", arange(d, n), np.array(w))
+        where = d.op("Div", arange(d, n), w)
     else:
-        where = d.op("Mod", arange(d, n), np.array(w))
+        where = d.op("Mod", arange(d, n), w)
     data = x
     if way and chance(d, 0.7):
-        data = d.op("ConstantOfShape", d.op("Unsqueeze", blocks, np.array([0])))
+        data = d.op("ConstantOfShape", d.op("Unsqueeze", blocks, [0]))
     gather(d, data, where)
 
 
@@ -461,20 +449,18 @@ def repeated(d: Draft) -> None:
     x = ids(d, 2)
     b = size_of(d, x, 0)
     times = d.random.randint(1, 3)
-    column = d.op("Unsqueeze", arange(d, b), np.array([1]))
-    more = d.op(
-        "Concat", d.op("Unsqueeze", b, np.array([0])), np.array([times]), axis=0
-    )
+    column = d.op("Unsqueeze", arange(d, b), [1])
+    more = d.op("Concat", d.op("Unsqueeze", b, [0]), [times], axis=0)
     grid = (
         d.op("Expand", column, more)
         if chance(d, 0.6)
-        else d.op("Tile", column, np.array([1, times]))
+        else d.op("Tile", column, [1, times])
     )
-    where = d.op("Reshape", grid, np.array([-1]))
+    where = d.op("Reshape", grid, [-1])
     if chance(d, 0.5):
-        rows = d.op("Mul", b, np.array(times))
+        rows = d.op("Mul", b, times)
         where = arange(d, rows)
-        data = d.op("Tile", x, np.array([times, 1]))
+        data = d.op("Tile", x, [times, 1])
         return gather(d, data, where)
     return gather(d, x, where)
 
@@ -483,22 +469,20 @@ def turned(d: Draft) -> None:
     """An axis from its end: n - 1 - i, a Range down, or a Slice with a step of -1."""
     x = ids(d, 1)
     n = size_of(d, x, 0)
-    last = d.op("Sub", n, np.array(1))
+    last = d.op("Sub", n, 1)
     way = d.random.randrange(3)
     if way == 0:
         where = d.op("Sub", last, arange(d, n))
     elif way == 1:
-        where = d.op(
-            "Range", last, np.array(d.random.choice([-1, -1, -2])), np.array(-1)
-        )
+        where = d.op("Range", last, d.random.choice([-1, -1, -2]), -1)
     else:
         where = d.op(
             "Slice",
             arange(d, n),
-            np.array([-1]),
-            np.array([-(2**63)]),
-            np.array([0]),
-            np.array([-1]),
+            [-1],
+            [-(2**63)],
+            [0],
+            [-1],
         )
     gather(d, x, where)
 
@@ -514,7 +498,7 @@ def buffered(d: Draft) -> None:
     if chance(d, 0.3):
         start = np.array([d.random.randint(1, 3)])
         end = d.op("Add", n, start)
-    where = d.op("Slice", buffer, start, end, np.array([1]))
+    where = d.op("Slice", buffer, start, end, [1])
     if chance(d, 0.3):
         return gather(d, x, where, 1)
     return gather(
@@ -529,17 +513,15 @@ def cut(d: Draft) -> None:
     k = d.random.randint(1, 2)
     way = d.random.randrange(4)
     if way == 0:
-        part = d.op("Slice", x, np.array([k]), n, np.array([0]))
-        where = arange(d, d.op("Squeeze", d.op("Sub", n, np.array([k])), np.array([0])))
+        part = d.op("Slice", x, [k], n, [0])
+        where = arange(d, d.op("Squeeze", d.op("Sub", n, [k]), [0]))
     elif way == 1:
-        half = d.op("Div", n, np.array([2]))
-        part = d.op("Slice", x, np.array([0]), half, np.array([0]))
+        half = d.op("Div", n, [2])
+        part = d.op("Slice", x, [0], half, [0])
         where = arange(d, size_of(d, part, 0))
     elif way == 2 and d.opset >= 13:
-        rest = d.op("Sub", n, np.array([k]))
-        parts = d.ops(
-            "Split", 2, x, d.op("Concat", np.array([k]), rest, axis=0), axis=0
-        )
+        rest = d.op("Sub", n, [k])
+        parts = d.ops("Split", 2, x, d.op("Concat", [k], rest, axis=0), axis=0)
         which = d.random.randrange(2)
         part = parts[which]
         where = (
@@ -548,7 +530,7 @@ def cut(d: Draft) -> None:
             else arange(d, size_of(d, parts[1 - which if chance(d, 0.2) else 1], 0))
         )
     else:
-        part = d.op("Slice", x, np.array([-k]), np.array([2**63 - 1]), np.array([0]))
+        part = d.op("Slice", x, [-k], [2**63 - 1], [0])
         where = arange(d, size_of(d, part, 0)) if chance(d, 0.5) else d.constant([0])
     gather(d, part, where)
 
@@ -558,18 +540,14 @@ def best(d: Draft) -> None:
     batch, name = two_names(d)
     scores = d.input(d.random.choice(["float32", "int64"]), [batch, name])
     n = size_of(d, scores, 1, rank=1)
-    k = (
-        d.op("Min", n, np.array([d.random.randint(1, 6)]))
-        if chance(d, 0.7)
-        else d.constant([1])
-    )
+    k = d.op("Min", n, [d.random.randint(1, 6)]) if chance(d, 0.7) else d.constant([1])
     _, index = d.ops("TopK", 2, scores, k, axis=-1)
     way = d.random.randrange(3)
     if way == 0:
         return gather_elements(d, scores, index, 1)
     if way == 1:
         width = d.random.randint(1, 3)
-        return gather(d, scores, d.op("Div", index, np.array(width)), 1)
+        return gather(d, scores, d.op("Div", index, width), 1)
     return gather(d, scores, index, d.random.choice([1, 1, 1, 0]))
 
 
@@ -578,9 +556,7 @@ def best_one(d: Draft) -> None:
     x = ids(d, 2, d.random.choice(["int64", "float32"]))
     axis = d.random.randrange(2)
     if chance(d, 0.4):
-        flat = d.op(
-            "Reshape", x, np.array([-1]) if chance(d, 0.5) else np.array([1, -1])
-        )
+        flat = d.op("Reshape", x, [-1] if chance(d, 0.5) else [1, -1])
         rank = d.values[flat].ndim
         index = d.op("ArgMax", flat, axis=rank - 1, keepdims=0)
         n = size_of(d, x, 1)
@@ -598,11 +574,11 @@ def reshaped(d: Draft) -> None:
     width = d.random.randint(1, 3)
     x = hidden(d, *two_names(d), 2 * width)
     shape = d.op("Shape", x)
-    b, s = (d.op("Gather", shape, np.array([k]), axis=0) for k in (0, 1))
+    b, s = (d.op("Gather", shape, [k], axis=0) for k in (0, 1))
     parts = d.random.choice(
         [[b, s], [s, b], [np.array([0]), np.array([0])], [b, np.array([-1])]]
     )
-    both = d.op("Concat", *parts, np.array([2]), np.array([width]), axis=0)
+    both = d.op("Concat", *parts, [2], [width], axis=0)
     y = d.op("Reshape", x, both)
     y = d.op(
         "Transpose", y, perm=d.random.choice([[0, 2, 1, 3], [0, 1, 2, 3], [2, 0, 1, 3]])
@@ -619,17 +595,15 @@ def element_of_each(d: Draft) -> None:
     """A batch of rows, each with an index of its own."""
     batch, name = two_names(d)
     x = d.input("float32", [batch, name, 2])
-    index = d.op(
-        "ArgMax", d.op("ReduceSum", x, np.array([2]), keepdims=0), axis=1, keepdims=0
-    )
+    index = d.op("ArgMax", d.op("ReduceSum", x, [2], keepdims=0), axis=1, keepdims=0)
     b = size_of(d, x, 0)
     rows = arange(d, b)
-    columns = [d.op("Unsqueeze", n, np.array([1])) for n in (rows, index)]
+    columns = [d.op("Unsqueeze", n, [1]) for n in (rows, index)]
     if chance(d, 0.5):
         return gather_nd(d, x, d.op("Concat", *columns, axis=1))
     if chance(d, 0.5) and d.opset >= 12:
         return gather_nd(d, x, columns[1], 1)
-    flat = d.op("Reshape", x, np.array([-1, 2]))
+    flat = d.op("Reshape", x, [-1, 2])
     where = d.op("Add", d.op("Mul", rows, size_of(d, x, 1)), index)
     return gather(d, flat, where)
 
@@ -639,17 +613,11 @@ def padded(d: Draft) -> None:
     x = ids(d, 1)
     n = size_of(d, x, 0)
     before, after = d.random.randrange(3), d.random.randrange(3)
-    y = (
-        d.op("Pad", x, np.array([before, after]), mode="constant")
-        if chance(d, 0.5)
-        else x
-    )
-    where = d.op(
-        "Add", arange(d, n), np.array(d.random.choice([0, before, before + after]))
-    )
+    y = d.op("Pad", x, [before, after], mode="constant") if chance(d, 0.5) else x
+    where = d.op("Add", arange(d, n), d.random.choice([0, before, before + after]))
     if chance(d, 0.4):
         shift = d.random.choice([-1, 0, before, after])
-        where = d.op("Pad", arange(d, n), np.array([before, after]), np.array(shift))
+        where = d.op("Pad", arange(d, n), [before, after], shift)
     gather(d, y, where)
 
 
@@ -670,8 +638,8 @@ def stretched(d: Draft) -> None:
         y = d.op("Resize", x, "", scales, axes=[d.random.choice([2, 3, -1])])
     elif chance(d, 0.25) and d.opset >= 13:
         shape = d.op("Shape", x)
-        front = d.op("Slice", shape, np.array([0]), np.array([2]), np.array([0]))
-        sizes = d.op("Concat", front, np.array([4, 6]), axis=0)
+        front = d.op("Slice", shape, [0], [2], [0])
+        sizes = d.op("Concat", front, [4, 6], axis=0)
         y = d.op("Resize", x, "", "", sizes)
     elif d.opset >= 13:
         y = d.op("Resize", x, "", d.constant([1, 1, factor, side], "float32"))
@@ -697,7 +665,7 @@ def of_places(d: Draft, x: str, y: str, axis: int) -> None:
     if way == 2:
         index = d.op("ArgMax", y, axis=axis, keepdims=0)
         rank = d.values[index].ndim
-        return gather(d, y, d.op("Unsqueeze", index, np.array([rank])), axis)
+        return gather(d, y, d.op("Unsqueeze", index, [rank]), axis)
     flat = d.op("Flatten", y, axis=1)
     index = d.op("ArgMax", flat, axis=1, keepdims=d.random.randrange(2))
     return gather(d, flat, index, 1)
@@ -727,8 +695,8 @@ def pooled(d: Draft) -> None:
         # The count, as a model computes it.
         pads = options.get("pads", [0, 0, 0, 0])
         room = pads[axis - 2] + pads[axis] - width + d.random.choice([0, 0, 0, 1])
-        steps = d.op("Add", size_of(d, x, axis), np.array(room))
-        count = d.op("Add", d.op("Div", steps, np.array(stride)), np.array(1))
+        steps = d.op("Add", size_of(d, x, axis), room)
+        count = d.op("Add", d.op("Div", steps, stride), 1)
         return gather(d, y, arange(d, count), axis)
     is_full = all(d.least_size(y, k) for k in range(4))
     if chance(d, 0.3) and is_full:
@@ -742,24 +710,24 @@ def blocks(d: Draft) -> None:
     x = hidden(d, *two_names(d), 3)
     width = d.random.randint(2, 4)
     n = size_of(d, x, 1, rank=1)
-    rest = d.op("Mod", n, np.array([width]))
-    missing = d.op("Sub", np.array([width]), rest)
+    rest = d.op("Mod", n, [width])
+    missing = d.op("Sub", [width], rest)
     if chance(d, 0.8):
-        missing = d.op("Mod", missing, np.array([width]))
+        missing = d.op("Mod", missing, [width])
     front = np.array([0, 0, 0, 0])
-    pads = d.op("Concat", front, missing, np.array([0]), axis=0)
+    pads = d.op("Concat", front, missing, [0], axis=0)
     y = d.op("Pad", x, pads)
-    count = d.op("Div", size_of(d, y, 1, rank=1), np.array([width]))
+    count = d.op("Div", size_of(d, y, 1, rank=1), [width])
     if chance(d, 0.2):
-        count = d.op("Div", n, np.array([width]))
+        count = d.op("Div", n, [width])
     batch = d.random.choice([size_of(d, x, 0, rank=1), np.array([-1]), np.array([0])])
-    shape = d.op("Concat", batch, count, np.array([width, 3]), axis=0)
+    shape = d.op("Concat", batch, count, [width, 3], axis=0)
     z = d.op("Reshape", y, shape)
     whole = size_of(d, z, 1)
     if chance(d, 0.4):
         return gather(d, z, arange(d, whole), 1)
     if chance(d, 0.5):
-        blocks_of = d.op("Div", arange(d, size_of(d, y, 1)), np.array(width))
+        blocks_of = d.op("Div", arange(d, size_of(d, y, 1)), width)
         return gather(d, z, blocks_of, 1)
     return gather(
         d, z, d.constant(d.random.choice([0, -1, 1])), d.random.choice([1, 2])
@@ -771,18 +739,16 @@ def of_boxes(d: Draft) -> None:
     name = open_name(d)
     boxes = d.input("float32", [1, name, 4])
     scores = d.input("float32", [1, d.random.randint(1, 2), name])
-    found = d.op("NonMaxSuppression", boxes, scores, np.array([d.random.randint(0, 5)]))
+    found = d.op("NonMaxSuppression", boxes, scores, [d.random.randint(0, 5)])
     column = d.random.choice([2, 2, 2, 0, 1])
     way = d.random.randrange(3)
     if way == 0:
-        where = d.op("Gather", found, np.array(column), axis=1)
+        where = d.op("Gather", found, column, axis=1)
     elif way == 1:
-        part = d.op(
-            "Slice", found, np.array([column]), np.array([column + 1]), np.array([1])
-        )
-        where = d.op("Squeeze", part, np.array([1]))
+        part = d.op("Slice", found, [column], [column + 1], [1])
+        where = d.op("Squeeze", part, [1])
     else:
-        pair = d.op("Gather", found, np.array([0, column]), axis=1)
+        pair = d.op("Gather", found, [0, column], axis=1)
         return gather_nd(d, boxes, pair)
     return gather(d, boxes, where, 1)
 
@@ -791,9 +757,7 @@ def same_or_squeezed(d: Draft) -> None:
     """If, on a size: what an exporter writes for squeeze of an axis that may be 1."""
     x = ids(d, 2)
     n = size_of(d, x, 1)
-    condition = (
-        d.op("Equal", n, np.array(1)) if d.opset >= 7 else d.constant(True, "bool")
-    )
+    condition = d.op("Equal", n, 1) if d.opset >= 7 else d.constant(True, "bool")
     branches = dict[str, Any]()
     kept = d.random.choice(["Neg", "Abs", "Identity"])
     for branch, operator in (("then_branch", "Identity"), ("else_branch", kept)):
@@ -810,7 +774,7 @@ def same_or_squeezed(d: Draft) -> None:
         branches[branch] = helper.make_graph(nodes, branch, [], [info])
     index = d.op("If", condition, **branches)
     if chance(d, 0.6):
-        index = d.op("Mod", index, np.array(d.random.randint(1, 5)))
+        index = d.op("Mod", index, d.random.randint(1, 5))
     gather(d, near_table(d, index), index)
 
 
@@ -884,10 +848,8 @@ def gather_in_scan(d: Draft) -> None:
     stored = table(d, some_rows(d, 4), "int64")
     infos = [helper.make_tensor_value_info(n, INT64, None) for n in (state, row)]
     if d.opset < 9:  # a batch, with states and rows of one element
-        rank_one = d.op(
-            "Unsqueeze", d.op("ReduceMax", rank_one, axes=[0]), np.array([1])
-        )
-        x = d.op("Unsqueeze", d.op("Unsqueeze", x, np.array([0])), np.array([3]))
+        rank_one = d.op("Unsqueeze", d.op("ReduceMax", rank_one, axes=[0]), [1])
+        x = d.op("Unsqueeze", d.op("Unsqueeze", x, [0]), [3])
     nodes = [
         helper.make_node(d.random.choice(["Add", "Max", "Min"]), [state, row], [after]),
         helper.make_node("Mod", [d.random.choice([state, row, after]), limit], [index]),
@@ -943,11 +905,7 @@ def shapes_multiplied(d: Draft) -> None:
         count = d.op("ReduceProd", d.op("Shape", x), axes=[0], keepdims=0)
     else:
         count = d.op("Mul", size_of(d, x, 0), size_of(d, x, 1))
-    flat = (
-        d.op("Reshape", x, np.array([-1]))
-        if chance(d, 0.7)
-        else d.op("Flatten", x, axis=0)
-    )
+    flat = d.op("Reshape", x, [-1]) if chance(d, 0.7) else d.op("Flatten", x, axis=0)
     axis = d.values[flat].ndim - 1
     gather(d, flat, arange(d, count), axis)
 
@@ -975,9 +933,9 @@ def scattered(d: Draft) -> None:
     where = arange(d, n)
     new = d.constant([d.random.choice([0, 0, -1, 1])])
     if chance(d, 0.5):
-        where = d.op("ScatterND", where, np.array([[0]]), new)
+        where = d.op("ScatterND", where, [[0]], new)
     else:
-        where = d.op("ScatterElements", where, np.array([0]), new, axis=0)
+        where = d.op("ScatterElements", where, [0], new, axis=0)
     gather(d, x, where)
 
 
@@ -999,9 +957,9 @@ def columns(d: Draft) -> None:
     count = d.random.randint(2, 4)
     x = d.input("int64", [open_name(d), name, count])
     for column in d.random.sample(range(count), 2):
-        one = d.op("Gather", x, np.array(column), axis=2)
+        one = d.op("Gather", x, column, axis=2)
         if chance(d, 0.3):
-            other = d.op("Gather", x, np.array((column + 1) % count), axis=2)
+            other = d.op("Gather", x, (column + 1) % count, axis=2)
             one = d.op("Sub", other, one)
         gather(d, table(d, d.random.choice([2, 8, 64])), one)
 

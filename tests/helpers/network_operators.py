@@ -447,7 +447,7 @@ def one_hot(d: Draft) -> Made:
     # ONNX Runtime 1.24 refuses a scalar, and ends the process where there is no index.
     some = d.pick("int64", "int32")
     one = d.constant([0], str(d.values[some].dtype))
-    indices = d.op("Concat", d.op("Reshape", some, np.array([-1])), one, axis=0)
+    indices = d.op("Concat", d.op("Reshape", some, [-1]), one, axis=0)
     return "OneHot", [indices, d.constant(3), d.small("int64", [2])], 1, {}
 
 

@@ -50,12 +50,10 @@ def rounded_twice(d: Draft) -> None:
     power = d.random.randint(55, 61)
     number = 2**power + 2 ** (power - 24) + 1
     number = d.random.choice([number, number, -number])
-    whole = d.op(
-        "Clip", d.input("int64", [open_name(d)]), np.array(number), np.array(number)
-    )
+    whole = d.op("Clip", d.input("int64", [open_name(d)]), number, number)
     back = d.op("Cast", d.op("Cast", whole, to=FLOAT), to=INT64)
     base = 2**power if number > 0 else -(2**power)
-    gather(d, table(d, 1), d.op("Sub", back, np.array(base)))
+    gather(d, table(d, 1), d.op("Sub", back, base))
 
 
 def double_to_half(d: Draft) -> None:
@@ -75,7 +73,7 @@ def double_to_half(d: Draft) -> None:
     if d.opset > 11:  # NaN passes Clip, but not the comparison
         same = d.op("Where", d.op("Equal", same, same), same, np.float64(number))
     half = d.op("Cast", d.op("Cast", same, to=FLOAT16), to=INT64)
-    gather(d, table(d, 1), d.op("Sub", half, np.array(right)))
+    gather(d, table(d, 1), d.op("Sub", half, right))
 
 
 def exchanged_axes(d: Draft) -> None:
@@ -86,17 +84,17 @@ def exchanged_axes(d: Draft) -> None:
     x = d.input("int64", [first, d.random.choice([1, 1, 2]), last])
     zero = d.op(
         "Mul",
-        d.op("Slice", x, np.array([0]), np.array([1]), np.array([1])),
-        np.array(0),
+        d.op("Slice", x, [0], [1], [1]),
+        0,
     )
     numbers = d.random.sample(range(9), 3)
-    parts = [d.op("Add", zero, np.array(k)) for k in numbers]
+    parts = [d.op("Add", zero, k) for k in numbers]
     three = d.op("Concat", *parts, axis=1)
     sizes = d.op("Shape", three)
     order = np.array([2, 1, 0])
     other = d.op("Reshape", three, d.op("Gather", sizes, order, axis=0))
     row = d.random.randrange(3)
-    index = d.op("Gather", other, np.array(row), axis=1)
+    index = d.op("Gather", other, row, axis=1)
     gather(d, table(d, numbers[row] + 1), index)
 
 
@@ -133,15 +131,13 @@ def scaled_sizes(d: Draft) -> None:
 
 def position_of_a_scalar(d: Draft) -> None:
     """NonZero of a scalar: ONNX says no row, the CPU provider has one."""
-    x = d.op(
-        "ReduceSum", d.input("int64", [open_name(d)], "near"), np.array([0]), keepdims=0
-    )
+    x = d.op("ReduceSum", d.input("int64", [open_name(d)], "near"), [0], keepdims=0)
     found = d.op("NonZero", x)
     if chance(d, 0.5):
         return gather(d, d.constant(np.zeros((0, 2)), "float32"), found)
     # Data without a row would do too, but ONNX Runtime 1.24 reads beyond it, or
     # crashes.
-    beyond = d.op("Add", d.op("Transpose", found), np.array(1))
+    beyond = d.op("Add", d.op("Transpose", found), 1)
     return gather_nd(d, d.constant(np.zeros((1, 2)), "float32"), beyond)
 
 
@@ -156,14 +152,14 @@ def position_on_an_empty_axis(d: Draft) -> None:
     if operator == "ArgMax":
         y = d.op(operator, d.input("float32", dims), axis=axis, keepdims=keep)
     else:
-        x = d.op("Mod", d.input("int64", dims), np.array(d.random.randint(1, 4)))
+        x = d.op("Mod", d.input("int64", dims), d.random.randint(1, 4))
         sums = operator == "ReduceSum"
         more = [np.array([axis])] if sums else []
         options: dict[str, Any] = {} if sums else {"axes": [axis]}
         y = d.op(operator, x, *more, **options, keepdims=keep)
         gather(d, table(d, d.random.randint(1, 5)), y)
     other = 1 - axis if keep else 0
-    gather(d, y, d.op("Sub", size_of(d, y, other), np.array(1)), other)
+    gather(d, y, d.op("Sub", size_of(d, y, other), 1), other)
 
 
 def declared_by_the_model(d: Draft) -> None:
@@ -184,7 +180,7 @@ def declared_of_an_operator(d: Draft) -> None:
     d.value_infos.append(
         helper.make_tensor_value_info(y, FLOAT, [d.random.randint(4, 8)])
     )
-    gather(d, x, d.op("Sub", size_of(d, y, 0), np.array(1)))
+    gather(d, x, d.op("Sub", size_of(d, y, 0), 1))
 
 
 def sequence_state(d: Draft) -> None:
@@ -228,9 +224,7 @@ def own_function(d: Draft) -> None:
     operator = d.random.choice(["ArgMax", "ArgMin", "Abs"])
     if operator == "Abs":
         body = helper.make_node("Sign", ["s"], ["z"])
-        x = d.op(
-            "Mod", d.input("int64", [open_name(d)]), np.array(d.random.randint(3, 9))
-        )
+        x = d.op("Mod", d.input("int64", [open_name(d)]), d.random.randint(3, 9))
     else:
         body = helper.make_node("Sub", ["s", "s"], ["z"])
         x = d.constant(d.random.sample(range(9), d.random.randint(2, 5)))
