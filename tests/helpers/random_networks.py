@@ -49,13 +49,13 @@ def sample(seed: int, operator: str = "") -> Sample:
     Every second node is of an operator if it is given.
     """
     d = Draft(Random(seed))
-    for _ in range(d.random.randint(1, 3)):
+    for _ in range(d.randint(1, 3)):
         d.input()
     for k in range(24):
         if len(d.nodes) < 16:
             add(d, operator if k % 2 else "")
     outputs = [name for node in d.nodes for name in node.output]
-    told = d.random.random() < 0.5
+    told = d.chance(0.5)
     declared = {
         name: [*i.dims] if told else [None] * len(i.dims)
         for name, i in d.inputs.items()
@@ -63,7 +63,7 @@ def sample(seed: int, operator: str = "") -> Sample:
     model = d.model(d.nodes, outputs, declared)
     runs = [{**d.values}]
     for _ in range(2):
-        style: Style = "wild" if d.random.random() < 0.7 else "near"
+        style: Style = "wild" if d.chance(0.7) else "near"
         fed = {
             name: numbers(d.random, i.dtype, i.shape({}), style)
             for name, i in d.inputs.items()
