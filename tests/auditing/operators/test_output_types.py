@@ -13,6 +13,7 @@ import onnxruntime
 import pytest
 import random_operations
 from onnx import helper, numpy_helper
+from open_numbers import number_of
 from random_operations import Drawn
 from rings import by_ring, one_quick_in
 from written_operations import Notation, rows_of
@@ -104,18 +105,9 @@ class Numbers:
     def value(self, size: AnySize) -> int | None:
         """Return what an expression is; None where the run alone tells a symbol in
         it."""
-        if isinstance(size, int):
-            return size
-        total = 0
-        for monomial, count in size.terms.items():
-            for symbol in monomial:
-                if symbol not in self.values:
-                    self.learn()
-                if symbol not in self.values:
-                    return None
-                count *= self.values[symbol]
-            total += count
-        return total
+        if isinstance(size, Size) and not size.symbols <= self.values.keys():
+            self.learn()
+        return number_of(size, self.values)
 
     def learn(self) -> None:
         """Learn what the quotients, the larger ones and the rounded ones stand for that

@@ -749,17 +749,11 @@ def test_an_input_that_is_missing_has_any_type() -> None:
 
 def test_an_input_without_a_dimension_has_none() -> None:
     """ONNX Runtime takes an array of 5 elements for it, and the index is then 4."""
-    nodes = nodes_of("""
-        n = Size (x)
-        i = Sub (n, one)
+    made = written("""
+        (int64 x) => (y)
+        <int64 one = {1}, float[3] table = {0, 0, 0}>
+        { n = Size (x)  i = Sub (n, one)  y = Gather (table, i) }
     """)
-    nodes += nodes_of("y = Gather (table, i)")
-    made = model(
-        nodes,
-        [info("x", INT64, [])],
-        ["y"],
-        [constant("one", 1), constant("table", np.zeros(3, np.float32))],
-    )
     audited = og.audit(made)
     assert audited.gathers[0].range.state == "proved"
     assert audited.contract["scalars"] == ["x"]
@@ -804,17 +798,11 @@ def test_a_shape_that_is_given_of_an_input_of_any_rank_is_in_the_contract() -> N
 
 
 def test_a_contract_on_several_sizes_is_taken_beside_the_shape_of_an_input() -> None:
-    nodes = nodes_of("""
-        n = Size (x)
-        all = Range (zero, n, one)
+    made = written("""
+        (float[a, b] x) => (y)
+        <int64 zero = {0}, int64 one = {1}, double[8] table = {0, 0, 0, 0, 0, 0, 0, 0}>
+        { n = Size (x)  all = Range (zero, n, one)  y = Gather (table, all) }
     """)
-    nodes += nodes_of("y = Gather (table, all)")
-    constants = [
-        constant("zero", 0),
-        constant("one", 1),
-        constant("table", np.zeros(8)),
-    ]
-    made = model(nodes, [info("x", shape=["a", "b"])], ["y"], constants)
     contract = og.audit(made).contract
     assert [c["expression"] for c in contract["conditions"]] == ["a*b"]
     (gather,) = og.audit(made, shapes={"x": [2, 3]}, assume=contract).gathers
