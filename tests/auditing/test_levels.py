@@ -301,12 +301,12 @@ def test_constants_beside_a_model_are_not_copied(tmp_path: Path) -> None:
     path = str(tmp_path / "m.onnx")
     save: Any = vars(onnx)["save"]
     save(model, path, save_as_external_data=True, location="w", size_threshold=0)
-    written: list[int] = []
+    lengths: list[int] = []
     decoded = graphs._decoded  # pyright: ignore[reportPrivateUsage]
 
     def read(header: bytes, blobs: bytes) -> Any:
         (folder,) = tmp_path.glob("onnxgather-*")
-        written[:] = [file.stat().st_size for file in folder.glob("[0-9]*.onnx")]
+        lengths[:] = [file.stat().st_size for file in folder.glob("[0-9]*.onnx")]
         assert not [*folder.glob("*.weights")]
         return decoded(header, blobs)
 
@@ -315,8 +315,8 @@ def test_constants_beside_a_model_are_not_copied(tmp_path: Path) -> None:
         patch.setattr(graphs, "SMALL_MODEL", 2**20)
         patch.setattr("tempfile.tempdir", str(tmp_path))
         gather = only(og.audit(path))
-    assert len(written) == 3
-    assert max(written) < 5000
+    assert len(lengths) == 3
+    assert max(lengths) < 5000
     assert gather.range.state == "proved-if"
     assert gather.runtime is not None
 
