@@ -121,10 +121,8 @@ def node_model(name: str, index_type: str, dynamic: bool) -> onnx.ModelProto:
         shapes[1] = ", ".join([*shapes[1].split(", ")[:-1], str(indices[-1])])
     attribute = ATTRIBUTES[operator]
     return parsed(
-        f"g (float[{shapes[0]}] data, {index_type}[{shapes[1]}] i) => (float[] y)"
-        f"{{ y = {operator} <{attribute} = {number}> (data, i) }}".replace(
-            "float[] y", "y"
-        )
+        f"g (float[{shapes[0]}] data, {index_type}[{shapes[1]}] i) => (y)"
+        f"{{ y = {operator} <{attribute} = {number}> (data, i) }}"
     )
 
 
