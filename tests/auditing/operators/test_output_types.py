@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import random_operations
+from network_draft import session
 from onnx import helper, numpy_helper
 from open_numbers import number_of
 from random_operations import Drawn
@@ -30,7 +30,7 @@ from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.auditing.operators.output_types import CONDITIONS, RULES, output_types
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation
-from onnxgather.core.model.values import name_of
+from onnxgather.core.model.values import type_name
 
 CRASHES = {
     *(
@@ -133,13 +133,10 @@ def bounds_of(array: Array, numbers: Numbers, share: float) -> Bounds:
     """What may be known of an array: its elements, some of them, expressions, its
     sizes."""
     random = numbers.random
-    number = (
-        helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
-    )
     sizes = tuple(numbers.size(n, share) for n in array.shape)
     is_sized, kind = all(isinstance(n, int) for n in sizes), random.random()
     if is_sized and (not share or kind < 0.5):
-        return bounds_of_array(name_of(number), array)
+        return bounds_of_array(type_name(array), array)
     if kind < 0.8 and array.dtype.kind == "i" and is_sized and array.size:
         ends: Array = np.empty((*array.shape, 2), object)
         for at, element in np.ndenumerate(array):
@@ -149,9 +146,9 @@ def bounds_of(array: Array, numbers: Numbers, share: float) -> Bounds:
                     min(int(element), random.choice([-1, 0])),
                     max(int(element), 5),
                 )
-        return interval(name_of(number), sizes, ends[..., :1], ends[..., 1:])
+        return interval(type_name(array), sizes, ends[..., :1], ends[..., 1:])
     return unknown(
-        name_of(number), sizes if random.random() < 0.97 or not share else None
+        type_name(array), sizes if random.random() < 0.97 or not share else None
     )
 
 
@@ -200,9 +197,7 @@ def runs(drawn: Drawn, seed: int) -> Iterator[list[tuple[Any, Any]]]:
         sizes = (
             [f"d{k}_{n}" for n in range(array.ndim)] if seed % 4 == 2 else array.shape
         )
-        number = (
-            helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
-        )
+        number = helper.np_dtype_to_tensor_dtype(array.dtype)
         inputs.append(helper.make_tensor_value_info(f"x{k}", number, sizes))
         feeds[f"x{k}"] = array
     shapes = [
@@ -212,20 +207,10 @@ def runs(drawn: Drawn, seed: int) -> Iterator[list[tuple[Any, Any]]]:
     outputs = [onnx.ValueInfoProto(name=name) for name in names]
     graph = helper.make_graph([node, *shapes], "g", inputs, outputs, constants)
     opsets = [helper.make_opsetid("", drawn.version)]
-    content = helper.make_model(
-        graph, opset_imports=opsets, ir_version=8
-    ).SerializeToString()
-    runtime: Any = onnxruntime
-    levels = runtime.GraphOptimizationLevel
-    for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_ALL):
-        options = runtime.SessionOptions()
-        options.graph_optimization_level, options.log_severity_level = level, 4
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    for level in (0, 3):
         try:
-            session = runtime.InferenceSession(
-                content, options, ["CPUExecutionProvider"]
-            )
-            found = session.run(None, feeds)
+            found = session(model, level).run(None, feeds)
         except Exception:
             # such as sizes that do not fit; ONNX Runtime raises errors of its own
             continue
@@ -244,10 +229,7 @@ def broken(
 
     Where the Shape is a guess of ONNX Runtime, its own sizes may differ from it.
     """
-    number = (
-        helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else 8
-    )
-    if told.data_type not in ("", name_of(number)):
+    if told.data_type not in ("", type_name(array)):
         return f"data type {told.data_type}"
     if told.sizes is None:
         return ""
