@@ -16,18 +16,19 @@ from onnx import helper, numpy_helper
 from onnxgather.core.descriptors.arrays import Array
 
 TYPES = (
-    *(
-        "int64",
-        "int64",
-        "int64",
-        "int32",
-        "float32",
-        "float32",
-        "float64",
-        "float16",
-        "bool",
-    ),
-    *("uint8", "uint64", "int8", "uint32"),
+    "int64",
+    "int64",
+    "int64",
+    "int32",
+    "float32",
+    "float32",
+    "float64",
+    "float16",
+    "bool",
+    "uint8",
+    "uint64",
+    "int8",
+    "uint32",
 )
 INTEGERS = ("int64", "int32", "uint8", "uint64", "int8", "uint32")
 FLOATS = ("float32", "float64", "float16")
@@ -111,13 +112,16 @@ def sizes(random: Random, rank: int | None = None) -> list[int]:
     ]
 
 
-def session(model: onnx.ModelProto, level: int = 0, off: Sequence[str] = ()) -> Any:
+def session(
+    model: onnx.ModelProto, level: int = 0, off: Sequence[str] = (), kept: str = ""
+) -> Any:
     """A session on ONNX Runtime's CPU provider, with one thread.
 
     Args:
         model: The model.
         level: Of the graph optimizations: 0 none, 1 basic, 2 extended, 3 all.
         off: The optimizers that are turned off.
+        kept: The file for the graph that runs; "" for none.
     """
     runtime: Any = onnxruntime
     options = runtime.SessionOptions()
@@ -131,6 +135,7 @@ def session(model: onnx.ModelProto, level: int = 0, off: Sequence[str] = ()) -> 
         runtime.GraphOptimizationLevel, names[level]
     )
     options.log_severity_level = 4
+    options.optimized_model_filepath = kept
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     providers = ["CPUExecutionProvider"]
     return runtime.InferenceSession(

@@ -279,22 +279,21 @@ def declared_of_a_sequence(d: Draft) -> None:
 TRAPS: dict[str, Chain] = {
     trap.__name__: trap
     for trap in (
-        *(
-            nan_to_bool,
-            rounded_twice,
-            double_to_half,
-            exchanged_axes,
-            window_sizes,
-            scaled_sizes,
-        ),
-        *(
-            position_of_a_scalar,
-            position_on_an_empty_axis,
-            declared_by_the_model,
-            sequence_input,
-        ),
+        nan_to_bool,
+        rounded_twice,
+        double_to_half,
+        exchanged_axes,
+        window_sizes,
+        scaled_sizes,
+        position_of_a_scalar,
+        position_on_an_empty_axis,
+        declared_by_the_model,
+        sequence_input,
         declared_of_an_operator,
-        *(sequence_state, own_function, reciprocal, declared_of_a_sequence),
+        sequence_state,
+        own_function,
+        reciprocal,
+        declared_of_a_sequence,
     )
 }
 """The traps by name."""

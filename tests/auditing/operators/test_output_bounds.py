@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from network_draft import session
 from onnx import TensorProto, helper
 from onnx_graphs import constant, written
 from rings import one_quick_in
@@ -22,12 +22,6 @@ from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import read_network
 
-LEVELS = (
-    "ORT_DISABLE_ALL",
-    "ORT_ENABLE_BASIC",
-    "ORT_ENABLE_EXTENDED",
-    "ORT_ENABLE_ALL",
-)
 HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
 NAN = FLOAT(np.nan)
 
@@ -66,22 +60,13 @@ def graphs_and_runs(
     model: onnx.ModelProto, x: Array
 ) -> list[tuple[onnx.ModelProto, Array]]:
     """The graph that ONNX Runtime runs, and what it computes, on each level."""
-    runtime: Any = onnxruntime
     found = list[tuple[onnx.ModelProto, Array]]()
     with TemporaryDirectory() as folder:
-        for level in LEVELS:
-            path = str(Path(folder, level))
-            options = runtime.SessionOptions()
-            options.graph_optimization_level = getattr(
-                runtime.GraphOptimizationLevel, level
-            )
-            options.log_severity_level = 4
-            options.optimized_model_filepath = path
-            session = runtime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-            array = np.asarray(session.run(None, {"x": x})[0])
-            graph = onnx.ModelProto.FromString(Path(path).read_bytes())
+        path = Path(folder, "graph.onnx")
+        for level in range(4):
+            whole = session(model, level, kept=str(path))
+            array = np.asarray(whole.run(None, {"x": x})[0])
+            graph = onnx.ModelProto.FromString(path.read_bytes())
             found.append((graph, array))
     return found
 

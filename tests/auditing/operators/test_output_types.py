@@ -33,16 +33,18 @@ from onnxgather.core.model.network import Operation
 from onnxgather.core.model.values import type_name
 
 CRASHES = {
-    *(
-        "Concat",
-        "ConvTranspose",
-        "Einsum",
-        "GRU",
-        "InstanceNormalization",
-        "LRN",
-        "LSTM",
-    ),
-    *("LpNormalization", "OneHot", "RNN", "TopK", "Unique"),
+    "Concat",
+    "ConvTranspose",
+    "Einsum",
+    "GRU",
+    "InstanceNormalization",
+    "LRN",
+    "LSTM",
+    "LpNormalization",
+    "OneHot",
+    "RNN",
+    "TopK",
+    "Unique",
 }
 """Operators that may end the process of ONNX Runtime where an input is empty."""
 
@@ -170,10 +172,11 @@ def node_of(drawn: Drawn) -> onnx.NodeProto:
 def call_of(drawn: Drawn, inputs: Iterable[Bounds | None]) -> Call:
     """Return an operation with what is known of its inputs."""
     node = node_of(drawn)
-    lists = [
-        name for name, value in drawn.attributes.items() if isinstance(value, list)
-    ]
-    plain = drawn.attributes | {name: tuple(drawn.attributes[name]) for name in lists}
+    plain = dict[str, Any]()
+    for name, value in drawn.attributes.items():
+        plain[name] = (
+            tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+        )
     names = tuple(node.input), tuple(node.output)
     return Call(
         Operation("", drawn.operator, "", *names, plain, {}, node),

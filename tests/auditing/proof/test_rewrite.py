@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
-import onnxruntime
 import pytest
 from index_arithmetic import index_values
+from network_draft import results, session
 from rings import one_quick_in
 
 import onnxgather as og
@@ -67,19 +67,10 @@ Run = Callable[..., list[Any]]
 
 def opened(model: onnx.ModelProto, optimized: bool = True) -> Run:
     """Return a function that runs a model on ONNX Runtime's CPU provider."""
-    ort: Any = onnxruntime
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    if not optimized:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    provider = ["CPUExecutionProvider"]
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=provider
-    )
-    names = {value.name for value in session.get_inputs()}
+    whole = session(model, 3 if optimized else 0)
 
     def run(**given: Any) -> list[Any]:
-        return session.run(None, {k: v for k, v in given.items() if k in names})
+        return [*results(whole, given).values()]
 
     return run
 
