@@ -10,9 +10,9 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field
 from shlex import quote
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.sizes import low_of, size_from, terms_in
@@ -70,8 +70,7 @@ LARGEST_NAMED = 256
 """The largest open size that a hint names to meet a condition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Premises:
+class Premises(Struct, frozen=True):
     """A model, and what holds of its inputs."""
 
     network: Network
@@ -90,8 +89,7 @@ class Premises:
     too. An end that leads to an index out of range is a finding."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedModel:
+class AuditedModel(Struct, frozen=True):
     """A model, the records of its gathers in the order of execution, and its run."""
 
     network: Network

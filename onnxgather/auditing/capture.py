@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import onnx
+from msgspec import Struct
+from msgspec.structs import replace
 from onnx import helper
 
 from onnxgather.auditing.operators.index_operators import given_indices, operator_of
@@ -58,19 +59,18 @@ class Gathered(NamedTuple):
     """The first output; None if the operation fails."""
 
 
-@dataclass(eq=False)
-class Captured:
+class Captured(Struct, eq=False):
     """The executions of the operations that carry indices in a run."""
 
-    gathers: dict[Operation, list[Gathered]] = field(default_factory=dict[Any, Any])
+    gathers: dict[Operation, list[Gathered]] = {}
     """The executions of each operation."""
     stop: str | None = None
     """Where the run fails, and how; None if it does not fail."""
-    cut: set[str] = field(default_factory=set[str])
+    cut: set[str] = set()
     """The bodies of loops and scans of which not all iterations are run."""
 
 
-class _Answered(msgspec.Struct):
+class _Answered(Struct):
     not_run: tuple[runtime.NotRunKind, str, Any] | None = None
     refused: str | None = None
     outputs: tuple[str | tuple[tuple[str, tuple[int, ...], int] | None, ...], ...] = ()

@@ -10,12 +10,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby, zip_longest
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import unknown
@@ -91,8 +91,7 @@ Calls = Sequence[tuple[Scope, Operation]]
 """An operation in each call of the function that contains it, with its scope there."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedGraph:
+class AuditedGraph(Struct, frozen=True):
     """A graph, the records of its gathers in the order of execution, and its run."""
 
     network: Network

@@ -6,7 +6,6 @@ proved only if it is proved in the file and in each of these graphs.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 import os
@@ -14,13 +13,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from google.protobuf.message import EncodeError
+from msgspec import Struct
 from msgspec.structs import replace
 from onnx import GraphProto, TensorProto
 
@@ -89,8 +88,7 @@ _INDEX_WIDTHS = {"INT32": 4, "INT64": 8}
 """The bytes of the types of indices."""
 
 
-@dataclass(frozen=True, slots=True)
-class Levels:
+class Levels(Struct, frozen=True):
     """Which graphs of ONNX Runtime are audited."""
 
     names: Sequence[str] | None = None
@@ -121,8 +119,7 @@ class Levels:
         return bool(self.names or self.pythons)
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeGraph:
+class RuntimeGraph(Struct, frozen=True):
     """A graph that ONNX Runtime makes of a model."""
 
     version: str
@@ -131,17 +128,16 @@ class RuntimeGraph:
     audited: AuditedGraph
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedLevels:
+class AuditedLevels(Struct, frozen=True):
     """The audits of the graphs that ONNX Runtime makes of a model."""
 
-    graphs: list[RuntimeGraph] = field(default_factory=list[RuntimeGraph])
-    refused: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    graphs: list[RuntimeGraph] = []
+    refused: list[tuple[str, str]] = []
     """The versions and the levels that make no session of the model, or a graph that
     cannot be audited."""
-    notes: list[str] = field(default_factory=list[str])
+    notes: list[str] = []
     """Why a graph was not audited, a sentence each."""
-    not_proved: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    not_proved: dict[str, list[str]] = {}
     """The nodes that are not proved and that the file does not have, by the versions.
     """
 
@@ -158,8 +154,7 @@ class AuditedLevels:
         return runtimes
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(Struct, frozen=True):
     """The graphs of a model that an ONNX Runtime wrote."""
 
     version: str
@@ -170,7 +165,7 @@ class _Written:
     it does not, no level counts as refused."""
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _Answer(Struct, frozen=True):
     """What a worker answers that writes the graph of a level."""
 
     version: str = ""
@@ -481,7 +476,7 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
         index_range = _worst(gather.range, rows_by_key[key])
         runtime_record = Runtime(versions[0], rows)
         gathers[key] = replace(gather, range=index_range, runtime=runtime_record)
-    return dataclasses.replace(file, gathers=gathers)
+    return replace(file, gathers=gathers)
 
 
 def _refused_row(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from onnxgather.auditing.graph_audit import OperationKey, operations_of
@@ -17,8 +17,7 @@ from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.network import Network, read_network
 
 
-@dataclass(frozen=True, slots=True)
-class TrialShapes:
+class TrialShapes(Struct, frozen=True):
     """Shapes of the inputs of a model that are tried."""
 
     shapes: Mapping[str, Sequence[int]]

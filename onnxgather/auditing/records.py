@@ -10,7 +10,7 @@ from collections.abc import (
 )
 from typing import Any, Literal
 
-import msgspec
+from msgspec import Struct
 
 from onnxgather.auditing.proof.contract import (
     NOT_EMPTY,
@@ -39,7 +39,7 @@ _FROM_THE_WORST: tuple[ModelVerdict, ...] = ("can-leave", "perhaps", "never")
 """The verdicts on a gather."""
 
 
-class Tensor(msgspec.Struct, frozen=True):
+class Tensor(Struct, frozen=True):
     """The type and the sizes of a value, as far as they are known."""
 
     type: str | None
@@ -57,7 +57,7 @@ class Tensor(msgspec.Struct, frozen=True):
 RangeState = Literal["proved", "proved-if", "not-proved", "out-of-range"]
 
 
-class RuntimeLevel(msgspec.Struct, frozen=True):
+class RuntimeLevel(Struct, frozen=True):
     """What a graph that ONNX Runtime makes of the model has in place of a gather."""
 
     level: str
@@ -73,7 +73,7 @@ class RuntimeLevel(msgspec.Struct, frozen=True):
     """What the node does with an index out of range, if it is no gather."""
 
 
-class Runtime(msgspec.Struct, frozen=True):
+class Runtime(Struct, frozen=True):
     """What ONNX Runtime makes of a gather."""
 
     version: str
@@ -82,7 +82,7 @@ class Runtime(msgspec.Struct, frozen=True):
     provider: str = "cpu"
 
 
-class AskedRuntime(msgspec.Struct, frozen=True):
+class AskedRuntime(Struct, frozen=True):
     """An ONNX Runtime whose graphs of the model were audited."""
 
     version: str
@@ -95,7 +95,7 @@ class AskedRuntime(msgspec.Struct, frozen=True):
 
 
 @public
-class AuditedGather(msgspec.Struct, frozen=True):
+class AuditedGather(Struct, frozen=True):
     """One gather of a model.
 
     Example:
@@ -150,7 +150,7 @@ class AuditedGather(msgspec.Struct, frozen=True):
         return is_static and self.range.state in DECIDED
 
 
-class NotJudged(msgspec.Struct, frozen=True):
+class NotJudged(Struct, frozen=True):
     """A node with integer inputs of which it is not known whether they are indices."""
 
     node: str
@@ -162,7 +162,7 @@ class NotJudged(msgspec.Struct, frozen=True):
 
 
 @public
-class Audit(msgspec.Struct, frozen=True):
+class Audit(Struct, frozen=True):
     """The audit of a model.
 
     Example:

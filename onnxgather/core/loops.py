@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.strides import Span, merge_packed
@@ -16,8 +17,7 @@ from onnxgather.core.gather import Geometry, Sizes, gather_of
 from onnxgather.core.options import POLICIES, OutOfRange
 
 
-@dataclass(frozen=True, slots=True)
-class Loops:
+class Loops(Struct, frozen=True):
     """The numbers of a gather: loops from the outermost, strides in elements.
 
     Args:

@@ -6,15 +6,15 @@ A model has a policy, a target, an opset and a number of threads, a corpus a for
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 OutOfRange = Literal["clamp", "error", "zero", "directml"]
 """The name of a policy: what an index out of range does; see `POLICIES`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """What an index outside [0, n), or [-n, n) for a signed type, does."""
 
     rule: str

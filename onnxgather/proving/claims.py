@@ -6,8 +6,9 @@ import itertools
 import math
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from onnxgather.core.checks import listed, number_of, shown
 from onnxgather.core.descriptors.operators import Descriptor
@@ -62,8 +63,7 @@ strides, and the gaps between them, are always claimed one by one, up to
 `MOST_ELEMENTS`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """What must follow for every value of its variables."""
 
     given: Truth

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from onnxgather.core.descriptors.operators import (
     Descriptor,
@@ -31,8 +31,7 @@ ReadAt = Sequence[tuple[Int, int | None]]
 """The coordinates in InputTensor; an index comes with the number of its dimension."""
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """Where an element of OutputTensor comes from."""
 
     is_input: Truth
@@ -43,8 +42,7 @@ class Provenance:
     """Whether an index that leads to it is out of range."""
 
 
-@dataclass(frozen=True, slots=True)
-class GatherFormula:
+class GatherFormula(Struct, frozen=True):
     """The formula of a descriptor."""
 
     desc: Descriptor

@@ -6,11 +6,11 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation, Scope
@@ -39,8 +39,7 @@ def ensure(holds: object, otherwise: str) -> None:
         raise UndecidedError(otherwise)
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """An element that came from InputTensor, or a constant beside such elements."""
 
     is_input: Truth
@@ -50,8 +49,7 @@ class Moved:
     """Where it is not from InputTensor: its bits as an unsigned integer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rounded:
+class Rounded(Struct, frozen=True):
     """The float that is nearest to an integer, the even float where two are as near."""
 
     value: Int
@@ -64,8 +62,7 @@ Place = tuple[Int, ...]
 """The coordinates of an element."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class LazyTensor:
+class LazyTensor(Struct, frozen=True, eq=False):
     """A value of a model."""
 
     dtype: np.dtype[Any]
@@ -300,13 +297,12 @@ class Failure(NamedTuple):
     Runtime may drop the node."""
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """What a walk through a model has met."""
 
-    failures: list[Failure] = field(default_factory=list[Failure])
-    lemmas: set[str] = field(default_factory=set[str])
-    names: dict[str, Int] = field(default_factory=dict[str, Int])
+    failures: list[Failure] = []
+    lemmas: set[str] = set()
+    names: dict[str, Int] = {}
     """The sizes by the names that the model declares for them: ONNX Runtime believes
     that two of one name are one size."""
     low_halves: bool = False
@@ -314,8 +310,7 @@ class Run:
     the high ones are equal, as ONNX Runtime's CPU provider does before version 1.32."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCall:
+class NodeCall(Struct, frozen=True):
     """A node with its inputs; an input that is left out is None."""
 
     operation: Operation

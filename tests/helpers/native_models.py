@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import onnx
+from msgspec.structs import asdict
 from onnx import helper
 
 import onnxgather as og

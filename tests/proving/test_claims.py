@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx.parser
 import pytest
+from msgspec.structs import replace
 from rings import one_quick_in
 
 import onnxgather as og

@@ -6,12 +6,13 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
+from msgspec.structs import replace
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from rings import by_ring, one_quick_in
 from runtime_faults import CPU_COMPARES_HALVES

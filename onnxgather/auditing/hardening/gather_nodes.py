@@ -8,10 +8,11 @@ read from the data when it runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.tensors import TensorDesc
@@ -41,8 +42,7 @@ AXES_INPUT = 13
 """The opset from which ReduceSum reads its axes from an input."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """The data or the indices of a gather node, as far as they are known."""
 
     dtype: np.dtype[Any] | None
@@ -69,8 +69,7 @@ class Operand:
         return graph.input(name, dtype, sizes)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherNode:
+class GatherNode(Struct, frozen=True):
     """A node of a larger model, with the index input that is looked at."""
 
     operator: str

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, ClassVar
 
-import msgspec
 import onnx
+from msgspec import Struct
+from msgspec.structs import replace
 from onnx import ModelProto, helper, numpy_helper
 
 from onnxgather.auditing.algebra.sizes import AnySize
@@ -85,7 +85,7 @@ def hardening_rule(out_of_range: object) -> OutOfRange | int:
     )
 
 
-class Rewritten(msgspec.Struct, frozen=True):
+class Rewritten(Struct, frozen=True):
     """A node that was rewritten, and the changes."""
 
     place: str
@@ -100,7 +100,7 @@ class Rewritten(msgspec.Struct, frozen=True):
         return f"{self.place}: {self.operator} {shown(self.node)}: {changes}"
 
 
-class Left(msgspec.Struct, frozen=True):
+class Left(Struct, frozen=True):
     """A node that stays as it is, although its indices may be out of range."""
 
     place: str
@@ -121,21 +121,20 @@ class LeftUncalled(Left, frozen=True):
     can_fail: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, slots=True)
-class HardenedModel:
+class HardenedModel(Struct, frozen=True):
     """A hardened model."""
 
     light: ModelProto
     """The model, without the bytes of `weights`."""
-    rewritten: list[Rewritten] = field(default_factory=list[Rewritten])
+    rewritten: list[Rewritten] = []
     """In the order of the nodes, as `left`."""
-    left: list[Left] = field(default_factory=list[Left])
-    limited: dict[tuple[str, str], OperationKey] = field(default_factory=dict[Any, Any])
+    left: list[Left] = []
+    limited: dict[tuple[str, str], OperationKey] = {}
     """The paths to the operations whose indices are limited, by their place and the
     first output that they have now."""
     audits: tuple[AuditedModel, AuditedModel] | None = None
     """Of the model before and after hardening, if both are known."""
-    weights: Weights = field(default_factory=dict[str, onnx.TensorProto])
+    weights: Weights = {}
     """The large constants, which are those of the model before hardening: memory holds
     them once."""
 
@@ -622,8 +621,7 @@ def _cropped(calls: Calls) -> tuple[int, ...]:
     return tuple(sorted(dimensions))
 
 
-@dataclass(frozen=True, slots=True)
-class _LimitedInput:
+class _LimitedInput(Struct, frozen=True):
     """An input of a node that holds indices, with the nodes that limit them."""
 
     index_input: IndexInput

@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.random import Generator, default_rng
 from onnx import helper
 

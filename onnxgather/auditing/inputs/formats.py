@@ -13,12 +13,12 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
+from msgspec import Struct
 from onnx import numpy_helper
 
 from onnxgather.core.checks import shown
@@ -37,8 +37,7 @@ Files = dict[str, bytes]
 """The contents of files, by their paths in a folder; "" is the only file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What is written: the inputs of a model for some runs, and where."""
 
     network: Network
@@ -73,8 +72,7 @@ class Request:
             yield name, os.path.join(folder, _file_name(position, name) + suffix)
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """What a tool reads inputs from."""
 
     tool: str

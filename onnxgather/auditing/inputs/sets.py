@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.random import default_rng
 
 from onnxgather.auditing.algebra.sizes import low_of, size_from
@@ -44,8 +44,7 @@ RANDOM = "random, in range"
 Side = Literal["low", "high"]
 
 
-@dataclass(frozen=True, slots=True)
-class InputSet:
+class InputSet(Struct, frozen=True):
     """Inputs for one run of a model."""
 
     arrays: dict[str, Array]
@@ -53,8 +52,7 @@ class InputSet:
     """The condition and its end, as words."""
 
 
-@dataclass(frozen=True, slots=True)
-class MissingSet:
+class MissingSet(Struct, frozen=True):
     """A set that could not be made."""
 
     meaning: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import (
     ELEMENTS,
@@ -32,8 +33,7 @@ class OpenType(NamedTuple):
     """None where not even the rank is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """An operation, the bounds of its inputs, and the types of its outputs."""
 
     operation: Operation

@@ -8,12 +8,13 @@ bounds and their mask are cut to the axis.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from onnxgather.auditing.algebra.bounds import (
     AXES,
@@ -36,7 +37,7 @@ Hardened = Literal["clamp", "drop", "leave", "nothing"]
 leaves them as they are, or has nothing to do, as the operator takes any index."""
 
 
-class IndexInput(msgspec.Struct, frozen=True):
+class IndexInput(Struct, frozen=True):
     """An input of an operator that holds indices."""
 
     name: str
@@ -78,7 +79,7 @@ class IndexInput(msgspec.Struct, frozen=True):
         return int(axis)
 
 
-class IndexOperator(msgspec.Struct, frozen=True):
+class IndexOperator(Struct, frozen=True):
     """An operator with inputs that hold indices."""
 
     operator: str
@@ -131,8 +132,7 @@ def given_indices(operation: Operation) -> list[str]:
     return [index_input.value_in(operation) for index_input in inputs_of(operation)]
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinate:
+class Coordinate(Struct, frozen=True):
     """The indices of an input, or one coordinate of its tuples, beside the axis."""
 
     input: IndexInput

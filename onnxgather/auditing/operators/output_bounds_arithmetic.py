@@ -8,9 +8,9 @@ tests/auditing/operators/test_output_bounds.py has a case of each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import (
     COLUMNS,

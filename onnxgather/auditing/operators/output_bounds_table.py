@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import INTEGERS, Bounds, broadcast
 from onnxgather.auditing.operators.calls import Call

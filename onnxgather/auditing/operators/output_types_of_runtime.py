@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import Bounds, elements_of, unknown
 from onnxgather.auditing.algebra.sizes import AnySize, AnySizes, quotient

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from onnxgather.auditing.audit import AuditedModel
@@ -39,7 +39,7 @@ _ALWAYS_COUNTED = ("out-of-range", "refused")
 """The states that the exit code counts without --fail-on."""
 
 
-class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KnownFinding(Struct, frozen=True, forbid_unknown_fields=True):
     """A finding in a baseline."""
 
     model: str
@@ -60,13 +60,12 @@ class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.model, self.place, self.node, self.op, self.state == "refused"
 
 
-class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Content(Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal[1]
     findings: tuple[KnownFinding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GatherFinding:
+class GatherFinding(Struct, frozen=True):
     """A gather that is not proved, or that DirectML refuses."""
 
     model: str
@@ -86,8 +85,7 @@ class GatherFinding:
         return self.counts and not self.is_known
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedAudit:
+class FinishedAudit(Struct, frozen=True):
     """The audit of a model, with what the files that the command writes need of it."""
 
     audit: Audit
@@ -103,8 +101,7 @@ class FinishedAudit:
     written."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditReport:
+class AuditReport(Struct, frozen=True):
     """The audits of several models."""
 
     models: Mapping[str, FinishedAudit]
@@ -125,15 +122,12 @@ class AuditReport:
         return chain.from_iterable(chain.from_iterable(self.findings.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """A file of known findings."""
 
     path: str = ""
     """Empty where there is no baseline."""
-    entries: Mapping[tuple[object, ...], Sequence[KnownFinding]] = field(
-        default_factory=dict[Any, Any]
-    )
+    entries: Mapping[tuple[object, ...], Sequence[KnownFinding]] = {}
     """By what they are about. Nodes of one name have several."""
 
     @classmethod

@@ -10,12 +10,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
 from functools import partial
 from shlex import quote
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
@@ -36,8 +36,7 @@ MOST_PATHS = 4
 """The most paths of models that a command to run next repeats."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPaths:
+class NamedPaths(Struct, frozen=True):
     """The paths of the command that was given, which the next commands name again."""
 
     models: Sequence[str] = ()

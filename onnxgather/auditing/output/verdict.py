@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from onnxgather.auditing.records import Audit, ModelVerdict
 from onnxgather.core.checks import number_of
 from onnxgather.core.output.result_states import State
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictFacts:
+class VerdictFacts(Struct, frozen=True):
     """What is said of a model with a verdict, and in which colour."""
 
     sentence: str

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import (
@@ -75,8 +75,7 @@ LIMITS_TRIED: dict[str, tuple[float, float]] = {
 """The widest range to try, by data type."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
+class _Path(Struct, frozen=True):
     """What leads to the indices of a gather."""
 
     names: list[str]
@@ -87,8 +86,7 @@ class _Path:
     """The differences among the names."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(Struct, frozen=True):
     """Ranges under which a gather is proved."""
 
     path: _Path

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import msgspec
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.sizes import MOST_OF_INPUT, low_of, size_from, terms_in
@@ -73,7 +73,7 @@ Each dimension is an input and a number from 0.
 
 
 @public
-class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A condition on the inputs of a model.
 
     It has at least one end, but for the values of a float input: without an end they
@@ -197,7 +197,7 @@ def _sides_of(expression: str, high: int) -> str:
 
 
 class Contract(
-    msgspec.Struct,
+    Struct,
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnx
+from msgspec import Struct
 from onnx import helper, numpy_helper
 
 from onnxgather.auditing.algebra.sizes import MOST_OF_INPUT, terms_in
@@ -94,15 +94,14 @@ def contract_model(
     return _Guard(network, rules).model()
 
 
-@dataclass(slots=True)
-class GuardNodes:
+class GuardNodes(Struct):
     """Nodes and constants, each of which is there once."""
 
     taken: set[str]
     """The names that are taken."""
-    nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
-    constants: list[onnx.TensorProto] = field(default_factory=list[onnx.TensorProto])
-    _names: dict[object, str] = field(default_factory=dict[object, str])
+    nodes: list[onnx.NodeProto] = []
+    constants: list[onnx.TensorProto] = []
+    _names: dict[object, str] = {}
     """The name of each constant and of the output of each node, by its content."""
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:

@@ -9,8 +9,10 @@ gather can leave it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, interval
 from onnxgather.auditing.algebra.sizes import Size
@@ -24,8 +26,7 @@ EXACT_IN_FLOATS = 2**8
 """Integers up to this number are exact in each type of floats."""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenRange:
+class GivenRange(Struct, frozen=True):
     """The least and the greatest element of an input, as a user gives them."""
 
     source: Literal["range", "tokenizer"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import msgspec
+from msgspec import Struct
 
 from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, merged_reasons
 from onnxgather.auditing.algebra.sizes import MOST, MOST_OF_INPUT, Size, in_named
@@ -27,7 +27,7 @@ from onnxgather.core.public import public
 SizesFrom = Literal["file", "given", "run"]
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(Struct, frozen=True):
     """An index out of range."""
 
     source: Literal["constant", "inputs"]
@@ -48,7 +48,7 @@ class Found(msgspec.Struct, frozen=True):
     """The least index in range there."""
 
 
-class Lost(msgspec.Struct, frozen=True):
+class Lost(Struct, frozen=True):
     """The node behind which the size of an axis is not known."""
 
     node: str
@@ -58,7 +58,7 @@ class Lost(msgspec.Struct, frozen=True):
     if no such options are known."""
 
 
-class GivenEnd(msgspec.Struct, frozen=True):
+class GivenEnd(Struct, frozen=True):
     """An end of the range given of an input, which leads to an index out of range."""
 
     source: Literal["range", "tokenizer"]
@@ -74,7 +74,7 @@ class GivenEnd(msgspec.Struct, frozen=True):
 
 
 @public
-class IndexRange(msgspec.Struct, frozen=True):
+class IndexRange(Struct, frozen=True):
     """The range of the indices of a gather, a number for each coordinate of a tuple.
 
     Example:

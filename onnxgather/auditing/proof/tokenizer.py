@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from onnxgather.auditing.algebra.bounds import INTEGERS
 from onnxgather.auditing.proof.contract import Condition
@@ -20,32 +20,32 @@ LARGEST_TOKENIZER = 2**26
 _Id = Annotated[int, Meta(ge=0)]
 
 
-class _Model(msgspec.Struct):
+class _Model(Struct):
     """The model of a tokenizer, such as WordPiece, BPE, WordLevel or Unigram."""
 
     vocab: dict[str, _Id] | list[tuple[str, float]]
     """Ids by their tokens; of Unigram, tokens and their scores in the order of ids."""
 
 
-class _Added(msgspec.Struct):
+class _Added(Struct):
     """A token besides those of the vocabulary."""
 
     id: _Id
 
 
-class _Padding(msgspec.Struct):
+class _Padding(Struct):
     """The token that fills short texts of a batch."""
 
     pad_id: _Id = 0
 
 
-class _Special(msgspec.Struct):
+class _Special(Struct):
     """A special token, such as the start of a text."""
 
     ids: list[_Id]
 
 
-class _Processor(msgspec.Struct):
+class _Processor(Struct):
     """The step that puts special tokens around a text.
 
     The vocabulary need not contain their ids.
@@ -67,7 +67,7 @@ class _Processor(msgspec.Struct):
         return ids
 
 
-class _Tokenizer(msgspec.Struct):
+class _Tokenizer(Struct):
     model: _Model
     added_tokens: list[_Added] = []
     padding: _Padding | None = None

@@ -6,7 +6,7 @@ it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import Bounds
 from onnxgather.auditing.operators.calls import Call, OpenType

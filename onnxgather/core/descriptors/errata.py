@@ -8,12 +8,12 @@ measurements.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Erratum:
+
+class Erratum(Struct, frozen=True):
     """A mistake of Microsoft's pages."""
 
     pages: tuple[str, ...]

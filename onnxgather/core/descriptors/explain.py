@@ -7,12 +7,11 @@ so that a mistake in `gather` does not change it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import msgspec
 import numpy as np
+from msgspec import Struct
 
 from onnxgather.core.checks import integer, number_of, require, sequence, shown
 from onnxgather.core.descriptors.arrays import (
@@ -47,7 +46,7 @@ _NO_OFFSET = -1
 
 
 @public
-class Explanation(msgspec.Struct, frozen=True):
+class Explanation(Struct, frozen=True):
     """One output element and what it is read from, in DirectML's coordinates.
 
     str() returns the line `text`.
@@ -91,8 +90,7 @@ class Explanation(msgspec.Struct, frozen=True):
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class _Element:
+class _Element(Struct, frozen=True):
     """An output element, and its coordinates in InputTensor.
 
     The coordinates are those before indices are brought in range.
@@ -209,7 +207,7 @@ def explain(
     )
 
 
-class NamedSource(msgspec.Struct, frozen=True):
+class NamedSource(Struct, frozen=True):
     """What an output element is read from, whatever the values of the indices.
 
     str() returns the line `text`.

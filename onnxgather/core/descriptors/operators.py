@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from onnxgather.core.checks import MAX_DIMENSIONS, html_table, require, shown, uint
 from onnxgather.core.descriptors.argument_names import StructWithHelp
@@ -29,7 +29,7 @@ _INDEX_RULE = f"IndicesTensor.DataType must be one of {', '.join(INDEX_TYPES)}"
 
 
 class GatherFamilyDesc(
-    msgspec.Struct,
+    Struct,
     metaclass=StructWithHelp,
     frozen=True,
     cache_hash=True,
@@ -431,8 +431,7 @@ Descriptor = GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc
 TENSORS = ("input_tensor", "indices_tensor", "output_tensor")
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """A DirectML operator."""
 
     descriptor: type[Descriptor]
@@ -469,7 +468,7 @@ OPERATORS: dict[str, type[Descriptor]] = {
 
 
 @cache
-def header_names(struct: type[msgspec.Struct]) -> dict[str, str]:
+def header_names(struct: type[Struct]) -> dict[str, str]:
     """Return the names of a class's fields with their spelling in directml.h.
 
     They are in the header's order.
@@ -478,7 +477,7 @@ def header_names(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 @cache
-def _number_names(struct: type[msgspec.Struct]) -> dict[str, str]:
+def _number_names(struct: type[Struct]) -> dict[str, str]:
     """Return the `header_names` of the fields that are numbers."""
     names = header_names(struct)
     return {field: name for field, name in names.items() if field not in TENSORS}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 _Dimension = tuple[int, int]
 """The size and the stride of a dimension."""
@@ -16,8 +16,7 @@ MOST_PLACES = 2**16
 """The most elements among which a message looks for two with the same offset."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Adjacent dimensions that lie packed in one another, in each of some tensors."""
 
     first: int

@@ -6,7 +6,7 @@ A lane of `check` runs each through its adapter, checking/lanes/adapters/NAME.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from onnxgather.core.checks import argument_text
 
@@ -14,8 +14,7 @@ RUNTIME_NAME = r"[a-z][a-z0-9_.-]{0,63}"
 """How the name of a runtime is spelled, the user's own included."""
 
 
-@dataclass(frozen=True)
-class OtherRuntime:
+class OtherRuntime(Struct, frozen=True):
     """A runtime that reads ONNX models."""
 
     name: str

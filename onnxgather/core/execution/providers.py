@@ -6,9 +6,10 @@ import json
 import platform
 import re
 import sys
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
+
+from msgspec import Struct
 
 from onnxgather.core.checks import argument_text, shown, suggestion
 from onnxgather.core.descriptors.datatypes import TensorDataType
@@ -38,8 +39,7 @@ WEB_SETUP = "scripts/web/setup.sh"
 """The script that makes the folder of onnxruntime-web and says how to get a browser."""
 
 
-@dataclass(frozen=True)
-class Provider:
+class Provider(Struct, frozen=True):
     """An execution provider of ONNX Runtime."""
 
     name: str

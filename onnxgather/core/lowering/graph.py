@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
@@ -48,8 +49,7 @@ class Node(NamedTuple):
     `FUNCTION` the body of a function, which reads the inputs of the node."""
 
 
-@dataclass(slots=True)
-class Graph:
+class Graph(Struct):
     """Nodes in topological order, with the values and the constants that they read."""
 
     fold_all: bool = False
@@ -58,21 +58,19 @@ class Graph:
     narrow: bool = False
     """Whether arithmetic is done without INT64, Min, Max and Or, as the target webgpu
     needs."""
-    inputs: list[Value] = field(default_factory=list[Value])
-    nodes: list[Node] = field(default_factory=list[Node])
-    constants: dict[str, Array] = field(default_factory=dict[str, Array])
+    inputs: list[Value] = []
+    nodes: list[Node] = []
+    constants: dict[str, Array] = {}
     output: Value | None = None
     choice: str = ""
     """The form that was chosen, and why; empty where there was no choice."""
     passed_over: tuple[tuple[str, str], ...] = ()
     """The forms that were tried before the chosen one, and why each does not fit."""
-    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    values: dict[str, Value] = {}
     """Every input and every value that a node computes, by name."""
-    names: set[str] = field(default_factory=set[str])
+    names: set[str] = set()
     """The names that are taken."""
-    _outputs: dict[tuple[object, ...], Value] = field(
-        default_factory=dict[tuple[object, ...], Value]
-    )
+    _outputs: dict[tuple[object, ...], Value] = {}
     """The output of each node, by its operator, inputs and attributes."""
 
     @property

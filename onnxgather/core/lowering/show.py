@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from onnxgather.core.checks import check_choice, uint
 from onnxgather.core.descriptors.arrays import Array, check_descriptor
@@ -47,14 +48,14 @@ _NO_BREAK = "\xa0"
 _TYPE_NAMES = {number: name for name, number in ONNX_TYPES.items()}
 
 
-class Requirement(msgspec.Struct, frozen=True):
+class Requirement(Struct, frozen=True):
     """A field and the feature level that it needs."""
 
     feature_level: str
     field: str
 
 
-class Formula(msgspec.Struct, frozen=True):
+class Formula(Struct, frozen=True):
     """A formula in DirectML's coordinates; every dimension of every tensor is written.
 
     Coordinates along InputTensor are called a, b, ...; those along IndicesTensor i, j,
@@ -72,7 +73,7 @@ class Formula(msgspec.Struct, frozen=True):
     """Which indices are in range, and what an index out of range does."""
 
 
-class DescribedValue(msgspec.Struct, frozen=True, omit_defaults=True):
+class DescribedValue(Struct, frozen=True, omit_defaults=True):
     """A value of the graph."""
 
     name: str
@@ -86,7 +87,7 @@ class DescribedValue(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.name}: {self.data_type}[{', '.join(map(str, self.shape))}]"
 
 
-class DescribedNode(msgspec.Struct, frozen=True):
+class DescribedNode(Struct, frozen=True):
     """An ONNX node and why it is there."""
 
     operator: str
@@ -96,14 +97,14 @@ class DescribedNode(msgspec.Struct, frozen=True):
     why: str
 
 
-class PassedOver(msgspec.Struct, frozen=True):
+class PassedOver(Struct, frozen=True):
     """A form that was tried before the chosen form, and why it does not fit."""
 
     form: str
     why: str
 
 
-class DescribedWebnn(msgspec.Struct, frozen=True):
+class DescribedWebnn(Struct, frozen=True):
     """The WebNN program of a descriptor; its nodes are calls of an MLGraphBuilder."""
 
     form: WebnnForm
@@ -113,7 +114,7 @@ class DescribedWebnn(msgspec.Struct, frozen=True):
 
 
 @public
-class Description(msgspec.Struct, frozen=True, omit_defaults=True):
+class Description(Struct, frozen=True, omit_defaults=True):
     """A descriptor and its model, as `onnxgather show --json` prints them.
 
     Example:

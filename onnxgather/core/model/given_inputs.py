@@ -7,10 +7,10 @@ import math
 import zipfile
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
+from msgspec import Struct
 from numpy.lib import format as npy
 
 from onnxgather.core.checks import listed, mapping, shown, suggestion
@@ -36,8 +36,7 @@ _NPZ = (b"PK\x03\x04", b"PK\x05\x06")
 """The first bytes of an .npz file, with arrays or without."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredArray:
+class StoredArray(Struct, frozen=True):
     """An array in an .npz file, of which only the header has been read."""
 
     path: str

@@ -7,12 +7,13 @@ import os
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, cast
 
 import numpy as np
 import onnx
+from msgspec import Struct, field
+from msgspec.structs import replace
 from onnx import helper, numpy_helper
 
 from onnxgather.core.checks import (
@@ -88,8 +89,7 @@ _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"bod
 """The bodies that nodes must have."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Operation:
+class Operation(Struct, frozen=True, eq=False):
     """An operation of a scope, made from a node of ONNX."""
 
     name: str
@@ -125,8 +125,7 @@ class Operation:
         return int(self.attributes.get(ATTRIBUTES[self.operator], 0))
 
 
-@dataclass(eq=False, slots=True)
-class Scope:
+class Scope(Struct, eq=False):
     """The main graph, a subgraph, or the body of a function in one of its calls."""
 
     where: str
@@ -136,7 +135,7 @@ class Scope:
     do."""
     outputs: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
-    types: dict[str, ValueType] = field(default_factory=dict[str, ValueType])
+    types: dict[str, ValueType] = {}
     """The types of the values of this scope."""
     outer: Scope | None = None
     """The graph around this graph, whose values it uses by name; None for a function
@@ -146,17 +145,13 @@ class Scope:
     own.Pick"."""
     proto: onnx.GraphProto = field(default_factory=onnx.GraphProto)
     """For the modules of this package."""
-    stored: dict[str, onnx.TensorProto] = field(
-        default_factory=dict[str, onnx.TensorProto]
-    )
+    stored: dict[str, onnx.TensorProto] = {}
     """The constants of this graph that are not sparse."""
-    defaults: dict[str, onnx.TensorProto] = field(
-        default_factory=dict[str, onnx.TensorProto]
-    )
+    defaults: dict[str, onnx.TensorProto] = {}
     """The values of inputs of the main graph that are not given."""
     path: str = ""
     """The file of the model."""
-    opsets: Mapping[str, int] = field(default_factory=dict[str, int])
+    opsets: Mapping[str, int] = {}
     """The versions of the operators, by domain."""
 
     @property
@@ -222,8 +217,7 @@ class Scope:
                 yield from scope.scopes()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Network:
+class Network(Struct, frozen=True, eq=False):
     """An ONNX model as plain data."""
 
     path: str
@@ -237,7 +231,7 @@ class Network:
     """The bodies of functions that nothing calls."""
     is_file: bool = False
     """Whether `path` is a file that contains `proto`."""
-    weights: Weights = field(default_factory=dict[str, onnx.TensorProto])
+    weights: Weights = {}
     """The constants whose bytes `proto` lacks, of another model."""
 
     def pieces(self) -> Iterator[bytes]:

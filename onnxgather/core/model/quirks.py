@@ -9,8 +9,9 @@ is gone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 OptimizationLevel: TypeAlias = Literal["disabled", "basic", "extended", "all"]
 
@@ -27,8 +28,7 @@ MEASURED = ("1.24.4", "1.32.0")
 """The versions of ONNX Runtime that each row was measured on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quirk:
+class Quirk(Struct, frozen=True):
     """A behaviour of ONNX Runtime that audits or certificates know."""
 
     name: str

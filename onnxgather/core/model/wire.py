@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import onnx
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
+from msgspec import Struct
 
 LARGE = 2**24
 """A file of more bytes, or a model whose constants have more bytes together, is read or
@@ -62,8 +62,7 @@ def parsed_in_pieces(stream: BinaryIO) -> onnx.ModelProto:
     return model
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(Struct, frozen=True):
     """A property of a model's metadata, with where it is in the file."""
 
     key: str
@@ -91,8 +90,7 @@ def properties_in(stream: BinaryIO) -> list[Property]:
     return properties
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Where a field of a message is in a file."""
 
     kind: tuple[int, int]

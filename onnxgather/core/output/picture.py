@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from onnxgather.core.descriptors.arrays import (
     Array,
@@ -38,7 +39,7 @@ LARGEST_OUTPUT = 2**20
 """The most elements of an output that is drawn."""
 
 
-class Grid(msgspec.Struct, frozen=True, omit_defaults=True):
+class Grid(Struct, frozen=True, omit_defaults=True):
     """A block of a tensor's elements, row by row; all of them if `shape` is `sizes`."""
 
     sizes: tuple[int, ...]
@@ -52,7 +53,7 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the grid is the buffer of a tensor with strides."""
 
 
-class Wrong(msgspec.Struct, frozen=True, omit_defaults=True):
+class Wrong(Struct, frozen=True, omit_defaults=True):
     """A wrong output of a lane."""
 
     count: int = 0
@@ -66,7 +67,7 @@ class Wrong(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why the output cannot be compared element by element."""
 
 
-class Link(msgspec.Struct, frozen=True, array_like=True):
+class Link(Struct, frozen=True, array_like=True):
     """The origin of an output element, all as offsets."""
 
     output: int
@@ -75,7 +76,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
     indices: tuple[int, ...]
 
 
-class Picture(msgspec.Struct, frozen=True, omit_defaults=True):
+class Picture(Struct, frozen=True, omit_defaults=True):
     """A gather: its tensors, the links between them, and the wrong outputs of lanes."""
 
     input: list[Grid]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 State = Literal["PASS", "DIFF", "ERROR", "NOT-RUN", "KNOWN", "FIXED"]
 """PASS: the output has the data type, shape and bytes of the reference, or both refuse.
@@ -17,8 +18,7 @@ FIXED: the case passes although the file of known differences says that it does 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _StateFacts:
+class _StateFacts(Struct, frozen=True):
     """How a state counts and how it is shown."""
 
     severity: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from msgspec import Struct
 
 from onnxgather.core.descriptors.arrays import (
     Array,
@@ -28,8 +29,7 @@ Evaluate = Callable[[Descriptor, Array, Array], Array]
 """Computes OutputTensor from a descriptor, InputTensor and IndicesTensor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """The part of a resource that a tensor is bound to."""
 
     resource: str
@@ -50,8 +50,7 @@ class Binding:
         return self.offset <= other.last and other.offset <= self.last
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchCommand:
+class DispatchCommand(Struct, frozen=True):
     """Runs a dispatchable."""
 
     path: str
@@ -86,8 +85,7 @@ class Dispatch:
     """What an index out of range does: in a model what the model does, else "clamp"."""
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchRun:
+class DispatchRun(Struct, frozen=True):
     """What one dispatch command computed."""
 
     path: str

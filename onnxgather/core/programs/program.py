@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from msgspec import Struct
 from numpy.lib import format as npy
 
 from onnxgather.core.descriptors.arrays import all_in_range
@@ -83,8 +84,7 @@ _EXECUTION_FLAGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatchable:
+class Dispatchable(Struct, frozen=True):
     """An operator that commands can dispatch: a descriptor with a name."""
 
     descriptor: Descriptor
@@ -95,8 +95,7 @@ class Dispatchable:
     the descriptor alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrintCommand:
+class PrintCommand(Struct, frozen=True):
     """Prints the values of a resource."""
 
     path: str
@@ -104,8 +103,7 @@ class PrintCommand:
     verbose: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WriteFileCommand:
+class WriteFileCommand(Struct, frozen=True):
     """Writes a resource to a file."""
 
     path: str
@@ -121,8 +119,7 @@ Resources = Mapping[str, Resource]
 Declared = Mapping[str, Dispatchable | Field]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnModel:
+class OwnModel(Struct, frozen=True):
     """A model that onnxgather wrote from a descriptor, and that nobody changed."""
 
     proto: ModelProto

@@ -6,12 +6,13 @@ import math
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.lib import format as npy
 
 from onnxgather.core.descriptors.arrays import Array
@@ -35,8 +36,7 @@ _NPY_TYPES = {data_type.numpy: data_type for data_type in TensorDataType}
 _NPY_TYPES[np.dtype(bool)] = TensorDataType.INT8
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(Struct, frozen=True):
     """Initial values: checked when they are read, computed when they are first needed.
 
     So a program with large resources can be read without the memory for them.
@@ -52,8 +52,7 @@ class Values:
     """The file that holds the values; None if the program itself gives them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """A buffer and what it holds before the first command."""
 
     values: Values

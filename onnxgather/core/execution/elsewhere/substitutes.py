@@ -9,10 +9,10 @@ flush subnormal floats and quiet NaNs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from onnxgather.core.descriptors.arrays import Array, elements, is_outside
@@ -30,8 +30,7 @@ INDEX = TensorDataType.INT32
 """The data type of the indices in place of a type that a provider lacks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Substitute:
+class Substitute(Struct, frozen=True):
     """A gather in data types that a provider has, in place of types that it lacks."""
 
     desc: Descriptor

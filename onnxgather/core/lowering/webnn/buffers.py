@@ -8,9 +8,9 @@ no bitcast.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.tensors import TensorDesc
@@ -24,8 +24,7 @@ _WORD = 4
 """The bytes of an int32."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowView:
+class RowView(Struct, frozen=True):
     """How a form of the program views the elements of InputTensor and OutputTensor."""
 
     data_type: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import OutOfRange
@@ -12,8 +13,7 @@ OUTSIDE = "Outside"
 """The name of the second output under "error": the number of indices out of range."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexWords:
+class IndexWords(Struct, frozen=True):
     """The indices as their low 32 bits, and what these do not hold.
 
     All operands have a row for each index tuple and a column for each coordinate.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.lowering.graph import Shape, new_name
@@ -72,20 +72,17 @@ _COMPARISONS = ("lesser", "greater", "equal", "notEqual")
 """The methods whose results are masks, of uint8."""
 
 
-@dataclass(slots=True)
-class StepList:
+class StepList(Struct):
     """Steps in the order of their calls, with the inputs and constants they read."""
 
-    inputs: list[MLOperand] = field(default_factory=list[MLOperand])
-    constants: list[Constant] = field(default_factory=list[Constant])
-    steps: list[Step] = field(default_factory=list[Step])
-    outputs: dict[str, MLOperand] = field(default_factory=dict[str, MLOperand])
+    inputs: list[MLOperand] = []
+    constants: list[Constant] = []
+    steps: list[Step] = []
+    outputs: dict[str, MLOperand] = {}
     """The outputs of the graph, by their names."""
-    names: set[str] = field(default_factory=set[str])
+    names: set[str] = set()
     """The names that are taken."""
-    _results: dict[tuple[object, ...], MLOperand] = field(
-        default_factory=dict[tuple[object, ...], MLOperand]
-    )
+    _results: dict[tuple[object, ...], MLOperand] = {}
     """The result of each step, by its method, operands, arguments and options."""
 
     def input(self, name: str, data_type: str, shape: Shape) -> MLOperand:
