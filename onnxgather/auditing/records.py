@@ -210,7 +210,7 @@ class Audit(Struct, frozen=True):
 
     def _repr_html_(self) -> str:
         """Return a table for Jupyter, which calls this method by its name."""
-        rows: list[tuple[str, str]] = []
+        rows = list[tuple[str, str]]()
         for gather in self.gathers:
             text = f"{gather.op}, {gather.place}: {gather.range.state}"
             rows.append((gather.node, text))
@@ -265,7 +265,7 @@ class Audit(Struct, frozen=True):
 
 def not_judged_texts(nodes: Iterable[NotJudged]) -> Iterator[str]:
     """Yield a sentence for each domain of the nodes that are not judged."""
-    operators_by_domain: dict[str, list[str]] = {}
+    operators_by_domain = dict[str, list[str]]()
     for node in nodes:
         operators_by_domain.setdefault(node.domain, []).append(node.op)
     for domain, operators in operators_by_domain.items():

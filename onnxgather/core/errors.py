@@ -29,7 +29,7 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    parts: list[str] = []
+    parts = list[str]()
     for character in text:
         if character.isprintable():
             parts.append(character)

@@ -198,17 +198,17 @@ def _trtexec_files(request: Request) -> Files:
 
 
 def _trtexec_commands(request: Request) -> list[list[str]]:
-    commands: list[list[str]] = []
+    commands = list[list[str]]()
     for number, arrays in enumerate(request.sets):
         words = ["trtexec", f"--onnx={request.network.path}"]
-        shapes: list[str] = []
+        shapes = list[str]()
         for name, array in arrays.items():
             # trtexec refuses shapes where the model leaves none open.
             if _is_open(request.network, name):
                 shapes.append(f"{name}:{'x'.join(map(str, array.shape))}")
         if shapes:
             words.append(f"--shapes={','.join(shapes)}")
-        files: list[str] = []
+        files = list[str]()
         for name, path in request.paths_of_set(number, ".bin"):
             # Without quotes, the last colon ends a name; a drive of Windows has one.
             quoted = f"'{name}'" if ":" in path else name
@@ -258,9 +258,9 @@ def _perf_test_commands(request: Request) -> list[list[str]]:
 
 
 def _polygraphy_files(request: Request) -> Files:
-    runs: list[dict[str, Any]] = []
+    runs = list[dict[str, Any]]()
     for arrays in request.sets:
-        run: dict[str, Any] = {}
+        run = dict[str, Any]()
         for name, array in arrays.items():
             text = base64.b64encode(_npy(array)).decode()
             run[name] = {"array": text, "polygraphy_class": "ndarray"}
@@ -287,7 +287,7 @@ def _benchmark_app_files(request: Request) -> Files:
 
 
 def _benchmark_app_commands(request: Request) -> list[list[str]]:
-    commands: list[list[str]] = []
+    commands = list[list[str]]()
     for number, arrays in enumerate(request.sets):
         paths = [*request.paths_of_set(number, ".npy")]
         # It finds names by this pattern, and gives files without names in the order of
@@ -306,9 +306,9 @@ def _benchmark_app_commands(request: Request) -> list[list[str]]:
 
 
 def _perf_analyzer_files(request: Request) -> Files:
-    runs: list[dict[str, Any]] = []
+    runs = list[dict[str, Any]]()
     for arrays in request.sets:
-        run: dict[str, Any] = {}
+        run = dict[str, Any]()
         for name, array in arrays.items():
             content = {"b64": base64.b64encode(array.tobytes()).decode()}
             # Triton gives an input without a dimension one of size 1.

@@ -81,7 +81,7 @@ def input_sets(
     """
     maker = _Maker(audited, seed, defaults)
     sets = [maker.random_set()]
-    missing: list[MissingSet] = []
+    missing = list[MissingSet]()
     if at_ends:
         for condition in audited.contract.conditions:
             for side in _sides(condition):
@@ -125,7 +125,7 @@ class _Maker:
         self._random = default_rng(seed)
         network = audited.network
         self._model = opened(network, serialized(network.proto))
-        self._defaults: dict[str, Array] = {}
+        self._defaults = dict[str, Array]()
         if not defaults:
             for name in network.main.defaults:
                 array = network.main.constant(name)
@@ -208,7 +208,7 @@ class _Maker:
 
     def _sizes_of(self, arrays: Mapping[str, Array]) -> dict[str, int]:
         """Return the number of each open size that arrays have."""
-        numbers: dict[str, int] = {}
+        numbers = dict[str, int]()
         for name, ((input_name, dim), *_) in self._contract.sizes.items():
             numbers[name] = arrays[input_name].shape[dim]
         return numbers

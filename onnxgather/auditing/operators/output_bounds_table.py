@@ -28,11 +28,11 @@ class BoundsTable:
     """A table of operators, with the function that bounds the outputs of each."""
 
     def __init__(self) -> None:
-        self.transfers: dict[str, Transfer] = {}
+        self.transfers = dict[str, Transfer]()
         """The functions, by operator."""
-        self.quiet: set[str] = set()
+        self.quiet = set[str]()
         """Operators that select elements, which a proof in words does not name."""
-        self.of_sizes: set[str] = set()
+        self.of_sizes = set[str]()
         """Operators whose bounds come from sizes alone."""
 
     def computes(

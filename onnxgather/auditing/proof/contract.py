@@ -136,7 +136,7 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def with_numbers(self, sizes: Mapping[str, int]) -> Condition:
         """Return the condition with numbers as ends, for sizes by their names."""
-        numbers: dict[str, int] = {}
+        numbers = dict[str, int]()
         for end in ("low", "high"):
             expression = getattr(self, f"{end}_expression")
             if expression is not None:
@@ -242,7 +242,7 @@ class Contract(
         check_type("allow_empty", allow_empty, "True or False", bool)
         check_type("no_negative", no_negative, "True or False", bool)
         scalars = [name for name, sizes in network.dimensions.items() if sizes == ()]
-        types: dict[str, CheckedType] = {}
+        types = dict[str, CheckedType]()
         for name in network.dimensions:
             data_type = network.main.types[name].data_type
             if data_type in NUMPY_TYPES:
@@ -283,7 +283,7 @@ def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     Raises:
         OnnxGatherError: Nothing meets the conditions on a subject.
     """
-    tightest: dict[Condition, Condition] = {}
+    tightest = dict[Condition, Condition]()
     for condition in conditions:
         subject = replace(condition, low=None, high=None, exact=False)
         other = tightest.get(subject)
@@ -319,7 +319,7 @@ def _is_exact_at(
 
 def open_sizes(network: Network) -> NamedSizes:
     """Return the dimensions of inputs that a model leaves open, by their names."""
-    sizes: dict[str, list[tuple[str, int]]] = {}
+    sizes = dict[str, list[tuple[str, int]]]()
     for input_name, dimensions in network.dimensions.items():
         for dim, size in enumerate(dimensions or ()):
             if isinstance(size, str):
@@ -331,7 +331,7 @@ def sizes_given(
     sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]
 ) -> list[Condition]:
     """Return the conditions that open sizes are those of given shapes of inputs."""
-    conditions: list[Condition] = []
+    conditions = list[Condition]()
     for name, dimensions in sizes.items():
         for input_name, dim in dimensions:
             shape = shapes.get(input_name, ())
@@ -575,9 +575,9 @@ def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]
         OnnxGatherError: A size is several numbers, or too small or large a number.
     """
     least = least_size(rules)
-    numbers: dict[str, int] = {}
+    numbers = dict[str, int]()
     for name, dimensions in rules.sizes.items():
-        sizes: list[int] = []
+        sizes = list[int]()
         for input_name, dim in dimensions:
             array = _array(inputs, input_name, dim + 1)
             sizes.append(array.shape[dim])

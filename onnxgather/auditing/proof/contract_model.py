@@ -200,7 +200,7 @@ class _Numbers:
     def is_within(self, expression: str, low: int | None, high: int | None) -> str:
         """Return whether the number of an expression is between two ends."""
         nodes = self._nodes
-        checks: list[str] = []
+        checks = list[str]()
         if self.largest(expression) <= _LARGEST_PLAIN:
             number = self.number(expression)
             if low is not None:
@@ -218,10 +218,10 @@ class _Numbers:
 
     def _terms(self, expression: str) -> list[tuple[int, int, list[str]]]:
         """Return the sign, the count and the names of each product of an expression."""
-        terms: list[tuple[int, int, list[str]]] = []
+        terms = list[tuple[int, int, list[str]]]()
         for sign, product in terms_in(expression):
             count = 1
-            names: list[str] = []
+            names = list[str]()
             for factor in product.split("*"):
                 if factor.isdecimal():
                     count *= int(factor)
@@ -239,7 +239,7 @@ class _Numbers:
             direction: 1, or -1 for whether the difference is at most 0.
         """
         nodes = self._nodes
-        places: list[str] = []
+        places = list[str]()
         end_sign = 1 if end < 0 else -1
         for sign, count, names in [
             *self._terms(expression),
@@ -265,13 +265,13 @@ class _Numbers:
         """Return the digits of a product, each below `_PLACE`; the last counts most."""
         nodes = self._nodes
         base = nodes.integers(_PLACE)
-        digits: list[str] = []
+        digits = list[str]()
         while count or not digits:
             count, digit = divmod(count, _PLACE)
             digits.append(nodes.integers(digit))
         for name in names:
             carried = nodes.integers(0)
-            product: list[str] = []
+            product = list[str]()
             for digit in digits:
                 total = nodes.add("Mul", digit, self._sizes[name])
                 total = nodes.add("Add", total, carried)
@@ -290,7 +290,7 @@ class _Guard:
         self._rules = rules
         self._inputs = self._inputs_of_rules()
         self._nodes = GuardNodes({OK, BROKEN, *self._inputs})
-        self._places: dict[str, list[str]] = {}
+        self._places = dict[str, list[str]]()
         for name, dimensions in rules.sizes.items():
             self._places[name] = [
                 self._nodes.add("Shape", input_name, start=dim, end=dim + 1)
@@ -464,7 +464,7 @@ class _Guard:
         name = condition.input or ""
         where = f"the contract: $.conditions[{number}]"
         values = self._values_of(where, condition)
-        checks: list[str] = []
+        checks = list[str]()
         ranked = self._ranked(name)
         parts = [ranked]
         if condition.columns is not None:
@@ -590,7 +590,7 @@ class _Values:
     def _ends(self) -> list[str]:
         """Return which ends the condition has."""
         condition = self._condition
-        ends: list[str] = []
+        ends = list[str]()
         if (condition.low, condition.low_expression) != (None, None):
             ends.append("low")
         if (condition.high, condition.high_expression) != (None, None):

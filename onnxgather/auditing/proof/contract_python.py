@@ -82,7 +82,7 @@ def _required(test: str, rule: str) -> list[str]:
 
 def _size_texts(rules: Contract) -> dict[str, str]:
     """Return the expression of Python for each open size, by the names of the sizes."""
-    texts: dict[str, str] = {}
+    texts = dict[str, str]()
     for name, dimensions in rules.sizes.items():
         # All dimensions of a size are the same number, which is checked before.
         input_name, dim = dimensions[0]

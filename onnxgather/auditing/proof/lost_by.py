@@ -47,7 +47,7 @@ def _lost_before(
 
     A size of the same axis comes first, and a rank that is lost comes last.
     """
-    of_axis: list[AnySize] = []
+    of_axis = list[AnySize]()
     for name in filter(None, operation.inputs):
         sizes = values.value(scope, name).sizes
         if sizes is not None and len(sizes) == rank:
@@ -63,7 +63,7 @@ def _lost_size_of_inputs(
     values: GraphValues, scope: Scope, operation: Operation
 ) -> NodeName | None:
     """Return which node lost a size of any axis of the inputs, if one did."""
-    all_sizes: list[AnySize] = []
+    all_sizes = list[AnySize]()
     for name in filter(None, operation.inputs):
         sizes = values.value(scope, name).sizes or ()
         all_sizes += [size for size in sizes if size is not None]

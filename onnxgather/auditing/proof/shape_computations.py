@@ -23,7 +23,7 @@ def shape_computations(network: Network) -> set[Operation]:
     CPU if each of its inputs is a value on the CPU, a graph input or a small
     initializer.
     """
-    operations: set[Operation] = set()
+    operations = set[Operation]()
     for scope in (network.main, *network.uncalled.values()):
         _walk(scope, set(), {*scope.inputs}, operations)
     return operations
@@ -61,8 +61,8 @@ def _walk_function(
     found: set[Operation],
 ) -> None:
     """Walk through a function, which is part of the graph that calls it."""
-    inner_on_cpu: set[str] = set()
-    inner_inputs: set[str] = set()
+    inner_on_cpu = set[str]()
+    inner_inputs = set[str]()
     for inner, outer in zip(body.inputs, call.inputs, strict=False):
         if outer in on_cpu:
             inner_on_cpu.add(inner)

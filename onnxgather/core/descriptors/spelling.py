@@ -76,7 +76,7 @@ def to_dict(desc: Descriptor) -> dict[str, Any]:
         True
     """
     check_descriptor(desc)
-    fields: dict[str, Any] = {}
+    fields = dict[str, Any]()
     for attribute, name in header_names(type(desc)).items():
         value = getattr(desc, attribute)
         if attribute in TENSORS:
@@ -95,7 +95,7 @@ def read_descriptor(dispatchable: Field) -> Descriptor:
     """
     operator = _operator(dispatchable)
     fields = fields_of(dispatchable)
-    values: dict[str, Any] = {}
+    values = dict[str, Any]()
     for attribute, name in header_names(operator).items():
         member = fields.member(name)
         if attribute in TENSORS:
@@ -178,7 +178,7 @@ def _tensor(name: str, field: Field) -> TensorDesc:
         rule = f"DimensionCount must be the number of Sizes ({len(sizes)})"
         require(count == len(sizes), rule, count)
         # What is absent has its default. Most tensors have few of these fields.
-        optional: dict[str, Any] = {}
+        optional = dict[str, Any]()
         if "Strides" in fields:
             # An empty list is DxDispatch's other way to say null.
             optional["strides"] = buffer.member("Strides").integers() or None
@@ -197,7 +197,7 @@ def _tensor(name: str, field: Field) -> TensorDesc:
 
 def _tensor_to_dict(tensor: TensorDesc) -> dict[str, Any]:
     header = header_names(TensorDesc)
-    fields: dict[str, Any] = {}
+    fields = dict[str, Any]()
     for attribute, value in tensor.arguments().items():
         # JSON has lists, no tuples.
         fields[header[attribute]] = list(value) if isinstance(value, tuple) else value

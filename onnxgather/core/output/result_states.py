@@ -71,7 +71,7 @@ def worst(states: Iterable[State]) -> State:
 
 def counts_text(counts: Counter[State]) -> str:
     """Return counts as text, such as `1,498 PASS, 2 DIFF`."""
-    parts: list[str] = []
+    parts = list[str]()
     for state in STATES:
         if counts[state]:
             parts.append(f"{counts[state]:,} {state}")

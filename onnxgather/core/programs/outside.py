@@ -46,7 +46,7 @@ def told_outside(
     # Case: nothing is an error, so that nothing differs.
     if policy == "error" and not outside.any():
         return ""
-    parts: list[str] = []
+    parts = list[str]()
     if outside.any():
         first = _first(outside)
         value = elements(desc.indices_tensor, indices)[first]

@@ -110,7 +110,7 @@ def execute(
     program.check_run()
     memory = Memory(program.resources)
     target = partial(_target, program, os.path.abspath(output_folder), allow_outside)
-    written: set[str] = set()
+    written = set[str]()
 
     def note_on_file(text: str) -> None:
         note(f"{program.path}: {text}")

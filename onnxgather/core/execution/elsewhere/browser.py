@@ -147,7 +147,7 @@ class Site:
         self.is_ready = threading.Event()
         self.printed: Path | None = None
         """The file of what the browser prints; None before the browser starts."""
-        self.files: dict[str, Path] = {}
+        self.files = dict[str, Path]()
         library = provider.library
         if library:
             self._add_library(folder, library)
@@ -386,7 +386,7 @@ def serve_page(library: str, folder: str) -> None:
     Handler.site = site
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    arguments: list[str] = []
+    arguments = list[str]()
     if is_root:  # where the browser refuses to run with its sandbox
         arguments.append("--no-sandbox")
     if not Path("/dev/dri").exists():  # there is no GPU

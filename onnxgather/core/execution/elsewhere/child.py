@@ -144,7 +144,7 @@ class Child:
         """What the program printed before its last answer."""
         self._program: StartedProgram | None = None
         self._closed = False
-        self._turns: dict[int, threading.Lock] = {}
+        self._turns = dict[int, threading.Lock]()
 
     def exchange(
         self,
