@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from google.protobuf.message import EncodeError
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 from onnx import GraphProto, TensorProto
 
 from onnxgather.auditing.graph_audit import (
@@ -100,13 +100,13 @@ class Levels(Struct, frozen=True):
     def __post_init__(self) -> None:
         # Lists, as an array has no truth value, and an iterator ends.
         pythons = sequence("runtimes", self.pythons)
-        object.__setattr__(self, "pythons", pythons)
+        force_setattr(self, "pythons", pythons)
         for python in pythons:
             check_type("runtimes", python, "a list of paths", str)
         if self.names is None:
             return
         names = sequence("levels", self.names)
-        object.__setattr__(self, "names", names)
+        force_setattr(self, "names", names)
         for name in names:
             check_type("levels", name, "a list of names", str)
             if name not in RUNTIME_LEVELS:

@@ -173,8 +173,7 @@ def limited_operands(
     index = graph.cast(index, np.int64, "indices_int64", why)
     index = _limited(graph, node, index, sizes, out_of_range, is_counted)
     if dtype is not None and not node.from_end:  # the operator accepts no other type
-        why = "the type of the indices"
-        index = graph.cast(index, dtype, "indices_in_range", why)
+        index = graph.cast(index, dtype, "indices_in_range", "the type of the indices")
     for dimension in padded:
         node, data = _with_zeros(graph, node, data, dimension)
     return graph, data, index
@@ -327,24 +326,20 @@ def _least(graph: Graph, distance: Value, last: Value) -> Value:
         return _unsigned(graph, "Min", "distance_limited", distance, last, limit_why)
 
     # Min accepts no UINT64 yet: FLOAT32 tells whether INT32 holds a distance.
-    why = "keeps the order"
-    rough = graph.cast(distance, np.float32, "distance_float32", why)
+    rough = graph.cast(distance, np.float32, "distance_float32", "keeps the order")
     most = constant("most", np.array(LONGEST_INT32, np.float32))
-    why = "finds those that INT32 holds"
-    fits = graph.add("Less", "fits", rough, most, why=why)
+    fits = graph.add("Less", "fits", rough, most, why="finds those that INT32 holds")
     why = "a type that is compared rightly"
     word = graph.cast(distance, np.int32, "distance_int32", why)
     why = "stands between two Casts of one number"
     word = graph.add("Abs", "distance_word", word, why=why)
-    why = "to compare with it"
-    last = graph.cast(last, np.int32, "last_int32", why)
+    last = graph.cast(last, np.int32, "last_int32", "to compare with it")
     word = graph.add("Where", "distance_or_last", fits, word, last, why=limit_why)
     word = bounded(graph, "Min", "distance_least", word, last, limit_why)
     zero = constant("zero_int32", np.array(0, np.int32))
     why = "which no distance is below"
     word = bounded(graph, "Max", "distance_limited", word, zero, why)
-    why = "the type of the indices"
-    return graph.cast(word, np.int64, "distance_int64", why)
+    return graph.cast(word, np.int64, "distance_int64", "the type of the indices")
 
 
 def _sizes(
@@ -432,8 +427,7 @@ def _with_zeros(
     why = "the sizes off the axis"
     shape = graph.add("Mul", "shape_off_axis", shape, others, why=why)
     one_on_axis = constant("one", on_axis)
-    why = "and one on it"
-    shape = graph.add("Add", "zeros_shape", shape, one_on_axis, why=why)
+    shape = graph.add("Add", "zeros_shape", shape, one_on_axis, why="and one on it")
     zero = constant("zero", np.zeros((1,) * rank, dtype))
     rough = data.shape  # its rank is right, its unknown sizes are not
     zeros = graph.add("Expand", "zeros", zero, shape, why=zeros_why, shape=rough)

@@ -130,8 +130,7 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     if all(coordinate.value.is_empty for coordinate in coordinates):
         return IndexRange("proved", None, None, sizes, "there is no index")
     if row and row.hardened == "nothing":
-        by_design = "any index is in range by design"
-        return IndexRange("proved", low, high, sizes, by_design)
+        return IndexRange("proved", low, high, sizes, "any index is in range by design")
     outside = [coordinate for coordinate in coordinates if not coordinate.is_inside]
     if not outside:
         reasons = [why] if why else []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from msgspec import Struct
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
@@ -24,7 +24,8 @@ MAX_DRAWN_BYTES = 2**25
 """The most bytes that the tensors of a descriptor may have for arrays to be drawn."""
 
 
-class Drawn(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Drawn:
     """Arrays for a descriptor, which are the same each time."""
 
     name: str

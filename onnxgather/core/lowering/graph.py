@@ -244,8 +244,7 @@ class Graph(Struct):
         why = "counts the offsets; folded when the model is loaded"
         value = self.add("Range", name, *scalars, why=why, shape=(count,))
         typed_name = f"{name}_{np.dtype(dtype).name}"
-        why = "the offsets' type"
-        return self.cast(value, dtype, typed_name, why)
+        return self.cast(value, dtype, typed_name, "the offsets' type")
 
     def finish(self, value: Value, name: str) -> None:
         """Rename `value`, the last node's output, and make it the graph's output."""

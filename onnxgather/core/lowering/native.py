@@ -6,10 +6,9 @@ portable graph, for wherever the kernels are not.
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 from msgspec import structs
+from msgspec.structs import asdict
 
 from onnxgather.core.descriptors.arrays import (
     Array,

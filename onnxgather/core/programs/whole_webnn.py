@@ -224,8 +224,7 @@ class _Whole:
             given[operand.name] = self._part(command, desc, operand)
         rows = self._steps.inline(gather, given)[OUTPUT]
         count = size_of(rows.shape)
-        why = "one after another"
-        flat = self._steps.reshape(rows, (count, 1), "flatRows", why)
+        flat = self._steps.reshape(rows, (count, 1), "flatRows", "one after another")
         self._now[name] = self._put(command, output, flat)
 
     def _part(

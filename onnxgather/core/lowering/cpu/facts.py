@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
-
-from msgspec import Struct
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
@@ -22,7 +21,8 @@ MANY_THREADS = 8
 one row."""
 
 
-class Facts(Struct, frozen=True):
+@dataclass(frozen=True)
+class Facts:
     """A descriptor as a gather of rows.
 
     A row is the elements that one index or index tuple leads to. A table is the rows

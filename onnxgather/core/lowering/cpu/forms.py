@@ -137,8 +137,7 @@ class Elements:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
         sizes = facts.sizes
         shape = (size_of(data.shape),)
-        why = "the elements in one row"
-        flat = graph.reshape(data, shape, "flat", why)
+        flat = graph.reshape(data, shape, "flat", "the elements in one row")
         leading = (1,) * (len(sizes) - 1)
         index = row_indices(graph, facts, (*leading, facts.count))
         flat = with_zero(graph, facts, flat)
@@ -197,8 +196,7 @@ class Columns:
         # Where the output ends in the columns, its own sizes save a node at the end.
         leading = sizes[:-1] if sizes[-1] == count else (facts.tables,)
         shape = (*leading, gather.axes[0])
-        why = "the rows to choose from"
-        table = graph.reshape(data, shape, "table", why)
+        table = graph.reshape(data, shape, "table", "the rows to choose from")
         table = with_zero(graph, facts, table)
         ones = (1,) * len(leading)
         index = axis_indices(graph, facts, (*ones, count))
@@ -298,18 +296,15 @@ class NarrowRows:
     def build(self, graph: Graph, facts: Facts, data: Value) -> Value:
         """Add the nodes of the form to a graph; return OutputTensor's elements."""
         shape = (facts.table_rows, facts.row)
-        why = "its rows"
-        table = graph.reshape(data, shape, "table", why)
-        why = "one long row per column"
-        columns = graph.transpose(table, (1, 0), "columns", why)
+        table = graph.reshape(data, shape, "table", "its rows")
+        columns = graph.transpose(table, (1, 0), "columns", "one long row per column")
         columns = with_zero(graph, facts, columns)
         index = row_indices(graph, facts, (1, facts.count))
         if can_extract(facts):
             gathered = extracted(graph, facts, columns, index)
         else:
             shape = (facts.row, facts.count)
-            why = "the same for each column"
-            index = graph.expand(index, shape, "rows_each", why)
+            index = graph.expand(index, shape, "rows_each", "the same for each column")
             gathered = gather_elements(graph, columns, index)
 
         # The columns come first, but are the last dimensions of the output.
@@ -379,18 +374,16 @@ class Slices:
         """
         gather = facts.gather
         index = narrowed(graph, axis_indices(graph, facts, gather.indices))
-        why = "its sizes"
-        data = graph.reshape(data, gather.data, "data", why)
+        data = graph.reshape(data, gather.data, "data", "its sizes")
         shape = (gather.data[0], *index.shape[1:])
         why = "repeats the indices of stride 0"
         index = graph.expand(index, shape, "indices_of_slices", why)
-        why = "one part after another, each in the cache"
         return graph.add(
             "Scan",
             "gathered",
             data,
             index,
-            why=why,
+            why="one part after another, each in the cache",
             shape=facts.sizes,
             bodies={"body": self._body(graph, facts, data, index)},
             num_scan_inputs=2,

@@ -64,11 +64,9 @@ def lay_out(graph: Graph, gathered: Value, sizes: Shape) -> Value:
     outer = sizes[:split]
     count = size_of(outer)
     shape = (count, *sizes[split:])
-    why = "rows of the output"
-    rows = graph.reshape(gathered, shape, "long_rows", why)
+    rows = graph.reshape(gathered, shape, "long_rows", "rows of the output")
     number = graph.arange(count, 1, np.int64, "row_number")
-    why = "where each row stands"
-    number = graph.reshape(number, outer, "row_numbers", why)
+    number = graph.reshape(number, outer, "row_numbers", "where each row stands")
     why = "lays the rows out; a copy, as a Reshape would be"
     return graph.add("Gather", "laid_out", rows, number, why=why, shape=sizes, axis=0)
 

@@ -119,8 +119,7 @@ def narrowed(graph: Graph, index: Value) -> Value:
     """Return limited indices as INT32, but INT64 where they still are INT64."""
     if index.dtype == np.int64:
         return index
-    why = "half the bytes of INT64"
-    return graph.cast(index, np.int32, "indices_int32", why)
+    return graph.cast(index, np.int32, "indices_int32", "half the bytes of INT64")
 
 
 def _to_zero(graph: Graph, index: Value, size: int) -> Value:
@@ -160,13 +159,10 @@ def _tuple_rows(graph: Graph, facts: Facts) -> Value:
     if tables > 1:
         # The tuples of a batch choose from its own table.
         shape = (tables, size_of(gather.per_index) // tables)
-        why = "by batch"
-        rows = graph.reshape(rows, shape, "rows_of_batches", why)
+        rows = graph.reshape(rows, shape, "rows_of_batches", "by batch")
         first = graph.arange(tables, size_of(gather.axes), np.int32, "first_rows")
-        why = "one per batch"
-        first = graph.reshape(first, (tables, 1), "first_rows", why)
-        why = "adds where each batch begins"
-        rows = graph.add("Add", "rows", rows, first, why=why)
+        first = graph.reshape(first, (tables, 1), "first_rows", "one per batch")
+        rows = graph.add("Add", "rows", rows, first, why="adds where each batch begins")
     return rows
 
 
@@ -205,8 +201,7 @@ def _product(
     why = "a type that MatMul takes"
     value = graph.cast(coordinates, dtype, f"tuples_{dtype}", why)
     shape = (rows, tuples_per_row * len(strides))
-    why = "the product's rows"
-    value = graph.reshape(value, shape, "tuples_of_product", why)
+    value = graph.reshape(value, shape, "tuples_of_product", "the product's rows")
     # A column of the factor has the strides at the place of its tuple, and zeros.
     blocks = np.kron(np.eye(tuples_per_row), strides)
     factor = constant("strides", blocks.astype(dtype))

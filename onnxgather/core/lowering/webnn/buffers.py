@@ -160,12 +160,10 @@ def _words_of_pair(
 
 def _words_of_typed(steps: StepList, indices: MLOperand) -> IndexWords:
     """Return indices of INT32, UINT32 or INT64 as words."""
-    why = "the low 32 bits"
-    low = steps.cast(indices, "int32", "low", why)
+    low = steps.cast(indices, "int32", "low", "the low 32 bits")
     if indices.data_type != "int64":
         return IndexWords(low, indices.data_type == "int32")
-    why = "to compare with the whole indices"
-    back = steps.cast(low, "int64", "lowInt64", why)
+    back = steps.cast(low, "int64", "lowInt64", "to compare with the whole indices")
     why = "finds the indices that 32 bits do not hold"
     wide = steps.compute("notEqual", back, indices, "isWide", why)
     zero = steps.constant("zeroInt64", np.zeros(1, np.int64), "the number 0")
@@ -178,8 +176,7 @@ def computable(steps: StepList, rows: MLOperand) -> MLOperand:
     """Return rows in a type that `where` and `concat` must take: not in bytes."""
     if rows.data_type not in ("int8", "uint8"):
         return rows
-    why = "a type that where and concat take"
-    return steps.cast(rows, "int32", "rowsInt32", why)
+    return steps.cast(rows, "int32", "rowsInt32", "a type that where and concat take")
 
 
 def zeros(steps: StepList, data_type: str, width: int) -> MLOperand:
@@ -216,10 +213,8 @@ def _at_strides(steps: StepList, tensor: TensorDesc, rows: MLOperand) -> MLOpera
     if (sources == count).any():
         rows = computable(steps, rows)
         zero_row = zeros(steps, rows.data_type, rows.shape[1])
-        why = "adds zeros, for the gaps"
-        rows = steps.concat((rows, zero_row), "rowsAndZero", why)
+        rows = steps.concat((rows, zero_row), "rowsAndZero", "adds zeros, for the gaps")
     why = "the row of each element of the buffer"
     chosen = steps.constant("outputRows", sources, why)
-    why = "puts them at their strides"
-    rows = steps.gather(rows, chosen, "scattered", why)
+    rows = steps.gather(rows, chosen, "scattered", "puts them at their strides")
     return steps.cast(rows, data_type, "scatteredBytes", "bytes again")

@@ -192,8 +192,7 @@ def _offsets(
     # A single offset is 0; several may be too, where a stride of 0 repeats elements.
     if front_offsets.size > 1:
         array = front_offsets.reshape(-1, 1, 1)
-        why = "offsets of the dimensions in front"
-        step = steps.constant("inFront", array, why)
+        step = steps.constant("inFront", array, "offsets of the dimensions in front")
         why = "adds the offsets of the dimensions in front"
         offsets = steps.compute("add", offsets, step, "offsets", why)
     if elements > 1:  # a row holds the dimensions behind
@@ -201,8 +200,7 @@ def _offsets(
     behind_offsets = _passed_offsets(gather, strides, behind)
     if behind_offsets.size > 1:
         array = behind_offsets.reshape(1, 1, -1)
-        why = "offsets of the dimensions behind"
-        step = steps.constant("behind", array, why)
+        step = steps.constant("behind", array, "offsets of the dimensions behind")
         why = "adds the offsets of the dimensions behind"
         offsets = steps.compute("add", offsets, step, "offsets", why)
     return offsets
@@ -283,8 +281,7 @@ def _zero_rows(
     is_spread = mask.shape == grid
     masked_shape = rows.shape if is_spread else (*grid, width)
     mask_shape = (rows.shape[0], 1) if is_spread else (*mask.shape, 1)
-    why = "an element for each row"
-    mask = steps.reshape(mask, mask_shape, "rowMask", why)
+    mask = steps.reshape(mask, mask_shape, "rowMask", "an element for each row")
     why = "along the output's dimensions"
     numbers = steps.reshape(numbers, masked_shape, "rowGrid", why)
     zero_row = zeros(steps, numbers.data_type, 1)

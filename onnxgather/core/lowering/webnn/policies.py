@@ -132,8 +132,7 @@ def outside_tuples(steps: StepList, outside: MLOperand) -> MLOperand:
     """
     if outside.shape[1] == 1:
         return outside
-    why = "a type that reduceMax takes"
-    count = steps.cast(outside, "int32", "outsideInt32", why)
+    count = steps.cast(outside, "int32", "outsideInt32", "a type that reduceMax takes")
     why = "any coordinate outside"
     highest = steps.reduce_rows("reduceMax", count, "anyOutside", why)
     why = "a mask again"
@@ -142,11 +141,9 @@ def outside_tuples(steps: StepList, outside: MLOperand) -> MLOperand:
 
 def count_outside(steps: StepList, outside: MLOperand) -> MLOperand:
     """Return the number of indices out of range: int32, of shape [1]."""
-    why = "a type that reduceSum takes"
-    number = steps.cast(outside, "int32", "outsideInt32", why)
+    number = steps.cast(outside, "int32", "outsideInt32", "a type that reduceSum takes")
     count = math.prod(outside.shape)
-    why = "an index a row"
-    column = steps.reshape(number, (count, 1), "outsideColumn", why)
+    column = steps.reshape(number, (count, 1), "outsideColumn", "an index a row")
     why = "counts those out of range"
     return steps.reduce_columns("reduceSum", column, OUTSIDE, why)
 
