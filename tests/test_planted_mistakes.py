@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from msgspec.structs import replace
 from recordings import IN_RANGE, OUT_OF_RANGE, recorded
 from rings import one_quick_in
 from runtime_faults import needs_compared_halves

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-
-from msgspec import Struct
-from msgspec.structs import replace
+from dataclasses import dataclass, replace
 
 from onnxgather.core.checks import (
     MAX_DIMENSIONS,
@@ -46,7 +44,8 @@ ATTRIBUTES = {row.onnx: row.attribute for row in FACTS.values()}
 """The attribute of each ONNX operator: axis or batch_dims."""
 
 
-class Geometry(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Geometry:
     """The sizes of a gather, and what its operator does with them.
 
     Dimensions are numbered from the end: -1 is the last. So the numbers are right

@@ -143,9 +143,9 @@ def _check_fold(node: NodeCall, inputs: Sequence[LazyTensor], lemma: str) -> Non
     ensure(node.attribute("broadcast") is None, f"{name} as before opset 7")
 
 
-def _compare(lemma: str, compute: Callable[[Int, Int], Truth]) -> Semantics:
+def _compare(compute: Callable[[Int, Int], Truth]) -> Semantics:
     """Return the row of an operator that compares two numbers."""
-    return partial(_fold, compute=compute, lemma=lemma, result=bool)
+    return partial(_fold, compute=compute, lemma="order", result=bool)
 
 
 def _equal(node: NodeCall) -> LazyTensor:
@@ -794,10 +794,6 @@ def _slice_at(tensor: LazyTensor, axis: int, step: Int) -> LazyTensor:
 # The table
 
 
-def _absolute(value: Int) -> Int:
-    return terms.larger_of(value, -value)
-
-
 def _is_at_least(first: Int, second: Int) -> Truth:
     return terms.no(first < second)
 
@@ -806,45 +802,49 @@ def _is_at_most(first: Int, second: Int) -> Truth:
     return terms.no(second < first)
 
 
-TABLE: Mapping[tuple[str, str], Semantics] = {
-    ("", "Abs"): _alone(_absolute),
-    ("", "Add"): lambda node: _fold(node, operator.add),
-    ("", "And"): _of_truths(terms.all_of),
-    ("", "Cast"): _cast,
-    ("", "Clip"): _clip,
-    ("", "Concat"): _concat,
-    ("", "ConstantOfShape"): _filled,
-    ("", "Div"): _quotient,
-    ("", "Equal"): _equal,
-    ("", "Expand"): _expand,
-    ("", "Gather"): _gather,
-    ("", "GatherElements"): _gather_elements,
-    ("", "GatherND"): _gather_nd,
-    ("", "Greater"): _compare("order", operator.gt),
-    ("", "GreaterOrEqual"): _compare("order", _is_at_least),
-    ("", "Identity"): lambda node: node[0],
-    ("", "Less"): _compare("order", operator.lt),
-    ("", "LessOrEqual"): _compare("order", _is_at_most),
-    ("", "Max"): lambda node: _limited(node, terms.larger_of, node.tensors),
-    ("", "Min"): lambda node: _limited(node, terms.smaller_of, node.tensors),
-    ("", "Mod"): _division(_modulo),
-    ("", "Mul"): lambda node: _fold(node, product),
-    ("", "Neg"): _alone(operator.neg),
-    ("", "Not"): _alone(terms.no, bool),
-    ("", "Or"): _of_truths(terms.any_of),
-    ("", "Range"): _range_of,
-    ("", "ReduceSum"): _reduce_sum,
-    ("", "Reshape"): _reshape,
-    ("", "Scan"): _scan,
-    ("", "ScatterElements"): _scatter,
-    ("", "Shape"): _shape_of,
-    ("", "Size"): _size_of,
-    ("", "Slice"): _slice,
-    ("", "Squeeze"): _squeeze,
-    ("", "Sub"): lambda node: _fold(node, operator.sub),
-    ("", "Transpose"): _transpose,
-    ("", "Unsqueeze"): _unsqueeze,
-    ("", "Where"): _where,
-    ("ai.onnx.ml", "ArrayFeatureExtractor"): _array_feature_extractor,
+_ROWS: Mapping[str, Semantics] = {
+    "Abs": _alone(lambda value: terms.larger_of(value, -value)),
+    "Add": lambda node: _fold(node, operator.add),
+    "And": _of_truths(terms.all_of),
+    "Cast": _cast,
+    "Clip": _clip,
+    "Concat": _concat,
+    "ConstantOfShape": _filled,
+    "Div": _quotient,
+    "Equal": _equal,
+    "Expand": _expand,
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "Greater": _compare(operator.gt),
+    "GreaterOrEqual": _compare(_is_at_least),
+    "Identity": lambda node: node[0],
+    "Less": _compare(operator.lt),
+    "LessOrEqual": _compare(_is_at_most),
+    "Max": lambda node: _limited(node, terms.larger_of, node.tensors),
+    "Min": lambda node: _limited(node, terms.smaller_of, node.tensors),
+    "Mod": _division(_modulo),
+    "Mul": lambda node: _fold(node, product),
+    "Neg": _alone(operator.neg),
+    "Not": _alone(terms.no, bool),
+    "Or": _of_truths(terms.any_of),
+    "Range": _range_of,
+    "ReduceSum": _reduce_sum,
+    "Reshape": _reshape,
+    "Scan": _scan,
+    "ScatterElements": _scatter,
+    "Shape": _shape_of,
+    "Size": _size_of,
+    "Slice": _slice,
+    "Squeeze": _squeeze,
+    "Sub": lambda node: _fold(node, operator.sub),
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
+    "Where": _where,
 }
+"""Each operator of ONNX's own domain, by its name."""
+
+TABLE = {("", name): row for name, row in _ROWS.items()}
 """Each operator, by its domain and name."""
+
+TABLE["ai.onnx.ml", "ArrayFeatureExtractor"] = _array_feature_extractor

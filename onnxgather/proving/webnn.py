@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -204,7 +205,7 @@ def _where(step: Step, operands: list[LazyTensor]) -> LazyTensor:
 
 
 def _number(
-    compute: Callable[[Int, Int], Int], step: Step, operands: list[LazyTensor]
+    compute: Callable[[Any, Any], Int], step: Step, operands: list[LazyTensor]
 ) -> LazyTensor:
     """Return the result of a method of two numbers, which wraps."""
     dtype = np.dtype(step.result.data_type)
@@ -224,18 +225,6 @@ def _truth(
         return compute(unrounded(first), unrounded(second))
 
     return elementwise(_MASK, compared, operands)
-
-
-def _added(first: Int, second: Int) -> Int:
-    return first + second
-
-
-def _is_less(first: Int, second: Int) -> Truth:
-    return first < second
-
-
-def _is_greater(first: Int, second: Int) -> Truth:
-    return second < first
 
 
 def _differ(first: Int, second: Int) -> Truth:
@@ -281,10 +270,10 @@ _METHODS: dict[str, _Method] = {
     "where": _where,
     "min": partial(_number, terms.smaller_of),
     "max": partial(_number, terms.larger_of),
-    "add": partial(_number, _added),
+    "add": partial(_number, operator.add),
     "mul": partial(_number, product),
-    "lesser": partial(_truth, _is_less),
-    "greater": partial(_truth, _is_greater),
+    "lesser": partial(_truth, operator.lt),
+    "greater": partial(_truth, operator.gt),
     "equal": partial(_truth, is_equal),
     "notEqual": partial(_truth, _differ),
     "logicalOr": partial(_truth, any_of),

@@ -104,9 +104,16 @@ class GuardNodes(Struct):
     _names: dict[object, str] = {}
     """The name of each constant and of the output of each node, by its content."""
 
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node, unless there is the same node; return the name of its output."""
-        key = (operator, inputs, tuple(attributes.items()))
+    def add(self, operator: str, *operands: str | int, **attributes: Any) -> str:
+        """Add a node, unless there is the same node; return the name of its output.
+
+        An integer stands for a constant that holds it alone.
+        """
+        inputs = [
+            self.integers(operand) if isinstance(operand, int) else operand
+            for operand in operands
+        ]
+        key = (operator, *inputs, *attributes.items())
         if key not in self._names:
             # Names are short, as they are most of a guard's bytes.
             name = new_name(f"v{len(self._names)}", self.taken)
@@ -162,16 +169,15 @@ class GuardNodes(Struct):
         graph.initializer.extend(self.constants)
 
 
-class _Numbers:
+class _Numbers(Struct):
     """The numbers that expressions of open sizes are, computed by nodes.
 
     Each number is a row of one INT64 element.
     """
 
-    def __init__(self, nodes: GuardNodes, sizes: Mapping[str, str]) -> None:
-        """Keep the nodes, and the values that open sizes are, by their names."""
-        self._nodes = nodes
-        self._sizes = sizes
+    _nodes: GuardNodes
+    _sizes: Mapping[str, str]
+    """The values that open sizes are, by their names."""
 
     def largest(self, expression: str) -> int:
         """Return a number that no part of an expression is above or below."""
@@ -204,9 +210,9 @@ class _Numbers:
         if self.largest(expression) <= _LARGEST_PLAIN:
             number = self.number(expression)
             if low is not None:
-                checks.append(nodes.add("GreaterOrEqual", number, nodes.integers(low)))
+                checks.append(nodes.add("GreaterOrEqual", number, low))
             if high is not None:
-                checks.append(nodes.add("LessOrEqual", number, nodes.integers(high)))
+                checks.append(nodes.add("LessOrEqual", number, high))
             return nodes.every(checks)
 
         # INT64 has no room for the number, so its digits are computed.
@@ -259,7 +265,7 @@ class _Numbers:
             total = nodes.add("Add", place, carried)
             rest = nodes.add("Mod", total, base)
             carried = nodes.add("Div", nodes.add("Sub", total, rest), base)
-        return nodes.add("GreaterOrEqual", carried, nodes.integers(0))
+        return nodes.add("GreaterOrEqual", carried, 0)
 
     def _digits(self, count: int, names: Sequence[str]) -> list[str]:
         """Return the digits of a product, each below `_PLACE`; the last counts most."""
@@ -306,7 +312,7 @@ class _Guard:
         if checks:
             every = nodes.add("Concat", *checks, axis=0)
             places = nodes.add("NonZero", nodes.add("Not", every))
-            broken = nodes.add("Reshape", places, nodes.integers(-1))
+            broken = nodes.add("Reshape", places, -1)
         else:
             broken = nodes.integers()
         count = nodes.add("Size", broken)
@@ -399,8 +405,8 @@ class _Guard:
         nodes = self._nodes
         first, *others = places
         checks = [
-            nodes.add("GreaterOrEqual", first, nodes.integers(least)),
-            nodes.add("LessOrEqual", first, nodes.integers(MOST_OF_INPUT)),
+            nodes.add("GreaterOrEqual", first, least),
+            nodes.add("LessOrEqual", first, MOST_OF_INPUT),
         ]
         checks += [nodes.add("Equal", first, other) for other in others]
         return nodes.every(checks)
@@ -409,12 +415,10 @@ class _Guard:
         """Return whether an input of any rank has a shape."""
         nodes = self._nodes
         sizes = self._sizes_of(name)
-        checks = [
-            nodes.add("Equal", nodes.add("Shape", sizes), nodes.integers(len(shape)))
-        ]
+        checks = [nodes.add("Equal", nodes.add("Shape", sizes), len(shape))]
         for dim, size in enumerate(shape):
             own_size = self._size_or_zero(sizes, dim, dim + 1)
-            checks.append(nodes.add("Equal", own_size, nodes.integers(size)))
+            checks.append(nodes.add("Equal", own_size, size))
         return nodes.every(checks)
 
     def _sizes_of(self, name: str) -> str:
@@ -439,15 +443,14 @@ class _Guard:
                 truth = nodes.cast(name, np.bool_)
                 never = nodes.add("And", truth, nodes.add("Not", truth))
                 count = nodes.add("ReduceSum", nodes.cast(never, np.int64), keepdims=0)
-                axis = nodes.add("Reshape", count, nodes.integers(1))
+                axis = nodes.add("Reshape", count, 1)
         return nodes.add("Unsqueeze", name, axis)
 
     def _size_or_zero(self, sizes: str, start: int, end: int) -> str:
         """Return a number of a row of sizes; 0 if the row has no such number."""
         nodes = self._nodes
         axis = nodes.integers(0)
-        ends = [nodes.integers(start), nodes.integers(end)]
-        size = nodes.add("Slice", sizes, *ends, axis)
+        size = nodes.add("Slice", sizes, start, end, axis)
         return nodes.add("ReduceSum", size, axis, keepdims=1)
 
     def _check_of_condition(self, number: int, condition: Condition) -> str:
@@ -470,8 +473,7 @@ class _Guard:
         if condition.columns is not None:
             parts = [self._column(ranked, column) for column in condition.columns]
             last_size = self._size_or_zero(self._sizes_of(name), -1, 2**31)
-            last_column = nodes.integers(max(condition.columns))
-            checks.append(nodes.add("Greater", last_size, last_column))
+            checks.append(nodes.add("Greater", last_size, max(condition.columns)))
         if condition.of == "difference":
             column, other = parts
             checks.append(self._all(values.difference(column, other)))
@@ -506,16 +508,14 @@ class _Guard:
 
     def _column(self, value: str, column: int) -> str:
         """Return a column of the last axis of a value; it is empty if it is missing."""
-        nodes = self._nodes
-        ends = [nodes.integers(column), nodes.integers(column + 1)]
-        return nodes.add("Slice", value, *ends, nodes.integers(-1))
+        return self._nodes.add("Slice", value, column, column + 1, -1)
 
     def _all(self, holds: str) -> str:
         """Return whether all elements of a BOOL value are true; so they are of none."""
         nodes = self._nodes
         faults = nodes.cast(nodes.add("Not", holds), np.int64)
         count = nodes.add("ReduceSum", faults, keepdims=0)
-        return nodes.add("Equal", count, nodes.integers(0))
+        return nodes.add("Equal", count, 0)
 
 
 class _Values:
@@ -551,7 +551,7 @@ class _Values:
         checks = [self._within(compared, end) for end in self._ends()]
         if self._data_type == "UINT64":
             # INT64 is negative for what is from 2^63, which is above any end.
-            is_above = nodes.add("Less", compared, nodes.integers(0))
+            is_above = nodes.add("Less", compared, 0)
             is_not_above = nodes.add("Not", is_above)
             for number, end in enumerate(self._ends()):
                 operator = "Or" if end == "low" else "And"
@@ -570,15 +570,13 @@ class _Values:
             sides = [nodes.cast(side, np.int64) for side in sides]
         if self._data_type == "UINT64":
             # All numbers are moved by 2^63, so that INT64 has them in their order.
-            middle = nodes.integers(-(2**63))
-            sides = [nodes.add("Add", side, middle) for side in sides]
+            sides = [nodes.add("Add", side, -(2**63)) for side in sides]
         difference = nodes.add("Sub", *sides)
         checks = {end: self._within(difference, end) for end in self._ends()}
         # A difference that INT64 has not wraps around, to the other sign. OpenVINO
         # computes INT64 as INT32, so this may be so of each data type.
-        zero = nodes.integers(0)
-        first, second = [nodes.add("Less", side, zero) for side in sides]
-        wrapped_sign = nodes.add("Less", difference, zero)
+        first, second = [nodes.add("Less", side, 0) for side in sides]
+        wrapped_sign = nodes.add("Less", difference, 0)
         differ = nodes.add("Xor", first, second)
         wraps = nodes.add("And", differ, nodes.add("Xor", first, wrapped_sign))
         for end, check in checks.items():
