@@ -16,9 +16,9 @@ from onnxgather.auditing.output.findings import (
     FindingState,
     GatherFinding,
 )
-from onnxgather.auditing.output.text import named, next_commands
+from onnxgather.auditing.output.text import named, named_with_others, next_commands
 from onnxgather.auditing.output.verdict import verdict_of_models
-from onnxgather.auditing.records import Audit, not_judged_texts
+from onnxgather.auditing.records import not_judged_texts
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.files import path_from
 from onnxgather.core.output.junit import add_testcase, junit_document
@@ -113,7 +113,9 @@ def audit_junit(report: AuditReport) -> bytes:
     root = ET.Element("testsuites", {"name": "onnxgather audit"})
     for model, finished in report.models.items():
         suite = ET.SubElement(root, "testsuite", {"name": model})
-        _add_verdict(suite, finished.audit)
+        properties = ET.SubElement(suite, "properties")
+        verdict = {"name": "verdict", "value": finished.audit.verdict}
+        ET.SubElement(properties, "property", verdict)
         findings_by_gather = report.findings[model]
         gathers = finished.audit.gathers
         for gather, findings in zip(gathers, findings_by_gather, strict=True):
@@ -123,13 +125,6 @@ def audit_junit(report: AuditReport) -> bytes:
         for message in report.unusable:
             add_testcase(suite, "files", message, "error", "unusable", [message])
     return junit_document(root)
-
-
-def _add_verdict(suite: ET.Element, audit: Audit) -> None:
-    """Add the verdict of a model to its testsuite."""
-    properties = ET.SubElement(suite, "properties")
-    verdict = {"name": "verdict", "value": audit.verdict}
-    ET.SubElement(properties, "property", verdict)
 
 
 def _add_gather(
@@ -143,15 +138,11 @@ def _add_gather(
     # A new finding comes first: the testcase fails if there is any.
     counted.sort(key=lambda finding: finding.is_known)
     first = counted[0]
-    element = "failure"
-    if first.is_known:
-        element = "skipped"
-    texts = list[str]()
-    for finding in counted:
-        if finding.is_known:
-            texts.append(f"known: {_reason(finding)}")
-        else:
-            texts.append(finding.said)
+    element = "skipped" if first.is_known else "failure"
+    texts = [
+        f"known: {_reason(finding)}" if finding.is_known else finding.said
+        for finding in counted
+    ]
     add_testcase(suite, model, name, element, first.entry.state, texts)
 
 
@@ -189,7 +180,11 @@ def audit_markdown(report: AuditReport, baseline: Baseline) -> bytes:
             lines.append(f"- {plain(f'{model}: {text}')}")
     for message in report.unusable:
         lines.append(f"- {plain(message)}")
-    lines += _command_items(report)
+    audits = {model: finished.audit for model, finished in report.models.items()}
+    for purpose, commands in next_commands(audits, report.named).items():
+        lines.append(f"- next: {plain(purpose)}")
+        for command in commands:
+            lines.append(f"  - {plain(command)}")
     return markdown_document(lines)
 
 
@@ -214,21 +209,9 @@ def _finding_items(report: AuditReport, is_compared: bool) -> Iterator[str]:
         groups.setdefault(key, []).append(finding)
 
     for (label, model, _, reason), members in groups.items():
-        more = ""
-        if len(members) > 1:
-            more = f" and {len(members) - 1:,} more"
-        gather = named(members[0].gather)
-        sentence = f"{model}: {gather}{more}: {reason}"
+        gathers = named_with_others([finding.gather for finding in members])
+        sentence = f"{model}: {gathers}: {reason}"
         yield f"- **{label}** {plain(sentence)}"
-
-
-def _command_items(report: AuditReport) -> Iterator[str]:
-    """Yield an item for each thing that may be done next, with its commands."""
-    audits = {model: finished.audit for model, finished in report.models.items()}
-    for purpose, commands in next_commands(audits, report.named).items():
-        yield f"- next: {plain(purpose)}"
-        for command in commands:
-            yield f"  - {plain(command)}"
 
 
 def audit_sarif(report: AuditReport, baseline: Baseline) -> dict[str, Any]:
@@ -248,11 +231,7 @@ def audit_sarif(report: AuditReport, baseline: Baseline) -> dict[str, Any]:
     for text in report.unusable:
         notifications.append({"level": "error", "message": _message(text)})
 
-    driver = {
-        "name": "onnxgather",
-        "version": __version__,
-        "rules": rules,
-    }
+    driver = {"name": "onnxgather", "version": __version__, "rules": rules}
     invocation = {
         "executionSuccessful": not notifications,
         "toolExecutionNotifications": notifications,
@@ -282,14 +261,8 @@ def _result(finding: GatherFinding, is_compared: bool) -> dict[str, Any]:
     # With --fail-on a state fails the command that else does not.
     if finding.counts:
         level = "error"
-    physical_location = {
-        "artifactLocation": {"uri": uri},
-        "region": _WHOLE_FILE,
-    }
-    logical_location = {
-        "name": printable(gather.node),
-        "fullyQualifiedName": place,
-    }
+    physical_location = {"artifactLocation": {"uri": uri}, "region": _WHOLE_FILE}
+    logical_location = {"name": printable(gather.node), "fullyQualifiedName": place}
     location = {
         "physicalLocation": physical_location,
         "logicalLocations": [logical_location],

@@ -292,10 +292,13 @@ def _alike(
             group = str(number)
         groups.setdefault((say(gather), group), []).append(gather)
     for (sentence, _), members in groups.items():
-        more = ""
-        if len(members) > 1:
-            more = f" and {len(members) - 1:,} more"
-        yield f"{named(members[0])}{more}: {sentence}{seen_text(members)}"
+        yield f"{named_with_others(members)}: {sentence}{seen_text(members)}"
+
+
+def named_with_others(gathers: Sequence[AuditedGather]) -> str:
+    """Return the name of the first of some gathers, and how many others there are."""
+    others = len(gathers) - 1
+    return f"{named(gathers[0])} and {others:,} more" if others else named(gathers[0])
 
 
 def seen_text(gathers: Iterable[AuditedGather]) -> str:

@@ -579,8 +579,7 @@ def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]
     for name, dimensions in rules.sizes.items():
         sizes = list[int]()
         for input_name, dim in dimensions:
-            array = _array(inputs, input_name, dim + 1)
-            sizes.append(array.shape[dim])
+            sizes.append(_array(inputs, input_name, dim + 1).shape[dim])
         if not least <= min(sizes) == max(sizes) <= MOST_OF_INPUT:
             places = ", ".join(
                 f"dimension {dim} of {shown(input_name)}"
@@ -677,10 +676,8 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
     """
     columns = condition.columns
     is_difference = condition.of == "difference"
-    if is_difference and array.dtype.kind not in "biu":
-        raise OnnxGatherError(f"{rule_of_integers(condition)}, got {array.dtype}")
-    if array.dtype.kind not in "biuf":
-        raise OnnxGatherError(f"{rule_of_numbers(condition)}, got {array.dtype}")
+    if array.dtype.kind not in ("biu" if is_difference else "biuf"):
+        raise OnnxGatherError(f"{rule_of_elements(condition)}, got {array.dtype}")
 
     part = array
     if columns is not None:
@@ -718,14 +715,10 @@ def rule_of_condition(condition: Condition) -> str:
     return f"{subject} must meet {shown(str(condition))}"
 
 
-def rule_of_integers(condition: Condition) -> str:
-    """Return the rule of the input of a difference."""
-    return f"input {shown(condition.input)} must hold integers"
-
-
-def rule_of_numbers(condition: Condition) -> str:
-    """Return the rule of the input of a condition on elements."""
-    return f"input {shown(condition.input)} must hold numbers"
+def rule_of_elements(condition: Condition) -> str:
+    """Return the rule of what the elements of an input are."""
+    noun = "integers" if condition.of == "difference" else "numbers"
+    return f"input {shown(condition.input)} must hold {noun}"
 
 
 def rule_of_column(condition: Condition) -> str:

@@ -16,8 +16,7 @@ from onnxgather.auditing.proof.contract import (
     least_size,
     rule_of_column,
     rule_of_condition,
-    rule_of_integers,
-    rule_of_numbers,
+    rule_of_elements,
     rule_of_scalar,
     rule_of_shape,
     rule_of_size,
@@ -58,8 +57,17 @@ def guard(contract: GivenContract) -> str:
     # `check_inputs` has the same order, so that both name the same rule.
     lines = [*_START.split("\n")]
     lines += _lines_of_sizes(rules)
-    lines += _lines_of_shapes(rules)
-    lines += _lines_of_types(rules)
+    # An input without a dimension may have a default, so it may be missing.
+    for name in rules.scalars:
+        test = f"{name!r} not in inputs or array({name!r}).shape == ()"
+        lines += _required(test, rule_of_scalar(name))
+    for name, shape in rules.shapes.items():
+        test = f"array({name!r}).shape == {tuple(shape)}"
+        lines += _required(test, rule_of_shape(name, shape))
+    for name, data_type in rules.types.items():
+        dtype = NUMPY_TYPES[data_type]
+        test = f"{name!r} not in inputs or array({name!r}).dtype == '{dtype}'"
+        lines += _required(test, rule_of_type(rules, name))
     for condition in rules.conditions:
         if condition.is_of_elements:
             lines += _lines_of_elements(rules, condition, size_texts)
@@ -112,36 +120,16 @@ def _lines_of_sizes(rules: Contract) -> Iterator[str]:
         yield from _required(test, rule_of_size(name, least))
 
 
-def _lines_of_shapes(rules: Contract) -> Iterator[str]:
-    """Yield the lines that check inputs without a dimension, and given shapes."""
-    for name in rules.scalars:
-        # An input without a dimension may have a default, so it may be missing.
-        test = f"{name!r} not in inputs or array({name!r}).shape == ()"
-        yield from _required(test, rule_of_scalar(name))
-    for name, shape in rules.shapes.items():
-        test = f"array({name!r}).shape == {tuple(shape)}"
-        yield from _required(test, rule_of_shape(name, shape))
-
-
-def _lines_of_types(rules: Contract) -> Iterator[str]:
-    """Yield the lines that check data types; inputs with a default may be missing."""
-    for name, data_type in rules.types.items():
-        dtype = NUMPY_TYPES[data_type]
-        test = f"{name!r} not in inputs or array({name!r}).dtype == '{dtype}'"
-        yield from _required(test, rule_of_type(rules, name))
-
-
 def _lines_of_elements(
     rules: Contract, condition: Condition, size_texts: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the lines that check a condition on the elements of an input."""
     is_difference = condition.of == "difference"
     yield f"x = array({condition.input!r})"
-    if is_difference:
-        yield from _required("x.dtype.kind in 'biu'", rule_of_integers(condition))
-    elif condition.input not in rules.types:
-        # An input in `types` is of a type of numbers, and was checked to have it.
-        yield from _required("x.dtype.kind in 'biuf'", rule_of_numbers(condition))
+    # An input in `types` is of a type of numbers, and was checked to have it.
+    if is_difference or condition.input not in rules.types:
+        kinds = "biu" if is_difference else "biuf"
+        yield from _required(f"x.dtype.kind in '{kinds}'", rule_of_elements(condition))
     columns = [*(condition.columns or ())]
     if columns:
         test = f"x.ndim and x.shape[-1] > {max(columns)}"

@@ -83,7 +83,13 @@ class ControlFlow:
         is_control = operation.operator in _CONTROL and not is_old_scan
         if is_control and not operation.domain:
             try:
-                return self._followed(call)
+                match call.operator:
+                    case "If":
+                        return self._if_outputs(call)
+                    case "Loop":
+                        return self._loop_outputs(call)
+                    case _:
+                        return self._scan_outputs(call)
             except (LookupError, TypeError, ValueError):  # it breaks a rule of ONNX
                 return None
 
@@ -102,16 +108,6 @@ class ControlFlow:
             data_type = body.types[name].data_type
             inputs.append(unknown(data_type, None, name))
         self._walk.evaluate(body, inputs)
-
-    def _followed(self, call: Call) -> Sequence[Bounds]:
-        """Return the outputs of an If, a Loop or a Scan."""
-        match call.operator:
-            case "If":
-                return self._if_outputs(call)
-            case "Loop":
-                return self._loop_outputs(call)
-            case _:
-                return self._scan_outputs(call)
 
     def _if_outputs(self, call: Call) -> Sequence[Bounds]:
         """Return the outputs of the branch that runs, or those of both, joined."""
