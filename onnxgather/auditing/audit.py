@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import (
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.sizes import low_of, size_from, terms_in
-from onnxgather.auditing.capture import (
-    Captured,
-)
+from onnxgather.auditing.capture import Captured
 from onnxgather.auditing.graph_audit import (
     LARGEST,
     OperationKey,
@@ -46,12 +38,7 @@ from onnxgather.auditing.records import (
     NotJudged,
     not_judged_texts,
 )
-from onnxgather.core.checks import (
-    integer,
-    mapping,
-    sequence,
-    shown,
-)
+from onnxgather.core.checks import integer, mapping, sequence, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.given_inputs import GivenArray, checked
@@ -61,9 +48,7 @@ from onnxgather.core.model.network import (
     read_network,
     shapes_given,
 )
-from onnxgather.core.model.values import (
-    ModelProto,
-)
+from onnxgather.core.model.values import ModelProto
 from onnxgather.core.public import public
 
 LARGEST_NAMED = 256

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import groupby, zip_longest
 from typing import Any, Literal
@@ -20,12 +14,7 @@ from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import unknown
 from onnxgather.auditing.algebra.sizes import low_of
-from onnxgather.auditing.capture import (
-    MOST_ITERATIONS,
-    MOST_OF_ALL,
-    Captured,
-    capture,
-)
+from onnxgather.auditing.capture import MOST_ITERATIONS, MOST_OF_ALL, Captured, capture
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.index_operators import (
     INDEX_OPERATORS,
@@ -36,12 +25,7 @@ from onnxgather.auditing.operators.index_operators import (
     operator_of,
 )
 from onnxgather.auditing.proof.conditions import Search
-from onnxgather.auditing.proof.contract import (
-    NOT_EMPTY,
-    Condition,
-    Contract,
-    tightened,
-)
+from onnxgather.auditing.proof.contract import NOT_EMPTY, Condition, Contract, tightened
 from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.auditing.proof.given_ends import GivenRange, ends_that_leave
 from onnxgather.auditing.proof.index_range import Found, IndexRange, SizesFrom, proof_of
@@ -56,13 +40,7 @@ from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import DescriptorError, OnnxGatherError
 from onnxgather.core.execution.providers import PROVIDERS, known_difference_rows
 from onnxgather.core.gather import ATTRIBUTES, from_onnx
-from onnxgather.core.model.network import (
-    MAIN,
-    Network,
-    Operation,
-    Scope,
-    read_network,
-)
+from onnxgather.core.model.network import MAIN, Network, Operation, Scope, read_network
 from onnxgather.core.model.protos import Key, key_of
 from onnxgather.core.model.values import (
     DIRECTML_NAMES,

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import (
-    Collection,
-    Iterable,
-    Iterator,
-)
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from onnxgather.auditing.proof.contract import (
-    NOT_EMPTY,
-    Assumption,
-)
+from onnxgather.auditing.proof.contract import NOT_EMPTY, Assumption
 from onnxgather.auditing.proof.index_range import IndexRange
-from onnxgather.core.checks import (
-    html_table,
-    number_of,
-    printable,
-)
+from onnxgather.core.checks import html_table, number_of, printable
 from onnxgather.core.public import public
 
 RANGE_STATES = ("proved", "proved-if", "not-proved", "out-of-range")

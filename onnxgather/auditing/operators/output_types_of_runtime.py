@@ -15,11 +15,7 @@ from msgspec.structs import replace
 from onnxgather.auditing.algebra.bounds import Bounds, elements_of, unknown
 from onnxgather.auditing.algebra.sizes import AnySize, AnySizes, quotient
 from onnxgather.auditing.operators.calls import Call, OpenType
-from onnxgather.auditing.operators.output_types import (
-    RULES,
-    OutputSizes,
-    output_types,
-)
+from onnxgather.auditing.operators.output_types import RULES, OutputSizes, output_types
 
 TypesRule = Callable[[Call], Sequence[OpenType]]
 """Computes the types of the first outputs of an operation."""

@@ -15,11 +15,7 @@ import numpy as np
 from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.capture import Gathered
 from onnxgather.auditing.cropping import constant_data
-from onnxgather.auditing.graph_audit import (
-    OperationKey,
-    operations_of,
-    out_of_range,
-)
+from onnxgather.auditing.graph_audit import OperationKey, operations_of, out_of_range
 from onnxgather.auditing.output.text import read_by_directml
 from onnxgather.auditing.records import AuditedGather, Tensor
 from onnxgather.core.descriptors.arrays import Array, check_arrays

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from shlex import quote
 from typing import Any
@@ -19,11 +13,7 @@ from msgspec import Struct
 
 from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
-from onnxgather.auditing.output.verdict import (
-    badness_of,
-    not_judged_text,
-    verdict_text,
-)
+from onnxgather.auditing.output.verdict import badness_of, not_judged_text, verdict_text
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
 from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost
 from onnxgather.auditing.records import Audit, AuditedGather, counted

@@ -29,13 +29,7 @@ from onnxgather.auditing.algebra.bounds import (
     elements_of,
     interval,
 )
-from onnxgather.auditing.algebra.sizes import (
-    AnySize,
-    Size,
-    in_named,
-    low_of,
-    size_from,
-)
+from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
 from onnxgather.auditing.operators.index_operators import given_indices
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes

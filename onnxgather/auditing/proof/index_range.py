@@ -13,10 +13,7 @@ from msgspec import Struct
 
 from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, merged_reasons
 from onnxgather.auditing.algebra.sizes import MOST, MOST_OF_INPUT, Size, in_named
-from onnxgather.auditing.operators.index_operators import (
-    Coordinate,
-    operator_of,
-)
+from onnxgather.auditing.operators.index_operators import Coordinate, operator_of
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.lost_by import rank_lost_by
 from onnxgather.auditing.proof.ranges import Ranges

@@ -18,10 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from onnxgather.core.descriptors.arrays import (
-    Array,
-    all_in_range,
-)
+from onnxgather.core.descriptors.arrays import Array, all_in_range
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import read_descriptor, tensors

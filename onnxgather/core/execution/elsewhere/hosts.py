@@ -18,12 +18,7 @@ from onnxgather.core.checks import LONGEST_SHOWN, shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
-from onnxgather.core.execution.providers import (
-    PROVIDERS,
-    SETUP,
-    WEB_SETUP,
-    Provider,
-)
+from onnxgather.core.execution.providers import PROVIDERS, SETUP, WEB_SETUP, Provider
 
 HOSTS = Path(__file__).parents[3] / "native" / "hosts"
 """The folder of the host's sources."""
