@@ -357,6 +357,7 @@ def _record(
         if 0 in sizes:
             index_range = replace(index_range, why=EMPTY)
     has_own_name = name_counts[operation.name] == 1
+    index_values = [(scope, given_indices(operation)[0]) for scope, operation in calls]
     return AuditedGather(
         node=operation.label if has_own_name else operation.outputs[0],
         output_name=operation.outputs[0],
@@ -366,7 +367,7 @@ def _record(
         data=data,
         indices=indices,
         output=output,
-        constant_indices=all(map(_has_constant_indices, calls)),
+        constant_indices=all(scope.is_constant(name) for scope, name in index_values),
         descriptor=to_dict(descriptor) if descriptor else None,
         refused=rules[0] if rules else None,
         feature_level=minimum_feature_level(descriptor) if descriptor else None,
@@ -397,11 +398,6 @@ def _types_and_translations(
         reduce(ValueType.common, types) for types in zip(*types_by_call, strict=True)
     ]
     return types, translations
-
-
-def _has_constant_indices(call: tuple[Scope, Operation]) -> bool:
-    scope, operation = call
-    return scope.is_constant(given_indices(operation)[0])
 
 
 def _data_indices_output(operation: Operation) -> tuple[str, str, str]:

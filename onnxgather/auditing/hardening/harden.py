@@ -541,7 +541,11 @@ def _node(
         OnnxGatherError: The calls give it different axes, or too little is known of it.
     """
     scope, operation = calls[0]
-    axis = _axis_in_all_calls(calls, index_input)
+    axes = {index_input.axis_of(operation) for _, operation in calls}
+    if len(axes) > 1:
+        rule = f"{index_input.attribute} must be the same in all calls of the function"
+        got = ", ".join(map(str, sorted(axes)))
+        raise OnnxGatherError(f"{rule}, got {got}")
     version = scope.version
     if version < OLDEST_OPSET:
         rule = f"the opset must be at least {OLDEST_OPSET} for the index arithmetic"
@@ -554,7 +558,7 @@ def _node(
         )
     node = GatherNode(
         operation.operator,
-        axis,
+        axes.pop(),
         _operand(calls, index_input.data),
         indices,
         version,
@@ -567,15 +571,6 @@ def _node(
         data = own.value(call_scope, call.inputs[index_input.data])
         empty |= _dimensions_that_may_be_empty(node, data.sizes)
     return replace(node, empty=frozenset(empty))
-
-
-def _axis_in_all_calls(calls: Calls, index_input: IndexInput) -> int:
-    axes = {index_input.axis_of(operation) for _, operation in calls}
-    if len(axes) > 1:
-        rule = f"{index_input.attribute} must be the same in all calls of the function"
-        got = ", ".join(map(str, sorted(axes)))
-        raise OnnxGatherError(f"{rule}, got {got}")
-    return axes.pop()
 
 
 def _operand(calls: Calls, position: int) -> Operand:
@@ -704,7 +699,10 @@ def _limit(
                 "zeros are put behind the data, as its axis may be empty: a copy of it"
             )
     if cropped:
-        changes.append(_crop_sentence(cropped))
+        which = ", ".join(map(str, cropped))
+        change = f"the data is cropped to the sizes of the indices in dimension {which}"
+        why = "as DirectML refuses more data than indices off the axis"
+        changes.append(f"{change}, {why}")
     return siblings[position].output[0], changes
 
 
@@ -844,9 +842,3 @@ def _outside_sentence(
         low = f"-{size}" if node.from_end else "0"
         ranges.append(f"[{low}, {size})")
     return f"{subject} outside {', '.join(ranges)}"
-
-
-def _crop_sentence(dimensions: tuple[int, ...]) -> str:
-    which = ", ".join(map(str, dimensions))
-    change = f"the data is cropped to the sizes of the indices in dimension {which}"
-    return f"{change}, as DirectML refuses more data than indices off the axis"

@@ -344,18 +344,14 @@ def make_wild(array: Array, random: Generator) -> Array:
         low = int(limits.min)
         high = int(limits.max)
         far = random.integers(low, high, array.shape, array.dtype, endpoint=True)
-        numbers = _numbers_at_ends(low, high)
+        # At these an index may leave its axis, or a cast ends.
+        every = (low, high, *_NEAR_LIMITS, *range(-9, 10))
+        numbers = [number for number in every if low <= number <= high]
         ends = random.choice(np.array(numbers, array.dtype), array.shape)
     kinds = random.choice(3, array.shape)
     with np.errstate(over="ignore"):  # a number may be beyond a float type
         choices = [array, far.astype(array.dtype), ends.astype(array.dtype)]
         return np.choose(kinds, choices)
-
-
-def _numbers_at_ends(low: int, high: int) -> list[int]:
-    """Return integers of a type at which an index may leave its axis or a cast ends."""
-    numbers = (low, high, *_NEAR_LIMITS, *range(-9, 10))
-    return [number for number in numbers if low <= number <= high]
 
 
 def opened(network: Network, model: bytes) -> Opened:
@@ -556,7 +552,7 @@ class _Verification:
             if not isinstance(result, str):
                 continue
             # The provider's message names the operator of the node that fails.
-            if self._is_of_left_node(result):
+            if any(f" {left.operator} node" in result for left in self._done.left):
                 failures_left.append(result)
             else:
                 failures.append(result)
@@ -586,9 +582,6 @@ class _Verification:
             if condition.is_of_elements:
                 names.discard(condition.input or "")
         return names, kept
-
-    def _is_of_left_node(self, failure: str) -> bool:
-        return any(f" {left.operator} node" in failure for left in self._done.left)
 
     def again(self, out_of_range: str) -> Verified:
         """Return whether hardening the hardened model changes nothing."""

@@ -193,10 +193,6 @@ def _raw_of_tensorrt(array: Array) -> bytes:
     return array.astype(_OF_TENSORRT[array.dtype.name]).tobytes()
 
 
-def _trtexec_files(request: Request) -> Files:
-    return request.files_of_inputs(".bin", _raw_of_tensorrt)
-
-
 def _trtexec_commands(request: Request) -> list[list[str]]:
     commands = list[list[str]]()
     for number, arrays in enumerate(request.sets):
@@ -282,10 +278,6 @@ def _polygraphy_commands(request: Request) -> list[list[str]]:
 # OpenVINO's benchmark_app: files of numpy.
 
 
-def _benchmark_app_files(request: Request) -> Files:
-    return request.files_of_inputs(".npy", _npy)
-
-
 def _benchmark_app_commands(request: Request) -> list[list[str]]:
     commands = list[list[str]]()
     for number, arrays in enumerate(request.sets):
@@ -339,7 +331,7 @@ INPUT_FORMATS = {
             "trtexec",
             "the bytes of each input",
             "",
-            _trtexec_files,
+            lambda request: request.files_of_inputs(".bin", _raw_of_tensorrt),
             _trtexec_commands,
             not_in_names=",'*",
             not_in_paths=",'",
@@ -363,7 +355,7 @@ INPUT_FORMATS = {
             "benchmark_app",
             "an `.npy` file for each input",
             "",
-            _benchmark_app_files,
+            lambda request: request.files_of_inputs(".npy", _npy),
             _benchmark_app_commands,
             not_in_paths=",:",
         ),

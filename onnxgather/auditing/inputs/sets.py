@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -152,9 +153,10 @@ class _Maker:
         end = _end(condition, side)
         meaning = f"{condition}: {side} end, {end}"
         if condition.of == "values":
-            return self._first({}, meaning, self._putting_value(condition, side))
+            return self._first({}, meaning, partial(self._put_value, condition, side))
         if condition.of == "difference":
-            return self._first({}, meaning, self._putting_difference(condition, side))
+            change = partial(self._put_difference, condition, side)
+            return self._first({}, meaning, change)
         # Conditions on sizes have no ends that are expressions.
         number = int(end or 0)
         why = ""
@@ -162,7 +164,8 @@ class _Maker:
             if max(sizes.values(), default=0) > LARGEST_MADE:
                 why = why or f"a size is more than {LARGEST_MADE:,}"
                 continue
-            made = self._first(sizes, meaning, self._has_size(condition, number))
+            has_size = partial(self._has_size, condition, number)
+            made = self._first(sizes, meaning, has_size)
             if isinstance(made, InputSet):
                 return made
             why = made.why
@@ -215,60 +218,52 @@ class _Maker:
 
     # The ends of values and differences.
 
-    def _putting_value(
-        self, condition: Condition, side: Side
-    ) -> Callable[[dict[str, Array]], bool]:
-        """Return what puts the end of a condition on values into one element."""
-
-        def put(arrays: dict[str, Array]) -> bool:
-            array = arrays[condition.input or ""]
-            sizes = self._sizes_of(arrays)
-            plain = condition.with_numbers(sizes)
-            number = _as_element(plain, side, array.dtype)
-            if number is None or not array.size:
-                return False
-            place = int(self._random.integers(array.size))
-            index = [*map(int, np.unravel_index(place, array.shape))]
-            if condition.columns:
-                index[-1] = condition.columns[place % len(condition.columns)]
-            array[tuple(index)] = number
-            if array.ndim and array.dtype.kind in "iu":
-                conditions = self._conditions_on(condition.input, sizes)
-                row = array[tuple(index[:-1])]
-                _keep_differences(row, index[-1], conditions)
-            return True
-
-        return put
-
-    def _putting_difference(
-        self, condition: Condition, side: Side
-    ) -> Callable[[dict[str, Array]], bool]:
-        """Return what makes the difference of two columns an end, in one row."""
-        column, other = condition.columns or (0, 0)
-
-        def put(arrays: dict[str, Array]) -> bool:
-            array = arrays[condition.input or ""]
-            if not array.size:
-                return False
-            sizes = self._sizes_of(arrays)
-            difference = getattr(condition.with_numbers(sizes), side)
+    def _put_value(
+        self, condition: Condition, side: Side, arrays: dict[str, Array]
+    ) -> bool:
+        """Put the end of a condition on values into one element, if that can be."""
+        array = arrays[condition.input or ""]
+        sizes = self._sizes_of(arrays)
+        plain = condition.with_numbers(sizes)
+        number = _as_element(plain, side, array.dtype)
+        if number is None or not array.size:
+            return False
+        place = int(self._random.integers(array.size))
+        index = [*map(int, np.unravel_index(place, array.shape))]
+        if condition.columns:
+            index[-1] = condition.columns[place % len(condition.columns)]
+        array[tuple(index)] = number
+        if array.ndim and array.dtype.kind in "iu":
             conditions = self._conditions_on(condition.input, sizes)
-            low, high = ends_of_column(array.dtype, conditions, column)
-            other_low, other_high = ends_of_column(array.dtype, conditions, other)
-            # The first column is the other one plus the difference.
-            least = max(other_low, low - difference)
-            most = min(other_high, high - difference)
-            if least > most:
-                return False
-            rows = array.reshape(-1, array.shape[-1])
-            row = rows[int(self._random.integers(len(rows)))]
-            number = min(max(int(row[other]), least), most)
-            row[other] = number
-            row[column] = number + difference
-            arrays[condition.input or ""] = rows.reshape(array.shape)
-            return True
+            row = array[tuple(index[:-1])]
+            _keep_differences(row, index[-1], conditions)
+        return True
 
-        return put
+    def _put_difference(
+        self, condition: Condition, side: Side, arrays: dict[str, Array]
+    ) -> bool:
+        """Make the difference of two columns an end, in one row, if that can be."""
+        column, other = condition.columns or (0, 0)
+        array = arrays[condition.input or ""]
+        if not array.size:
+            return False
+        sizes = self._sizes_of(arrays)
+        difference = getattr(condition.with_numbers(sizes), side)
+        conditions = self._conditions_on(condition.input, sizes)
+        low, high = ends_of_column(array.dtype, conditions, column)
+        other_low, other_high = ends_of_column(array.dtype, conditions, other)
+        # The first column is the other one plus the difference.
+        least = max(other_low, low - difference)
+        most = min(other_high, high - difference)
+        if least > most:
+            return False
+        rows = array.reshape(-1, array.shape[-1])
+        row = rows[int(self._random.integers(len(rows)))]
+        number = min(max(int(row[other]), least), most)
+        row[other] = number
+        row[column] = number + difference
+        arrays[condition.input or ""] = rows.reshape(array.shape)
+        return True
 
     def _conditions_on(
         self, input_name: str | None, sizes: Mapping[str, int]
@@ -283,16 +278,12 @@ class _Maker:
     # The ends of sizes.
 
     def _has_size(
-        self, condition: Condition, number: int
-    ) -> Callable[[dict[str, Array]], bool]:
-        """Return what says whether inputs have the size or the sizes of an end."""
+        self, condition: Condition, number: int, arrays: dict[str, Array]
+    ) -> bool:
+        """Return whether inputs have the size or the sizes of an end."""
         expression = expression_of(condition, self._contract.sizes)
-
-        def has(arrays: dict[str, Array]) -> bool:
-            value = size_from(expression, self._sizes_of(arrays))
-            return low_of(value) == number
-
-        return has
+        value = size_from(expression, self._sizes_of(arrays))
+        return low_of(value) == number
 
     def _sizes_at(self, condition: Condition, number: int) -> Iterator[dict[str, int]]:
         """Yield open sizes with which an expression of them is a number.

@@ -44,25 +44,22 @@ from onnxgather.core.checks import number_of, printable
 from onnxgather.core.model.values import sizes_text
 from onnxgather.core.output.page import compressed, filled, filled_part
 
-_STATES = {
-    "out-of-range": ("DIFF", "an index names no element of its axis"),
-    "refused": ("ERROR", "DirectML has no descriptor for it"),
-    "not-proved": (
-        "NOT-RUN",
-        "an index may name no element of its axis: there is no proof",
-    ),
-    "proved-if": (
-        "KNOWN",
-        "each index names an element of its axis if the conditions hold",
-    ),
-    "proved": ("PASS", "each index names an element of its axis"),
+_COLOURS = {
+    "out-of-range": "DIFF",
+    "refused": "ERROR",
+    "not-proved": "NOT-RUN",
+    "proved-if": "KNOWN",
+    "proved": "PASS",
 }
-"""The states of a gather from the worst: the state of a result that has its colour; its
-meaning."""
+"""The states of a gather from the worst one, each with its colour."""
 
-_COLOURS = {state: colour for state, (colour, _) in _STATES.items()}
-
-_MEANINGS = {state: meaning for state, (_, meaning) in _STATES.items()}
+_MEANINGS = {
+    "out-of-range": "an index names no element of its axis",
+    "refused": "DirectML has no descriptor for it",
+    "not-proved": "an index may name no element of its axis: there is no proof",
+    "proved-if": "each index names an element of its axis if the conditions hold",
+    "proved": "each index names an element of its axis",
+}
 
 _MOODS = {"PASS": "good", "NOT-RUN": "open"}
 """The mood of the head by its colour; it is bad with any other colour."""

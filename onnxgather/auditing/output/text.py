@@ -58,7 +58,7 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         behaviour = read_by_directml(gather)
         if behaviour:
             yield f"    directml  {behaviour}"
-    for text in _alike(audit.refused, _refusal, every):
+    for text in _alike(audit.refused, lambda gather: gather.refused or "", every):
         yield f"REFUSED       {text}"
     yield from _not_proved_lines(audit.not_proved, say, every)
     for text in _alike(audit.proved_if, say, every):
@@ -108,7 +108,7 @@ def _proved_lines(audit: Audit) -> Iterator[str]:
         elif _is_proved(gather):
             proved.append(gather)
     # The indices of gathers with one proof differ, so these lines leave them out.
-    for text in _alike(proved, _proof, every=False):
+    for text in _alike(proved, lambda gather: gather.range.why, every=False):
         yield f"proved        {text}"
     if shapes:
         yield f"shapes        on the CPU, {summary(Audit(shapes))}"
@@ -252,16 +252,6 @@ def _of_lost_size(index_range: IndexRange, lost: Lost, others: int = 0) -> str:
 def _is_proved(gather: AuditedGather) -> bool:
     """Return whether a gather is proved without conditions."""
     return gather.range.state == "proved"
-
-
-def _proof(gather: AuditedGather) -> str:
-    """Return the proof of a gather, without the indices."""
-    return gather.range.why
-
-
-def _refusal(gather: AuditedGather) -> str:
-    """Return the rule by which DirectML refuses a gather."""
-    return gather.refused or ""
 
 
 def _alike(

@@ -554,8 +554,23 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
     rules = decoded(contract)
     check_type("inputs", inputs, "a mapping from names", Mapping)
     numbers = _checked_sizes(rules, inputs)
-    _check_shapes(rules, inputs)
-    _check_types(rules, inputs)
+    # An input without a dimension may be missing: it may have a default.
+    for name in rules.scalars:
+        if name in inputs:
+            shape = [*_array(inputs, name).shape]
+            if shape:
+                rule = rule_of_scalar(name)
+                raise OnnxGatherError(f"{rule}, got the shape {shape}")
+    for name, expected in rules.shapes.items():
+        shape = [*_array(inputs, name).shape]
+        if shape != expected:
+            rule = rule_of_shape(name, expected)
+            raise OnnxGatherError(f"{rule}, got the shape {shape}")
+    for name, data_type in rules.types.items():
+        if name in inputs:
+            dtype = _array(inputs, name).dtype
+            if dtype != NUMPY_TYPES[data_type]:
+                raise OnnxGatherError(f"{rule_of_type(rules, name)}, got {dtype}")
     for condition in rules.conditions:
         if condition.is_of_elements:
             array = _array(inputs, condition.input or "")
@@ -589,39 +604,6 @@ def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]
             raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sizes))}")
         numbers[name] = sizes[0]
     return numbers
-
-
-def _check_shapes(rules: Contract, inputs: Mapping[str, Any]) -> None:
-    """Check the inputs without a dimension, then those with a given shape.
-
-    An input without a dimension may be missing: it may have a default.
-    """
-    for name in rules.scalars:
-        if name not in inputs:
-            continue
-        shape = [*_array(inputs, name).shape]
-        if shape:
-            rule = rule_of_scalar(name)
-            raise OnnxGatherError(f"{rule}, got the shape {shape}")
-    for name, expected in rules.shapes.items():
-        shape = [*_array(inputs, name).shape]
-        if shape != expected:
-            rule = rule_of_shape(name, expected)
-            raise OnnxGatherError(f"{rule}, got the shape {shape}")
-
-
-def _check_types(rules: Contract, inputs: Mapping[str, Any]) -> None:
-    """Check the data types of the inputs, of which those with a default may be missing.
-
-    Raises:
-        OnnxGatherError: An input has another data type than the model's.
-    """
-    for name, data_type in rules.types.items():
-        if name not in inputs:
-            continue
-        dtype = _array(inputs, name).dtype
-        if dtype != NUMPY_TYPES[data_type]:
-            raise OnnxGatherError(f"{rule_of_type(rules, name)}, got {dtype}")
 
 
 def least_size(rules: Contract) -> int:

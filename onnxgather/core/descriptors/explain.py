@@ -180,7 +180,11 @@ def explain(
     else:
         text, notes, after = _brought_in_range(element)
         if out_of_range == "error":
-            last_notes = _note_of_other_error(desc, indices)
+            # The index of another output element may be out of range.
+            try:
+                check_indices(desc, indices)
+            except IndexOutOfRangeError as error:
+                last_notes = [f"but the gather is an error: {error}"]
 
     # DirectML reads by the offset, which the text has already.
     input_element = None if out_of_range == "directml" else after
@@ -449,15 +453,6 @@ def _notes_of_indices_outside(element: _Element) -> list[str]:
         if not -size <= index < size:
             notes.append(f"index {index} is out of range of {size}")
     return notes
-
-
-def _note_of_other_error(desc: Descriptor, indices: Array) -> list[str]:
-    """Return a note where the index of another output element is an error."""
-    try:
-        check_indices(desc, indices)
-    except IndexOutOfRangeError as error:
-        return [f"but the gather is an error: {error}"]
-    return []
 
 
 def _brought_in_range(element: _Element) -> _Step:

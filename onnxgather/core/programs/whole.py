@@ -191,9 +191,18 @@ class WholeProgram:
         self.read = set[str]()
         """The names of the values that dispatches read, or keep in part."""
         with located(program.path):
-            self._check_names()
-            self._first = self._first_values()
+            if program.other:
+                read_descriptor(program.other)  # raises, as it is no gather
+            if not program.dispatch_commands:
+                raise FileFormatError("$.commands must dispatch a gather to be a model")
+            if "" in program.resources:
+                raise FileFormatError(
+                    "$.resources must have names to be values of a model, got ''"
+                )
+            self._first = dict[str, Value]()
             """What a resource holds before the first command, by its name."""
+            for name, tensor in _first_tensors(program).items():
+                self._first[name] = self._first_value(name, tensor)
             # A number after a name must not make the name of another resource.
             self.graph.names |= program.resources.keys()
             self.inputs = dict[str, Value]()
@@ -203,8 +212,18 @@ class WholeProgram:
                     self.inputs[name] = value
             self._now = dict(self._first)
             """What a resource holds after the commands so far, by its name."""
-            self._add_commands()
-            self._add_constants()
+            for command in program.commands:
+                if isinstance(command, DispatchCommand):
+                    self._dispatch(command)
+                else:
+                    self.shown[command.path] = self._shown_value(command.resource)
+            # The other resources keep their first values, as constants.
+            self.graph.inputs = list(self.inputs.values())
+            for name, value in self._first.items():
+                if name not in self.inputs:
+                    content = program.resources[name].initial_bytes().data
+                    array = np.ndarray(value.shape, value.dtype, content)
+                    self.graph.constants[value.name] = array
 
     def outputs(self) -> list[Value]:
         """Return the values that are shown, then those written and never read."""
@@ -213,24 +232,6 @@ class WholeProgram:
             if value.name not in self.read:
                 outputs[value.name] = value
         return list(outputs.values())
-
-    def _check_names(self) -> None:
-        """Check that all dispatches are gathers, and that resources can name values."""
-        program = self.program
-        if program.other:
-            read_descriptor(program.other)  # raises, as it is no gather
-        if not program.dispatch_commands:
-            raise FileFormatError("$.commands must dispatch a gather to be a model")
-        if "" in program.resources:
-            raise FileFormatError(
-                "$.resources must have names to be values of a model, got ''"
-            )
-
-    def _first_values(self) -> dict[str, Value]:
-        values = dict[str, Value]()
-        for name, tensor in _first_tensors(self.program).items():
-            values[name] = self._first_value(name, tensor)
-        return values
 
     def _first_value(self, name: str, tensor: TensorDesc | None) -> Value:
         """Return the graph input for what a resource holds before the first command."""
@@ -244,22 +245,6 @@ class WholeProgram:
         if tensor is not None and size_of(tensor.array_shape) == count:
             shape = tensor.array_shape
         return self.graph.input(name, data_type.numpy, shape)
-
-    def _add_commands(self) -> None:
-        for command in self.program.commands:
-            if isinstance(command, DispatchCommand):
-                self._dispatch(command)
-            else:
-                self.shown[command.path] = self._shown_value(command.resource)
-
-    def _add_constants(self) -> None:
-        """Give the first values that are no inputs the bytes of the program."""
-        self.graph.inputs = list(self.inputs.values())
-        for name, value in self._first.items():
-            if name not in self.inputs:
-                content = self.program.resources[name].initial_bytes().data
-                array = np.ndarray(value.shape, value.dtype, content)
-                self.graph.constants[value.name] = array
 
     def _dispatch(self, command: DispatchCommand) -> None:
         """Add the nodes of a dispatch."""

@@ -134,7 +134,7 @@ def outside_tuples(steps: StepList, outside: MLOperand) -> MLOperand:
         return outside
     count = steps.cast(outside, "int32", "outsideInt32", "a type that reduceMax takes")
     why = "any coordinate outside"
-    highest = steps.reduce_rows("reduceMax", count, "anyOutside", why)
+    highest = steps.reduce_max(count, "anyOutside", why)
     why = "a mask again"
     return steps.compute("greater", highest, _zero(steps), "isTupleOutside", why)
 
@@ -145,7 +145,7 @@ def count_outside(steps: StepList, outside: MLOperand) -> MLOperand:
     count = math.prod(outside.shape)
     column = steps.reshape(number, (count, 1), "outsideColumn", "an index a row")
     why = "counts those out of range"
-    return steps.reduce_columns("reduceSum", column, OUTSIDE, why)
+    return steps.reduce_sum(column, OUTSIDE, why)
 
 
 def needs_mask(out_of_range: OutOfRange) -> bool:

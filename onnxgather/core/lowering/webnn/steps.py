@@ -187,26 +187,22 @@ class StepList(Struct):
             "concat", name, tuple(parts), why, shape, first.data_type, (0,)
         )
 
-    def reduce_rows(
-        self, method: str, operand: MLOperand, name: str, why: str
-    ) -> MLOperand:
+    def reduce_max(self, operand: MLOperand, name: str, why: str) -> MLOperand:
         """Return the reduction of each row; rows have a single element then."""
         shape = (operand.shape[0], 1)
         options: dict[str, Option] = {"axes": (1,), "keepDimensions": True}
         data_type = operand.data_type
         return self._add(
-            method, name, (operand,), why, shape, data_type, options=options
+            "reduceMax", name, (operand,), why, shape, data_type, options=options
         )
 
-    def reduce_columns(
-        self, method: str, operand: MLOperand, name: str, why: str
-    ) -> MLOperand:
+    def reduce_sum(self, operand: MLOperand, name: str, why: str) -> MLOperand:
         """Return the reduction of each column, of one dimension."""
         options: dict[str, Option] = {"axes": (0,), "keepDimensions": False}
         shape = operand.shape[1:]
         data_type = operand.data_type
         return self._add(
-            method, name, (operand,), why, shape, data_type, options=options
+            "reduceSum", name, (operand,), why, shape, data_type, options=options
         )
 
     def inline(
