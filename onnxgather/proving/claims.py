@@ -286,7 +286,15 @@ def claims(
         data_name: lazy(dtype, shape, data_element),
         indices_name: lazy(index_dtype, index_shape, index_element),
     }
-    _ensure_declared(main, given, run)
+    for value in main.proto.input:
+        type_of_tensor = value.type.tensor_type
+        if value.name not in given or not type_of_tensor.HasField("shape"):
+            continue
+        declared = list[int | str]()
+        for dim in type_of_tensor.shape.dim:
+            # A size that is not above 0 declares nothing; its name is empty then.
+            declared.append(dim.dim_value if dim.dim_value > 0 else dim.dim_param)
+        quirks.ensure_declared(run, value.name, declared, given[value.name].shape)
     outputs = walk(main, [], run, given)
     output = outputs[main.outputs.index(output_name)]
     wanted = desc.output_tensor.array_shape
@@ -297,19 +305,6 @@ def claims(
         yield Claim(True, is_equal(size, wanted_size))
     yield from _elements(formula, output)
     yield from _failures(formula, run.failures)
-
-
-def _ensure_declared(main: Scope, given: Mapping[str, LazyTensor], run: Run) -> None:
-    """Go on only where inputs have the sizes that the model declares."""
-    for value in main.proto.input:
-        type_of_tensor = value.type.tensor_type
-        if value.name not in given or not type_of_tensor.HasField("shape"):
-            continue
-        declared = list[int | str]()
-        for dim in type_of_tensor.shape.dim:
-            # A size that is not above 0 declares nothing; its name is empty then.
-            declared.append(dim.dim_value if dim.dim_value > 0 else dim.dim_param)
-        quirks.ensure_declared(run, value.name, declared, given[value.name].shape)
 
 
 def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:

@@ -18,7 +18,6 @@ import numpy as np
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model import quirks
-from onnxgather.core.model.network import Scope
 from onnxgather.core.model.values import ValueType, name_of
 from onnxgather.proving import tensors, terms
 from onnxgather.proving.lemmas import DIGITS, LEMMAS
@@ -716,7 +715,12 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
 
     @cache
     def step_at(step: Int) -> tuple[list[LazyTensor], list[Failure]]:
-        return _run_step(node, body, parts, axes, step)
+        outer = node.run
+        run = Run(lemmas=outer.lemmas, names=outer.names, low_halves=outer.low_halves)
+        slices = list[LazyTensor]()
+        for part, axis in zip(parts, axes, strict=True):
+            slices.append(_slice_at(part, axis, step))
+        return node.walk(body, slices, run), run.failures
 
     def run_at(step: Int) -> list[LazyTensor]:
         outputs, failures = step_at(step)
@@ -764,22 +768,6 @@ def _scan_axes(node: NodeCall, parts: Sequence[LazyTensor]) -> list[int]:
     ensure(len(axes) == count, "a Scan with other scan_input_axes")
     pairs = zip(axes, parts, strict=True)
     return [axis_of(axis, len(part.shape)) for axis, part in pairs]
-
-
-def _run_step(
-    node: NodeCall,
-    body: Scope,
-    parts: Sequence[LazyTensor],
-    axes: Sequence[int],
-    step: Int,
-) -> tuple[list[LazyTensor], list[Failure]]:
-    """Return the outputs of a step of a Scan, and where the step fails."""
-    outer = node.run
-    run = Run(lemmas=outer.lemmas, names=outer.names, low_halves=outer.low_halves)
-    slices = list[LazyTensor]()
-    for part, axis in zip(parts, axes, strict=True):
-        slices.append(_slice_at(part, axis, step))
-    return node.walk(body, slices, run), run.failures
 
 
 def _slice_at(tensor: LazyTensor, axis: int, step: Int) -> LazyTensor:

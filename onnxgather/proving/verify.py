@@ -138,7 +138,16 @@ def verify_model(
         # Constant indices have no input.
         feeds = dict(zip(names, (case.data, case.indices), strict=False))
         for opened in sessions:
-            _check_case(opened, feeds, desc, out_of_range, case)
+            where = f"with {printable(case.name)}, "
+            refused = ""
+            expected = None
+            try:
+                expected = reference(desc, case.data, case.indices, out_of_range)
+            except IndexOutOfRangeError as error:
+                refused = str(error)
+            outputs = run_on_cpu(opened, feeds, where, must_refuse=refused)
+            if expected is not None:
+                check_output("OutputTensor", where, expected, outputs[0])
         cases += 1
     if indices is not None:
         return Verification(cases, False, why="its indices are constant")
@@ -239,30 +248,6 @@ def check_output(name: str, where: str, expected: Array, got: Array) -> None:
         found = got[coordinates].tobytes().hex(" ")
     count = f"{offsets.size:,} of {expected.size:,} elements differ"
     raise DifferenceError(f"{output}[{at}] must be {wanted}, got {found}; {count}")
-
-
-def _check_case(
-    opened: Opened,
-    feeds: Mapping[str, Array],
-    desc: Descriptor,
-    out_of_range: OutOfRange,
-    case: Drawn,
-) -> None:
-    """Check that a model does with some arrays what the reference does.
-
-    Raises:
-        DifferenceError: It does something else.
-    """
-    where = f"with {printable(case.name)}, "
-    refused = ""
-    expected = None
-    try:
-        expected = reference(desc, case.data, case.indices, out_of_range)
-    except IndexOutOfRangeError as error:
-        refused = str(error)
-    outputs = run_on_cpu(opened, feeds, where, must_refuse=refused)
-    if expected is not None:
-        check_output("OutputTensor", where, expected, outputs[0])
 
 
 def run_on_cpu(

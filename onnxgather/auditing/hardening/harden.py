@@ -691,9 +691,13 @@ def _limit(
             )
             padded = node.padded(limited.limit)
         if padded and limited.limit == "zero" and not operation.is_gather:
-            _cut_zeros_behind(
-                siblings, position, without_zeros(node, padded), prefix, taken
-            )
+            # The zeros to which a scatter may write are cut off behind it.
+            graph = without_zeros(node, padded)
+            outputs = siblings[position].output
+            output = outputs[0]
+            outputs[0] = new_name(f"{prefix}written", taken)
+            names = {"": "", INPUT: outputs[0], OUTPUT: output}
+            _insert(siblings, position + 1, _protos(graph, names, prefix, taken))
         elif node.empty:
             changes.append(
                 "zeros are put behind the data, as its axis may be empty: a copy of it"
@@ -725,17 +729,6 @@ def _insert_limit(
     inputs[data_position] = names[limited.data.name]
     inputs[indices_position] = names[limited.indices.name]
     return position
-
-
-def _cut_zeros_behind(
-    siblings: Any, position: int, graph: Graph, prefix: str, taken: set[str]
-) -> None:
-    """Put nodes behind a scatter that cut off the zeros to which it may write."""
-    outputs = siblings[position].output
-    output = outputs[0]
-    outputs[0] = new_name(f"{prefix}written", taken)
-    names = {"": "", INPUT: outputs[0], OUTPUT: output}
-    _insert(siblings, position + 1, _protos(graph, names, prefix, taken))
 
 
 def _replace(siblings: Any, calls: Calls, own: Ranges, taken: set[str]) -> list[str]:

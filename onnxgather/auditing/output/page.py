@@ -81,7 +81,20 @@ def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
     for path in paths:
         finished = audits[path]
         gathers += finished.audit.gathers
-        section_texts = _section_texts(path, finished, details)
+        audit = finished.audit
+        section_texts = {
+            "path": _text(path),
+            "verdict": audit.verdict,
+            "badge": _badge(audit.verdict, VERDICTS[audit.verdict].colour),
+            "bar": _bar(audit.gathers),
+            "counts": _counts(audit.gathers),
+            "notes": _listed("<li>", audit.notes, "</li>"),
+            "commands": _commands(path, audit),
+            "gathers": _groups(path, finished, details),
+            "assumes": audit.assumes,
+            "given": _given(audit),
+            "guards": _guards(path, audit),
+        }
         section_texts["open"] = " open" if is_alone else ""
         section = filled_part("auditing/output/page_of_model", section_texts)
         sections.append(section)
@@ -128,26 +141,6 @@ def _providers(gathers: Sequence[AuditedGather], is_open: bool) -> str:
         body = f'<div class="body">{_fields(behaviours.items())}</div>'
         parts.append(f"{start}{summary_line}{body}</details>")
     return "".join(parts)
-
-
-def _section_texts(
-    path: str, finished: FinishedAudit, details: list[Any]
-) -> dict[str, str]:
-    """Return the texts on a model; its pictures are appended to the details."""
-    audit = finished.audit
-    return {
-        "path": _text(path),
-        "verdict": audit.verdict,
-        "badge": _badge(audit.verdict, VERDICTS[audit.verdict].colour),
-        "bar": _bar(audit.gathers),
-        "counts": _counts(audit.gathers),
-        "notes": _listed("<li>", audit.notes, "</li>"),
-        "commands": _commands(path, audit),
-        "gathers": _groups(path, finished, details),
-        "assumes": audit.assumes,
-        "given": _given(audit),
-        "guards": _guards(path, audit),
-    }
 
 
 def _given(audit: Audit) -> str:

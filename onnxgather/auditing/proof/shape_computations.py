@@ -36,7 +36,17 @@ def _walk(
     for operation in scope.operations:
         for key, body in operation.bodies.items():
             if key == "function":
-                _walk_function(operation, body, on_cpu, inputs, found)
+                inner_on_cpu = set[str]()
+                inner_inputs = set[str]()
+                for inner, outer in zip(body.inputs, operation.inputs, strict=False):
+                    if outer in on_cpu:
+                        inner_on_cpu.add(inner)
+                    if outer in inputs:
+                        inner_inputs.add(inner)
+                _walk(body, inner_on_cpu, inner_inputs, found)
+                for outer, inner in zip(operation.outputs, body.outputs, strict=False):
+                    if inner in inner_on_cpu:
+                        on_cpu.add(outer)
             else:  # a body starts anew
                 _walk(body, set(), {*body.inputs}, found)
 
@@ -51,27 +61,6 @@ def _walk(
         if all(_stays(scope, name, on_cpu, inputs) for name in operation.inputs):
             found.add(operation)
             on_cpu.update(operation.outputs)
-
-
-def _walk_function(
-    call: Operation,
-    body: Scope,
-    on_cpu: set[str],
-    inputs: set[str],
-    found: set[Operation],
-) -> None:
-    """Walk through a function, which is part of the graph that calls it."""
-    inner_on_cpu = set[str]()
-    inner_inputs = set[str]()
-    for inner, outer in zip(body.inputs, call.inputs, strict=False):
-        if outer in on_cpu:
-            inner_on_cpu.add(inner)
-        if outer in inputs:
-            inner_inputs.add(inner)
-    _walk(body, inner_on_cpu, inner_inputs, found)
-    for outer, inner in zip(call.outputs, body.outputs, strict=False):
-        if inner in inner_on_cpu:
-            on_cpu.add(outer)
 
 
 def _stays(scope: Scope, name: str, on_cpu: set[str], inputs: set[str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -213,7 +213,11 @@ class Session:
         operators = None
         if self._desc is not None and self.provider.runs_programs:
             inputs, outputs = _values_of_descriptor(self._desc)
-            opening = self._opening_of_program(self._desc)
+            # It is imported here, as only this provider needs it.
+            from onnxgather.core.lowering.webnn.program import to_webnn
+
+            module = to_webnn(self._desc, self._policy).to_javascript()
+            opening = partial(OpenedProgram, self._desc, module, self.provider)
         else:
             model, proto = loaded(source)
             inputs, outputs = values_of(proto)
@@ -327,14 +331,6 @@ class Session:
             what = "a target" if target is not None else "options of a provider"
             rule = f"{name} must have none of the options of ONNX models, got {what}"
             raise ProviderError(f"{rule}; provider web-webnn runs models")
-
-    def _opening_of_program(self, desc: Descriptor) -> Callable[[], OpenedProgram]:
-        """Return what opens the WebNN program of a descriptor."""
-        # It is imported here, as only this provider needs it.
-        from onnxgather.core.lowering.webnn.program import to_webnn
-
-        module = to_webnn(desc, self._policy).to_javascript()
-        return partial(OpenedProgram, desc, module, self.provider)
 
     def _model_of(
         self, desc: Descriptor, target: Target | None, threads: int

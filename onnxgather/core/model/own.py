@@ -19,7 +19,7 @@ from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.version import __version__
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, TensorProto
+    from onnx import ModelProto
 
     from onnxgather.core.model.wire import Property, Weights
 
@@ -63,7 +63,15 @@ def graph_digest(model: ModelProto, weights: Weights | None = None) -> str:
     digest = hashlib.sha256()
     _add(digest, graph.node)
     if weights:
-        _add_tensors(digest, graph.initializer, weights)
+        from onnxgather.core.model.wire import pieces_of_tensor
+
+        for tensor in graph.initializer:
+            whole = weights.get(tensor.name, tensor)
+            size = sum(map(len, pieces_of_tensor(whole)))
+            digest.update(b"%d:" % size)
+            for piece in pieces_of_tensor(whole):
+                digest.update(piece)
+        digest.update(b"\n")
     else:
         _add(digest, graph.initializer)
     for part in (graph.sparse_initializer, graph.input, graph.output, model.functions):
@@ -81,19 +89,6 @@ def _add(digest: Any, items: Iterable[Any]) -> None:
         content = item.SerializeToString(deterministic=True)
         digest.update(b"%d:" % len(content))
         digest.update(content)
-    digest.update(b"\n")
-
-
-def _add_tensors(digest: Any, tensors: Iterable[TensorProto], weights: Weights) -> None:
-    """Add constants to a digest as `_add` does, large ones in pieces."""
-    from onnxgather.core.model.wire import pieces_of_tensor
-
-    for tensor in tensors:
-        whole = weights.get(tensor.name, tensor)
-        size = sum(map(len, pieces_of_tensor(whole)))
-        digest.update(b"%d:" % size)
-        for piece in pieces_of_tensor(whole):
-            digest.update(piece)
     digest.update(b"\n")
 
 

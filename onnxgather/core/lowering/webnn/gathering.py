@@ -53,7 +53,12 @@ def gather_steps(
         in_bytes: As of `row_view`.
     """
     gather = gather_of(desc)
-    elements = _elements_of_row(desc, gather, out_of_range)
+    # An index leads to adjacent elements, those behind the indexed dimensions, if data
+    # and output are packed. Under "directml" an index past the end may lead to each
+    # element by itself.
+    is_plain = desc.input_tensor.is_plain and desc.output_tensor.is_plain
+    has_rows = gather.onnx != "GatherElements" and out_of_range != "directml"
+    elements = math.prod(gather.behind) if is_plain and has_rows else 1
     view = row_view(desc.input_tensor, elements, form, in_bytes)
     row_count = math.prod(desc.input_tensor.array_shape) // elements
 
@@ -95,19 +100,6 @@ def gather_steps(
         outputs[OUTSIDE] = count_outside(steps, outside)
     steps.finish(outputs)
     return steps
-
-
-def _elements_of_row(
-    desc: Descriptor, gather: Geometry, out_of_range: OutOfRange
-) -> int:
-    """Return how many adjacent elements of the data an index leads to.
-
-    They are those behind the indexed dimensions, if data and output are packed. Under
-    "directml" an index past the end may lead to each element by itself.
-    """
-    is_plain = desc.input_tensor.is_plain and desc.output_tensor.is_plain
-    has_rows = gather.onnx != "GatherElements" and out_of_range != "directml"
-    return math.prod(gather.behind) if is_plain and has_rows else 1
 
 
 def _coordinates(
