@@ -448,19 +448,15 @@ def _put_seen(
             arrays = execution.inputs
             for array, _ in _index_arrays(call.with_arrays(arrays), arrays):
                 if array.size:
-                    gathers[key] = _with_seen(gathers[key], array)
-
-
-def _with_seen(gather: AuditedGather, indices: Array) -> AuditedGather:
-    """Return a record that covers some more indices of a run."""
-    low = int(indices.min())
-    high = int(indices.max())
-    if gather.range.seen is not None:
-        seen_low, seen_high = gather.range.seen
-        low = min(low, seen_low)
-        high = max(high, seen_high)
-    index_range = replace(gather.range, seen=(low, high))
-    return replace(gather, range=index_range)
+                    gather = gathers[key]
+                    low = int(array.min())
+                    high = int(array.max())
+                    if gather.range.seen is not None:
+                        seen_low, seen_high = gather.range.seen
+                        low = min(low, seen_low)
+                        high = max(high, seen_high)
+                    index_range = replace(gather.range, seen=(low, high))
+                    gathers[key] = replace(gather, range=index_range)
 
 
 def _index_arrays(

@@ -310,7 +310,11 @@ def _solver_verdict(
                 return _Verdict("refuted", obligations=(script,), counterexample=shown)
             ensure(answer.verdict == "unsat", answer.why)
             obligations[script] = None
-    _ensure_valid(model)
+    # Another model than ONNX's checker accepts does not run.
+    try:
+        check_model(model)
+    except OnnxGatherError as error:
+        raise UndecidedError(str(error)) from None
     lemmas = sorted(run.lemmas)
     return _Verdict("proved", obligations=tuple(obligations), lemmas=tuple(lemmas))
 
@@ -336,15 +340,3 @@ def _answers(
             continue
         scripts.add(script)
         yield claim, script, solved(script, end - time.monotonic())
-
-
-def _ensure_valid(model: AnyModel) -> None:
-    """Go on only where ONNX's checker accepts a model, as another model does not run.
-
-    Raises:
-        UndecidedError: The checker refuses the model.
-    """
-    try:
-        check_model(model)
-    except OnnxGatherError as error:
-        raise UndecidedError(str(error)) from None

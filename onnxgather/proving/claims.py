@@ -103,7 +103,11 @@ def walk(
     """
     rule = f"the opset {scope.version}, below {FIRST_OPSET}"
     ensure(scope.version >= FIRST_OPSET, rule)
-    values = _visible(scope, outer or {})
+    values = dict(outer or {})
+    if scope.outer:
+        # A body may use a name of the graphs around it for a value of its own.
+        for name in values.keys() & scope.types.keys():
+            del values[name]
     values.update(zip(scope.inputs, inputs, strict=False))
     outputs_used = [name for name in scope.outputs if used is None or name in used]
     reached = quirks.reaching(scope, outputs_used)
@@ -127,16 +131,6 @@ def walk(
                 shape = values[name].shape
                 quirks.ensure_declared(run, name, declared[name], shape)
     return [_value(scope, values, name) for name in scope.outputs]
-
-
-def _visible(scope: Scope, outer: Mapping[str, LazyTensor]) -> dict[str, LazyTensor]:
-    """Return the values of the graphs around a graph that its nodes may use."""
-    values = dict(outer)
-    if scope.outer:
-        # A body may use a name of the graphs around it for a value of its own.
-        for name in outer.keys() & scope.types.keys():
-            del values[name]
-    return values
 
 
 def _value(scope: Scope, values: dict[str, LazyTensor], name: str) -> LazyTensor:

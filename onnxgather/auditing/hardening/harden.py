@@ -569,7 +569,12 @@ def _node(
     empty = set[int]()
     for call_scope, call in calls:
         data = own.value(call_scope, call.inputs[index_input.data])
-        empty |= _dimensions_that_may_be_empty(node, data.sizes)
+        for dimension in map(int, node.indexed().flat):
+            if data.sizes is None:
+                raise OnnxGatherError("the rank of the data is unknown")
+            size = data.sizes[dimension]
+            if size is None or not size >= 1:  # an open size need not be comparable
+                empty.add(dimension)
     return replace(node, empty=frozenset(empty))
 
 
@@ -578,20 +583,6 @@ def _operand(calls: Calls, position: int) -> Operand:
     types = [scope.type_of(operation.inputs[position]) for scope, operation in calls]
     common = reduce(ValueType.common, types)
     return Operand(_DTYPES.get(common.data_type), common.sizes)
-
-
-def _dimensions_that_may_be_empty(
-    node: GatherNode, sizes: Sequence[AnySize | None] | None
-) -> set[int]:
-    """Return the indexed dimensions that may have no element."""
-    empty = set[int]()
-    for dimension in map(int, node.indexed().flat):
-        if sizes is None:
-            raise OnnxGatherError("the rank of the data is unknown")
-        size = sizes[dimension]
-        if size is None or not size >= 1:  # an open size need not be comparable
-            empty.add(dimension)
-    return empty
 
 
 def _cropped(calls: Calls) -> tuple[int, ...]:

@@ -184,7 +184,9 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
         if value is None:
             continue
         first_axis = index_input.axis_of(call.operation)
-        ignored = _ignored_number(call, index_input)
+        # The number of an input that stands for no index.
+        number = call.attributes.get(index_input.ignored)
+        ignored = None if number is None else int(number)
         bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
         if ignored is not None:
             value, bounds_by_column = _without(value, ignored)
@@ -205,12 +207,6 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
             )
             coordinates.append(coordinate)
     return coordinates
-
-
-def _ignored_number(call: Call, index_input: IndexInput) -> int | None:
-    """Return the number of an input that stands for no index; None without one."""
-    number = call.attributes.get(index_input.ignored)
-    return None if number is None else int(number)
 
 
 def _without(value: Bounds, ignored: int) -> tuple[Bounds, Array]:

@@ -148,7 +148,15 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __str__(self) -> str:
         if self.of == "sizes" and self.low is None and self.high is not None:
-            return _sides_of(self.expression or "", self.high)
+            # Each side has the terms that are added there: `past + 2 is at most
+            # sequence`.
+            expression = self.expression or ""
+            terms = terms_in(f"{expression} {-self.high:+d}")
+            added = [term for sign, term in terms if sign != "-" and term != "0"]
+            subtracted = [term for sign, term in terms if sign == "-"]
+            left = " + ".join(added) or "0"
+            right = " + ".join(subtracted) or "0"
+            return f"{left} is at most {right}"
         subject = self._subject
         low = self.low if self.low_expression is None else self.low_expression
         high = self.high if self.high_expression is None else self.high_expression
@@ -181,19 +189,6 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             numbers = ", ".join(map(str, columns))
             return f"each value of {noun} {numbers} of the last axis of {self.input}"
         return self.expression or ""
-
-
-def _sides_of(expression: str, high: int) -> str:
-    """Return the sentence that an expression is at most a number.
-
-    Each side of it has the terms that are added there: `past + 2 is at most sequence`.
-    """
-    terms = terms_in(f"{expression} {-high:+d}")
-    added = [term for sign, term in terms if sign != "-" and term != "0"]
-    subtracted = [term for sign, term in terms if sign == "-"]
-    left = " + ".join(added) or "0"
-    right = " + ".join(subtracted) or "0"
-    return f"{left} is at most {right}"
 
 
 class Contract(

@@ -323,7 +323,20 @@ class _Guard:
             "ok: the inputs meet the contract. broken: the numbers of the rules that"
             " they break; the property rule.N is rule N."
         )
-        self._write_inputs(graph)
+        # An input has the rank that the model gives it, and all sizes are open. One
+        # without a dimension has the default of the model, unless a condition is of it.
+        main = self._network.main
+        conditioned = {condition.input for condition in self._rules.conditions}
+        for name in self._inputs:
+            data_type, sizes = main.types[name]
+            tensor = graph.input.add(name=name).type.tensor_type
+            tensor.elem_type = NUMBERS[data_type]
+            if sizes is not None:
+                tensor.shape.SetInParent()  # a scalar has a shape without sizes
+            for _ in sizes or ():
+                tensor.shape.dim.add()
+            if name in main.defaults and sizes == () and name not in conditioned:
+                graph.initializer.add().CopyFrom(main.defaults[name])
         nodes.write(graph, {OK: ok, BROKEN: broken})
         graph.output.add().CopyFrom(
             helper.make_tensor_value_info(OK, onnx.TensorProto.BOOL, [])
@@ -360,25 +373,6 @@ class _Guard:
                 where = self._network.path
                 raise OnnxGatherError(f"{where}: {rule}, got {shown(name)}")
         return [name for name in self._network.main.inputs if name in named]
-
-    def _write_inputs(self, graph: onnx.GraphProto) -> None:
-        """Write the inputs, whose sizes are all open.
-
-        An input has the rank that the model gives it. An input without a dimension has
-        the default of the model, too, unless a condition is of it.
-        """
-        main = self._network.main
-        conditioned = {condition.input for condition in self._rules.conditions}
-        for name in self._inputs:
-            data_type, sizes = main.types[name]
-            tensor = graph.input.add(name=name).type.tensor_type
-            tensor.elem_type = NUMBERS[data_type]
-            if sizes is not None:
-                tensor.shape.SetInParent()  # a scalar has a shape without sizes
-            for _ in sizes or ():
-                tensor.shape.dim.add()
-            if name in main.defaults and sizes == () and name not in conditioned:
-                graph.initializer.add().CopyFrom(main.defaults[name])
 
     def _checks(self) -> tuple[list[str], list[str]]:
         """Return whether each rule holds, a BOOL of one element, and its sentence."""

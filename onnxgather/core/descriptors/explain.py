@@ -164,7 +164,12 @@ def explain(
     number: str | None = value_text(value[0])
     outcome = f" = {number}"
     last_notes = list[str]()
-    outside = _notes_of_indices_outside(element)
+    sizes = element.desc.input_tensor.sizes
+    outside = list[str]()
+    for axis, index in zip(element.indexed, element.index_values, strict=True):
+        size = sizes[axis]
+        if not -size <= index < size:
+            outside.append(f"index {index} is out of range of {size}")
 
     if out_of_range == "directml":
         text, notes, after = _by_offset(element, offset, padding=not is_inside)
@@ -442,17 +447,6 @@ def _input(element: _Element, at: Coordinates) -> str:
 
 _NO_STEP: _Step = ("", [], None)
 """The step of an output element that is read from nowhere."""
-
-
-def _notes_of_indices_outside(element: _Element) -> list[str]:
-    """Return a note for each coordinate of the index that is out of range."""
-    sizes = element.desc.input_tensor.sizes
-    notes = list[str]()
-    for axis, index in zip(element.indexed, element.index_values, strict=True):
-        size = sizes[axis]
-        if not -size <= index < size:
-            notes.append(f"index {index} is out of range of {size}")
-    return notes
 
 
 def _brought_in_range(element: _Element) -> _Step:

@@ -123,22 +123,21 @@ class GatherFamilyDesc(
         rule = "OutputTensor.Flags must be NONE, as only inputs can be OWNED_BY_DML"
         require(output.flags == TensorFlags.NONE, rule, output.flags.name)
         if output.strides is not None:
-            self._check_output_strides(output.sizes, output.strides)
-
-    def _check_output_strides(
-        self, sizes: tuple[int, ...], strides: tuple[int, ...]
-    ) -> None:
-        """Check that no two elements of the output are written to the same place."""
-        for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-            rule = f"OutputTensor.Strides[{axis}] must be at least 1"
-            rule += f" where Sizes[{axis}] is {size}"
-            # The stride of a size of 1 moves nothing.
-            require(size == 1 or stride > 0, rule, stride)
-        if overlaps(sizes, strides):
-            rule = "OutputTensor.Strides must give each element of OutputTensor.Sizes"
-            rule += f" {list(sizes)} a place of its own"
-            found = f"{list(strides)}{overlapping(sizes, strides)}"
-            raise DescriptorError(f"{rule}, got {found}")
+            # No two elements of the output are written to the same place.
+            sizes = output.sizes
+            strides = output.strides
+            for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+                rule = f"OutputTensor.Strides[{axis}] must be at least 1"
+                rule += f" where Sizes[{axis}] is {size}"
+                # The stride of a size of 1 moves nothing.
+                require(size == 1 or stride > 0, rule, stride)
+            if overlaps(sizes, strides):
+                rule = (
+                    "OutputTensor.Strides must give each element of OutputTensor.Sizes"
+                )
+                rule += f" {list(sizes)} a place of its own"
+                found = f"{list(strides)}{overlapping(sizes, strides)}"
+                raise DescriptorError(f"{rule}, got {found}")
 
     def _check(self) -> None:
         raise NotImplementedError
@@ -208,15 +207,6 @@ class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
         sizes = data[: self.axis] + kept + data[self.axis + 1 :]
         # The output has DimensionCount dimensions too, so its first ones are cropped.
         cropped = max(0, dimensions - 1)
-        self._check_cropped(sizes, cropped)
-        self._check_output(sizes[cropped:])
-
-    def _reason(self) -> str:
-        numbers = f"Axis {self.axis} and IndexDimensions {self.index_dimensions}"
-        return f"which {numbers} give"
-
-    def _check_cropped(self, sizes: tuple[int, ...], cropped: int) -> None:
-        """Check the first sizes, as many as the output crops."""
         count = self.output_tensor.dimension_count
         if not set(sizes[:cropped]) <= {1}:
             rule = f"OutputTensor.Sizes must be {list(sizes)}, {self._reason()}, as"
@@ -229,6 +219,11 @@ class GatherDesc(GatherFamilyDesc, frozen=True, cache_hash=True, rename="pascal"
             rule = f"Axis must be at least IndexDimensions - 1 ({cropped}), as what the"
             rule += f" output crops of more than {MAX_DIMENSIONS} sizes ({len(sizes)})"
             raise DescriptorError(f"{rule} is undefined otherwise, got {self.axis}")
+        self._check_output(sizes[cropped:])
+
+    def _reason(self) -> str:
+        numbers = f"Axis {self.axis} and IndexDimensions {self.index_dimensions}"
+        return f"which {numbers} give"
 
 
 @public

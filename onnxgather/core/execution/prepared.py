@@ -216,25 +216,11 @@ def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
     """
     native = python_kernels()
     if native is None:
-        return _no_kernel
+        # It refuses all arrays, so that numpy gathers.
+        return lambda *_: None
     loops = loops_of(desc, out_of_range)
     tensors = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
-    packed = _packed_struct(desc, out_of_range, loops)
-    dtypes = tuple([tensor.data_type.numpy for tensor in tensors])
-    shapes = tuple([tensor.array_shape for tensor in tensors])
-    if _guessed_nanoseconds(desc, loops) < THREADED_NANOSECONDS:
-        threads = 1
-    elif threads == 0:
-        threads = usable_cores()
-    return native.Gather(np.ndarray, packed, dtypes, shapes, threads).run
-
-
-def _no_kernel(*_: object) -> None:
-    """Refuse all arrays, so that numpy gathers."""
-
-
-def _packed_struct(desc: Descriptor, out_of_range: OutOfRange, loops: Loops) -> bytes:
-    """Return struct gather of `native/kernels/kernel.h`: 64 bits for each number."""
+    # The struct gather of `native/kernels/kernel.h`: 64 bits for each number.
     numbers = [
         desc.input_tensor.data_type.size,
         _INDEX_NUMBERS[desc.indices_tensor.data_type],
@@ -251,7 +237,14 @@ def _packed_struct(desc: Descriptor, out_of_range: OutOfRange, loops: Loops) -> 
         *loops.counts,
         loops.reachable_count,
     ]
-    return np.array(numbers, np.uint64).tobytes()
+    packed = np.array(numbers, np.uint64).tobytes()
+    dtypes = tuple([tensor.data_type.numpy for tensor in tensors])
+    shapes = tuple([tensor.array_shape for tensor in tensors])
+    if _guessed_nanoseconds(desc, loops) < THREADED_NANOSECONDS:
+        threads = 1
+    elif threads == 0:
+        threads = usable_cores()
+    return native.Gather(np.ndarray, packed, dtypes, shapes, threads).run
 
 
 def _filled(values: Sizes) -> list[int]:

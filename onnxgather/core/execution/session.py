@@ -203,7 +203,17 @@ class Session:
         if threads == 0:
             threads = usable_cores()
         if self.provider.runs_programs:
-            self._check_program(target, provider_options)
+            # WebNN runs a descriptor without further options.
+            name = self.provider.name
+            if self._desc is None:
+                rule = f"{name} must run a descriptor, got an ONNX model"
+                raise ProviderError(f"{rule}; provider web-webnn runs models")
+            if target is not None or provider_options:
+                what = "a target" if target is not None else "options of a provider"
+                rule = (
+                    f"{name} must have none of the options of ONNX models, got {what}"
+                )
+                raise ProviderError(f"{rule}; provider web-webnn runs models")
         elif self._desc is not None:
             source = self._model_of(self._desc, target, threads)
         elif target is not None or shown(out_of_range) != "'clamp'":
@@ -212,7 +222,11 @@ class Session:
             )
         operators = None
         if self._desc is not None and self.provider.runs_programs:
-            inputs, outputs = _values_of_descriptor(self._desc)
+            inputs = dict[str, ValueType]()
+            for name, tensor in tensors(self._desc).items():
+                data_type = name_of(tensor.data_type.onnx)
+                inputs[name] = ValueType(data_type, tensor.array_shape)
+            outputs = {OUTPUT: inputs.pop(OUTPUT)}
             # It is imported here, as only this provider needs it.
             from onnxgather.core.lowering.webnn.program import to_webnn
 
@@ -316,21 +330,6 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _check_program(self, target: object, options: object) -> None:
-        """Check that WebNN can run the source: a descriptor without further options.
-
-        Raises:
-            ProviderError: The source is a model, or there is an option for models.
-        """
-        name = self.provider.name
-        if self._desc is None:
-            rule = f"{name} must run a descriptor, got an ONNX model"
-            raise ProviderError(f"{rule}; provider web-webnn runs models")
-        if target is not None or options:
-            what = "a target" if target is not None else "options of a provider"
-            rule = f"{name} must have none of the options of ONNX models, got {what}"
-            raise ProviderError(f"{rule}; provider web-webnn runs models")
 
     def _model_of(
         self, desc: Descriptor, target: Target | None, threads: int
@@ -464,18 +463,6 @@ class Session:
 
 
 _CLASS_DTYPE_SHAPE = attrgetter("__class__", "dtype", "shape")
-
-
-def _values_of_descriptor(
-    desc: Descriptor,
-) -> tuple[dict[str, ValueType], dict[str, ValueType]]:
-    """Return the values of a descriptor's inputs and of its output, by their names."""
-    values = dict[str, ValueType]()
-    for name, tensor in tensors(desc).items():
-        data_type = name_of(tensor.data_type.onnx)
-        values[name] = ValueType(data_type, tensor.array_shape)
-    outputs = {OUTPUT: values.pop(OUTPUT)}
-    return values, outputs
 
 
 def _listed_values(values: Mapping[str, ValueType]) -> str:

@@ -34,7 +34,16 @@ def lower_native(
     if indices is not None:
         is_clamped = out_of_range == "clamp"
         if is_clamped or all_in_range(desc, indices):
-            desc, indices = _normalised(desc, indices)
+            sizes = np.array(axis_sizes(desc), np.int64)
+            in_range = brought_in_range(elements(desc.indices_tensor, indices), sizes)
+            # Index tuples are INT64, as GatherND accepts no other type.
+            is_narrow = (
+                int(sizes.max()) <= LONGEST_INT32 and not gather_of(desc).has_tuples
+            )
+            data_type = "INT32" if is_narrow else "INT64"
+            tensor = TensorDesc(data_type, desc.indices_tensor.sizes)
+            desc = structs.replace(desc, indices_tensor=tensor)
+            indices = in_range.astype(tensor.data_type.numpy)
             # By node the body has least to do under "error", by offsets under "clamp".
             out_of_range = "error" if desc.input_tensor.is_plain else "clamp"
     graph = Graph()
@@ -63,15 +72,3 @@ def lower_native(
 
 def _input(graph: Graph, name: str, tensor: TensorDesc) -> Value:
     return graph.input(name, tensor.data_type.numpy, tensor.array_shape)
-
-
-def _normalised(desc: Descriptor, indices: Array) -> tuple[Descriptor, Array]:
-    """Return a descriptor with packed, signed indices in [0, n), and those indices."""
-    sizes = np.array(axis_sizes(desc), np.int64)
-    in_range = brought_in_range(elements(desc.indices_tensor, indices), sizes)
-    # Index tuples are INT64, as GatherND accepts no other type.
-    is_narrow = int(sizes.max()) <= LONGEST_INT32 and not gather_of(desc).has_tuples
-    data_type = "INT32" if is_narrow else "INT64"
-    tensor = TensorDesc(data_type, desc.indices_tensor.sizes)
-    normalised = structs.replace(desc, indices_tensor=tensor)
-    return normalised, in_range.astype(tensor.data_type.numpy)

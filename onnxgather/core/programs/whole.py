@@ -202,7 +202,16 @@ class WholeProgram:
             self._first = dict[str, Value]()
             """What a resource holds before the first command, by its name."""
             for name, tensor in _first_tensors(program).items():
-                self._first[name] = self._first_value(name, tensor)
+                resource = self.program.resources[name]
+                if tensor is None:  # no tensor is bound to it: a command shows it
+                    data_type = resource.data_type or TensorDataType.UINT8
+                else:
+                    data_type = tensor.data_type
+                count = resource.size_in_bytes // data_type.size
+                shape = (count,)
+                if tensor is not None and size_of(tensor.array_shape) == count:
+                    shape = tensor.array_shape
+                self._first[name] = self.graph.input(name, data_type.numpy, shape)
             # A number after a name must not make the name of another resource.
             self.graph.names |= program.resources.keys()
             self.inputs = dict[str, Value]()
@@ -232,19 +241,6 @@ class WholeProgram:
             if value.name not in self.read:
                 outputs[value.name] = value
         return list(outputs.values())
-
-    def _first_value(self, name: str, tensor: TensorDesc | None) -> Value:
-        """Return the graph input for what a resource holds before the first command."""
-        resource = self.program.resources[name]
-        if tensor is None:  # no tensor is bound to it: a command shows it
-            data_type = resource.data_type or TensorDataType.UINT8
-        else:
-            data_type = tensor.data_type
-        count = resource.size_in_bytes // data_type.size
-        shape = (count,)
-        if tensor is not None and size_of(tensor.array_shape) == count:
-            shape = tensor.array_shape
-        return self.graph.input(name, data_type.numpy, shape)
 
     def _dispatch(self, command: DispatchCommand) -> None:
         """Add the nodes of a dispatch."""

@@ -102,7 +102,9 @@ def _program(
             data_type, values = _listed_numbers(array)
         else:
             file = f"{name}.npy"
-            files[file] = _npy_content(array)
+            stream = io.BytesIO()
+            np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
+            files[file] = stream.getvalue()
             values = {"sourcePath": file}
         resource: dict[str, Any] = {
             "initialValuesDataType": str(data_type),
@@ -136,12 +138,6 @@ def _program(
     lines = [f"// {line}".rstrip() for line in comment.splitlines()]
     lines.append(_layout(program, "", 0))
     return "\n".join(lines) + "\n"
-
-
-def _npy_content(array: Array) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
-    return stream.getvalue()
 
 
 def _listed_numbers(array: Array) -> tuple[TensorDataType, list[Any]]:

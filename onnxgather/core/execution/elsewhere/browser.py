@@ -150,24 +150,21 @@ class Site:
         self.files = dict[str, Path]()
         library = provider.library
         if library:
-            self._add_library(folder, library)
+            dist = folder / "dist"
+            if not dist.is_dir():
+                dist = folder
+            for path in dist.iterdir():
+                if path.suffix in _TYPES:
+                    self.files[f"dist/{path.name}"] = path
+            if f"dist/{library}" not in self.files:
+                rule = f"{folder} must be a folder of onnxruntime-web"
+                fail(f"{rule}, but has no {library}")
         self.files["page.mjs"] = HOSTS / "web_page.mjs"
         self.files["webnn_programs.mjs"] = HOSTS / "webnn_programs.mjs"
         page = _PAGE.format(library=f'"{library}"', sandbox=f'"{html.escape(sandbox)}"')
         self.page = page.encode()
         policy = _POLICY.format(scripts=_script_sources(provider))
         self.headers = {**_HEADERS, "Content-Security-Policy": policy}
-
-    def _add_library(self, folder: Path, library: str) -> None:
-        """Add the files of onnxruntime-web; end the program if it is not there."""
-        dist = folder / "dist"
-        if not dist.is_dir():
-            dist = folder
-        for path in dist.iterdir():
-            if path.suffix in _TYPES:
-                self.files[f"dist/{path.name}"] = path
-        if f"dist/{library}" not in self.files:
-            fail(f"{folder} must be a folder of onnxruntime-web, but has no {library}")
 
     def backends(self) -> str:
         """Return the backends of WebNN that the browser has named in its prints."""

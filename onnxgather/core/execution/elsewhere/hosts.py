@@ -70,7 +70,18 @@ def compiled_host() -> str:
         key = hashlib.sha256(b"\0".join([*sources, command.encode(), version]))
         host = cache_folder() / f"runtime_host-{key.hexdigest()[:16]}.exe"
         if not host.exists():
-            _compile(command, host)
+            # The host is compiled beside its place and moved there, whole or not at all.
+            linked = ["-ldl"]
+            if sys.platform == "win32":
+                linked = ["-static", "-ld3d12", "-ldxguid"]
+            host.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=host.parent) as folder:
+                program = Path(folder) / host.name
+                source = HOSTS / SOURCES[0]
+                _compiler_output(
+                    command, "-std=c++20", "-O2", "-o", program, source, *linked
+                )
+                program.replace(host)
         return str(host)
     except OSError as error:
         why = f"{error.filename}: {error.strerror}"
@@ -82,19 +93,6 @@ def compiled_host() -> str:
         f"the host of a shared library must be compiled by {command}, or what CXX names"
     )
     raise NoAnswerError(Breakdown.NOT_STARTED, f"{rule}: {why[:LONGEST_SHOWN]}", why)
-
-
-def _compile(command: str, host: Path) -> None:
-    """Compile the host beside its place and move it there, whole or not at all."""
-    linked = ["-ldl"]
-    if sys.platform == "win32":
-        linked = ["-static", "-ld3d12", "-ldxguid"]
-    host.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=host.parent) as folder:
-        program = Path(folder) / host.name
-        source = HOSTS / SOURCES[0]
-        _compiler_output(command, "-std=c++20", "-O2", "-o", program, source, *linked)
-        program.replace(host)
 
 
 def _compiler_output(command: str, *arguments: str | Path) -> bytes:

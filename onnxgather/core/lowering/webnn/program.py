@@ -138,7 +138,17 @@ def to_webnn(
     check_choice("form", form, WEBNN_FORMS)
     check_counted(desc)
     if form == "typed":
-        _check_types(desc)
+        rows = {
+            "InputTensor": (desc.input_tensor, _DATA_TYPES),
+            "IndicesTensor": (desc.indices_tensor, _INDEX_TYPES),
+        }
+        for name, (tensor, accepted) in rows.items():
+            data_type = tensor.data_type
+            if data_type not in accepted:
+                types = ", ".join(accepted)
+                rule = f'{name}.DataType must be one of {types} in the form "typed"'
+                advice = 'as WebNN has no others for it; the form "bytes" has all'
+                raise OnnxGatherError(f"{rule}, {advice}, got {data_type}")
     graph = gather_steps(desc, out_of_range, form)
     if data is not None:
         data = check_array(INPUT, desc.input_tensor, data)
@@ -154,21 +164,6 @@ def check_counted(desc: Descriptor) -> None:
         if most > MOST_COUNTED:
             rule = f"{name} must have elements that int32 counts for WebNN"
             raise OnnxGatherError(f"{rule}, got {most} elements")
-
-
-def _check_types(desc: Descriptor) -> None:
-    """Check that WebNN has the data types of the descriptor."""
-    rows = {
-        "InputTensor": (desc.input_tensor, _DATA_TYPES),
-        "IndicesTensor": (desc.indices_tensor, _INDEX_TYPES),
-    }
-    for name, (tensor, accepted) in rows.items():
-        data_type = tensor.data_type
-        if data_type not in accepted:
-            types = ", ".join(accepted)
-            rule = f'{name}.DataType must be one of {types} in the form "typed"'
-            advice = 'as WebNN has no others for it; the form "bytes" has all'
-            raise OnnxGatherError(f"{rule}, {advice}, got {data_type}")
 
 
 def _constant_data(operand: MLOperand, data: Array) -> Constant:
