@@ -387,7 +387,11 @@ def _types_and_translations(
     types_by_call = list[list[ValueType]]()
     translations = list[_Translation]()
     for scope, operation in calls:
-        names = _data_indices_output(operation)
+        index_input = inputs_of(operation)[0]
+        data = ""
+        if index_input.data < len(operation.inputs):
+            data = operation.inputs[index_input.data]
+        names = data, index_input.value_in(operation), operation.outputs[0]
         data, indices, output = map(scope.type_of, names)
         types_by_call.append([data, indices, output])
         if is_translated:
@@ -398,15 +402,6 @@ def _types_and_translations(
         reduce(ValueType.common, types) for types in zip(*types_by_call, strict=True)
     ]
     return types, translations
-
-
-def _data_indices_output(operation: Operation) -> tuple[str, str, str]:
-    """Return the names of the data, the first input of indices and the output."""
-    index_input = inputs_of(operation)[0]
-    data = ""
-    if index_input.data < len(operation.inputs):
-        data = operation.inputs[index_input.data]
-    return data, index_input.value_in(operation), operation.outputs[0]
 
 
 def _translated(

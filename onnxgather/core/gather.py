@@ -394,19 +394,6 @@ def from_onnx(
     rule = "OutputTensor of GatherND must have a dimension,"
     rule += " as the provider refuses a scalar"
     require(op_type != "GatherND" or gather.output != (), rule, "none")
-    tensors = _packed_tensors(gather, data_type, index_type)
-    try:
-        return gather.descriptor(tensors)
-    except DescriptorError as error:
-        # The numbers of the descriptor are those of the node, which is as it is.
-        message = str(error).removesuffix(error.suggestion)
-        raise DescriptorError(message) from None
-
-
-def _packed_tensors(
-    gather: Geometry, data_type: str, index_type: str
-) -> list[TensorDesc]:
-    """Return the three tensors of a gather, without strides."""
     header = header_names(GatherDesc)
     types = (data_type, index_type, data_type)
     tensors: list[TensorDesc] = []
@@ -416,7 +403,12 @@ def _packed_tensors(
             tensors.append(TensorDesc(tensor_type, sizes))
         except DescriptorError as error:
             raise DescriptorError(f"{header[field]}.{error}") from None
-    return tensors
+    try:
+        return gather.descriptor(tensors)
+    except DescriptorError as error:
+        # The numbers of the descriptor are those of the node, which is as it is.
+        message = str(error).removesuffix(error.suggestion)
+        raise DescriptorError(message) from None
 
 
 def _type_and_sizes(name: str, value: object) -> tuple[str, Sizes]:

@@ -104,9 +104,13 @@ def _fold(
         inputs: The tensors; those of the node if there are none.
     """
     inputs = inputs or node.tensors
+    name = node.operation.operator
     dtype = inputs[0].dtype
+    is_one_type = all(tensor.dtype == dtype for tensor in inputs)
+    ensure(is_one_type, f"{name} of several types")
+    ensure(lemma or dtype.kind != "f", f"{name} of {dtype}")
+    ensure(node.attribute("broadcast") is None, f"{name} as before opset 7")
     result_dtype = np.dtype(result or dtype)
-    _check_fold(node, inputs, lemma)
 
     def step(first: Int, second: Int) -> Int:
         value = compute(first, second)
@@ -126,20 +130,6 @@ def _fold(
         return tensors.Rounded(value) if result_dtype.kind == "f" else value
 
     return elementwise(result_dtype, element, inputs)
-
-
-def _check_fold(node: NodeCall, inputs: Sequence[LazyTensor], lemma: str) -> None:
-    """Check that the inputs of a fold have one type, with a lemma if they are floats.
-
-    Raises:
-        UndecidedError: They do not, or the operator is older than broadcasting.
-    """
-    name = node.operation.operator
-    dtype = inputs[0].dtype
-    is_one_type = all(tensor.dtype == dtype for tensor in inputs)
-    ensure(is_one_type, f"{name} of several types")
-    ensure(lemma or dtype.kind != "f", f"{name} of {dtype}")
-    ensure(node.attribute("broadcast") is None, f"{name} as before opset 7")
 
 
 def _compare(compute: Callable[[Int, Int], Truth]) -> Semantics:

@@ -17,7 +17,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from onnx import ModelProto, helper, numpy_helper
 
-from onnxgather.auditing.algebra.sizes import AnySize
 from onnxgather.auditing.audit import (
     AuditedModel,
     Premises,

@@ -140,7 +140,17 @@ def make_inputs(
                 for condition in audited.contract.conditions
                 if condition.is_of_elements and condition.input == name
             ]
-            _draw_in_all_ranges(array, conditions, random)
+            for condition in conditions:
+                if condition.of != "values":
+                    continue
+                if array.dtype.kind == "f":
+                    _move_into_range(array, condition)
+                else:
+                    _draw_in_range(array, condition, random)
+            # A difference changes columns that are in their own ranges already.
+            for condition in conditions:
+                if condition.of == "difference":
+                    _draw_difference(array, condition, conditions, random)
         inputs[name] = array
     return inputs
 
@@ -217,23 +227,6 @@ def _drawn(data_type: str, shape: tuple[int, ...], random: Generator) -> Array:
     if dtype.kind == "f":
         return random.normal(size=shape).astype(dtype)
     return random.integers(0, 2, shape).astype(dtype)
-
-
-def _draw_in_all_ranges(
-    array: Array, conditions: Sequence[Condition], random: Generator
-) -> None:
-    """Draw the numbers of an array anew that conditions are about."""
-    for condition in conditions:
-        if condition.of != "values":
-            continue
-        if array.dtype.kind == "f":
-            _move_into_range(array, condition)
-        else:
-            _draw_in_range(array, condition, random)
-    # A difference changes columns that are in their own ranges already.
-    for condition in conditions:
-        if condition.of == "difference":
-            _draw_difference(array, condition, conditions, random)
 
 
 def _move_into_range(array: Array, condition: Condition) -> None:
@@ -539,7 +532,13 @@ class _Verification:
 
     def wild(self) -> Verified:
         """Return whether the hardened model runs with any values of index inputs."""
-        names, kept = self._wild_and_kept_inputs()
+        # A bad index at a node that was left may end the process.
+        left = [gather for name, gather in self._not_proved if name in self._left]
+        kept = index_inputs(self._network, left)
+        names = index_inputs(self._network, self._before.gathers.values()) - kept
+        for condition in self._premises.conditions:
+            if condition.is_of_elements:
+                names.discard(condition.input or "")
         failures = list[str]()
         failures_left = list[str]()
         for number in range(WILD_RUNS if names else 0):
@@ -571,17 +570,6 @@ class _Verification:
             inputs = ", ".join(sorted(kept))
             text += f"; not wild, as a node left depends on it: {inputs}"
         return Verified("wild", not failures, text)
-
-    def _wild_and_kept_inputs(self) -> tuple[set[str], set[str]]:
-        """Return the inputs that get wild values, and those that must stay in range."""
-        # A bad index at a node that was left may end the process.
-        left = [gather for name, gather in self._not_proved if name in self._left]
-        kept = index_inputs(self._network, left)
-        names = index_inputs(self._network, self._before.gathers.values()) - kept
-        for condition in self._premises.conditions:
-            if condition.is_of_elements:
-                names.discard(condition.input or "")
-        return names, kept
 
     def again(self, out_of_range: str) -> Verified:
         """Return whether hardening the hardened model changes nothing."""

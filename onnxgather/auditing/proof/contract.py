@@ -548,7 +548,20 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
     """
     rules = decoded(contract)
     check_type("inputs", inputs, "a mapping from names", Mapping)
-    numbers = _checked_sizes(rules, inputs)
+    least = least_size(rules)
+    numbers = dict[str, int]()
+    for name, dimensions in rules.sizes.items():
+        sizes = list[int]()
+        for input_name, dim in dimensions:
+            sizes.append(_array(inputs, input_name, dim + 1).shape[dim])
+        if not least <= min(sizes) == max(sizes) <= MOST_OF_INPUT:
+            places = ", ".join(
+                f"dimension {dim} of {shown(input_name)}"
+                for input_name, dim in dimensions
+            )
+            rule = f"{rule_of_size(name, least)} ({places})"
+            raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sizes))}")
+        numbers[name] = sizes[0]
     # An input without a dimension may be missing: it may have a default.
     for name in rules.scalars:
         if name in inputs:
@@ -576,29 +589,6 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
         if not condition.admits(number):
             rule = rule_of_condition(condition)
             raise OnnxGatherError(f"{rule}, got {expression} = {number}")
-
-
-def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers of open sizes that inputs have, by their names.
-
-    Raises:
-        OnnxGatherError: A size is several numbers, or too small or large a number.
-    """
-    least = least_size(rules)
-    numbers = dict[str, int]()
-    for name, dimensions in rules.sizes.items():
-        sizes = list[int]()
-        for input_name, dim in dimensions:
-            sizes.append(_array(inputs, input_name, dim + 1).shape[dim])
-        if not least <= min(sizes) == max(sizes) <= MOST_OF_INPUT:
-            places = ", ".join(
-                f"dimension {dim} of {shown(input_name)}"
-                for input_name, dim in dimensions
-            )
-            rule = f"{rule_of_size(name, least)} ({places})"
-            raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sizes))}")
-        numbers[name] = sizes[0]
-    return numbers
 
 
 def least_size(rules: Contract) -> int:

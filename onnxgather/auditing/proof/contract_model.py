@@ -245,13 +245,27 @@ class _Numbers(Struct):
             direction: 1, or -1 for whether the difference is at most 0.
         """
         nodes = self._nodes
+        base = nodes.integers(_PLACE)
         places = list[str]()
         end_sign = 1 if end < 0 else -1
         for sign, count, names in [
             *self._terms(expression),
             (end_sign, abs(end), []),
         ]:
-            digits = self._digits(count, names)
+            # Each digit is below `_PLACE`, and the last counts most.
+            digits = list[str]()
+            while count or not digits:
+                count, digit = divmod(count, _PLACE)
+                digits.append(nodes.integers(digit))
+            for name in names:
+                carried = nodes.integers(0)
+                product = list[str]()
+                for digit in digits:
+                    total = nodes.add("Mul", digit, self._sizes[name])
+                    total = nodes.add("Add", total, carried)
+                    product.append(nodes.add("Mod", total, base))
+                    carried = nodes.add("Div", total, base)
+                digits = [*product, carried]
             operator = "Add" if sign == direction else "Sub"
             for place, digit in enumerate(digits):
                 if place == len(places):
@@ -259,32 +273,12 @@ class _Numbers(Struct):
                 places[place] = nodes.add(operator, places[place], digit)
 
         # What is carried out of the last place is below 0 if the number is.
-        base = nodes.integers(_PLACE)
         carried = nodes.integers(0)
         for place in places:
             total = nodes.add("Add", place, carried)
             rest = nodes.add("Mod", total, base)
             carried = nodes.add("Div", nodes.add("Sub", total, rest), base)
         return nodes.add("GreaterOrEqual", carried, 0)
-
-    def _digits(self, count: int, names: Sequence[str]) -> list[str]:
-        """Return the digits of a product, each below `_PLACE`; the last counts most."""
-        nodes = self._nodes
-        base = nodes.integers(_PLACE)
-        digits = list[str]()
-        while count or not digits:
-            count, digit = divmod(count, _PLACE)
-            digits.append(nodes.integers(digit))
-        for name in names:
-            carried = nodes.integers(0)
-            product = list[str]()
-            for digit in digits:
-                total = nodes.add("Mul", digit, self._sizes[name])
-                total = nodes.add("Add", total, carried)
-                product.append(nodes.add("Mod", total, base))
-                carried = nodes.add("Div", total, base)
-            digits = [*product, carried]
-        return digits
 
 
 class _Guard:
@@ -599,7 +593,14 @@ class _Values:
 
         number = self._numbers.number(expression)
         if self._dtype is not np.int64:
-            return self._float_within(value, end, number)
+            rounded = nodes.cast(number, np.float64)
+            operator = "Greater" if end == "low" else "Less"
+            is_inside = nodes.add(operator, value, rounded)
+            # Case: the element is the number as FLOAT64 rounds it, to either side.
+            is_rounded = nodes.add("Equal", value, rounded)
+            back = nodes.cast(rounded, np.int64)
+            holds = nodes.add(f"{operator}OrEqual", back, number)
+            return nodes.add("Or", is_inside, nodes.add("And", is_rounded, holds))
         holds = nodes.add(operator, value, number)
         if self._numbers.largest(expression) <= _LARGEST_PLAIN:
             return holds
@@ -619,15 +620,3 @@ class _Values:
             inside = self._dtype(np.inf if is_low else -np.inf)
             rounded = np.nextafter(rounded, inside)
         return self._nodes.constant(np.array([rounded], self._dtype))
-
-    def _float_within(self, value: str, end: str, number: str) -> str:
-        """Return whether each FLOAT64 element is not beyond an INT64 number."""
-        nodes = self._nodes
-        rounded = nodes.cast(number, np.float64)
-        operator = "Greater" if end == "low" else "Less"
-        is_inside = nodes.add(operator, value, rounded)
-        # Case: the element is the number as FLOAT64 rounds it, to either side.
-        is_rounded = nodes.add("Equal", value, rounded)
-        back = nodes.cast(rounded, np.int64)
-        holds = nodes.add(f"{operator}OrEqual", back, number)
-        return nodes.add("Or", is_inside, nodes.add("And", is_rounded, holds))

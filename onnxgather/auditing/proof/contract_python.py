@@ -53,7 +53,11 @@ def guard(contract: GivenContract) -> str:
         FileFormatError: The contract cannot be read, or breaks a rule.
     """
     rules = decoded(contract)
-    size_texts = _size_texts(rules)
+    size_texts = dict[str, str]()
+    for name, dimensions in rules.sizes.items():
+        # All dimensions of a size are the same number, which is checked before.
+        input_name, dim = dimensions[0]
+        size_texts[name] = f"inputs[{input_name!r}].shape[{dim}]"
     # `check_inputs` has the same order, so that both name the same rule.
     lines = [*_START.split("\n")]
     lines += _lines_of_sizes(rules)
@@ -86,16 +90,6 @@ def guard(contract: GivenContract) -> str:
 def _required(test: str, rule: str) -> list[str]:
     """Return the lines that raise an error unless a test holds."""
     return [f"if not ({test}):", f"    raise ValueError({rule!r})"]
-
-
-def _size_texts(rules: Contract) -> dict[str, str]:
-    """Return the expression of Python for each open size, by the names of the sizes."""
-    texts = dict[str, str]()
-    for name, dimensions in rules.sizes.items():
-        # All dimensions of a size are the same number, which is checked before.
-        input_name, dim = dimensions[0]
-        texts[name] = f"inputs[{input_name!r}].shape[{dim}]"
-    return texts
 
 
 def _in_python(expression: str, size_texts: Mapping[str, str]) -> str:

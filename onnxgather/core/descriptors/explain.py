@@ -193,7 +193,19 @@ def explain(
 
     # DirectML reads by the offset, which the text has already.
     input_element = None if out_of_range == "directml" else after
-    last_notes += _notes_of_buffers(element, input_element)
+    input_places = [input_element] if input_element else []
+    tensors = (
+        ("output", desc.output_tensor, [element.at]),
+        ("indices", desc.indices_tensor, element.index_places),
+        ("input", desc.input_tensor, input_places),
+    )
+    parts = list[str]()
+    for name, tensor, places in tensors:
+        if tensor.strides is None or not places:
+            continue
+        places_in_buffer = [np.dot(at, tensor.element_strides) for at in places]
+        parts.append(f"{name} {' '.join(map(str, places_in_buffer))}")
+    last_notes += [f"buffer offsets: {', '.join(parts)}"] if parts else []
     other: OutOfRange = "clamp" if out_of_range == "directml" else "directml"
     other_value = None
     other_element = _value(desc, data, element, other)
@@ -519,29 +531,6 @@ def _by_offset(element: _Element, offset: int, *, padding: bool) -> _Step:
 def _is_inside(at: Sequence[int], sizes: Sequence[int]) -> bool:
     pairs = zip(at, sizes, strict=True)
     return all(0 <= coordinate < size for coordinate, size in pairs)
-
-
-def _notes_of_buffers(
-    element: _Element, input_element: Coordinates | None
-) -> list[str]:
-    """Return a note with the buffer offsets of the elements.
-
-    It names the tensors that have strides.
-    """
-    desc = element.desc
-    input_places = [input_element] if input_element else []
-    tensors = (
-        ("output", desc.output_tensor, [element.at]),
-        ("indices", desc.indices_tensor, element.index_places),
-        ("input", desc.input_tensor, input_places),
-    )
-    parts = list[str]()
-    for name, tensor, places in tensors:
-        if tensor.strides is None or not places:
-            continue
-        places_in_buffer = [np.dot(at, tensor.element_strides) for at in places]
-        parts.append(f"{name} {' '.join(map(str, places_in_buffer))}")
-    return [f"buffer offsets: {', '.join(parts)}"] if parts else []
 
 
 def _parenthesis(notes: list[str]) -> str:

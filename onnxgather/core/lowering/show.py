@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 from typing import Any
 
@@ -284,7 +284,16 @@ def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
     # DirectML's dimensions of the data, by those of the output that pass them on.
     rank = desc.input_tensor.dimension_count
     passed = {rank + output: dimension for output, dimension in gather.passed}
-    output = _output_coordinates(sizes, passed)
+    of_data = iter("abcdefgh")
+    of_indices = iter("ijklmnop")
+    output = list[str]()
+    for number, size in enumerate(sizes):
+        if size == 1:
+            output.append("0")
+        elif number in passed:
+            output.append(next(of_data))
+        else:
+            output.append(next(of_indices))
     element = _index_element(gather, output)
     names = [element]
     bounded = ["idx"]
@@ -311,21 +320,6 @@ def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
         bounds=", ".join(bounds),
         range=_range(desc, bounded, out_of_range),
     )
-
-
-def _output_coordinates(sizes: Sequence[int], passed: Container[int]) -> list[str]:
-    """Return the names of the output's coordinates, those of the data in `passed`."""
-    of_data = iter("abcdefgh")
-    of_indices = iter("ijklmnop")
-    names = list[str]()
-    for number, size in enumerate(sizes):
-        if size == 1:
-            names.append("0")
-        elif number in passed:
-            names.append(next(of_data))
-        else:
-            names.append(next(of_indices))
-    return names
 
 
 def _index_element(gather: Geometry, output: list[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import zipfile
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -165,7 +165,13 @@ def checked(
         _check_type(where, network.main.types[name], array)
     if not inner:
         _check_complete(network, {*arrays, *stored_arrays})
-    _check_total(stored_arrays.values())
+    # Memory need not hold too much of a file.
+    total = 0
+    for array in stored_arrays.values():
+        total += array.nbytes
+        if total > LARGEST_INPUTS:
+            rule = f"its arrays must have at most {LARGEST_INPUTS:,} bytes"
+            raise OnnxGatherError(f"{array.path}: {rule}, got more")
     for name, stored in stored_arrays.items():
         array = stored.read()
         arrays[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -179,16 +185,6 @@ def _check_type(where: str, value_type: ValueType, array: GivenArray) -> None:
     if not has_type or not value_type.admits(array.shape):
         array_type = f"{dtype} {[*array.shape]}"
         raise OnnxGatherError(f"{where} must be {value_type}, got {array_type}")
-
-
-def _check_total(arrays: Iterable[StoredArray]) -> None:
-    """Check that memory need not hold too much of a file."""
-    total = 0
-    for array in arrays:
-        total += array.nbytes
-        if total > LARGEST_INPUTS:
-            rule = f"its arrays must have at most {LARGEST_INPUTS:,} bytes"
-            raise OnnxGatherError(f"{array.path}: {rule}, got more")
 
 
 def _check_name(network: Network, name: str) -> None:

@@ -403,7 +403,27 @@ def program_of(document: object, name: str, *, allow_outside: bool = False) -> P
         resources = dict[str, Resource]()
         for key, field in root.member("resources").entries():
             resources[key] = read_resource(field, folder, allow_outside=allow_outside)
-        declared, notes = _declared(root.member("dispatchables"), resources)
+        entries = root.member("dispatchables").entries()
+        declared = dict[str, Dispatchable | Field]()
+        gather_fields = list[Field]()
+        for key, entry in entries:
+            if is_other(entry):
+                declared[key] = entry
+            else:
+                descriptor = _descriptor(entry)
+                entry.member("dmlCompileType", _COMPILE_TYPES[0]).choice(_COMPILE_TYPES)
+                flags = entry.member("executionFlags", [])
+                rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
+                for flag in flags.texts():
+                    flag_field = Field(flag, flags.path)
+                    flag_field.known(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
+                bindings = entry.member("bindings", {})
+                owned = _bindings(bindings, descriptor, resources, owned=True)
+                declared[key] = Dispatchable(descriptor, owned, entry.path)
+                gather_fields.append(entry)
+        notes = list[str]()
+        for gather in gather_fields:
+            notes.extend(ignored(gather))
         gathers = dict[str, Dispatchable]()
         left_out = list[str]()
         for key, dispatchable in declared.items():
@@ -480,37 +500,6 @@ def npy_header(data_type: TensorDataType, shape: tuple[int, ...]) -> bytes:
     description = {"descr": data_type.numpy.str, "fortran_order": False, "shape": shape}
     npy.write_array_header_1_0(header, description)
     return header.getvalue()
-
-
-def _declared(
-    field: Field, resources: Resources
-) -> tuple[dict[str, Dispatchable | Field], list[str]]:
-    """Read the dispatchables; return them with notes on fields that are ignored.
-
-    A dispatchable that is no gather is returned as its field.
-    """
-    entries = field.entries()
-    declared = dict[str, Dispatchable | Field]()
-    gathers = list[Field]()
-    for key, entry in entries:
-        if is_other(entry):
-            declared[key] = entry
-        else:
-            descriptor = _descriptor(entry)
-            entry.member("dmlCompileType", _COMPILE_TYPES[0]).choice(_COMPILE_TYPES)
-            flags = entry.member("executionFlags", [])
-            rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
-            for flag in flags.texts():
-                flag_field = Field(flag, flags.path)
-                flag_field.known(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
-            bindings = entry.member("bindings", {})
-            owned = _bindings(bindings, descriptor, resources, owned=True)
-            declared[key] = Dispatchable(descriptor, owned, entry.path)
-            gathers.append(entry)
-    notes = list[str]()
-    for gather in gathers:
-        notes.extend(ignored(gather))
-    return declared, notes
 
 
 def _descriptor(field: Field) -> Descriptor:

@@ -176,7 +176,17 @@ def _generated(
 ) -> Values:
     """Read values that are not listed: repeated, in a sequence, or from a file."""
     initial = resource.member("initialValues")
-    kind = _kind_of_values(initial)
+    kinds = [
+        kind
+        for kind in ("value", "valueStart", "sourcePath")
+        if kind in initial.fields()
+    ]
+    rule = "must have one of value, valueStart and sourcePath"
+    initial.require(bool(kinds), rule, "none")
+    # DxDispatch refuses only what stands beside `value`.
+    if kinds[0] == "value":
+        initial.require(len(kinds) == 1, rule, "several")
+    kind = kinds[0]
     # Case 1: the values are the content of a file.
     if kind == "sourcePath":
         path = initial.member("sourcePath")
@@ -202,21 +212,6 @@ def _generated(
         return _repeated(first, delta, count).view(np.uint8)
 
     return Values(data_type, count * data_type.size, content)
-
-
-def _kind_of_values(initial: Field) -> str:
-    """Return the field that says what values that are not listed are."""
-    kinds = [
-        kind
-        for kind in ("value", "valueStart", "sourcePath")
-        if kind in initial.fields()
-    ]
-    rule = "must have one of value, valueStart and sourcePath"
-    initial.require(bool(kinds), rule, "none")
-    # DxDispatch refuses only what stands beside `value`.
-    if kinds[0] == "value":
-        initial.require(len(kinds) == 1, rule, "several")
-    return kinds[0]
 
 
 def _missing_type(resource: Field) -> FileFormatError:

@@ -70,7 +70,7 @@ def compiled_host() -> str:
         key = hashlib.sha256(b"\0".join([*sources, command.encode(), version]))
         host = cache_folder() / f"runtime_host-{key.hexdigest()[:16]}.exe"
         if not host.exists():
-            # The host is compiled beside its place and moved there, whole or not at all.
+            # It is compiled beside its place and moved there, whole or not at all.
             linked = ["-ldl"]
             if sys.platform == "win32":
                 linked = ["-static", "-ld3d12", "-ldxguid"]
